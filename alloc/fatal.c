@@ -1,0 +1,127 @@
+/*
+ * Owns nothing. Shared by all; see fatal.h for what may be called when.
+ */
+#include "fatal.h"
+
+#include "dynlink.h"
+#include "internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void hf_text_begin(struct hf_text *text)
+{
+    text->length = 0;
+    hf_text_add(text, "homefree: ");
+}
+
+void hf_text_add_n(struct hf_text *text, const char *s, size_t n)
+{
+    /* One byte is kept for the newline. */
+    for (size_t i = 0; i < n && s[i] != '\0' && text->length < sizeof text->bytes - 1; i++)
+        text->bytes[text->length++] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
+}
+
+void hf_text_add(struct hf_text *text, const char *s)
+{
+    hf_text_add_n(text, s != NULL ? s : "?", SIZE_MAX);
+}
+
+static void add_number(struct hf_text *text, uintmax_t value, unsigned base)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = "0123456789abcdef"[value % base];
+    while ((value /= base) != 0);
+    hf_text_add_n(text, digits + at, sizeof digits - at);
+}
+
+void hf_text_add_hex(struct hf_text *text, uintptr_t value)
+{
+    hf_text_add(text, "0x");
+    add_number(text, value, 16);
+}
+
+void hf_text_add_decimal(struct hf_text *text, intmax_t value)
+{
+    if (value < 0)
+        hf_text_add(text, "-");
+    add_number(text, value < 0 ? 0 - (uintmax_t)value : (uintmax_t)value, 10);
+}
+
+void hf_text_add_code(struct hf_text *text, const void *address)
+{
+    const struct link_map *map = hf_dynlink_find(address);
+    if (map == NULL) {
+        hf_text_add_hex(text, (uintptr_t)address);
+        return;
+    }
+    hf_text_add(text, hf_dynlink_name(map));
+    hf_text_add(text, "+");
+    hf_text_add_hex(text, (uintptr_t)address - map->l_addr);
+}
+
+void hf_text_write(struct hf_text *text)
+{
+    int saved_errno = errno;
+    text->bytes[text->length++] = '\n';
+    const char *from = text->bytes;
+    size_t left = text->length;
+    while (left > 0) {
+        ssize_t written = write(STDERR_FILENO, from, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        from += written;
+        left -= (size_t)written;
+    }
+    errno = saved_errno;
+}
+
+void hf_fatal(struct hf_text *text)
+{
+    hf_text_write(text);
+    abort();
+}
+
+void hf_heap_fatal_memory(void)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: no memory for a thread's own data; raise the limit on memory or "
+                       "address space (ulimit -v), or run fewer threads");
+    hf_fatal(&text);
+}
+
+void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
+                       enum hf_corruption_kind kind)
+{
+    static const char *const calls[] = {"free(", "realloc(", "malloc_usable_size("};
+    static const char *const facts[] = {
+        [HF_CORRUPT_NO_BLOCK] = "): the pointer is inside homefree's heap, but no block that is in "
+                                "use starts there: it was never allocated, or freed already",
+        [HF_CORRUPT_INSIDE] = "): the pointer is inside a block of homefree's heap, not at its "
+                              "first byte",
+        [HF_CORRUPT_FREED] = "): the block of homefree's heap is free already: double free",
+        [HF_CORRUPT_FREED_CACHED] = "): a block of homefree's heap was freed twice, or a pointer "
+                                    "inside it was freed; found later, as the thread's cache was "
+                                    "emptied",
+    };
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, calls[purpose]);
+    hf_text_add_hex(&text, (uintptr_t)ptr);
+    hf_text_add(&text, facts[kind]);
+    if (caller != NULL) {
+        hf_text_add(&text, "; called from ");
+        hf_text_add_code(&text, caller);
+    }
+    hf_text_add(&text, "; going on would give the same memory out twice; build that code with "
+                       "-fsanitize=address, or run it under valgrind, to see the first free");
+    hf_fatal(&text);
+}

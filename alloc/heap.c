@@ -1,0 +1,129 @@
+/*
+ * The hf_* family, but for hf_malloc and hf_free, which are one function each with jemalloc's fast
+ * paths (jemalloc/fast_path.h). Owns nothing. May be called at any stage: each entry starts the
+ * heap if nobody has.
+ */
+#include "foreign.h"
+#include "instance.h"
+#include "internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What to call instead of the heap of this copy; NULL where this copy is the heap. */
+static inline const struct hf_heap_functions *forward(void)
+{
+    if (HF_UNLIKELY(!hf_instance_started()))
+        hf_heap_start();
+    return hf_forward;
+}
+
+static bool is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+void *hf_calloc(size_t count, size_t size)
+{
+    const struct hf_heap_functions *other = forward();
+    return HF_UNLIKELY(other != NULL) ? other->calloc(count, size) : hf_heap_calloc(count, size);
+}
+
+void *hf_realloc(void *ptr, size_t size)
+{
+    if (ptr == NULL)
+        return hf_malloc(size);
+    const struct hf_heap_functions *other = forward();
+    if (HF_UNLIKELY(!hf_owned(ptr)))
+        return hf_foreign_realloc(ptr, size);
+    return HF_UNLIKELY(other != NULL) ? other->realloc(ptr, size)
+                                      : hf_heap_realloc(ptr, size, __builtin_return_address(0));
+}
+
+void *hf_reallocarray(void *ptr, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return hf_realloc(ptr, bytes);
+}
+
+void *hf_memalign(size_t alignment, size_t size)
+{
+    if (!is_power_of_two(alignment)) {
+        errno = EINVAL;
+        return NULL;
+    }
+    if (alignment < sizeof(void *))
+        alignment = sizeof(void *);
+    const struct hf_heap_functions *other = forward();
+    return HF_UNLIKELY(other != NULL) ? other->aligned(alignment, size)
+                                      : hf_heap_aligned(alignment, size);
+}
+
+void *hf_aligned_alloc(size_t alignment, size_t size)
+{
+    return hf_memalign(alignment, size);
+}
+
+int hf_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved_errno = errno;
+    void *ptr = hf_memalign(alignment, size);
+    errno = saved_errno;
+    if (ptr == NULL)
+        return ENOMEM;
+    *out = ptr;
+    return 0;
+}
+
+void hf_free_sized(void *ptr, size_t size)
+{
+    (void)size;
+    hf_free(ptr);
+}
+
+void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
+{
+    (void)alignment;
+    (void)size;
+    hf_free(ptr);
+}
+
+size_t hf_usable_size(const void *ptr)
+{
+    if (ptr == NULL)
+        return 0;
+    const struct hf_heap_functions *other = forward();
+    if (!hf_owned(ptr))
+        return hf_foreign_usable_size(ptr);
+    return HF_UNLIKELY(other != NULL) ? other->usable_size(ptr)
+                                      : hf_heap_usable(ptr, __builtin_return_address(0));
+}
+
+char *hf_strdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = hf_malloc(size);
+    return copy != NULL ? memcpy(copy, s, size) : NULL;
+}
+
+char *hf_strndup(const char *s, size_t n)
+{
+    size_t length = strnlen(s, n);
+    char *copy = hf_malloc(length + 1);
+    if (copy == NULL)
+        return NULL;
+    copy[length] = '\0';
+    return memcpy(copy, s, length);
+}
+
+const char *hf_version(void)
+{
+    return HF_VERSION;
+}

@@ -1,0 +1,240 @@
+/*
+ * homefree.h - allocate anywhere, free anywhere.
+ *
+ * homefree gives a process one heap. All of the heap's pages lie in one reserved address range, the
+ * region, so that "is this pointer the heap's?" is one subtraction and one comparison. Every
+ * function here that takes a pointer takes *any* pointer: what the heap owns is freed by the heap,
+ * everything else (a foreign pointer) goes to the allocator that owns it.
+ *
+ * Rules that hold for every function unless its comment says otherwise:
+ *   - threads: may be called from any thread at any time, also while another thread is in it;
+ *   - fork: may be called in the child of a many-threaded process, after any fork(2);
+ *   - signals: must not be called from a signal handler;
+ *   - interpreter: needs no Python, no GIL, and works after Py_Finalize() and during exit(3);
+ *   - sizes are in bytes, alignments are powers of two in bytes;
+ *   - functions that return int return 0 or a negative errno; the malloc family keeps malloc's
+ *     conventions (NULL and errno);
+ *   - all functions exist since homefree 1.0 (version node HOMEFREE_1.0).
+ *
+ * Corruption (a pointer inside the region that was never allocated, a block freed twice) ends the
+ * process with SIGABRT after one message on stderr that names the pointer, its owner, who freed it,
+ * what would have happened and what to do.
+ */
+#ifndef HOMEFREE_HOMEFREE_H
+#define HOMEFREE_HOMEFREE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <wchar.h>
+
+#define HF_VERSION_MAJOR 1
+#define HF_VERSION_MINOR 0
+#define HF_VERSION_PATCH 0
+#define HF_VERSION       "1.0.0"
+
+#ifdef __cplusplus
+/* A function may share its struct's name (as stat(2) does); -Wshadow takes that for a mistake. */
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#endif
+
+#define HF_API    __attribute__((visibility("default")))
+#define HF_MALLOC __attribute__((malloc, warn_unused_result))
+
+/* ---- the malloc family -------------------------------------------------------------------- */
+
+/*
+ * As malloc(3), calloc(3), realloc(3), reallocarray(3), aligned_alloc(3), posix_memalign(3) and
+ * memalign(3), from the heap. A size of 0 gives a distinct pointer that may be freed.
+ *
+ * Result: a block that the caller frees with hf_free(), or with any routed free(); NULL with errno
+ * ENOMEM when the region is full or the system refuses memory (nothing is lost then), EINVAL for an
+ * alignment that is no power of two (hf_posix_memalign returns the positive errno, as
+ * posix_memalign does).
+ *
+ * hf_realloc and hf_reallocarray resize a foreign block with its own allocator, where it stays;
+ * hf_realloc(NULL, n) allocates from the heap, and hf_realloc(p, 0) frees p and returns NULL, as
+ * glibc's does.
+ */
+HF_API HF_MALLOC void *hf_malloc(size_t size);
+HF_API HF_MALLOC void *hf_calloc(size_t count, size_t size);
+HF_API void *hf_realloc(void *ptr, size_t size);
+HF_API void *hf_reallocarray(void *ptr, size_t count, size_t size);
+HF_API HF_MALLOC void *hf_aligned_alloc(size_t alignment, size_t size);
+HF_API HF_MALLOC void *hf_memalign(size_t alignment, size_t size);
+HF_API int hf_posix_memalign(void **out, size_t alignment, size_t size);
+
+/*
+ * Frees a block, whoever allocated it; NULL does nothing. errno is left as it was.
+ *
+ * A foreign block goes to free() as libhomefree sees it: the allocator that was preloaded, or libc;
+ * blocks of a mimalloc or tcmalloc that says so itself (mi_is_in_heap_region,
+ * MallocExtension_GetOwnership) go to that. The sized forms take C23's arguments; the size is not
+ * trusted.
+ */
+HF_API void hf_free(void *ptr);
+HF_API void hf_free_sized(void *ptr, size_t size);
+HF_API void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size);
+
+/*
+ * The usable size in bytes of a block, whoever allocated it; 0 for NULL. All of these bytes may be
+ * used.
+ */
+HF_API size_t hf_usable_size(const void *ptr);
+
+/* ---- libc's functions that hand out or grow heap memory -------------------------------------- */
+
+/*
+ * Each behaves as the libc function of its name, except that the memory it hands out is the heap's.
+ * Where a function is given a buffer to grow (hf_getline, hf_getdelim), that buffer may be anybody's
+ * and is grown by its owner. The caller frees each result with hf_free() or any routed free().
+ */
+HF_API HF_MALLOC char *hf_strdup(const char *s);
+HF_API HF_MALLOC char *hf_strndup(const char *s, size_t n);
+HF_API HF_MALLOC wchar_t *hf_wcsdup(const wchar_t *s);
+HF_API __attribute__((format(printf, 2, 3))) int hf_asprintf(char **out, const char *format, ...);
+HF_API __attribute__((format(printf, 2, 0))) int hf_vasprintf(char **out, const char *format,
+                                                              va_list args);
+HF_API ssize_t hf_getline(char **line, size_t *size, FILE *stream);
+HF_API ssize_t hf_getdelim(char **line, size_t *size, int delimiter, FILE *stream);
+HF_API char *hf_realpath(const char *path, char *resolved);
+HF_API char *hf_getcwd(char *buffer, size_t size);
+HF_API char *hf_get_current_dir_name(void);
+HF_API char *hf_canonicalize_file_name(const char *path);
+HF_API char **hf_backtrace_symbols(void *const *addresses, int count);
+HF_API FILE *hf_open_memstream(char **buffer, size_t *size);
+struct dirent;
+HF_API int hf_scandir(const char *directory, struct dirent ***names,
+                      int (*select)(const struct dirent *),
+                      int (*compare)(const struct dirent **, const struct dirent **));
+HF_API int hf_scandirat(int dirfd, const char *directory, struct dirent ***names,
+                        int (*select)(const struct dirent *),
+                        int (*compare)(const struct dirent **, const struct dirent **));
+
+/* ---- owners ----------------------------------------------------------------------------------- */
+
+/* The region. Written once, while libhomefree is loaded; read it only through hf_owns(). */
+struct hf_region_range {
+    uintptr_t base;
+    size_t size;
+};
+HF_API extern struct hf_region_range hf_region_range;
+
+/*
+ * Whether an address lies in the region, that is, whether the heap owns it. True also for an
+ * address inside a block, a freed block, or pages that the heap has not handed out yet.
+ * Lock-free, async-signal-safe, never fails. Inlined; also exported for callers that are not C.
+ */
+#if defined(__GNUC__) && !defined(HF_NO_INLINE)
+__attribute__((gnu_inline)) extern inline bool hf_owns(const void *ptr)
+{
+    return (uintptr_t)ptr - hf_region_range.base < hf_region_range.size;
+}
+#endif
+HF_API bool hf_owns(const void *ptr);
+
+enum hf_owner_kind {
+    HF_OWNER_UNKNOWN = 0, /* nothing is known about the address */
+    HF_OWNER_HEAP = 1,    /* the heap: a block, or pages of the region */
+    HF_OWNER_FOREIGN = 2, /* another allocator that answers for it, named in `allocator` */
+    HF_OWNER_STATIC = 3,  /* inside a loaded shared object or program, named in `object` */
+    HF_OWNER_UNMAPPED = 4 /* in the region, and not a live block: never allocated, or freed */
+};
+
+/* Filled by hf_owner_of(). `size` is set by the caller to sizeof(struct hf_owner): fields that a
+ * caller does not know are not written. Strings live as long as the process. */
+struct hf_owner {
+    size_t size;
+    enum hf_owner_kind kind;
+    const char *allocator; /* "homefree", "mimalloc", "tcmalloc"; NULL where unknown */
+    const char *object;    /* path of the shared object that holds the allocator; NULL if unknown */
+    const void *block;     /* first byte of the block; NULL where it cannot be known */
+    size_t block_size;     /* usable bytes of the block; 0 where it cannot be known */
+};
+
+/*
+ * Names the owner of an address. For a heap address, `block` and `block_size` are filled when ptr
+ * is the first byte of a live block.
+ * Result: 0; -EINVAL when out is NULL or its size is too small. Takes no lock on the heap.
+ */
+HF_API int hf_owner_of(const void *ptr, struct hf_owner *out);
+
+/* ---- routing ---------------------------------------------------------------------------------- */
+
+/*
+ * Makes the deallocation calls of every loaded shared object ask for the owner first (free,
+ * realloc, reallocarray, malloc_usable_size, and what else frees). libhomefree does so by itself
+ * when it is loaded and after every dlopen() that it sees; call this after loading objects by means
+ * it cannot see. Costs a few hundred nanoseconds when nothing was loaded since.
+ * Result: the number of slots changed; -EPERM when HOMEFREE_CONF says route:off.
+ * Must not be called from an IFUNC resolver. Takes the dynamic loader's lock.
+ */
+HF_API int hf_route(void);
+
+enum hf_route_state {
+    HF_ROUTE_CHANGED = 0,     /* the slot asks for the owner first */
+    HF_ROUTE_REFUSED = 1,     /* it could not or must not be changed; `reason` says why */
+    HF_ROUTE_OUT_OF_REACH = 2 /* there is no slot that could be changed */
+};
+
+struct hf_route_entry {
+    size_t size;
+    enum hf_route_state state;
+    const char *object;   /* path of the shared object or program */
+    const char *function; /* "free", … ; NULL where the whole object is meant */
+    const void *slot;     /* address of the slot; NULL where there is none */
+    const char *reason;   /* one line for a person; NULL for changed slots */
+    int error;            /* negative errno where the system refused; else 0 */
+};
+
+struct hf_route_report {
+    size_t size;
+    uint64_t objects;      /* shared objects and the program, in every namespace */
+    uint64_t changed;      /* slots that ask for the owner first */
+    uint64_t refused;      /* slots that were left as they were */
+    uint64_t out_of_reach; /* objects, or slots, that routing cannot reach */
+    uint64_t passes;       /* times that routing looked for new objects */
+    uint64_t nanoseconds;  /* time spent in all passes */
+};
+
+typedef void hf_route_visitor(const struct hf_route_entry *entry, void *context);
+
+/*
+ * Says what routing reached, from a fresh look at every object: `out` (may be NULL) gets the sums,
+ * `visit` (may be NULL) is called for each entry. `visit` must not load or unload objects; the
+ * entry and its strings are valid during the call only.
+ * Result: 0; -EINVAL when out's size is too small. Takes the dynamic loader's lock.
+ */
+HF_API int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context);
+
+/* ---- statistics ------------------------------------------------------------------------------- */
+
+struct hf_stats {
+    size_t size;
+    uint64_t region_reserved; /* bytes of address space in the region */
+    uint64_t region_used;     /* of them, bytes that the heap has taken so far */
+    uint64_t allocated;       /* bytes in live blocks */
+    uint64_t active;          /* bytes in pages that hold live blocks */
+    uint64_t resident;        /* upper bound of physical memory in bytes */
+    uint64_t metadata;        /* bytes of the heap's own bookkeeping */
+    uint32_t arenas;          /* arenas that threads allocate from */
+    uint32_t forwards;        /* 1 when this copy of libhomefree forwards to another one */
+};
+
+/*
+ * Fills out, whose `size` the caller has set to sizeof(struct hf_stats). Fields beyond the caller's
+ * size are not written. Result: 0; -EINVAL. Takes the heap's locks; not for fast paths.
+ */
+HF_API int hf_stats(struct hf_stats *out);
+
+/* The version of the loaded library, "1.0.0"; a static string. */
+HF_API const char *hf_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

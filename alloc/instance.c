@@ -1,0 +1,266 @@
+/*
+ * Owns the record, hf_forward and the start. Started once, from the constructor below, or earlier by
+ * the first call into this copy (another object's constructor may run before ours). Constructors
+ * run under the loader's lock, so two copies never look for each other at the same time; `start`
+ * serialises threads within one copy.
+ *
+ * While starting, the same thread may come back in (pthread_atfork may allocate, and in a
+ * preloaded process malloc is ours): hf_heap_start() then returns at once, and jemalloc copes.
+ */
+#include "instance.h"
+
+#include "dynlink.h"
+#include "fatal.h"
+#include "foreign.h"
+#include "options.h"
+#include "region.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+const struct hf_heap_functions *hf_forward;
+
+/* Exported twice over: inlined hf_owns() reads it through the GOT, because a program may hold it in
+ * a COPY relocation; the heap itself reads hf_region. */
+struct hf_region_range hf_region_range;
+
+static const struct hf_instance_functions *forward;
+static struct hf_instance_functions functions = {
+    .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
+    .owner_of = hf_owner_of,
+    .stats = hf_stats,
+};
+static struct hf_instance record = {
+    .magic = HF_INSTANCE_MAGIC,
+    .abi = HF_INSTANCE_ABI,
+    .version = HF_VERSION,
+    .free = hf_free,
+    .realloc = hf_realloc,
+    .usable_size = hf_usable_size,
+    .functions = &functions,
+};
+/* The name that other copies look up; an alias, so that no other copy can take its place here. */
+extern struct hf_instance hf_instance_record __attribute__((alias("record")));
+
+static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(bool) started;
+static _Atomic(pthread_t) starting;
+
+static char jemalloc_options[256];
+
+const struct hf_instance_functions *hf_instance_forward(void)
+{
+    return forward;
+}
+
+bool hf_instance_started(void)
+{
+    return atomic_load_explicit(&started, memory_order_acquire);
+}
+
+void hf_instance_offer_routing(int (*route)(void),
+                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *))
+{
+    functions.route = route;
+    functions.route_report = report;
+}
+
+/* ---- the copy that cannot forward ---------------------------------------------------------------- */
+
+static const struct hf_instance *stranger; /* the heap of another ABI */
+
+static bool strangers(const void *ptr)
+{
+    return (uintptr_t)ptr - stranger->region_base < stranger->region_size;
+}
+
+static void *libc_calloc(size_t count, size_t size)
+{
+    return hf_libc()->calloc(count, size);
+}
+
+static void *libc_malloc(size_t size)
+{
+    return hf_libc()->malloc(size);
+}
+
+static void *libc_aligned(size_t alignment, size_t size)
+{
+    return hf_libc()->memalign(alignment, size);
+}
+
+static void *either_realloc(void *ptr, size_t size)
+{
+    return strangers(ptr) ? stranger->realloc(ptr, size) : hf_libc()->realloc(ptr, size);
+}
+
+static void either_free(void *ptr)
+{
+    if (strangers(ptr))
+        stranger->free(ptr);
+    else
+        hf_libc()->free(ptr);
+}
+
+static size_t either_usable_size(const void *ptr)
+{
+    return strangers(ptr) ? stranger->usable_size(ptr) : hf_libc()->usable_size((void *)(uintptr_t)ptr);
+}
+
+static int no_owner_of(const void *ptr, struct hf_owner *out)
+{
+    (void)ptr;
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int no_stats(struct hf_stats *out)
+{
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int no_route(void)
+{
+    return -ENOTSUP;
+}
+
+static int no_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context)
+{
+    (void)out;
+    (void)visit;
+    (void)context;
+    return -ENOTSUP;
+}
+
+static const struct hf_instance_functions without_heap = {
+    .heap = {libc_malloc, libc_calloc, either_realloc, libc_aligned, either_free,
+             either_usable_size},
+    .owner_of = no_owner_of,
+    .stats = no_stats,
+    .route = no_route,
+    .route_report = no_route_report,
+};
+
+static void warn_stranger(const struct link_map *theirs)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "libhomefree " HF_VERSION " (");
+    hf_text_add(&text, hf_dynlink_name(hf_dynlink_find(&record)));
+    hf_text_add(&text, ") cannot join the heap of libhomefree ");
+    hf_text_add(&text, stranger->version);
+    hf_text_add(&text, " (");
+    hf_text_add(&text, hf_dynlink_name(theirs));
+    hf_text_add(&text, "), whose interface is number ");
+    hf_text_add_decimal(&text, stranger->abi);
+    hf_text_add(&text, " and not ");
+    hf_text_add_decimal(&text, HF_INSTANCE_ABI);
+    hf_text_add(&text, "; its modules get memory from libc instead; install one version of "
+                       "homefree for both");
+    hf_text_write(&text);
+}
+
+/* ---- finding the heap ----------------------------------------------------------------------------- */
+
+static const struct hf_instance *heap_in(const struct link_map *map)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return NULL;
+    const struct hf_instance *found = hf_object_address(&object, "hf_instance_record");
+    if (found == NULL || found == &record ||
+        memcmp(found->magic, HF_INSTANCE_MAGIC, sizeof HF_INSTANCE_MAGIC) != 0 ||
+        found->state != HF_INSTANCE_HEAP)
+        return NULL;
+    return found;
+}
+
+static const struct hf_instance *find_heap(const struct link_map **where)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next) {
+            const struct hf_instance *found = heap_in(map);
+            if (found != NULL) {
+                *where = map;
+                return found;
+            }
+        }
+    return NULL;
+}
+
+/* ---- starting -------------------------------------------------------------------------------------- */
+
+static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)
+{
+    if (heap->abi == HF_INSTANCE_ABI) {
+        forward = heap->functions;
+    } else {
+        stranger = heap;
+        forward = &without_heap;
+        warn_stranger(where);
+    }
+    hf_forward = &forward->heap;
+    hf_region.size = heap->region_size;
+    hf_region.base = heap->region_base;
+    record.state = HF_INSTANCE_FORWARD;
+}
+
+static void become_heap(void)
+{
+    struct hf_text text;
+    hf_options_read();
+    if (hf_region_reserve(hf_options.region) != 0) {
+        hf_text_begin(&text);
+        hf_text_add(&text, "fatal: cannot reserve address space for the heap; raise the limit on "
+                           "address space (ulimit -v) above 64 MiB");
+        hf_fatal(&text);
+    }
+    /* Prepare handlers run last registered first: the emergency lock is taken before jemalloc's
+     * locks, the region's after them. */
+    pthread_atfork(hf_region_lock, hf_region_unlock, hf_region_reset);
+    hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
+    if (!hf_heap_boot(jemalloc_options)) {
+        hf_text_begin(&text);
+        hf_text_add(&text, "fatal: no memory to start the heap; raise the limit on memory or "
+                           "address space (ulimit -v)");
+        hf_fatal(&text);
+    }
+    pthread_atfork(hf_heap_emergency_lock, hf_heap_emergency_unlock, hf_heap_emergency_reset);
+    record.region_base = hf_region.base;
+    record.region_size = hf_region.size;
+    record.state = HF_INSTANCE_HEAP;
+}
+
+void hf_heap_start(void)
+{
+    if (HF_LIKELY(hf_instance_started()))
+        return;
+    if (atomic_load(&starting) == pthread_self())
+        return;
+    pthread_mutex_lock(&start);
+    if (!hf_instance_started()) {
+        const struct link_map *where = NULL;
+        atomic_store(&starting, pthread_self());
+        const struct hf_instance *heap = find_heap(&where);
+        if (heap != NULL)
+            become_forwarder(heap, where);
+        else
+            become_heap();
+        hf_region_range.size = hf_region.size;
+        hf_region_range.base = hf_region.base;
+        atomic_store(&starting, 0);
+        atomic_store_explicit(&started, true, memory_order_release);
+    }
+    pthread_mutex_unlock(&start);
+}
+
+/* 101: before the constructors of everything that was linked with us, and before routing's. */
+__attribute__((constructor(101))) static void construct(void)
+{
+    hf_heap_start();
+}

@@ -1,0 +1,294 @@
+/*
+ * The heap's side inside jemalloc: the two hot functions, fused with the ownership test, and the
+ * entries that everything else goes through.
+ *
+ * This file is the tail of jemalloc.c (homefree.patch includes it there), because jemalloc's fast
+ * paths are static inlines of that file: hf_malloc and hf_free are then one function each, with no
+ * call between the module and jemalloc's cache. It owns the thread slot, the first thread's data
+ * and the emergency data.
+ *
+ * Order of calls: any function here may be the first one that the process makes. The fast paths
+ * fail in a thread that has no data (the slot's template sends them away), and the slow paths begin
+ * with hf_thread_enter(), which starts the heap if need be.
+ *
+ * Locks: the emergency lock comes before all of jemalloc's.
+ */
+#include "seam.h"
+
+/* A function of this file that alloc/ calls: jemalloc's private namespace must not rename it. */
+#define HF_EXPORT_AS(name) __asm__(name)
+
+tsd_t hf_thread_ended = TSD_INITIALIZER;
+tsd_t hf_thread_emergency = TSD_INITIALIZER;
+static tsd_t hf_thread_first;
+static atomic_b_t hf_thread_first_taken = ATOMIC_INIT(false);
+static pthread_mutex_t hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
+
+__thread tsd_t *hf_thread_slot
+    __attribute__((tls_model("initial-exec"), visibility("hidden"))) = &tsd_tls;
+
+/* ---- a thread's data --------------------------------------------------------------------------- */
+
+static tsd_t *
+hf_thread_create(void)
+{
+    bool taken = false;
+    tsd_t *tsd;
+    if (atomic_compare_exchange_strong_b(&hf_thread_first_taken, &taken, true, ATOMIC_ACQ_REL,
+                                         ATOMIC_RELAXED))
+        tsd = &hf_thread_first;
+    else
+        tsd = malloc_tsd_malloc(sizeof(tsd_t));
+    if (tsd != NULL) {
+        memcpy(tsd, &tsd_tls, sizeof(tsd_t));
+        hf_thread_slot = tsd;
+    }
+    return tsd;
+}
+
+tsd_t *
+hf_thread_own(tsd_t *tsd)
+{
+    if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
+        return tsd;
+    tsd = hf_thread_create();
+    if (tsd == NULL)
+        hf_heap_fatal_memory();
+    return tsd;
+}
+
+void
+hf_thread_end(void *data)
+{
+    tsd_t *tsd = data;
+    if (tsd_state_get(tsd) != tsd_state_purgatory) {
+        tsd_cleanup(tsd); /* sets the key again: there is one more round at least */
+        return;
+    }
+    hf_thread_slot = &hf_thread_ended;
+    if (tsd != &hf_thread_first)
+        malloc_tsd_dalloc(tsd);
+}
+
+/*
+ * Makes sure that the calling thread has data. Where it cannot have any (no memory, or its own is
+ * gone), it works on the emergency data, which has no caches, under the emergency lock.
+ * Result: what to hand to hf_thread_leave().
+ */
+JEMALLOC_ALWAYS_INLINE tsd_t *
+hf_thread_enter(void)
+{
+    tsd_t *tsd = hf_thread_slot;
+    if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
+        return NULL;
+    if (tsd == &tsd_tls) {
+        hf_heap_start();
+        if (hf_thread_slot != &tsd_tls || hf_thread_create() != NULL)
+            return NULL;
+    }
+    pthread_mutex_lock(&hf_emergency_lock);
+    if (tsd_state_get(&hf_thread_emergency) == tsd_state_uninitialized)
+        tsd_atomic_store(&hf_thread_emergency.state, tsd_state_purgatory, ATOMIC_RELAXED);
+    hf_thread_slot = &hf_thread_emergency;
+    return tsd;
+}
+
+JEMALLOC_ALWAYS_INLINE void
+hf_thread_leave(tsd_t *entered)
+{
+    if (unlikely(entered != NULL)) {
+        hf_thread_slot = entered;
+        pthread_mutex_unlock(&hf_emergency_lock);
+    }
+}
+
+/* ---- checks ------------------------------------------------------------------------------------- */
+
+/*
+ * The usable size of a live block, or the process ends: jemalloc itself follows whatever it finds.
+ * Small blocks are checked as far as their slab tells without a lock: an address inside a block is
+ * found, a block freed earlier only when it is the last one in this thread's cache.
+ */
+static size_t
+hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
+{
+    emap_full_alloc_ctx_t found;
+    tsd_t *tsd = hf_thread_slot;
+    if (emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd), &arena_emap_global, ptr, &found) ||
+        found.edata == NULL || found.szind >= SC_NSIZES ||
+        edata_state_get(found.edata) != extent_state_active)
+        hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_NO_BLOCK);
+    uintptr_t first = (uintptr_t)edata_addr_get(found.edata);
+    if (!found.slab) {
+        if ((uintptr_t)ptr != first)
+            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
+    } else {
+        if (((uintptr_t)ptr - first) % bin_infos[found.szind].reg_size != 0)
+            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
+        if (tcache_available(tsd)) {
+            cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
+            if (*bin->stack_head == ptr)
+                hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
+        }
+    }
+    return sz_index2size(found.szind);
+}
+
+void
+hf_corrupted_cached(const void *ptr)
+{
+    hf_heap_corrupted(ptr, NULL, HF_CORRUPT_IN_FREE, HF_CORRUPT_FREED_CACHED);
+}
+
+/* ---- the two hot functions ---------------------------------------------------------------------- */
+
+void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
+void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
+
+static JEMALLOC_NOINLINE void *
+hf_malloc_slow(size_t size)
+{
+    if (unlikely(hf_forward != NULL))
+        return hf_forward->malloc(size);
+    tsd_t *entered = hf_thread_enter();
+    /* Entering may have found that another copy is the heap. */
+    void *ptr = likely(hf_forward == NULL) ? malloc_default(size) : hf_forward->malloc(size);
+    hf_thread_leave(entered);
+    return ptr;
+}
+
+void *
+hf_malloc_entry(size_t size)
+{
+    return imalloc_fastpath(size, &hf_malloc_slow);
+}
+
+static JEMALLOC_NOINLINE void
+hf_free_slow(void *ptr, const void *caller)
+{
+    if (unlikely(hf_forward != NULL)) {
+        hf_forward->free(ptr);
+        return;
+    }
+    int saved_errno = get_errno();
+    tsd_t *entered = hf_thread_enter();
+    tsd_fetch_min();
+    hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
+    free_default(ptr);
+    hf_thread_leave(entered);
+    set_errno(saved_errno);
+}
+
+void
+hf_free_entry(void *ptr)
+{
+    if (unlikely((uintptr_t)ptr - hf_region.base >= hf_region.size)) {
+        hf_free_foreign(ptr);
+        return;
+    }
+    if (unlikely(!free_fastpath(ptr, 0, false)))
+        hf_free_slow(ptr, __builtin_return_address(0));
+}
+
+/* ---- everything else ----------------------------------------------------------------------------- */
+
+/* Each of these is called with the heap started and not forwarded; see heap.c. */
+
+void *hf_heap_calloc_entry(size_t count, size_t size) HF_EXPORT_AS("hf_heap_calloc");
+void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
+    HF_EXPORT_AS("hf_heap_realloc");
+void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
+size_t hf_heap_block_size_entry(const void *ptr) HF_EXPORT_AS("hf_heap_block_size");
+size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
+bool hf_heap_boot_entry(const char *configuration) HF_EXPORT_AS("hf_heap_boot");
+void hf_heap_emergency_lock_entry(void) HF_EXPORT_AS("hf_heap_emergency_lock");
+void hf_heap_emergency_unlock_entry(void) HF_EXPORT_AS("hf_heap_emergency_unlock");
+void hf_heap_emergency_reset_entry(void) HF_EXPORT_AS("hf_heap_emergency_reset");
+
+void *
+hf_heap_calloc_entry(size_t count, size_t size)
+{
+    tsd_t *entered = hf_thread_enter();
+    void *ptr = je_calloc(count, size);
+    hf_thread_leave(entered);
+    return ptr;
+}
+
+void *
+hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
+{
+    tsd_t *entered = hf_thread_enter();
+    tsd_fetch();
+    hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    void *resized = je_realloc(ptr, size);
+    hf_thread_leave(entered);
+    return resized;
+}
+
+void *
+hf_heap_aligned_entry(size_t alignment, size_t size)
+{
+    void *ptr = NULL;
+    tsd_t *entered = hf_thread_enter();
+    int error = je_posix_memalign(&ptr, alignment, size);
+    hf_thread_leave(entered);
+    if (error != 0) {
+        set_errno(error);
+        return NULL;
+    }
+    return ptr;
+}
+
+/* 0 where ptr is not the first byte of a live block, as far as can be told without a lock. */
+size_t
+hf_heap_block_size_entry(const void *ptr)
+{
+    emap_full_alloc_ctx_t found;
+    tsd_t *entered = hf_thread_enter();
+    bool none = emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd_fetch()), &arena_emap_global, ptr,
+                                               &found) ||
+                found.edata == NULL || found.szind >= SC_NSIZES ||
+                edata_state_get(found.edata) != extent_state_active;
+    if (!none) {
+        uintptr_t offset = (uintptr_t)ptr - (uintptr_t)edata_addr_get(found.edata);
+        none = found.slab ? offset % bin_infos[found.szind].reg_size != 0 : offset != 0;
+    }
+    hf_thread_leave(entered);
+    return none ? 0 : sz_index2size(found.szind);
+}
+
+size_t
+hf_heap_usable_entry(const void *ptr, const void *caller)
+{
+    tsd_t *entered = hf_thread_enter();
+    tsd_fetch();
+    size_t size = hf_block_check(ptr, caller, HF_CORRUPT_IN_MEASURE);
+    hf_thread_leave(entered);
+    return size;
+}
+
+bool
+hf_heap_boot_entry(const char *configuration)
+{
+    je_malloc_conf = configuration;
+    jemalloc_constructor();
+    return malloc_initialized();
+}
+
+void
+hf_heap_emergency_lock_entry(void)
+{
+    pthread_mutex_lock(&hf_emergency_lock);
+}
+
+void
+hf_heap_emergency_unlock_entry(void)
+{
+    pthread_mutex_unlock(&hf_emergency_lock);
+}
+
+void
+hf_heap_emergency_reset_entry(void)
+{
+    pthread_mutex_init(&hf_emergency_lock, NULL);
+}

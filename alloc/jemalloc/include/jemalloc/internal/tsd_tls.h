@@ -1,0 +1,91 @@
+/*
+ * Where jemalloc's thread data lives: behind one 8-byte initial-exec slot.
+ *
+ * Owns the slot's states; stands in for jemalloc's own header of this name (the include path puts
+ * this one first). Shared by all of jemalloc and by fast_path.h.
+ *
+ * Constraint: glibc keeps about 1.6 KB of static TLS for libraries that are loaded late, and
+ * jemalloc's thread data is larger, so it cannot be thread-local itself; the slower TLS models cost
+ * a malloc+free pair twice its time. Hence a pointer, 8 bytes, which always fits.
+ *
+ * The slot is never NULL, so that the fast paths need no test for it. It points to
+ *   tsd_tls              in a thread that has not used the heap: a template that is never written,
+ *                        in the state `uninitialized`, whose thresholds of 0 send every fast path
+ *                        to the slow one;
+ *   the thread's data    from its first slow path to its end;
+ *   hf_thread_ended      (same content as the template) once the thread's data is gone: memory
+ *                        that is used even later goes through the emergency data, see fast_path.h;
+ *   hf_thread_emergency  while the thread holds the emergency lock.
+ */
+#ifdef JEMALLOC_INTERNAL_TSD_TLS_H
+#error This file should be included only once, by tsd.h.
+#endif
+#define JEMALLOC_INTERNAL_TSD_TLS_H
+
+/* tsd.c defines tsd_tls with this macro: an ordinary object here, the template. */
+#define JEMALLOC_TSD_TYPE_ATTR(type) type
+
+extern tsd_t tsd_tls;
+extern pthread_key_t tsd_tsd;
+extern bool tsd_booted;
+
+extern tsd_t hf_thread_ended;
+extern tsd_t hf_thread_emergency;
+extern __thread tsd_t *hf_thread_slot
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Gives the calling thread data of its own where the slot holds a template, and returns it. Ends
+ * the process when there is no memory for it: callers that can fail make sure first
+ * (hf_thread_enter). */
+tsd_t *hf_thread_own(tsd_t *tsd);
+/* Destructor of tsd_tsd: runs in the thread that ends, up to PTHREAD_DESTRUCTOR_ITERATIONS times. */
+void hf_thread_end(void *tsd);
+
+JEMALLOC_ALWAYS_INLINE bool
+tsd_boot0(void) {
+	if (pthread_key_create(&tsd_tsd, &hf_thread_end) != 0) {
+		return true;
+	}
+	tsd_booted = true;
+	return false;
+}
+
+JEMALLOC_ALWAYS_INLINE void
+tsd_boot1(void) {
+}
+
+JEMALLOC_ALWAYS_INLINE bool
+tsd_boot(void) {
+	return tsd_boot0();
+}
+
+JEMALLOC_ALWAYS_INLINE bool
+tsd_booted_get(void) {
+	return tsd_booted;
+}
+
+/* False is what keeps "is there thread data" and "is jemalloc initialized" out of the fast paths:
+ * the template answers both. */
+JEMALLOC_ALWAYS_INLINE bool
+tsd_get_allocates(void) {
+	return false;
+}
+
+JEMALLOC_ALWAYS_INLINE tsd_t *
+tsd_get(bool init) {
+	tsd_t *tsd = hf_thread_slot;
+	(void)init;
+	if (tsd == NULL) {
+		__builtin_unreachable();
+	}
+	return tsd;
+}
+
+/* Asks for the destructor. The emergency data belongs to no thread and needs none. A failure
+ * (ENOMEM for a late key) leaves the thread's caches behind at its end; nothing breaks. */
+JEMALLOC_ALWAYS_INLINE void
+tsd_set(tsd_t *tsd) {
+	if (tsd != &hf_thread_emergency) {
+		(void)pthread_setspecific(tsd_tsd, tsd);
+	}
+}

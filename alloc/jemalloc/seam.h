@@ -1,0 +1,77 @@
+/*
+ * The one door between jemalloc and the heap. Both sides include it: jemalloc's tail
+ * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc
+ * but <jemalloc/jemalloc.h>'s mallctl in stats.c.
+ *
+ * Words: see ../internal.h.
+ */
+#ifndef HOMEFREE_JEMALLOC_SEAM_H
+#define HOMEFREE_JEMALLOC_SEAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- what jemalloc's side needs from alloc/ ------------------------------------------------------ */
+
+/* The region's bounds, as in homefree.h; this one is hidden, so that reading it needs no GOT. Zero
+ * size until the heap has started: nothing is owned then. */
+struct hf_region_bounds {
+    uintptr_t base;
+    size_t size;
+};
+extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
+
+/* What a copy of libhomefree calls when another copy in the process is the heap (instance.h). */
+struct hf_heap_functions {
+    void *(*malloc)(size_t size);
+    void *(*calloc)(size_t count, size_t size);
+    void *(*realloc)(void *ptr, size_t size);
+    void *(*aligned)(size_t alignment, size_t size);
+    void (*free)(void *ptr);
+    size_t (*usable_size)(const void *ptr);
+};
+/* NULL in the copy that is the heap. Written once, while the heap starts. */
+extern const struct hf_heap_functions *hf_forward __attribute__((visibility("hidden")));
+
+/* Starts the heap if nobody has; returns when it has started, or when this very thread is doing
+ * so. Never fails: a process whose heap cannot start ends (fatal.h). */
+void hf_heap_start(void);
+
+/* Frees a pointer outside the region, NULL included. */
+void hf_free_foreign(void *ptr);
+
+enum hf_corruption { HF_CORRUPT_IN_FREE, HF_CORRUPT_IN_REALLOC, HF_CORRUPT_IN_MEASURE };
+enum hf_corruption_kind {
+    HF_CORRUPT_NO_BLOCK,    /* in the region, but no live block: never allocated, or freed */
+    HF_CORRUPT_INSIDE,      /* inside a block, not at its first byte */
+    HF_CORRUPT_FREED,       /* freed by this thread just before */
+    HF_CORRUPT_FREED_CACHED /* freed at least twice, found when a cache was emptied */
+};
+/* Ends the process. caller: an address in the code that called, or NULL where that is over. */
+void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
+                       enum hf_corruption_kind kind) __attribute__((noreturn, cold));
+/* Ends the process: no memory for something that must not fail. */
+void hf_heap_fatal_memory(void) __attribute__((noreturn, cold));
+
+/* ---- what alloc/ calls on jemalloc's side --------------------------------------------------------- */
+
+/* Starts jemalloc with its configuration string, which must outlive the process's use of it.
+ * False when it cannot start (no memory). Called once, by hf_heap_start(). */
+bool hf_heap_boot(const char *configuration);
+
+void *hf_heap_calloc(size_t count, size_t size);
+/* ptr: a heap pointer, not NULL. */
+void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
+void *hf_heap_aligned(size_t alignment, size_t size);
+/* The block's usable size; ends the process when ptr, which is in the region, is no block. */
+size_t hf_heap_usable(const void *ptr, const void *caller);
+/* The same, with 0 where ptr is not the first byte of a live block. */
+size_t hf_heap_block_size(const void *ptr);
+
+/* The lock that threads without data of their own work under; for fork (instance.c). */
+void hf_heap_emergency_lock(void);
+void hf_heap_emergency_unlock(void);
+void hf_heap_emergency_reset(void);
+
+#endif

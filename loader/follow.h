@@ -1,0 +1,24 @@
+/*
+ * Following the loader: objects that come later are routed too, and dlsym() answers with routed
+ * functions.
+ */
+#ifndef HOMEFREE_FOLLOW_H
+#define HOMEFREE_FOLLOW_H
+
+#include <stdbool.h>
+
+typedef void *hf_dlopen_function(const char *file, int mode);
+
+/* Stands in for dlopen(file, mode) called from `caller`; routes what it brought. `original` is the
+ * dlopen that the caller's slot went to. Result and errors as dlopen's (dlerror() included). */
+void *hf_follow_dlopen(hf_dlopen_function *original, const char *file, int mode,
+                       const void *caller);
+
+/* Whether dlsym(handle, name) asks for a routed function, and its answer may be replaced:
+ * RTLD_NEXT means "whoever comes after me", and is left alone. */
+bool hf_follow_wants(void *handle, const char *name);
+
+/* The routed function for what dlsym() found; found itself where there is none, or NULL. */
+void *hf_follow_symbol(const char *name, void *found);
+
+#endif

@@ -1,0 +1,56 @@
+/*
+ * Owns the request that a thread has under way (a thread-local pointer of 8 bytes, initial-exec like
+ * the heap's own slot). See lock.h.
+ */
+#include "lock.h"
+
+#include "dynlink.h"
+#include "internal.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+
+struct request {
+    void (*function)(void *context);
+    void *context;
+    bool done;
+};
+
+static __thread struct request *current __attribute__((tls_model("initial-exec")));
+
+static void nothing(void)
+{
+}
+
+/* Runs also when somebody else looks the symbol up; without a request there is nothing to do. */
+static void (*resolve(void))(void)
+{
+    struct request *request = current;
+    current = NULL;
+    if (request != NULL) {
+        request->function(request->context);
+        request->done = true;
+    }
+    return nothing;
+}
+
+HF_API void hf_loader_lock_call(void) __attribute__((ifunc("resolve")));
+
+int hf_loader_lock_run(void (*function)(void *context), void *context)
+{
+    struct request request = {function, context, false};
+    struct request *outer = current;
+    /* A handle by name, because a link_map is one only after dlopen() has seen the object; never
+     * closed, and never unloaded anyway (-z nodelete). */
+    static _Atomic(void *) handle;
+    if (handle == NULL) {
+        const struct link_map *self = hf_dynlink_find(&hf_region);
+        handle = self != NULL ? dlopen(self->l_name, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    }
+    if (handle == NULL)
+        return -ENOSYS;
+    current = &request;
+    (void)dlvsym(handle, "hf_loader_lock_call", "HOMEFREE_1.0");
+    current = outer;
+    return request.done ? 0 : -ENOSYS;
+}

@@ -1,0 +1,246 @@
+/*
+ * Owns the stubs and the table of originals. Entries are filled under `lock`, before the stub's
+ * address is published in a slot; calls read them without one. A stub may be called at any stage,
+ * from any thread.
+ */
+#include "stubs.h"
+
+#include "follow.h"
+#include "foreign.h"
+#include "internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* `call` is where the stub jumps: the original itself, or (once there are neighbours) the function
+ * that asks them first and then calls `real`. */
+struct original {
+    _Atomic(void *) call;
+    void *real;
+};
+static struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool asking;
+
+#define EACH_STUB(DEFINE, ...)                                                                     \
+    DEFINE(0, __VA_ARGS__)                                                                         \
+    DEFINE(1, __VA_ARGS__)                                                                         \
+    DEFINE(2, __VA_ARGS__)                                                                         \
+    DEFINE(3, __VA_ARGS__)                                                                         \
+    DEFINE(4, __VA_ARGS__)                                                                         \
+    DEFINE(5, __VA_ARGS__)                                                                         \
+    DEFINE(6, __VA_ARGS__)                                                                         \
+    DEFINE(7, __VA_ARGS__)
+_Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
+
+#define CALL(name, index, result, parameters, arguments)                                           \
+    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].call,          \
+                                                memory_order_relaxed)) arguments
+#define REAL(name, index, result, parameters, arguments)                                           \
+    ((result(*) parameters)originals[HF_ROUTED_##name][index].real) arguments
+
+/* ---- functions that take a pointer ----------------------------------------------------------------- */
+
+#define STUB_VOID(index, name, parameters, arguments, mine, theirs)                                \
+    static void stub_##name##_##index parameters                                                   \
+    {                                                                                              \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                                            \
+            mine;                                                                                  \
+        else                                                                                       \
+            CALL(name, index, void, parameters, arguments);                                        \
+    }                                                                                              \
+    static void ask_##name##_##index parameters                                                    \
+    {                                                                                              \
+        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);                               \
+        if (neighbour != NULL)                                                                     \
+            theirs;                                                                                \
+        else                                                                                       \
+            REAL(name, index, void, parameters, arguments);                                        \
+    }
+
+#define STUB(index, name, result, parameters, arguments, mine, theirs)                             \
+    static result stub_##name##_##index parameters                                                 \
+    {                                                                                              \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                                            \
+            return mine;                                                                           \
+        return CALL(name, index, result, parameters, arguments);                                   \
+    }                                                                                              \
+    static result ask_##name##_##index parameters                                                  \
+    {                                                                                              \
+        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);                               \
+        if (neighbour != NULL)                                                                     \
+            return theirs;                                                                         \
+        return REAL(name, index, result, parameters, arguments);                                   \
+    }
+
+#define HF_RELEASES(name, result, parameters, arguments, call)                                     \
+    EACH_STUB(STUB_VOID, name, parameters, arguments, call, neighbour->free(ptr))
+#define HF_DELETE(symbol, parameters, arguments)                                                   \
+    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), neighbour->free(ptr))
+/* A neighbour resizes by its own realloc, so a pair of count and size goes through here. */
+#define HF_RESIZES(name, result, parameters, arguments, call)                                      \
+    EACH_STUB(STUB, name, result, parameters, arguments, call, call)
+#define HF_MEASURES(name, result, parameters, arguments, call)                                     \
+    EACH_STUB(STUB, name, result, parameters, arguments, call, call)
+#include "functions.def"
+
+/* ---- functions of the loader ------------------------------------------------------------------------ */
+
+/* The caller's address decides what the loader's functions mean (search paths, RTLD_NEXT), so these
+ * either end in a jump to the original, which leaves it in place, or stand in for it in follow.c. */
+#define STUB_DLOPEN(index, ...)                                                                    \
+    static void *stub_dlopen_##index(const char *file, int mode)                                   \
+    {                                                                                              \
+        return hf_follow_dlopen(                                                                   \
+            (hf_dlopen_function *)originals[HF_ROUTED_dlopen][index].real, file, mode,             \
+            __builtin_return_address(0));                                                          \
+    }
+#define STUB_DLSYM(index, ...)                                                                     \
+    static void *stub_dlsym_##index(void *handle, const char *name)                                \
+    {                                                                                              \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                            \
+            return hf_follow_symbol(name, REAL(dlsym, index, void *, (void *, const char *),       \
+                                               (handle, name)));                                   \
+        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));                 \
+    }
+#define STUB_DLVSYM(index, ...)                                                                    \
+    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version)          \
+    {                                                                                              \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                            \
+            return hf_follow_symbol(                                                               \
+                name, REAL(dlvsym, index, void *, (void *, const char *, const char *),            \
+                           (handle, name, version)));                                              \
+        return CALL(dlvsym, index, void *, (void *, const char *, const char *),                   \
+                    (handle, name, version));                                                      \
+    }
+EACH_STUB(STUB_DLOPEN, )
+EACH_STUB(STUB_DLSYM, )
+EACH_STUB(STUB_DLVSYM, )
+
+/* ---- the tables -------------------------------------------------------------------------------------- */
+
+struct row {
+    const char *name;
+    bool is_operator;
+    void *stubs[HF_STUBS_PER_FUNCTION];
+    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where neighbours have no say */
+};
+
+#define STUB_ADDRESS(index, name) (void *)stub_##name##_##index,
+#define ASK_ADDRESS(index, name)  (void *)ask_##name##_##index,
+#define ROW(symbol, is_operator)                                                                   \
+    [HF_ROUTED_##symbol] = {                                                                       \
+        #symbol, is_operator, {EACH_STUB(STUB_ADDRESS, symbol)}, {EACH_STUB(ASK_ADDRESS, symbol)}},
+#define LOADER_ROW(symbol) [HF_ROUTED_##symbol] = {#symbol, false, {EACH_STUB(STUB_ADDRESS, symbol)}, {NULL}},
+
+static const struct row rows[HF_ROUTED_COUNT] = {
+#define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
+#define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
+#define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
+#define HF_DELETE(symbol, parameters, arguments)               ROW(symbol, true)
+#include "functions.def"
+    LOADER_ROW(dlopen) LOADER_ROW(dlsym) LOADER_ROW(dlvsym)};
+
+const char *hf_routed_name(enum hf_routed function)
+{
+    return rows[function].name;
+}
+
+bool hf_routed_is_operator(enum hf_routed function)
+{
+    return rows[function].is_operator;
+}
+
+bool hf_routed_is_loader(enum hf_routed function)
+{
+    return function >= HF_ROUTED_dlopen;
+}
+
+int hf_routed_by_name(const char *name)
+{
+    /* Objects have thousands of names: most end here. A C++ object's are _Z and something else. */
+    switch (name[0]) {
+    case 'c':
+    case 'd':
+    case 'f':
+    case 'm':
+    case 'r':
+    case 't':
+        break;
+    case '_':
+        if ((name[1] == 'Z' && name[2] == 'd') || (name[1] == '_' && name[2] == 'l'))
+            break;
+        return -1;
+    default:
+        return -1;
+    }
+    for (int i = 0; i < HF_ROUTED_COUNT; i++)
+        if (rows[i].name[1] == name[1] && strcmp(rows[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static void set_call(enum hf_routed function, size_t index)
+{
+    void *ask = asking ? rows[function].asks[index] : NULL;
+    atomic_store_explicit(&originals[function][index].call,
+                          ask != NULL ? ask : originals[function][index].real,
+                          memory_order_relaxed);
+}
+
+void *hf_stub_for(enum hf_routed function, void *original)
+{
+    void *stub = NULL;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && stub == NULL; i++) {
+        if (originals[function][i].real == NULL) {
+            originals[function][i].real = original;
+            set_call(function, i);
+        }
+        if (originals[function][i].real == original)
+            stub = rows[function].stubs[i];
+    }
+    pthread_mutex_unlock(&lock);
+    return stub;
+}
+
+bool hf_stub_is(enum hf_routed function, const void *address)
+{
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+        if (rows[function].stubs[i] == address)
+            return true;
+    return false;
+}
+
+void hf_stubs_ask_neighbours(void)
+{
+    pthread_mutex_lock(&lock);
+    asking = true;
+    for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
+        for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+            if (originals[function][i].real != NULL)
+                set_call(function, i);
+    pthread_mutex_unlock(&lock);
+}
+
+static void lock_for_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void reset_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+__attribute__((constructor(101))) static void construct(void)
+{
+    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
+}

@@ -1,0 +1,49 @@
+/*
+ * The functions that routed slots point to.
+ *
+ * Each routed function has a few stubs, one for each allocator that slots went to before: "the
+ * original". A stub asks whether the heap owns the pointer, and otherwise jumps to its original;
+ * which object called does not matter any more then, and no lookup happens in a call.
+ */
+#ifndef HOMEFREE_STUBS_H
+#define HOMEFREE_STUBS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Originals that one function can have in a process: libc's, a preloaded allocator's, that of each
+ * namespace, another tool's hook. */
+#define HF_STUBS_PER_FUNCTION 8
+
+enum hf_routed {
+#define HF_RELEASES(name, result, parameters, arguments, call) HF_ROUTED_##name,
+#define HF_RESIZES(name, result, parameters, arguments, call)  HF_ROUTED_##name,
+#define HF_MEASURES(name, result, parameters, arguments, call) HF_ROUTED_##name,
+#define HF_DELETE(symbol, parameters, arguments)               HF_ROUTED_##symbol,
+#include "functions.def"
+    HF_ROUTED_dlopen,
+    HF_ROUTED_dlsym,
+    HF_ROUTED_dlvsym,
+    HF_ROUTED_COUNT
+};
+
+/* The function's name as the dynamic linker knows it. */
+const char *hf_routed_name(enum hf_routed function);
+/* The function of that name, or -1. Costs a few comparisons for names that are none. */
+int hf_routed_by_name(const char *name);
+/* operator delete in any form. */
+bool hf_routed_is_operator(enum hf_routed function);
+/* dlopen and its kind: routed to follow what is loaded later. */
+bool hf_routed_is_loader(enum hf_routed function);
+
+/* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
+ * never given back. Any thread; takes a lock. */
+void *hf_stub_for(enum hf_routed function, void *original);
+/* Whether an address is one of the function's stubs. */
+bool hf_stub_is(enum hf_routed function, const void *address);
+
+/* From now on foreign pointers are offered to neighbours (foreign.h) before they go to originals:
+ * until then that question costs nothing. Any thread. */
+void hf_stubs_ask_neighbours(void);
+
+#endif

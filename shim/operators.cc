@@ -1,0 +1,86 @@
+/*
+ * The hidden operator new and delete of a C++ module. A file of its own, and C++, because
+ * [new.delete] asks for exceptions: a C module refers to none of these names, so its linker leaves
+ * this member of the archive out, and libstdc++ with it.
+ *
+ * Owns nothing. The mangled names are assembler labels (see module.c), so that the declarations of
+ * <new>, which are not hidden, do not decide the visibility.
+ */
+#include <homefree/homefree.h>
+
+#include <new>
+
+namespace
+{
+
+void *allocate(size_t size, size_t alignment)
+{
+    /* [new.delete.single]: size 0 gives a distinct pointer; hf_malloc does so too. */
+    return alignment == 0 ? hf_malloc(size) : hf_memalign(alignment, size);
+}
+
+void *allocate_or_throw(size_t size, size_t alignment)
+{
+    for (;;) {
+        void *ptr = allocate(size, alignment);
+        if (__builtin_expect(ptr != nullptr, 1))
+            return ptr;
+        std::new_handler handler = std::get_new_handler();
+        if (handler == nullptr)
+            throw std::bad_alloc();
+        handler();
+    }
+}
+
+void *allocate_or_null(size_t size, size_t alignment) noexcept
+{
+    try {
+        return allocate_or_throw(size, alignment);
+    } catch (const std::bad_alloc &) {
+        return nullptr;
+    }
+}
+
+} // namespace
+
+#define HIDDEN extern "C" __attribute__((visibility("hidden")))
+
+/* Parameters are what the mangled name says; a nothrow_t arrives as an address that is not used. */
+#define HF_NEW_0_0(symbol)                                                                         \
+    HIDDEN void *shim##symbol(size_t size) __asm__(#symbol);                                       \
+    void *shim##symbol(size_t size)                                                                \
+    {                                                                                              \
+        return allocate_or_throw(size, 0);                                                         \
+    }
+#define HF_NEW_1_0(symbol)                                                                         \
+    HIDDEN void *shim##symbol(size_t size, const void *) noexcept __asm__(#symbol);                \
+    void *shim##symbol(size_t size, const void *) noexcept                                         \
+    {                                                                                              \
+        return allocate_or_null(size, 0);                                                          \
+    }
+#define HF_NEW_0_1(symbol)                                                                         \
+    HIDDEN void *shim##symbol(size_t size, size_t alignment) __asm__(#symbol);                     \
+    void *shim##symbol(size_t size, size_t alignment)                                              \
+    {                                                                                              \
+        return allocate_or_throw(size, alignment);                                                 \
+    }
+#define HF_NEW_1_1(symbol)                                                                         \
+    HIDDEN void *shim##symbol(size_t size, size_t alignment, const void *) noexcept                \
+        __asm__(#symbol);                                                                          \
+    void *shim##symbol(size_t size, size_t alignment, const void *) noexcept                       \
+    {                                                                                              \
+        return allocate_or_null(size, alignment);                                                  \
+    }
+#define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
+
+#define HF_DELETE(symbol, parameters, arguments)                                                   \
+    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol);                                 \
+    void shim##symbol parameters noexcept                                                          \
+    {                                                                                              \
+        static_cast<void>(sizeof(unused arguments));                                               \
+        hf_free(ptr);                                                                              \
+    }
+/* Names every argument, so that none is unused; never defined. */
+template <typename... Arguments> char unused(Arguments...);
+
+#include "functions.def"
