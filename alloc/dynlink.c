@@ -21,8 +21,9 @@ struct hf_find_result {
     void *eh_frame;
     unsigned long long reserved[7];
 };
-extern int hf_dl_find_object(void *address, struct hf_find_result *result)
-    __asm__("_dl_find_object") __attribute__((weak, visibility("default")));
+extern int hf_dl_find_object(void *address,
+                             struct hf_find_result *result) __asm__("_dl_find_object")
+    __attribute__((weak, visibility("default")));
 
 /* The layout that <link.h> gives r_debug_extended; older headers do not have it. */
 struct hf_debug {

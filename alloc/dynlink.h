@@ -2,14 +2,14 @@
  * The seam to the dynamic linker: which objects are loaded, in every namespace, and what their
  * dynamic sections say. Nothing else in homefree knows <link.h>'s structures' quirks.
  *
- * Constraint: this is read before relocation of others is over, inside constructors and in the fatal
- * function, so it allocates nothing, takes no lock and calls nothing that does. The lists of
+ * Constraint: this is read before relocation of others is over, inside constructors and in the
+ * fatal function, so it allocates nothing, takes no lock and calls nothing that does. The lists of
  * objects are stable only under the loader's lock (in a constructor, or under
  * hf_loader_lock_call() of loader/); without it a walk may miss or repeat an object.
  *
  * Facts about glibc that this rests on: r_debug and DT_DEBUG (gABI), r_debug_extended.r_next from
- * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), relocated d_ptr entries except
- * in the vdso (elf/get-dynamic-info.h, 2.36).
+ * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), relocated d_ptr entries
+ * except in the vdso (elf/get-dynamic-info.h, 2.36).
  */
 #ifndef HOMEFREE_DYNLINK_H
 #define HOMEFREE_DYNLINK_H
@@ -63,7 +63,8 @@ bool hf_dynlink_open(const struct link_map *map, struct hf_object *out);
 /* An object's path; for the program the path it was started by. Never NULL or empty. */
 const char *hf_dynlink_name(const struct link_map *map);
 
-/* The object that holds an address, in any namespace; NULL if none. Lock-free from glibc 2.35 on. */
+/* The object that holds an address, in any namespace; NULL if none. Lock-free from glibc 2.35 on.
+ */
 const struct link_map *hf_dynlink_find(const void *address);
 
 /* The object's defined dynamic symbol of that name, or NULL. */

@@ -20,8 +20,11 @@ void hf_text_begin(struct hf_text *text)
 void hf_text_add_n(struct hf_text *text, const char *s, size_t n)
 {
     /* One byte is kept for the newline. */
-    for (size_t i = 0; i < n && s[i] != '\0' && text->length < sizeof text->bytes - 1; i++)
-        text->bytes[text->length++] = (unsigned char)s[i] < 0x20 || s[i] == 0x7f ? '?' : s[i];
+    for (size_t i = 0; i < n && s[i] != '\0' && text->length < sizeof text->bytes - 1; i++) {
+        const char shown[] = {s[i], '?'};
+        bool control = (unsigned char)s[i] < 0x20 || s[i] == 0x7f;
+        text->bytes[text->length++] = shown[control];
+    }
 }
 
 void hf_text_add(struct hf_text *text, const char *s)

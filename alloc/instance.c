@@ -1,6 +1,6 @@
 /*
- * Owns the record, hf_forward and the start. Started once, from the constructor below, or earlier by
- * the first call into this copy (another object's constructor may run before ours). Constructors
+ * Owns the record, hf_forward and the start. Started once, from the constructor below, or earlier
+ * by the first call into this copy (another object's constructor may run before ours). Constructors
  * run under the loader's lock, so two copies never look for each other at the same time; `start`
  * serialises threads within one copy.
  *
@@ -67,7 +67,7 @@ void hf_instance_offer_routing(int (*route)(void),
     functions.route_report = report;
 }
 
-/* ---- the copy that cannot forward ---------------------------------------------------------------- */
+/* ---- the copy that cannot forward ---- */
 
 static const struct hf_instance *stranger; /* the heap of another ABI */
 
@@ -106,7 +106,8 @@ static void either_free(void *ptr)
 
 static size_t either_usable_size(const void *ptr)
 {
-    return strangers(ptr) ? stranger->usable_size(ptr) : hf_libc()->usable_size((void *)(uintptr_t)ptr);
+    return strangers(ptr) ? stranger->usable_size(ptr)
+                          : hf_libc()->usable_size((void *)(uintptr_t)ptr);
 }
 
 static int no_owner_of(const void *ptr, struct hf_owner *out)
@@ -163,7 +164,7 @@ static void warn_stranger(const struct link_map *theirs)
     hf_text_write(&text);
 }
 
-/* ---- finding the heap ----------------------------------------------------------------------------- */
+/* ---- finding the heap ---- */
 
 static const struct hf_instance *heap_in(const struct link_map *map)
 {
@@ -193,7 +194,7 @@ static const struct hf_instance *find_heap(const struct link_map **where)
     return NULL;
 }
 
-/* ---- starting -------------------------------------------------------------------------------------- */
+/* ---- starting ---- */
 
 static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)
 {

@@ -1,12 +1,12 @@
 /*
  * One heap a process: which copy of libhomefree is it.
  *
- * A process can hold several copies: a wheel brought one under another name, dlmopen() made a second
- * namespace, two versions meet. The copy that starts first is the heap. Each later copy finds it by
- * the exported record below, in any namespace, and forwards to it: its own region bounds become the
- * heap's, its fast paths never find thread data and so end in its slow paths, which forward. A copy
- * whose record has another HF_INSTANCE_ABI cannot forward; it says so in one line, allocates from
- * libc, and still sends the heap's pointers home.
+ * A process can hold several copies: a wheel brought one under another name, dlmopen() made a
+ * second namespace, two versions meet. The copy that starts first is the heap. Each later copy
+ * finds it by the exported record below, in any namespace, and forwards to it: its own region
+ * bounds become the heap's, its fast paths never find thread data and so end in its slow paths,
+ * which forward. A copy whose record has another HF_INSTANCE_ABI cannot forward; it says so in one
+ * line, allocates from libc, and still sends the heap's pointers home.
  *
  * Limit: before glibc 2.35, namespaces other than the first are invisible; a copy there becomes a
  * heap of its own.

@@ -19,14 +19,14 @@ struct hf_options hf_options = {
 };
 
 static const struct hf_option_row rows[] = {
-#define HF_OPTION(name, type, preset, minimum, maximum, unit, help)                                \
+#define HF_OPTION(name, type, preset, minimum, maximum, unit, help) \
     {#name, #type, unit, help, preset, minimum, maximum},
 #include "options.def"
 #undef HF_OPTION
 };
 
 static const size_t offsets[] = {
-#define HF_OPTION(name, type, preset, minimum, maximum, unit, help)                                \
+#define HF_OPTION(name, type, preset, minimum, maximum, unit, help) \
     offsetof(struct hf_options, name),
 #include "options.def"
 #undef HF_OPTION

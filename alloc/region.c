@@ -44,8 +44,8 @@ static size_t used;
 
 static void *reserve(size_t size, size_t alignment)
 {
-    char *at = mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+    char *at =
+        mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
     size_t lead = -(uintptr_t)at & (alignment - 1);
@@ -178,8 +178,7 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
             errno = EINVAL;
             return MAP_FAILED;
         }
-        int result = protection == PROT_NONE ? release(hint, size)
-                                             : commit(hint, size, protection);
+        int result = protection == PROT_NONE ? release(hint, size) : commit(hint, size, protection);
         return result == 0 ? hint : MAP_FAILED;
     }
     uintptr_t at = 0;

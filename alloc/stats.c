@@ -23,11 +23,13 @@ int hf_stats(struct hf_stats *out)
     if (other != NULL) {
         int result = other->stats(out);
         struct hf_stats forwards = {.forwards = 1};
-        if (result == 0 && out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
+        if (result == 0 &&
+            out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
             out->forwards = forwards.forwards;
         return result;
     }
-    /* A thread without data of its own gets it here, not inside jemalloc, where it could not fail. */
+    /* A thread without data of its own gets it here, not inside jemalloc, where it could not fail.
+     */
     hf_free(hf_malloc(1));
     uint64_t epoch = 1;
     size_t epoch_size = sizeof epoch;

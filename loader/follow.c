@@ -91,7 +91,8 @@ void *hf_follow_symbol(const char *name, void *found)
     if (found == NULL || function < 0 || hf_stub_is((enum hf_routed)function, found))
         return found;
     const struct link_map *owner = hf_dynlink_find(found);
-    /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours. */
+    /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours.
+     */
     if (owner == NULL || owner == hf_dynlink_find(&hf_region))
         return found;
     void *stub = hf_stub_for((enum hf_routed)function, found);

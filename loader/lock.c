@@ -1,6 +1,6 @@
 /*
- * Owns the request that a thread has under way (a thread-local pointer of 8 bytes, initial-exec like
- * the heap's own slot). See lock.h.
+ * Owns the request that a thread has under way (a thread-local pointer of 8 bytes, initial-exec
+ * like the heap's own slot). See lock.h.
  */
 #include "lock.h"
 
@@ -23,7 +23,7 @@ static void nothing(void)
 }
 
 /* Runs also when somebody else looks the symbol up; without a request there is nothing to do. */
-static void (*resolve(void))(void)
+__attribute__((used)) static void (*resolve(void))(void)
 {
     struct request *request = current;
     current = NULL;

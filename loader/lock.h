@@ -3,9 +3,9 @@
  * half-way through a dlopen() or dlclose(): only then are all listed objects relocated, and the
  * lists stable.
  *
- * glibc hands that lock out to constructors, and to IFUNC resolvers that dlsym() calls (dlfcn/dlsym.c
- * and elf/dl-sym.c: the lookup and the resolver run with the lock held; glibc 2.17 to 2.42). So
- * homefree exports an IFUNC symbol whose resolver does the work, and looks it up.
+ * glibc hands that lock out to constructors, and to IFUNC resolvers that dlsym() calls
+ * (dlfcn/dlsym.c and elf/dl-sym.c: the lookup and the resolver run with the lock held; glibc 2.17
+ * to 2.42). So homefree exports an IFUNC symbol whose resolver does the work, and looks it up.
  * tests/loader/test_loader_lock.c proves it on the libc that runs.
  */
 #ifndef HOMEFREE_LOCK_H

@@ -1,6 +1,6 @@
 /*
- * Owns the table of allocators that can be asked. Sources: mimalloc.h (mi_is_in_heap_region, 1.6 and
- * later), gperftools/malloc_extension_c.h (MallocExtension_GetOwnership: 1 is "owned", 2.0 and
+ * Owns the table of allocators that can be asked. Sources: mimalloc.h (mi_is_in_heap_region, 1.6
+ * and later), gperftools/malloc_extension_c.h (MallocExtension_GetOwnership: 1 is "owned", 2.0 and
  * later).
  */
 #include "neighbours.h"

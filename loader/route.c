@@ -126,7 +126,7 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     close_object(&work);
 }
 
-/* ---- a pass ------------------------------------------------------------------------------------------ */
+/* ---- a pass ---- */
 
 static int read_counters(struct dl_phdr_info *info, size_t size, void *context)
 {
@@ -209,7 +209,7 @@ __attribute__((constructor(101))) static void offer(void)
     hf_instance_offer_routing(hf_route, hf_route_report);
 }
 
-/* ---- the report ---------------------------------------------------------------------------------------- */
+/* ---- the report ---- */
 
 struct telling {
     struct hf_route_report sums;
@@ -281,7 +281,8 @@ static void tell_object(struct telling *telling, const struct link_map *map)
     case HF_ROLE_HOMEFREE:
         break;
     case HF_ROLE_LINKER:
-        entry.reason = "the dynamic linker frees only what it allocated, through pointers of its own";
+        entry.reason =
+            "the dynamic linker frees only what it allocated, through pointers of its own";
         tell(telling, &entry);
         break;
     case HF_ROLE_ORDINARY:

@@ -53,7 +53,7 @@ static void want_if_named(struct wanted *wanted, const struct hf_object *object,
 static uint32_t highest_relocated(const struct hf_object *object)
 {
     uint32_t highest = 0;
-    const ElfW(Rela) *tables[] = {object->jump_relocations, object->rela};
+    const ElfW(Rela) * tables[] = {object->jump_relocations, object->rela};
     const size_t sizes[] = {object->jump_relocations_size, object->rela_size};
     for (size_t t = 0; t < 2; t++)
         for (size_t i = 0; tables[t] != NULL && i < sizes[t] / sizeof(ElfW(Rela)); i++) {

@@ -24,102 +24,102 @@ static struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool asking;
 
-#define EACH_STUB(DEFINE, ...)                                                                     \
-    DEFINE(0, __VA_ARGS__)                                                                         \
-    DEFINE(1, __VA_ARGS__)                                                                         \
-    DEFINE(2, __VA_ARGS__)                                                                         \
-    DEFINE(3, __VA_ARGS__)                                                                         \
-    DEFINE(4, __VA_ARGS__)                                                                         \
-    DEFINE(5, __VA_ARGS__)                                                                         \
-    DEFINE(6, __VA_ARGS__)                                                                         \
+#define EACH_STUB(DEFINE, ...) \
+    DEFINE(0, __VA_ARGS__)     \
+    DEFINE(1, __VA_ARGS__)     \
+    DEFINE(2, __VA_ARGS__)     \
+    DEFINE(3, __VA_ARGS__)     \
+    DEFINE(4, __VA_ARGS__)     \
+    DEFINE(5, __VA_ARGS__)     \
+    DEFINE(6, __VA_ARGS__)     \
     DEFINE(7, __VA_ARGS__)
 _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 
-#define CALL(name, index, result, parameters, arguments)                                           \
-    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].call,          \
+#define CALL(name, index, result, parameters, arguments)                                  \
+    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].call, \
                                                 memory_order_relaxed)) arguments
-#define REAL(name, index, result, parameters, arguments)                                           \
+#define REAL(name, index, result, parameters, arguments) \
     ((result(*) parameters)originals[HF_ROUTED_##name][index].real) arguments
 
-/* ---- functions that take a pointer ----------------------------------------------------------------- */
+/* ---- functions that take a pointer ---- */
 
-#define STUB_VOID(index, name, parameters, arguments, mine, theirs)                                \
-    static void stub_##name##_##index parameters                                                   \
-    {                                                                                              \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                                            \
-            mine;                                                                                  \
-        else                                                                                       \
-            CALL(name, index, void, parameters, arguments);                                        \
-    }                                                                                              \
-    static void ask_##name##_##index parameters                                                    \
-    {                                                                                              \
-        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);                               \
-        if (neighbour != NULL)                                                                     \
-            theirs;                                                                                \
-        else                                                                                       \
-            REAL(name, index, void, parameters, arguments);                                        \
+#define STUB_VOID(index, name, parameters, arguments, mine, theirs)  \
+    static void stub_##name##_##index parameters                     \
+    {                                                                \
+        if (HF_UNLIKELY(hf_owned(ptr)))                              \
+            mine;                                                    \
+        else                                                         \
+            CALL(name, index, void, parameters, arguments);          \
+    }                                                                \
+    static void ask_##name##_##index parameters                      \
+    {                                                                \
+        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr); \
+        if (neighbour != NULL)                                       \
+            theirs;                                                  \
+        else                                                         \
+            REAL(name, index, void, parameters, arguments);          \
     }
 
-#define STUB(index, name, result, parameters, arguments, mine, theirs)                             \
-    static result stub_##name##_##index parameters                                                 \
-    {                                                                                              \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                                            \
-            return mine;                                                                           \
-        return CALL(name, index, result, parameters, arguments);                                   \
-    }                                                                                              \
-    static result ask_##name##_##index parameters                                                  \
-    {                                                                                              \
-        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);                               \
-        if (neighbour != NULL)                                                                     \
-            return theirs;                                                                         \
-        return REAL(name, index, result, parameters, arguments);                                   \
+#define STUB(index, name, result, parameters, arguments, mine, theirs) \
+    static result stub_##name##_##index parameters                     \
+    {                                                                  \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                \
+            return mine;                                               \
+        return CALL(name, index, result, parameters, arguments);       \
+    }                                                                  \
+    static result ask_##name##_##index parameters                      \
+    {                                                                  \
+        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);   \
+        if (neighbour != NULL)                                         \
+            return theirs;                                             \
+        return REAL(name, index, result, parameters, arguments);       \
     }
 
-#define HF_RELEASES(name, result, parameters, arguments, call)                                     \
+#define HF_RELEASES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB_VOID, name, parameters, arguments, call, neighbour->free(ptr))
-#define HF_DELETE(symbol, parameters, arguments)                                                   \
+#define HF_DELETE(symbol, parameters, arguments) \
     EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), neighbour->free(ptr))
 /* A neighbour resizes by its own realloc, so a pair of count and size goes through here. */
-#define HF_RESIZES(name, result, parameters, arguments, call)                                      \
+#define HF_RESIZES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB, name, result, parameters, arguments, call, call)
-#define HF_MEASURES(name, result, parameters, arguments, call)                                     \
+#define HF_MEASURES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB, name, result, parameters, arguments, call, call)
 #include "functions.def"
 
-/* ---- functions of the loader ------------------------------------------------------------------------ */
+/* ---- functions of the loader ---- */
 
 /* The caller's address decides what the loader's functions mean (search paths, RTLD_NEXT), so these
- * either end in a jump to the original, which leaves it in place, or stand in for it in follow.c. */
-#define STUB_DLOPEN(index, ...)                                                                    \
-    static void *stub_dlopen_##index(const char *file, int mode)                                   \
-    {                                                                                              \
-        return hf_follow_dlopen(                                                                   \
-            (hf_dlopen_function *)originals[HF_ROUTED_dlopen][index].real, file, mode,             \
-            __builtin_return_address(0));                                                          \
+ * either end in a jump to the original, which leaves it in place, or stand in for it in follow.c.
+ */
+#define STUB_DLOPEN(index, ...)                                                                \
+    static void *stub_dlopen_##index(const char *file, int mode)                               \
+    {                                                                                          \
+        return hf_follow_dlopen((hf_dlopen_function *)originals[HF_ROUTED_dlopen][index].real, \
+                                file, mode, __builtin_return_address(0));                      \
     }
-#define STUB_DLSYM(index, ...)                                                                     \
-    static void *stub_dlsym_##index(void *handle, const char *name)                                \
-    {                                                                                              \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                            \
-            return hf_follow_symbol(name, REAL(dlsym, index, void *, (void *, const char *),       \
-                                               (handle, name)));                                   \
-        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));                 \
+#define STUB_DLSYM(index, ...)                                                             \
+    static void *stub_dlsym_##index(void *handle, const char *name)                        \
+    {                                                                                      \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                    \
+            return hf_follow_symbol(                                                       \
+                name, REAL(dlsym, index, void *, (void *, const char *), (handle, name))); \
+        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));         \
     }
-#define STUB_DLVSYM(index, ...)                                                                    \
-    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version)          \
-    {                                                                                              \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                            \
-            return hf_follow_symbol(                                                               \
-                name, REAL(dlvsym, index, void *, (void *, const char *, const char *),            \
-                           (handle, name, version)));                                              \
-        return CALL(dlvsym, index, void *, (void *, const char *, const char *),                   \
-                    (handle, name, version));                                                      \
+#define STUB_DLVSYM(index, ...)                                                           \
+    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version) \
+    {                                                                                     \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                   \
+            return hf_follow_symbol(name, REAL(dlvsym, index, void *,                     \
+                                               (void *, const char *, const char *),      \
+                                               (handle, name, version)));                 \
+        return CALL(dlvsym, index, void *, (void *, const char *, const char *),          \
+                    (handle, name, version));                                             \
     }
 EACH_STUB(STUB_DLOPEN, )
 EACH_STUB(STUB_DLSYM, )
 EACH_STUB(STUB_DLVSYM, )
 
-/* ---- the tables -------------------------------------------------------------------------------------- */
+/* ---- the tables ---- */
 
 struct row {
     const char *name;
@@ -130,10 +130,13 @@ struct row {
 
 #define STUB_ADDRESS(index, name) (void *)stub_##name##_##index,
 #define ASK_ADDRESS(index, name)  (void *)ask_##name##_##index,
-#define ROW(symbol, is_operator)                                                                   \
-    [HF_ROUTED_##symbol] = {                                                                       \
-        #symbol, is_operator, {EACH_STUB(STUB_ADDRESS, symbol)}, {EACH_STUB(ASK_ADDRESS, symbol)}},
-#define LOADER_ROW(symbol) [HF_ROUTED_##symbol] = {#symbol, false, {EACH_STUB(STUB_ADDRESS, symbol)}, {NULL}},
+#define ROW(symbol, is_operator)                               \
+    [HF_ROUTED_##symbol] = {#symbol,                           \
+                            is_operator,                       \
+                            {EACH_STUB(STUB_ADDRESS, symbol)}, \
+                            {EACH_STUB(ASK_ADDRESS, symbol)}},
+#define LOADER_ROW(symbol) \
+    [HF_ROUTED_##symbol] = {#symbol, false, {EACH_STUB(STUB_ADDRESS, symbol)}, {NULL}},
 
 static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)

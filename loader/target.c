@@ -37,8 +37,7 @@ static void *definition(struct hf_scope *scope, enum hf_routed function)
         for (const struct link_map *map = scope->first;
              map != NULL && scope->definitions[function] == NULL; map = map->l_next)
             if (hf_dynlink_open(map, &object))
-                scope->definitions[function] =
-                    hf_object_address(&object, hf_routed_name(function));
+                scope->definitions[function] = hf_object_address(&object, hf_routed_name(function));
     }
     return scope->definitions[function];
 }

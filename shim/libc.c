@@ -147,7 +147,7 @@ char **hf_backtrace_symbols(void *const *addresses, int count)
     return copy;
 }
 
-/* ---- open_memstream ------------------------------------------------------------------------------ */
+/* ---- open_memstream ---- */
 
 /*
  * A stream into a growing block of the heap, by fopencookie. The block always has a zero byte after
@@ -239,9 +239,9 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
     stream->size = size;
     FILE *file = NULL;
     if (grow(stream, BUFSIZ))
-        file = fopencookie(
-            stream, "w",
-            (cookie_io_functions_t){.write = stream_write, .seek = stream_seek, .close = stream_close});
+        file = fopencookie(stream, "w",
+                           (cookie_io_functions_t){
+                               .write = stream_write, .seek = stream_seek, .close = stream_close});
     if (file == NULL) {
         hf_free(stream->bytes);
         hf_free(stream);
@@ -251,7 +251,7 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
     return file;
 }
 
-/* ---- scandir --------------------------------------------------------------------------------------- */
+/* ---- scandir ---- */
 
 struct entries {
     struct dirent **names;
@@ -315,7 +315,7 @@ static int scan(DIR *stream, struct dirent ***names, int (*select)(const struct 
     }
     closedir(stream);
     if (compare != NULL && entries.count > 1)
-        qsort_r(entries.names, entries.count, sizeof(struct dirent *), compare_entries,
+        qsort_r(entries.names, entries.count, sizeof *entries.names, compare_entries,
                 (void *)&compare);
     errno = saved_errno;
     *names = entries.names != NULL ? entries.names : hf_malloc(1);

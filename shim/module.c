@@ -39,20 +39,20 @@ static inline char *checked_getcwd(char *buffer, size_t size, size_t room)
     return hf_getcwd(buffer, size);
 }
 
-#define HF_SHIM(name, result, parameters, arguments, call)                                         \
-    HIDDEN result shim_##name parameters __asm__(#name);                                           \
-    result shim_##name parameters                                                                  \
-    {                                                                                              \
-        return call;                                                                               \
+#define HF_SHIM(name, result, parameters, arguments, call) \
+    HIDDEN result shim_##name parameters __asm__(#name);   \
+    result shim_##name parameters                          \
+    {                                                      \
+        return call;                                       \
     }
-#define HF_SHIM_VARIADIC(name, parameters, last, call)                                             \
-    HIDDEN int shim_##name parameters __asm__(#name);                                              \
-    int shim_##name parameters                                                                     \
-    {                                                                                              \
-        va_list ap;                                                                                \
-        va_start(ap, last);                                                                        \
-        int length = call;                                                                         \
-        va_end(ap);                                                                                \
-        return length;                                                                             \
+#define HF_SHIM_VARIADIC(name, parameters, last, call) \
+    HIDDEN int shim_##name parameters __asm__(#name);  \
+    int shim_##name parameters                         \
+    {                                                  \
+        va_list ap;                                    \
+        va_start(ap, last);                            \
+        int length = call;                             \
+        va_end(ap);                                    \
+        return length;                                 \
     }
 #include "functions.def"

@@ -46,39 +46,39 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
 #define HIDDEN extern "C" __attribute__((visibility("hidden")))
 
 /* Parameters are what the mangled name says; a nothrow_t arrives as an address that is not used. */
-#define HF_NEW_0_0(symbol)                                                                         \
-    HIDDEN void *shim##symbol(size_t size) __asm__(#symbol);                                       \
-    void *shim##symbol(size_t size)                                                                \
-    {                                                                                              \
-        return allocate_or_throw(size, 0);                                                         \
+#define HF_NEW_0_0(symbol)                                   \
+    HIDDEN void *shim##symbol(size_t size) __asm__(#symbol); \
+    void *shim##symbol(size_t size)                          \
+    {                                                        \
+        return allocate_or_throw(size, 0);                   \
     }
-#define HF_NEW_1_0(symbol)                                                                         \
-    HIDDEN void *shim##symbol(size_t size, const void *) noexcept __asm__(#symbol);                \
-    void *shim##symbol(size_t size, const void *) noexcept                                         \
-    {                                                                                              \
-        return allocate_or_null(size, 0);                                                          \
+#define HF_NEW_1_0(symbol)                                                          \
+    HIDDEN void *shim##symbol(size_t size, const void *) noexcept __asm__(#symbol); \
+    void *shim##symbol(size_t size, const void *) noexcept                          \
+    {                                                                               \
+        return allocate_or_null(size, 0);                                           \
     }
-#define HF_NEW_0_1(symbol)                                                                         \
-    HIDDEN void *shim##symbol(size_t size, size_t alignment) __asm__(#symbol);                     \
-    void *shim##symbol(size_t size, size_t alignment)                                              \
-    {                                                                                              \
-        return allocate_or_throw(size, alignment);                                                 \
+#define HF_NEW_0_1(symbol)                                                     \
+    HIDDEN void *shim##symbol(size_t size, size_t alignment) __asm__(#symbol); \
+    void *shim##symbol(size_t size, size_t alignment)                          \
+    {                                                                          \
+        return allocate_or_throw(size, alignment);                             \
     }
-#define HF_NEW_1_1(symbol)                                                                         \
-    HIDDEN void *shim##symbol(size_t size, size_t alignment, const void *) noexcept                \
-        __asm__(#symbol);                                                                          \
-    void *shim##symbol(size_t size, size_t alignment, const void *) noexcept                       \
-    {                                                                                              \
-        return allocate_or_null(size, alignment);                                                  \
+#define HF_NEW_1_1(symbol)                                                   \
+    HIDDEN void *shim##symbol(size_t size, size_t alignment,                 \
+                              const void *) noexcept __asm__(#symbol);       \
+    void *shim##symbol(size_t size, size_t alignment, const void *) noexcept \
+    {                                                                        \
+        return allocate_or_null(size, alignment);                            \
     }
 #define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
 
-#define HF_DELETE(symbol, parameters, arguments)                                                   \
-    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol);                                 \
-    void shim##symbol parameters noexcept                                                          \
-    {                                                                                              \
-        static_cast<void>(sizeof(unused arguments));                                               \
-        hf_free(ptr);                                                                              \
+#define HF_DELETE(symbol, parameters, arguments)                   \
+    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
+    void shim##symbol parameters noexcept                          \
+    {                                                              \
+        static_cast<void>(sizeof(unused arguments));               \
+        hf_free(ptr);                                              \
     }
 /* Names every argument, so that none is unused; never defined. */
 template <typename... Arguments> char unused(Arguments...);

@@ -24,13 +24,12 @@ static tsd_t hf_thread_first;
 static atomic_b_t hf_thread_first_taken = ATOMIC_INIT(false);
 static pthread_mutex_t hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
 
-__thread tsd_t *hf_thread_slot
-    __attribute__((tls_model("initial-exec"), visibility("hidden"))) = &tsd_tls;
+__thread tsd_t *hf_thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
+    &tsd_tls;
 
-/* ---- a thread's data --------------------------------------------------------------------------- */
+/* ---- a thread's data ---- */
 
-static tsd_t *
-hf_thread_create(void)
+static tsd_t *hf_thread_create(void)
 {
     bool taken = false;
     tsd_t *tsd;
@@ -46,8 +45,7 @@ hf_thread_create(void)
     return tsd;
 }
 
-tsd_t *
-hf_thread_own(tsd_t *tsd)
+tsd_t *hf_thread_own(tsd_t *tsd)
 {
     if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
         return tsd;
@@ -57,8 +55,7 @@ hf_thread_own(tsd_t *tsd)
     return tsd;
 }
 
-void
-hf_thread_end(void *data)
+void hf_thread_end(void *data)
 {
     tsd_t *tsd = data;
     if (tsd_state_get(tsd) != tsd_state_purgatory) {
@@ -75,8 +72,7 @@ hf_thread_end(void *data)
  * gone), it works on the emergency data, which has no caches, under the emergency lock.
  * Result: what to hand to hf_thread_leave().
  */
-JEMALLOC_ALWAYS_INLINE tsd_t *
-hf_thread_enter(void)
+JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_enter(void)
 {
     tsd_t *tsd = hf_thread_slot;
     if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
@@ -93,8 +89,7 @@ hf_thread_enter(void)
     return tsd;
 }
 
-JEMALLOC_ALWAYS_INLINE void
-hf_thread_leave(tsd_t *entered)
+JEMALLOC_ALWAYS_INLINE void hf_thread_leave(tsd_t *entered)
 {
     if (unlikely(entered != NULL)) {
         hf_thread_slot = entered;
@@ -102,15 +97,14 @@ hf_thread_leave(tsd_t *entered)
     }
 }
 
-/* ---- checks ------------------------------------------------------------------------------------- */
+/* ---- checks ---- */
 
 /*
  * The usable size of a live block, or the process ends: jemalloc itself follows whatever it finds.
  * Small blocks are checked as far as their slab tells without a lock: an address inside a block is
  * found, a block freed earlier only when it is the last one in this thread's cache.
  */
-static size_t
-hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
+static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
     emap_full_alloc_ctx_t found;
     tsd_t *tsd = hf_thread_slot;
@@ -134,19 +128,17 @@ hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
     return sz_index2size(found.szind);
 }
 
-void
-hf_corrupted_cached(const void *ptr)
+void hf_corrupted_cached(const void *ptr)
 {
     hf_heap_corrupted(ptr, NULL, HF_CORRUPT_IN_FREE, HF_CORRUPT_FREED_CACHED);
 }
 
-/* ---- the two hot functions ---------------------------------------------------------------------- */
+/* ---- the two hot functions ---- */
 
 void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
 void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
 
-static JEMALLOC_NOINLINE void *
-hf_malloc_slow(size_t size)
+static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
     if (unlikely(hf_forward != NULL))
         return hf_forward->malloc(size);
@@ -157,14 +149,12 @@ hf_malloc_slow(size_t size)
     return ptr;
 }
 
-void *
-hf_malloc_entry(size_t size)
+void *hf_malloc_entry(size_t size)
 {
     return imalloc_fastpath(size, &hf_malloc_slow);
 }
 
-static JEMALLOC_NOINLINE void
-hf_free_slow(void *ptr, const void *caller)
+static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
 {
     if (unlikely(hf_forward != NULL)) {
         hf_forward->free(ptr);
@@ -179,8 +169,7 @@ hf_free_slow(void *ptr, const void *caller)
     set_errno(saved_errno);
 }
 
-void
-hf_free_entry(void *ptr)
+void hf_free_entry(void *ptr)
 {
     if (unlikely((uintptr_t)ptr - hf_region.base >= hf_region.size)) {
         hf_free_foreign(ptr);
@@ -190,7 +179,7 @@ hf_free_entry(void *ptr)
         hf_free_slow(ptr, __builtin_return_address(0));
 }
 
-/* ---- everything else ----------------------------------------------------------------------------- */
+/* ---- everything else ---- */
 
 /* Each of these is called with the heap started and not forwarded; see heap.c. */
 
@@ -205,8 +194,7 @@ void hf_heap_emergency_lock_entry(void) HF_EXPORT_AS("hf_heap_emergency_lock");
 void hf_heap_emergency_unlock_entry(void) HF_EXPORT_AS("hf_heap_emergency_unlock");
 void hf_heap_emergency_reset_entry(void) HF_EXPORT_AS("hf_heap_emergency_reset");
 
-void *
-hf_heap_calloc_entry(size_t count, size_t size)
+void *hf_heap_calloc_entry(size_t count, size_t size)
 {
     tsd_t *entered = hf_thread_enter();
     void *ptr = je_calloc(count, size);
@@ -214,8 +202,7 @@ hf_heap_calloc_entry(size_t count, size_t size)
     return ptr;
 }
 
-void *
-hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
+void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 {
     tsd_t *entered = hf_thread_enter();
     tsd_fetch();
@@ -225,8 +212,7 @@ hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     return resized;
 }
 
-void *
-hf_heap_aligned_entry(size_t alignment, size_t size)
+void *hf_heap_aligned_entry(size_t alignment, size_t size)
 {
     void *ptr = NULL;
     tsd_t *entered = hf_thread_enter();
@@ -240,15 +226,14 @@ hf_heap_aligned_entry(size_t alignment, size_t size)
 }
 
 /* 0 where ptr is not the first byte of a live block, as far as can be told without a lock. */
-size_t
-hf_heap_block_size_entry(const void *ptr)
+size_t hf_heap_block_size_entry(const void *ptr)
 {
     emap_full_alloc_ctx_t found;
     tsd_t *entered = hf_thread_enter();
-    bool none = emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd_fetch()), &arena_emap_global, ptr,
-                                               &found) ||
-                found.edata == NULL || found.szind >= SC_NSIZES ||
-                edata_state_get(found.edata) != extent_state_active;
+    bool none =
+        emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd_fetch()), &arena_emap_global, ptr, &found) ||
+        found.edata == NULL || found.szind >= SC_NSIZES ||
+        edata_state_get(found.edata) != extent_state_active;
     if (!none) {
         uintptr_t offset = (uintptr_t)ptr - (uintptr_t)edata_addr_get(found.edata);
         none = found.slab ? offset % bin_infos[found.szind].reg_size != 0 : offset != 0;
@@ -257,8 +242,7 @@ hf_heap_block_size_entry(const void *ptr)
     return none ? 0 : sz_index2size(found.szind);
 }
 
-size_t
-hf_heap_usable_entry(const void *ptr, const void *caller)
+size_t hf_heap_usable_entry(const void *ptr, const void *caller)
 {
     tsd_t *entered = hf_thread_enter();
     tsd_fetch();
@@ -267,28 +251,24 @@ hf_heap_usable_entry(const void *ptr, const void *caller)
     return size;
 }
 
-bool
-hf_heap_boot_entry(const char *configuration)
+bool hf_heap_boot_entry(const char *configuration)
 {
     je_malloc_conf = configuration;
     jemalloc_constructor();
     return malloc_initialized();
 }
 
-void
-hf_heap_emergency_lock_entry(void)
+void hf_heap_emergency_lock_entry(void)
 {
     pthread_mutex_lock(&hf_emergency_lock);
 }
 
-void
-hf_heap_emergency_unlock_entry(void)
+void hf_heap_emergency_unlock_entry(void)
 {
     pthread_mutex_unlock(&hf_emergency_lock);
 }
 
-void
-hf_heap_emergency_reset_entry(void)
+void hf_heap_emergency_reset_entry(void)
 {
     pthread_mutex_init(&hf_emergency_lock, NULL);
 }

@@ -13,7 +13,7 @@
 void *hf_region_map(void *hint, size_t size, int protection, int flags);
 int hf_region_unmap(void *address, size_t size);
 
-#define mmap(address, size, protection, flags, fd, offset)                                         \
+#define mmap(address, size, protection, flags, fd, offset) \
     hf_region_map((address), (size), (protection), (flags))
 #define munmap(address, size) hf_region_unmap((address), (size))
 

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- what jemalloc's side needs from alloc/ ------------------------------------------------------ */
+/* ---- what jemalloc's side needs from alloc/ ---- */
 
 /* The region's bounds, as in homefree.h; this one is hidden, so that reading it needs no GOT. Zero
  * size until the heap has started: nothing is owned then. */
@@ -54,7 +54,7 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
 /* Ends the process: no memory for something that must not fail. */
 void hf_heap_fatal_memory(void) __attribute__((noreturn, cold));
 
-/* ---- what alloc/ calls on jemalloc's side --------------------------------------------------------- */
+/* ---- what alloc/ calls on jemalloc's side ---- */
 
 /* Starts jemalloc with its configuration string, which must outlive the process's use of it.
  * False when it cannot start (no memory). Called once, by hf_heap_start(). */

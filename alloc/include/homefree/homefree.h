@@ -45,7 +45,7 @@ extern "C" {
 #define HF_API    __attribute__((visibility("default")))
 #define HF_MALLOC __attribute__((malloc, warn_unused_result))
 
-/* ---- the malloc family -------------------------------------------------------------------- */
+/* ---- the malloc family ---- */
 
 /*
  * As malloc(3), calloc(3), realloc(3), reallocarray(3), aligned_alloc(3), posix_memalign(3) and
@@ -86,12 +86,13 @@ HF_API void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size);
  */
 HF_API size_t hf_usable_size(const void *ptr);
 
-/* ---- libc's functions that hand out or grow heap memory -------------------------------------- */
+/* ---- libc's functions that hand out or grow heap memory ---- */
 
 /*
  * Each behaves as the libc function of its name, except that the memory it hands out is the heap's.
- * Where a function is given a buffer to grow (hf_getline, hf_getdelim), that buffer may be anybody's
- * and is grown by its owner. The caller frees each result with hf_free() or any routed free().
+ * Where a function is given a buffer to grow (hf_getline, hf_getdelim), that buffer may be
+ * anybody's and is grown by its owner. The caller frees each result with hf_free() or any routed
+ * free().
  */
 HF_API HF_MALLOC char *hf_strdup(const char *s);
 HF_API HF_MALLOC char *hf_strndup(const char *s, size_t n);
@@ -115,7 +116,7 @@ HF_API int hf_scandirat(int dirfd, const char *directory, struct dirent ***names
                         int (*select)(const struct dirent *),
                         int (*compare)(const struct dirent **, const struct dirent **));
 
-/* ---- owners ----------------------------------------------------------------------------------- */
+/* ---- owners ---- */
 
 /* The region. Written once, while libhomefree is loaded; read it only through hf_owns(). */
 struct hf_region_range {
@@ -130,12 +131,13 @@ HF_API extern struct hf_region_range hf_region_range;
  * Lock-free, async-signal-safe, never fails. Inlined; also exported for callers that are not C.
  */
 #if defined(__GNUC__) && !defined(HF_NO_INLINE)
-__attribute__((gnu_inline)) extern inline bool hf_owns(const void *ptr)
+HF_API __attribute__((gnu_inline)) extern inline bool hf_owns(const void *ptr)
 {
     return (uintptr_t)ptr - hf_region_range.base < hf_region_range.size;
 }
-#endif
+#else
 HF_API bool hf_owns(const void *ptr);
+#endif
 
 enum hf_owner_kind {
     HF_OWNER_UNKNOWN = 0, /* nothing is known about the address */
@@ -163,7 +165,7 @@ struct hf_owner {
  */
 HF_API int hf_owner_of(const void *ptr, struct hf_owner *out);
 
-/* ---- routing ---------------------------------------------------------------------------------- */
+/* ---- routing ---- */
 
 /*
  * Makes the deallocation calls of every loaded shared object ask for the owner first (free,
@@ -211,7 +213,7 @@ typedef void hf_route_visitor(const struct hf_route_entry *entry, void *context)
  */
 HF_API int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context);
 
-/* ---- statistics ------------------------------------------------------------------------------- */
+/* ---- statistics ---- */
 
 struct hf_stats {
     size_t size;

@@ -1,0 +1,334 @@
+/*
+ * exports.c - `homefree exports`: command line and files around the generator of shim/exports.h.
+ *
+ * Owns: the options and their order, and all complaints. The command line is read completely before
+ * the first file is opened, and all input before the result is written: whatever is wrong, nothing
+ * is written.
+ */
+#include "exports.h"
+#include "command.h"
+#include "objects.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char who[] = "homefree exports";
+
+static const char help[] =
+    "Usage: homefree exports --module NAME... [--from-objects OBJECT...] [--symbols FILE]\n"
+    "                        [--version NODE] [-o FILE]\n"
+    "\n"
+    "Writes the linker's version script for an extension module: it exports the module's\n"
+    "PyInit_ function and keeps everything else to the module.\n"
+    "\n"
+    "  --module NAME...         export what initializes these modules; of a dotted name, the\n"
+    "                           last component\n"
+    "  --from-objects OBJECT... export every PyInit_ function that these objects, archives or\n"
+    "                           shared objects define\n"
+    "  --symbols FILE           export the symbols in FILE too, one a line; '#' begins a comment\n"
+    "  --version NODE           give what is exported the version NODE\n"
+    "  -o, --output FILE        write to FILE, which is left alone if nothing changes;\n"
+    "                           '-' is stdout, the default\n"
+    "  -h, --help               print this help\n"
+    "\n"
+    "Exit status: 0 written, 1 no PyInit_ function or symbol found, 2 wrong usage, 3 could not\n"
+    "do it.\n"
+    "\n"
+    "Example: homefree exports --module fast -o fast.map\n"
+    "         c++ -shared ... -Wl,--version-script=fast.map\n";
+
+enum source { NONE, MODULE, OBJECTS, SYMBOLS };
+
+struct request {
+    struct {
+        enum source source;
+        const char *value;
+    } * inputs; /* in the order of the command line */
+    size_t count;
+    const char *node;   /* NULL: anonymous */
+    const char *output; /* "-": stdout */
+    bool help;
+};
+
+static int usage(void)
+{
+    hf_command_complain(who, "give at least one of --module, --from-objects and --symbols; "
+                             "'homefree exports --help' tells how");
+    return HF_EXIT_USAGE;
+}
+
+static int out_of_memory(void)
+{
+    hf_command_complain(who, "out of memory");
+    return HF_EXIT_FAILED;
+}
+
+/* ---- the command line --------------------------------------------------------------------- */
+
+static void add_input(struct request *request, enum source source, const char *value)
+{
+    request->inputs[request->count].source = source;
+    request->inputs[request->count].value = value;
+    request->count++;
+}
+
+/* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
+static int read_arguments(struct request *request, int count, char **arguments)
+{
+    static const struct option options[] = {
+        {"module", required_argument, NULL, 'm'},
+        {"from-objects", required_argument, NULL, 'O'},
+        {"symbols", required_argument, NULL, 's'},
+        {"version", required_argument, NULL, 'v'},
+        {"output", required_argument, NULL, 'o'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    /* What the next plain argument belongs to: --module and --from-objects take several. */
+    enum source list = NONE;
+
+    optind = 0; /* main.c handed over a part of argv: getopt must begin anew */
+    opterr = 0;
+    for (;;) {
+        /* '-': plain arguments come as 1, in their place. ':': a missing value comes as ':'. */
+        const int option = getopt_long(count, arguments, "-:o:h", options, NULL);
+        if (option == -1)
+            break;
+        if (option != 1)
+            list = option == 'm' ? MODULE : option == 'O' ? OBJECTS : NONE;
+        switch (option) {
+        case 'm':
+        case 'O':
+            add_input(request, list, optarg);
+            break;
+        case 1:
+            if (list == NONE) {
+                hf_command_complain(who,
+                                    "'%s' follows no --module or --from-objects; "
+                                    "'homefree exports --help' tells the order",
+                                    optarg);
+                return HF_EXIT_USAGE;
+            }
+            add_input(request, list, optarg);
+            break;
+        case 's':
+            add_input(request, SYMBOLS, optarg);
+            break;
+        case 'v':
+            request->node = optarg;
+            break;
+        case 'o':
+            request->output = optarg;
+            break;
+        case 'h':
+            request->help = true;
+            return HF_EXIT_CLEAN;
+        case ':':
+            hf_command_complain(who,
+                                "option '%s' needs a value; 'homefree exports --help' tells which",
+                                arguments[optind - 1]);
+            return HF_EXIT_USAGE;
+        default:
+            /* getopt_long has passed a long option by; of a group of short ones, maybe not. */
+            if (optopt != 0 && strncmp(arguments[optind - 1], "--", 2) != 0)
+                hf_command_complain(
+                    who, "unknown option '-%c'; 'homefree exports --help' lists them", optopt);
+            else
+                hf_command_complain(who,
+                                    "unknown option '%s'; 'homefree exports --help' lists them",
+                                    arguments[optind - 1]);
+            return HF_EXIT_USAGE;
+        }
+    }
+    for (; optind < count; optind++) { /* behind "--" */
+        if (list == NONE) {
+            hf_command_complain(who,
+                                "'%s' follows no --module or --from-objects; "
+                                "'homefree exports --help' tells the order",
+                                arguments[optind]);
+            return HF_EXIT_USAGE;
+        }
+        add_input(request, list, arguments[optind]);
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* What can be said about the request before a file is opened. */
+static int check_request(const struct request *request)
+{
+    if (request->count == 0)
+        return usage();
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->inputs[i].source != MODULE)
+            continue;
+        const char *name = request->inputs[i].value;
+        const char *fault = hf_exports_module_fault(name);
+        if (fault != NULL) {
+            hf_command_complain(who, "'%s' is not a Python module name: %s", name, fault);
+            return HF_EXIT_USAGE;
+        }
+    }
+    if (request->node != NULL) {
+        const char *fault = hf_exports_node_fault(request->node);
+        if (fault != NULL) {
+            hf_command_complain(who, "'%s' is not a version node: %s", request->node, fault);
+            return HF_EXIT_USAGE;
+        }
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* ---- the input ------------------------------------------------------------------------------ */
+
+static int add_found(const char *symbol, void *list)
+{
+    return hf_exports_add_symbol(list, symbol);
+}
+
+static int read_objects(struct hf_exports *list, const char *path, struct hf_objects_seen *seen)
+{
+    char why[160];
+    const int result = hf_objects_read(path, add_found, list, seen, why, sizeof why);
+    if (result == 0)
+        return HF_EXIT_CLEAN;
+    if (why[0] == '\0')
+        return out_of_memory();
+    hf_command_complain(who, "'%s' %s", path, why);
+    return HF_EXIT_FAILED;
+}
+
+/* Cuts the comment and the blanks around what is left. Result: where the symbol begins. */
+static char *trim(char *line)
+{
+    static const char blanks[] = " \t\r\n\f\v";
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, blanks);
+    size_t length = strlen(line);
+    while (length > 0 && strchr(blanks, line[length - 1]) != NULL)
+        line[--length] = '\0';
+    return line;
+}
+
+static int add_line(struct hf_exports *list, const char *path, size_t number, char *line,
+                    size_t length)
+{
+    const char *fault = NULL;
+    const char *symbol = line;
+    if (memchr(line, '\0', length) != NULL) {
+        fault = "the line holds a NUL byte; write one symbol a line, as text";
+    } else {
+        symbol = trim(line);
+        if (symbol[0] == '\0')
+            return HF_EXIT_CLEAN;
+        fault = hf_exports_symbol_fault(symbol);
+    }
+    if (fault != NULL) {
+        hf_command_complain(who, "%s:%zu: '%s' cannot be exported: %s", path, number, symbol,
+                            fault);
+        return HF_EXIT_USAGE;
+    }
+    return hf_exports_add_symbol(list, symbol) == 0 ? HF_EXIT_CLEAN : out_of_memory();
+}
+
+static int read_symbols(struct hf_exports *list, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        hf_command_complain(who, "cannot read '%s': %s", path, strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    int result = HF_EXIT_CLEAN;
+    char *line = NULL;
+    size_t size = 0;
+    size_t number = 0;
+    ssize_t length = 0;
+    while (result == HF_EXIT_CLEAN && (errno = 0, length = getline(&line, &size, file)) >= 0)
+        result = add_line(list, path, ++number, line, (size_t)length);
+    if (result == HF_EXIT_CLEAN && !feof(file)) {
+        hf_command_complain(who, "cannot read '%s': %s", path, strerror(errno));
+        result = HF_EXIT_FAILED;
+    }
+    free(line);
+    fclose(file);
+    return result;
+}
+
+/* Result: HF_EXIT_CLEAN, or another after a complaint. */
+static int collect(struct hf_exports *list, const struct request *request)
+{
+    struct hf_objects_seen seen = {0};
+    bool objects_asked = false;
+    int result = HF_EXIT_CLEAN;
+    for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++) {
+        const char *value = request->inputs[i].value;
+        if (request->inputs[i].source == MODULE) {
+            if (hf_exports_add_module(list, value) != 0)
+                result = out_of_memory();
+        } else if (request->inputs[i].source == OBJECTS) {
+            objects_asked = true;
+            result = read_objects(list, value, &seen);
+        } else {
+            result = read_symbols(list, value);
+        }
+    }
+    if (result != HF_EXIT_CLEAN)
+        return result;
+
+    if (objects_asked && seen.defined == 0) {
+        if (seen.hidden != 0)
+            hf_command_complain(who,
+                                "the objects define a PyInit_ function with hidden visibility, "
+                                "which cannot be exported; declare it PyMODINIT_FUNC");
+        else
+            hf_command_complain(who,
+                                "none of the objects defines a PyInit_ function; give those of "
+                                "the module's own sources, or --module NAME");
+        return HF_EXIT_FINDINGS;
+    }
+    if (hf_exports_count(list) == 0) {
+        hf_command_complain(who, "nothing to export: the file of --symbols lists no symbol");
+        return HF_EXIT_FINDINGS;
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int write_script(const struct request *request)
+{
+    struct hf_exports *list = hf_exports_new();
+    if (list == NULL)
+        return out_of_memory();
+    int result = collect(list, request);
+    if (result == HF_EXIT_CLEAN) {
+        char *text = NULL;
+        size_t length = 0;
+        if (hf_exports_script(list, request->node, &text, &length) != 0)
+            result = out_of_memory();
+        else
+            result = hf_command_write(who, request->output, text, length);
+        free(text);
+    }
+    hf_exports_free(list);
+    return result;
+}
+
+int hf_command_exports(int count, char **arguments)
+{
+    struct request request = {.output = "-"};
+    request.inputs = calloc((size_t)count, sizeof *request.inputs);
+    if (request.inputs == NULL)
+        return out_of_memory();
+
+    int result = read_arguments(&request, count, arguments);
+    if (result == HF_EXIT_CLEAN && request.help)
+        result = hf_command_print(who, help, sizeof help - 1);
+    else if (result == HF_EXIT_CLEAN && (result = check_request(&request)) == HF_EXIT_CLEAN)
+        result = write_script(&request);
+    free(request.inputs);
+    return result;
+}

@@ -1,0 +1,91 @@
+/*
+ * exports.h - the version script that lets a module export its PyInit_ function and nothing else.
+ *
+ * Owns: the rules for module names, linker symbols and version nodes, and the text of the script.
+ * Shared by: the command `homefree exports` and the Check suites. Does no input or output: who
+ * calls decides where names come from and where the text goes.
+ *
+ * Rules for every function here:
+ *   - threads: one list is used by one thread at a time; lists do not share anything;
+ *   - may be called at any time between main() and exit(3); allocates with malloc(3);
+ *   - strings that are passed in are copied; functions that return int return 0 or a negative
+ *     errno, and leave the list as it was when they fail.
+ */
+#ifndef HF_SHIM_EXPORTS_H
+#define HF_SHIM_EXPORTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* An ordered set of linker symbols: each once, in the order in which it was first added. */
+struct hf_exports;
+
+/*
+ * Makes an empty list. Result: the list, which the caller frees with hf_exports_free(); NULL when
+ * there is no memory.
+ */
+struct hf_exports *hf_exports_new(void);
+
+/* Frees a list and its symbols. NULL is allowed. */
+void hf_exports_free(struct hf_exports *list);
+
+/*
+ * Adds the function by which CPython initializes the module `name` (in: UTF-8). A dotted name
+ * stands for its last component, as it does for the import system. The symbol is PyInit_<name>, or
+ * for a name beyond ASCII PyInitU_<punycode of name, '-' written as '_'> (PEP 489).
+ *
+ * Errors: -EINVAL when hf_exports_module_fault(name) is not NULL, -ENOMEM.
+ */
+int hf_exports_add_module(struct hf_exports *list, const char *name);
+
+/*
+ * Adds one linker symbol (in: as the object files spell it, mangled for C++).
+ *
+ * Errors: -EINVAL when hf_exports_symbol_fault(symbol) is not NULL, -ENOMEM.
+ */
+int hf_exports_add_symbol(struct hf_exports *list, const char *symbol);
+
+/* How many symbols are in the list. */
+size_t hf_exports_count(const struct hf_exports *list);
+
+/* The symbol at `index` (in: below hf_exports_count()). It lives as long as the list. */
+const char *hf_exports_symbol(const struct hf_exports *list, size_t index);
+
+/*
+ * Why `name` cannot be the dotted name of a module. Result: a static text that says what is wrong
+ * and what to do, without a newline; NULL when the name is good.
+ *
+ * The ASCII rules are exactly Python's. Beyond ASCII, what is refused is what is certain without
+ * Unicode's tables: text that is not UTF-8, control characters, spaces, punctuation, private use.
+ */
+const char *hf_exports_module_fault(const char *name);
+
+/*
+ * Why `symbol` cannot stand in a version script. Wildcards are refused: a script that exports what
+ * nobody wrote down is what this generator replaces. Result: as hf_exports_module_fault().
+ */
+const char *hf_exports_symbol_fault(const char *symbol);
+
+/*
+ * Why `node` cannot name a version node ([A-Za-z_][A-Za-z0-9_.]*). Result: as
+ * hf_exports_module_fault().
+ */
+const char *hf_exports_node_fault(const char *node);
+
+/* Whether `symbol` is a function by which CPython initializes a module: PyInit_… or PyInitU_…. */
+bool hf_exports_is_init(const char *symbol);
+
+/*
+ * Writes the version script.
+ *
+ *   list    in: what to export
+ *   node    in: the version node that the symbols belong to; NULL for an anonymous script
+ *   text    out: the script, NUL-terminated, ends with a newline; the caller frees it with free(3)
+ *   length  out: bytes in *text without the NUL
+ *
+ * Errors: -EINVAL for an empty list (a module that exports nothing cannot be loaded) and for a node
+ * with a fault, -ENOMEM. *text is NULL then.
+ */
+int hf_exports_script(const struct hf_exports *list, const char *node, char **text, size_t *length);
+
+#endif

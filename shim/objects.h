@@ -1,0 +1,46 @@
+/*
+ * objects.h - which modules do these object files define?
+ *
+ * Owns: reading the initialization functions (PyInit_…, PyInitU_…) out of relocatable objects,
+ * archives and shared objects of any machine. The only header that stands between homefree's
+ * command and libelf.
+ * Shared by: the command `homefree exports` and the Check suites.
+ *
+ * Files are taken to be hostile: whatever a file holds, the answer is its symbols or an error.
+ */
+#ifndef HF_SHIM_OBJECTS_H
+#define HF_SHIM_OBJECTS_H
+
+#include <stddef.h>
+
+/* What was seen, added up over the files that were read with the same struct. */
+struct hf_objects_seen {
+    size_t objects; /* ELF files, members of archives counted one by one */
+    size_t defined; /* initialization functions that can be exported */
+    size_t hidden;  /* those that cannot, because they were compiled with hidden visibility */
+};
+
+/* Is given each symbol that was found; a result other than 0 ends the reading with that result. */
+typedef int hf_objects_found(const char *symbol, void *argument);
+
+/*
+ * Reads one file and calls `found` for each initialization function that it defines as a global or
+ * weak symbol which can be exported, in the order of the symbol table; a symbol may come twice.
+ * Shared objects are asked for what they export, the others for what they define.
+ *
+ *   path      in: a relocatable object, an archive of them (not a thin one) or a shared object
+ *   found     in: called with a string that lives until it returns
+ *   argument  in: passed to `found`
+ *   seen      in/out: counts, added to; also when the reading fails half-way
+ *   why       out: one line without a newline that says what is wrong; "" when nothing is
+ *   why_size  in: bytes at `why`, at least 1; 160 are enough
+ *
+ * Result: 0, what `found` returned, or a negative errno: -ENOEXEC when the file cannot be
+ * understood, otherwise why it could not be opened or read.
+ *
+ * Threads: may be called from several threads at a time. Leaves no descriptor open.
+ */
+int hf_objects_read(const char *path, hf_objects_found *found, void *argument,
+                    struct hf_objects_seen *seen, char *why, size_t why_size);
+
+#endif

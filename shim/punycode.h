@@ -1,0 +1,25 @@
+/*
+ * punycode.h - Unicode text as ASCII, by RFC 3492.
+ *
+ * Owns: the encoder, without the "xn--" and the case folding of domain names: PEP 489 wants what
+ * Python's own 'punycode' codec writes.
+ * Shared by: exports.c and the Check suites. Pure: no state, no memory, any thread at any time.
+ */
+#ifndef HF_SHIM_PUNYCODE_H
+#define HF_SHIM_PUNYCODE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A delta of a text of at most HF_PUNYCODE_LONGEST code points takes 6 digits at most. */
+#define HF_PUNYCODE_LONGEST     1000
+#define HF_PUNYCODE_SIZE(count) ((count)*7 + 2)
+
+/*
+ * Encodes `count` code points (in: each at most 0x10ffff, at most HF_PUNYCODE_LONGEST of them).
+ *
+ *   out  out: the NUL-terminated result; has room for HF_PUNYCODE_SIZE(count) bytes
+ */
+void hf_punycode_encode(const uint32_t *points, size_t count, char *out);
+
+#endif
