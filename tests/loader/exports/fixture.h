@@ -1,0 +1,44 @@
+/*
+ * fixture.h - object files made by hand, for tests of what reads them.
+ *
+ * Owns: nothing; writes into memory of the caller. A compiler could make such files too, but not
+ * one with a symbol named "PyInit_x; evil" in it.
+ */
+#ifndef HF_TESTS_LOADER_EXPORTS_FIXTURE_H
+#define HF_TESTS_LOADER_EXPORTS_FIXTURE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum { FIXTURE_ROOM = 4096 };
+
+struct fixture {
+    unsigned char bytes[FIXTURE_ROOM];
+    size_t size;
+};
+
+/* As the fields of Elf64_Sym. */
+struct fixture_symbol {
+    const char *name;
+    unsigned char info;
+    unsigned char visibility;
+    uint16_t section; /* 0: undefined; 1: the fixture's .text */
+};
+
+/*
+ * Makes an ELF64 file for this machine's byte order, of `type` ET_REL (symbols in .symtab) or
+ * ET_DYN (in .dynsym).
+ */
+void fixture_object(struct fixture *out, uint16_t type, const struct fixture_symbol *symbols,
+                    size_t count);
+
+/* Where the header of the section with the symbols lies in what fixture_object() made. */
+size_t fixture_symbols_header(const struct fixture *object);
+
+/* Makes an archive of the members, in their order, named 0.o, 1.o and so on. */
+void fixture_archive(struct fixture *out, const struct fixture *const *members, size_t count);
+
+/* Writes `size` bytes to a new file at `path`, in place of what was there. */
+void fixture_write(const char *path, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,260 @@
+/*
+ * test_exports.c - the rules for names and the text of the version script, as plain functions.
+ * A wrong answer here exports the wrong symbol, and the module cannot be imported.
+ */
+#include "exports.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct hf_exports *list;
+
+static void setup(void)
+{
+    list = hf_exports_new();
+    ck_assert_ptr_nonnull(list);
+}
+
+static void teardown(void)
+{
+    hf_exports_free(list);
+}
+
+/* ---- modules -------------------------------------------------------------------------------- */
+
+/* The encodings are those of Python's str.encode('punycode'), hyphens as underscores. */
+static const struct {
+    const char *name, *symbol;
+} modules[] = {
+    {"spam", "PyInit_spam"},
+    {"_", "PyInit__"},
+    {"_x9", "PyInit__x9"},
+    {"A.b.Cd", "PyInit_Cd"},
+    {"l\u00f6wis", "PyInitU_lwis_5qa"},
+    {"\u6a21\u5757", "PyInitU_gfs105b"},
+    {"\u00e9", "PyInitU_9ca"},
+    {"na\u00efve_mod", "PyInitU_nave_mod_v2a"},
+    {"a_\u00e9", "PyInitU_a__cja"},
+    {"\u6a21\u5757.spam", "PyInit_spam"},
+};
+
+START_TEST(a_module_is_exported_by_its_init_function)
+{
+    ck_assert_int_eq(hf_exports_add_module(list, modules[_i].name), 0);
+    ck_assert_uint_eq(hf_exports_count(list), 1);
+    ck_assert_str_eq(hf_exports_symbol(list, 0), modules[_i].symbol);
+}
+END_TEST
+
+static const char *const no_modules[] = {
+    "",
+    "9lives",
+    "my-module",
+    "a b",
+    ".",
+    ".a",
+    "a.",
+    "a..b",
+    "a.9",
+    "dir/a",
+    "a*",
+    "a;",
+    "a\nb",
+    "a\xff",
+    "a\xc0\x80",
+    "a\xed\xa0\x80",
+    "a\xe2\x82",
+    "a\xf4\x90\x80\x80",
+    "a\xf0\x8f\xbf\xbf",
+    "a\u00a0b",
+    "a\u2003b",
+    "a\u3000b",
+    "a\u2212b",
+    "a\xc2\x85z",
+};
+
+START_TEST(what_is_no_module_name_adds_nothing)
+{
+    ck_assert_ptr_nonnull(hf_exports_module_fault(no_modules[_i]));
+    ck_assert_int_eq(hf_exports_add_module(list, no_modules[_i]), -EINVAL);
+    ck_assert_uint_eq(hf_exports_count(list), 0);
+}
+END_TEST
+
+START_TEST(a_name_may_be_as_long_as_a_file_name)
+{
+    char name[257] = {0};
+    memset(name, 'a', 255);
+    ck_assert_ptr_null(hf_exports_module_fault(name));
+    name[255] = 'a';
+    ck_assert_ptr_nonnull(hf_exports_module_fault(name));
+
+    /* The costliest to encode: few bytes a code point, all of them far from each other. */
+    memset(name, 0, sizeof name);
+    for (size_t i = 0; i < 63; i++)
+        snprintf(name + 4 * i, 5, "%s", i % 2 == 0 ? "\xf0\x90\x80\x80" : "\xf3\xa0\x87\xaf");
+    ck_assert_int_eq(hf_exports_add_module(list, name), 0);
+}
+END_TEST
+
+/* ---- symbols and nodes ---------------------------------------------------------------------- */
+
+static const char *const symbols[] = {"f",   "_Z3fooi", "a.b",       "$d",
+                                      "x$y", "_",       "\u00e9lan", "global"};
+
+START_TEST(a_symbol_is_exported_as_it_is)
+{
+    ck_assert_int_eq(hf_exports_add_symbol(list, symbols[_i]), 0);
+    ck_assert_str_eq(hf_exports_symbol(list, 0), symbols[_i]);
+}
+END_TEST
+
+static const char *const no_symbols[] = {
+    "",    "*",   "f*",  "f?",   "[ab]", "f]",     "9f",    "a b",      "a;b", "a{",
+    "a}",  "a:b", "a\"", "a@V1", "a\n",  "f(int)", "f\xff", "f\\",      "f/*", "f#",
+    "a,b", "-f",  "!f",  "f\t",  "\x01", "f\x7f",  "f^",    "\xc2\x85",
+};
+
+START_TEST(what_is_no_symbol_adds_nothing)
+{
+    ck_assert_ptr_nonnull(hf_exports_symbol_fault(no_symbols[_i]));
+    ck_assert_int_eq(hf_exports_add_symbol(list, no_symbols[_i]), -EINVAL);
+    ck_assert_uint_eq(hf_exports_count(list), 0);
+}
+END_TEST
+
+START_TEST(a_wildcard_is_called_one)
+{
+    ck_assert_ptr_nonnull(strstr(hf_exports_symbol_fault("hf_*"), "wildcard"));
+}
+END_TEST
+
+START_TEST(nodes_are_checked)
+{
+    static const char *const good[] = {"V", "_v", "MY_1.0", "a.b.c", "globals"};
+    static const char *const bad[] = {"",   "1.0",    ".a",     "a-b",   "a b",
+                                      "a{", "\u00e9", "global", "local", "extern"};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        ck_assert_msg(hf_exports_node_fault(good[i]) == NULL, "'%s' refused", good[i]);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+        ck_assert_msg(hf_exports_node_fault(bad[i]) != NULL, "'%s' taken", bad[i]);
+}
+END_TEST
+
+START_TEST(init_functions_are_known)
+{
+    ck_assert(hf_exports_is_init("PyInit_x"));
+    ck_assert(hf_exports_is_init("PyInitU_gfs105b"));
+    ck_assert(!hf_exports_is_init("PyInit_"));
+    ck_assert(!hf_exports_is_init("PyInitU_"));
+    ck_assert(!hf_exports_is_init("PyInit"));
+    ck_assert(!hf_exports_is_init("xPyInit_x"));
+    ck_assert(!hf_exports_is_init("pyinit_x"));
+}
+END_TEST
+
+/* ---- the script -------------------------------------------------------------------------------
+ */
+
+START_TEST(a_script_keeps_the_order_and_each_symbol_once)
+{
+    ck_assert_int_eq(hf_exports_add_module(list, "z"), 0);
+    ck_assert_int_eq(hf_exports_add_symbol(list, "b"), 0);
+    ck_assert_int_eq(hf_exports_add_symbol(list, "PyInit_z"), 0);
+    ck_assert_int_eq(hf_exports_add_module(list, "pkg.z"), 0);
+    ck_assert_int_eq(hf_exports_add_symbol(list, "a"), 0);
+
+    char *text = NULL;
+    size_t length = 0;
+    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), 0);
+    ck_assert_str_eq(text, "/* written by homefree exports; do not edit */\n"
+                           "{\n"
+                           "    global:\n"
+                           "        PyInit_z;\n"
+                           "        b;\n"
+                           "        a;\n"
+                           "    local:\n"
+                           "        *;\n"
+                           "};\n");
+    ck_assert_uint_eq(length, strlen(text));
+    free(text);
+
+    ck_assert_int_eq(hf_exports_script(list, "MINE_1.0", &text, &length), 0);
+    ck_assert_ptr_nonnull(strstr(text, "*/\nMINE_1.0 {\n    global:\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(a_script_quotes_what_linkers_would_misread)
+{
+    ck_assert_int_eq(hf_exports_add_symbol(list, "local"), 0);
+    ck_assert_int_eq(hf_exports_add_symbol(list, "\u00e9lan"), 0);
+    char *text = NULL;
+    size_t length = 0;
+    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), 0);
+    ck_assert_ptr_nonnull(strstr(text, " \"local\";\n"));
+    ck_assert_ptr_nonnull(strstr(text, " \"\u00e9lan\";\n"));
+    free(text);
+}
+END_TEST
+
+START_TEST(no_script_of_nothing_or_with_a_wrong_node)
+{
+    char *text = NULL;
+    size_t length = 0;
+    ck_assert_int_eq(hf_exports_script(list, NULL, &text, &length), -EINVAL);
+    ck_assert_ptr_null(text);
+    ck_assert_int_eq(hf_exports_add_symbol(list, "a"), 0);
+    ck_assert_int_eq(hf_exports_script(list, "1", &text, &length), -EINVAL);
+    ck_assert_ptr_null(text);
+}
+END_TEST
+
+START_TEST(many_symbols_take_no_square_of_time)
+{
+    enum { MANY = 100000 };
+    char symbol[32];
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < MANY; i++) {
+            snprintf(symbol, sizeof symbol, "PyInit_%d", i);
+            ck_assert_int_eq(hf_exports_add_symbol(list, symbol), 0);
+        }
+    ck_assert_uint_eq(hf_exports_count(list), MANY);
+    ck_assert_str_eq(hf_exports_symbol(list, MANY - 1), symbol);
+}
+END_TEST
+
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+int main(void)
+{
+    TCase *names = tcase_create("names");
+    tcase_add_checked_fixture(names, setup, teardown);
+    tcase_add_loop_test(names, a_module_is_exported_by_its_init_function, 0, COUNT(modules));
+    tcase_add_loop_test(names, what_is_no_module_name_adds_nothing, 0, COUNT(no_modules));
+    tcase_add_test(names, a_name_may_be_as_long_as_a_file_name);
+    tcase_add_loop_test(names, a_symbol_is_exported_as_it_is, 0, COUNT(symbols));
+    tcase_add_loop_test(names, what_is_no_symbol_adds_nothing, 0, COUNT(no_symbols));
+    tcase_add_test(names, a_wildcard_is_called_one);
+    tcase_add_test(names, nodes_are_checked);
+    tcase_add_test(names, init_functions_are_known);
+
+    TCase *script = tcase_create("script");
+    tcase_add_checked_fixture(script, setup, teardown);
+    tcase_add_test(script, a_script_keeps_the_order_and_each_symbol_once);
+    tcase_add_test(script, a_script_quotes_what_linkers_would_misread);
+    tcase_add_test(script, no_script_of_nothing_or_with_a_wrong_node);
+    tcase_add_test(script, many_symbols_take_no_square_of_time);
+
+    Suite *suite = suite_create("exports");
+    suite_add_tcase(suite, names);
+    suite_add_tcase(suite, script);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,337 @@
+/*
+ * test_objects.c - initialization functions are read out of objects, archives and shared objects,
+ * and out of damaged ones comes an error: these files may come from anywhere.
+ */
+#include "fixture.h"
+#include "objects.h"
+
+#include <check.h>
+#include <elf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FUNCTION(binding) ELF64_ST_INFO(binding, STT_FUNC)
+
+static char folder[64];
+static char path[96];
+static char found[512]; /* what was found, with a space behind each */
+static char why[160];
+static struct hf_objects_seen seen;
+
+static void setup(void)
+{
+    snprintf(folder, sizeof folder, "%s", "/tmp/homefree-objects-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    rmdir(folder);
+}
+
+static int remember(const char *symbol, void *argument)
+{
+    (void)argument;
+    const size_t used = strlen(found);
+    snprintf(found + used, sizeof found - used, "%s ", symbol);
+    return 0;
+}
+
+static int stop(const char *symbol, void *argument)
+{
+    (void)symbol;
+    (void)argument;
+    return 7;
+}
+
+/* Reads what lies at `path`. */
+static int read_path(void)
+{
+    memset(&seen, 0, sizeof seen);
+    found[0] = '\0';
+    memset(why, 'x', sizeof why);
+    const int result = hf_objects_read(path, remember, NULL, &seen, why, sizeof why);
+    ck_assert_ptr_nonnull(memchr(why, '\0', sizeof why));
+    ck_assert_ptr_null(strchr(why, '\n'));
+    ck_assert_int_eq(result == 0, why[0] == '\0');
+    return result;
+}
+
+static int read_bytes(const void *bytes, size_t size)
+{
+    fixture_write(path, bytes, size);
+    return read_path();
+}
+
+static int read_symbols(uint16_t type, const struct fixture_symbol *symbols, size_t count)
+{
+    struct fixture object;
+    fixture_object(&object, type, symbols, count);
+    return read_bytes(object.bytes, object.size);
+}
+
+static const struct fixture_symbol mixed[] = {
+    {"PyInit_local", FUNCTION(STB_LOCAL), STV_DEFAULT, 1},
+    {"helper", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+    {"PyInit_one", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+    {"PyInit_wanted", FUNCTION(STB_GLOBAL), STV_DEFAULT, SHN_UNDEF},
+    {"PyInit_data", ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), STV_DEFAULT, 1},
+    {"PyInit_weak", FUNCTION(STB_WEAK), STV_DEFAULT, 1},
+    {"PyInit_hidden", FUNCTION(STB_GLOBAL), STV_HIDDEN, 1},
+    {"PyInit_untyped", ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), STV_PROTECTED, 1},
+    {"PyInit_", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+    {"PyInitU_gfs105b", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+};
+enum { MIXED_COUNT = sizeof mixed / sizeof mixed[0] };
+
+static const char mixed_found[] = "PyInit_one PyInit_weak PyInit_untyped PyInitU_gfs105b ";
+
+/* ---- what is found ------------------------------------------------------------------------- */
+
+START_TEST(only_what_can_be_exported_is_found)
+{
+    static const uint16_t types[] = {ET_REL, ET_DYN};
+    ck_assert_int_eq(read_symbols(types[_i], mixed, MIXED_COUNT), 0);
+    ck_assert_str_eq(found, mixed_found);
+    ck_assert_uint_eq(seen.objects, 1);
+    ck_assert_uint_eq(seen.defined, 4);
+    ck_assert_uint_eq(seen.hidden, 1);
+}
+END_TEST
+
+START_TEST(all_members_of_an_archive_are_read)
+{
+    struct fixture one, none, text = {.bytes = "just a text\n", .size = 12}, archive;
+    fixture_object(&one, ET_REL, mixed + 2, 1);
+    fixture_object(&none, ET_REL, NULL, 0);
+    const struct fixture *members[] = {&none, &text, &one, &one};
+    fixture_archive(&archive, members, 4);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), 0);
+    ck_assert_str_eq(found, "PyInit_one PyInit_one ");
+    ck_assert_uint_eq(seen.objects, 3);
+}
+END_TEST
+
+START_TEST(an_archive_of_texts_is_refused_and_an_empty_one_is_not)
+{
+    struct fixture text = {.bytes = "just a text\n", .size = 12}, archive;
+    const struct fixture *members[] = {&text};
+    fixture_archive(&archive, members, 1);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), -ENOEXEC);
+    fixture_archive(&archive, members, 0);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), 0);
+    ck_assert_str_eq(found, "");
+}
+END_TEST
+
+START_TEST(an_archive_with_bitcode_is_refused)
+{
+    struct fixture one, bitcode = {.bytes = "BC\xc0\xde", .size = 4}, archive;
+    fixture_object(&one, ET_REL, mixed + 2, 1);
+    const struct fixture *members[] = {&one, &bitcode};
+    fixture_archive(&archive, members, 2);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), -ENOEXEC);
+    ck_assert_ptr_nonnull(strstr(why, "bitcode"));
+}
+END_TEST
+
+START_TEST(the_reader_stops_when_told)
+{
+    struct fixture object;
+    fixture_object(&object, ET_REL, mixed, MIXED_COUNT);
+    fixture_write(path, object.bytes, object.size);
+    ck_assert_int_eq(hf_objects_read(path, stop, NULL, &seen, why, sizeof why), 7);
+    ck_assert_str_eq(why, "");
+}
+END_TEST
+
+START_TEST(no_descriptor_is_left_open)
+{
+    const int before = dup(0);
+    close(before);
+    ck_assert_int_eq(read_symbols(ET_REL, mixed, MIXED_COUNT), 0);
+    ck_assert_int_eq(read_bytes("x", 1), -ENOEXEC);
+    const int after = dup(0);
+    close(after);
+    ck_assert_int_eq(before, after);
+}
+END_TEST
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+START_TEST(other_files_are_refused_by_name_of_what_they_are)
+{
+    static const struct {
+        const char *bytes;
+        size_t size;
+        const char *why;
+    } files[] = {
+        {"", 0, "is empty"},
+        {"int main;\n", 10, "is not an object file"},
+        {"\x7f"
+         "ELF",
+         4, "is not an object file"},
+        {"!<thin>\n", 8, "thin archive"},
+        {"BC\xc0\xde....", 8, "bitcode"},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        ck_assert_int_eq(read_bytes(files[i].bytes, files[i].size), -ENOEXEC);
+        ck_assert_msg(strstr(why, files[i].why) != NULL, "file %zu: %s", i, why);
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_refused)
+{
+    ck_assert_int_eq(read_path(), -ENOENT);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(read_path(), -ENOEXEC); /* and does not wait for a writer */
+    unlink(path);
+    snprintf(path, sizeof path, "%s", folder);
+    ck_assert_int_eq(read_path(), -EISDIR);
+}
+END_TEST
+
+START_TEST(programs_are_refused)
+{
+    ck_assert_int_eq(read_symbols(ET_EXEC, mixed, MIXED_COUNT), -ENOEXEC);
+    ck_assert_int_eq(read_symbols(ET_CORE, mixed, MIXED_COUNT), -ENOEXEC);
+}
+END_TEST
+
+START_TEST(code_that_is_still_to_be_compiled_is_refused)
+{
+    static const struct fixture_symbol slim[] = {
+        {"__gnu_lto_slim", ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), STV_DEFAULT, SHN_COMMON},
+    };
+    ck_assert_int_eq(read_symbols(ET_REL, slim, 1), -ENOEXEC);
+    ck_assert_ptr_nonnull(strstr(why, "-ffat-lto-objects"));
+}
+END_TEST
+
+START_TEST(a_symbol_that_would_write_into_the_script_is_refused)
+{
+    static const char *const names[] = {
+        "PyInit_x; evil", "PyInit_*", "PyInit_x\n", "PyInit_\"", "PyInit_\xff",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const struct fixture_symbol symbol = {names[i], FUNCTION(STB_GLOBAL), STV_DEFAULT, 1};
+        ck_assert_int_eq(read_symbols(ET_REL, &symbol, 1), -ENOEXEC);
+        ck_assert_str_eq(found, "");
+    }
+}
+END_TEST
+
+START_TEST(tables_that_lead_out_of_the_file_are_refused)
+{
+    struct fixture object;
+    static const struct {
+        size_t field, size;
+        uint64_t value;
+    } lies[] = {
+        {offsetof(Elf64_Shdr, sh_offset), 8, 1U << 20},
+        {offsetof(Elf64_Shdr, sh_offset), 8, UINT64_MAX - 8},
+        {offsetof(Elf64_Shdr, sh_size), 8, 1U << 20},
+        {offsetof(Elf64_Shdr, sh_size), 8, UINT64_MAX - 23},
+        {offsetof(Elf64_Shdr, sh_link), 4, 77},
+        {offsetof(Elf64_Shdr, sh_link), 4, 1},
+        {offsetof(Elf64_Shdr, sh_entsize), 8, 0},
+        {offsetof(Elf64_Shdr, sh_entsize), 8, 1},
+    };
+    for (size_t i = 0; i < sizeof lies / sizeof lies[0]; i++) {
+        fixture_object(&object, ET_REL, mixed, MIXED_COUNT);
+        memcpy(object.bytes + fixture_symbols_header(&object) + lies[i].field, &lies[i].value,
+               lies[i].size);
+        const int result = read_bytes(object.bytes, object.size);
+        ck_assert_msg(result == -ENOEXEC, "lie %zu: %d, found '%s'", i, result, found);
+    }
+}
+END_TEST
+
+START_TEST(a_file_cut_short_anywhere_is_refused)
+{
+    struct fixture object;
+    fixture_object(&object, ET_REL, mixed, MIXED_COUNT);
+    for (size_t size = 0; size < object.size; size++) {
+        const int result = read_bytes(object.bytes, size);
+        ck_assert_msg(result == -ENOEXEC, "%zu of %zu bytes: %d", size, object.size, result);
+    }
+}
+END_TEST
+
+START_TEST(an_archive_cut_short_anywhere_gives_no_more_than_it_holds)
+{
+    struct fixture object, archive;
+    fixture_object(&object, ET_REL, mixed + 2, 1);
+    const struct fixture *members[] = {&object, &object};
+    fixture_archive(&archive, members, 2);
+    const size_t first_end = 8 + 60 + object.size;
+    for (size_t size = 0; size < archive.size; size++) {
+        const int result = read_bytes(archive.bytes, size);
+        /* Cut exactly between two members, it is an archive of those before. */
+        if (size == 8 || size == first_end)
+            ck_assert_int_eq(result, 0);
+        else
+            ck_assert_msg(result == -ENOEXEC, "%zu of %zu bytes: %d", size, archive.size, result);
+    }
+}
+END_TEST
+
+/* Any answer is right here: what is tested is that there is one. */
+START_TEST(no_changed_byte_crashes_the_reader)
+{
+    static const unsigned char changes[] = {0x01, 0x80, 0xff};
+    struct fixture object, archive;
+    fixture_object(&object, ET_REL, mixed, 3);
+    const struct fixture *members[] = {&object};
+    fixture_archive(&archive, members, 1);
+    struct fixture *file = _i == 0 ? &object : &archive;
+    for (size_t at = 0; at < file->size; at++)
+        for (size_t i = 0; i < sizeof changes; i++) {
+            file->bytes[at] ^= changes[i];
+            const int result = read_bytes(file->bytes, file->size);
+            ck_assert(result == 0 || result == -ENOEXEC);
+            file->bytes[at] ^= changes[i];
+        }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *reading = tcase_create("reading");
+    tcase_add_checked_fixture(reading, setup, teardown);
+    tcase_add_loop_test(reading, only_what_can_be_exported_is_found, 0, 2);
+    tcase_add_test(reading, all_members_of_an_archive_are_read);
+    tcase_add_test(reading, the_reader_stops_when_told);
+    tcase_add_test(reading, no_descriptor_is_left_open);
+
+    TCase *refusing = tcase_create("refusing");
+    tcase_set_timeout(refusing, 120); /* thousands of small files, also under valgrind */
+    tcase_add_checked_fixture(refusing, setup, teardown);
+    tcase_add_test(refusing, other_files_are_refused_by_name_of_what_they_are);
+    tcase_add_test(refusing, an_archive_of_texts_is_refused_and_an_empty_one_is_not);
+    tcase_add_test(refusing, an_archive_with_bitcode_is_refused);
+    tcase_add_test(refusing, what_is_no_file_is_refused);
+    tcase_add_test(refusing, programs_are_refused);
+    tcase_add_test(refusing, code_that_is_still_to_be_compiled_is_refused);
+    tcase_add_test(refusing, a_symbol_that_would_write_into_the_script_is_refused);
+    tcase_add_test(refusing, tables_that_lead_out_of_the_file_are_refused);
+    tcase_add_test(refusing, a_file_cut_short_anywhere_is_refused);
+    tcase_add_test(refusing, an_archive_cut_short_anywhere_gives_no_more_than_it_holds);
+    tcase_add_loop_test(refusing, no_changed_byte_crashes_the_reader, 0, 2);
+
+    Suite *suite = suite_create("objects");
+    suite_add_tcase(suite, reading);
+    suite_add_tcase(suite, refusing);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
