@@ -68,13 +68,18 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     return original(path, mode);
 }
 
+void *hf_follow_loaded(void *handle)
+{
+    /* Not after a failure: taking the loader's lock would clear the message that the caller is
+     * going to ask dlerror() for. Whatever came nevertheless is routed the next time. */
+    if (handle != NULL)
+        hf_route_new_objects();
+    return handle;
+}
+
 void *hf_follow_dlopen(hf_dlopen_function *original, const char *file, int mode, const void *caller)
 {
-    void *handle = open_for(original, file, mode, caller);
-    /* Also after a failure: a constructor may have loaded something. Costs a comparison of counters
-     * when nothing came, and does not touch dlerror()'s message. */
-    hf_route_new_objects();
-    return handle;
+    return hf_follow_loaded(open_for(original, file, mode, caller));
 }
 
 bool hf_follow_wants(void *handle, const char *name)

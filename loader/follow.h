@@ -14,6 +14,9 @@ typedef void *hf_dlopen_function(const char *file, int mode);
 void *hf_follow_dlopen(hf_dlopen_function *original, const char *file, int mode,
                        const void *caller);
 
+/* Routes what a call of the loader that returned `handle` has brought. Result: handle. */
+void *hf_follow_loaded(void *handle);
+
 /* Whether dlsym(handle, name) asks for a routed function, and its answer may be replaced:
  * RTLD_NEXT means "whoever comes after me", and is left alone. */
 bool hf_follow_wants(void *handle, const char *name);

@@ -27,7 +27,7 @@
 /* Where the last pass ended in each namespace. Lists only grow at their end, until an object is
  * unloaded: then everything is looked at again. */
 static const struct link_map *last_seen[HF_NAMESPACES_MAX];
-static unsigned long long seen_loads, seen_unloads;
+static _Atomic(unsigned long long) seen_loads, seen_unloads;
 static uint64_t passes, pass_nanoseconds;
 
 /* Slots that were not resolved yet when they were changed: a thread that was inside the resolver at
@@ -41,7 +41,7 @@ static size_t unresolved_count;
 
 /* One object under work. */
 struct work {
-    const struct hf_object *object;
+    struct hf_object *object;
     enum hf_object_role role;
     struct hf_scope *scope;
     size_t *changed;
@@ -65,6 +65,8 @@ static bool protect(const struct hf_object *object, int protection)
 static bool make_writable(struct work *work, const struct hf_slot *slot)
 {
     uintptr_t at = (uintptr_t)slot->address;
+    if (work->object->writable_count == 0)
+        hf_object_segments(work->object);
     if (!hf_object_writable(work->object, at))
         return false;
     if (at - work->object->relro_start >= work->object->relro_size || work->opened)
@@ -120,7 +122,6 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
         return;
     if (role == HF_ROLE_ORDINARY && scope->base)
         hf_neighbour_look(&object);
-    hf_object_segments(&object);
     struct work work = {&object, role, scope, changed, false, 0};
     hf_slots_visit(&object, role == HF_ROLE_LIBC, route_slot, &work);
     close_object(&work);
@@ -128,34 +129,39 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
 
 /* ---- a pass ---- */
 
+struct counters {
+    unsigned long long loads, unloads;
+};
+
 static int read_counters(struct dl_phdr_info *info, size_t size, void *context)
 {
-    unsigned long long *counters = context;
+    struct counters *counters = context;
     if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
-        counters[0] = info->dlpi_adds;
-        counters[1] = info->dlpi_subs;
+        counters->loads = info->dlpi_adds;
+        counters->unloads = info->dlpi_subs;
     }
     return 1;
 }
 
-/* Whether anything was loaded or unloaded since the last pass. */
-static bool anything_new(bool *unloaded)
+/* Whether anything was loaded or unloaded since the last pass. Needs no lock to be right about what
+ * the calling thread has loaded itself. */
+static bool anything_new(struct counters *counters)
 {
-    unsigned long long counters[2] = {0, 0};
+    *counters = (struct counters){0, 0};
     dl_iterate_phdr(read_counters, counters);
-    bool news = counters[0] != seen_loads || counters[1] != seen_unloads || counters[0] == 0;
-    *unloaded = counters[1] != seen_unloads;
-    seen_loads = counters[0];
-    seen_unloads = counters[1];
-    return news;
+    return counters->loads == 0 || counters->loads != seen_loads ||
+           counters->unloads != seen_unloads;
 }
 
 static void pass(void *context)
 {
     size_t *changed = context;
-    bool unloaded;
-    if (!anything_new(&unloaded))
+    struct counters counters;
+    if (!anything_new(&counters))
         return;
+    bool unloaded = counters.unloads != seen_unloads;
+    seen_loads = counters.loads;
+    seen_unloads = counters.unloads;
     uint64_t started = now();
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
@@ -186,6 +192,9 @@ int hf_route(void)
     if (!hf_options.route)
         return -EPERM;
     size_t changed = 0;
+    struct counters counters;
+    if (!anything_new(&counters))
+        return 0;
     int saved_errno = errno;
     int result = hf_loader_lock_run(pass, &changed);
     errno = saved_errno;

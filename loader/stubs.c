@@ -9,6 +9,7 @@
 #include "foreign.h"
 #include "internal.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -97,6 +98,17 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
         return hf_follow_dlopen((hf_dlopen_function *)originals[HF_ROUTED_dlopen][index].real, \
                                 file, mode, __builtin_return_address(0));                      \
     }
+/* The namespace is the caller's wish, its search path is not needed for a name with a slash; what
+ * comes by a bare name is routed at the next occasion. */
+#define STUB_DLMOPEN(index, ...)                                                                 \
+    static void *stub_dlmopen_##index(Lmid_t namespace, const char *file, int mode)              \
+    {                                                                                            \
+        if (file == NULL || strchr(file, '/') == NULL)                                           \
+            return CALL(dlmopen, index, void *, (Lmid_t, const char *, int),                     \
+                        (namespace, file, mode));                                                \
+        return hf_follow_loaded(                                                                 \
+            REAL(dlmopen, index, void *, (Lmid_t, const char *, int), (namespace, file, mode))); \
+    }
 #define STUB_DLSYM(index, ...)                                                             \
     static void *stub_dlsym_##index(void *handle, const char *name)                        \
     {                                                                                      \
@@ -116,6 +128,7 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
                     (handle, name, version));                                             \
     }
 EACH_STUB(STUB_DLOPEN, )
+EACH_STUB(STUB_DLMOPEN, )
 EACH_STUB(STUB_DLSYM, )
 EACH_STUB(STUB_DLVSYM, )
 
@@ -144,7 +157,7 @@ static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_DELETE(symbol, parameters, arguments)               ROW(symbol, true)
 #include "functions.def"
-    LOADER_ROW(dlopen) LOADER_ROW(dlsym) LOADER_ROW(dlvsym)};
+    LOADER_ROW(dlopen) LOADER_ROW(dlmopen) LOADER_ROW(dlsym) LOADER_ROW(dlvsym)};
 
 const char *hf_routed_name(enum hf_routed function)
 {
@@ -161,26 +174,29 @@ bool hf_routed_is_loader(enum hf_routed function)
     return function >= HF_ROUTED_dlopen;
 }
 
+/* Objects have thousands of names, and nearly all are none of ours: a bit for each of the first
+ * three characters that a routed name can have sends most of them away. Filled by the constructor.
+ */
+static uint64_t prefixes[16];
+
+static unsigned prefix_of(const char *name)
+{
+    /* No routed name is shorter than three characters, no name in an object is shorter than none.
+     */
+    if (name[0] == '\0' || name[1] == '\0')
+        return 0;
+    return ((unsigned char)name[0] * 5U + (unsigned char)name[1] * 67U +
+            (unsigned char)name[2] * 257U) %
+           (sizeof prefixes * 8);
+}
+
 int hf_routed_by_name(const char *name)
 {
-    /* Objects have thousands of names: most end here. A C++ object's are _Z and something else. */
-    switch (name[0]) {
-    case 'c':
-    case 'd':
-    case 'f':
-    case 'm':
-    case 'r':
-    case 't':
-        break;
-    case '_':
-        if ((name[1] == 'Z' && name[2] == 'd') || (name[1] == '_' && name[2] == 'l'))
-            break;
+    unsigned prefix = prefix_of(name);
+    if ((prefixes[prefix / 64] >> prefix % 64 & 1) == 0)
         return -1;
-    default:
-        return -1;
-    }
     for (int i = 0; i < HF_ROUTED_COUNT; i++)
-        if (rows[i].name[1] == name[1] && strcmp(rows[i].name, name) == 0)
+        if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
             return i;
     return -1;
 }
@@ -243,7 +259,12 @@ static void reset_after_fork(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+/* Before the first pass (102). */
 __attribute__((constructor(101))) static void construct(void)
 {
+    for (int i = 0; i < HF_ROUTED_COUNT; i++) {
+        unsigned prefix = prefix_of(rows[i].name);
+        prefixes[prefix / 64] |= (uint64_t)1 << prefix % 64;
+    }
     pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
 }

@@ -22,6 +22,7 @@ enum hf_routed {
 #define HF_DELETE(symbol, parameters, arguments)               HF_ROUTED_##symbol,
 #include "functions.def"
     HF_ROUTED_dlopen,
+    HF_ROUTED_dlmopen,
     HF_ROUTED_dlsym,
     HF_ROUTED_dlvsym,
     HF_ROUTED_COUNT
