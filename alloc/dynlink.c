@@ -119,10 +119,6 @@ bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
         case DT_REL:
             out->symbolic_rel = true;
             break;
-        case DT_RPATH:
-        case DT_RUNPATH:
-            out->has_runpath = true;
-            break;
         case DT_SONAME:
             soname = value;
             break;
@@ -174,13 +170,14 @@ static uint32_t hash_sysv(const char *name)
     return hash;
 }
 
-static bool symbol_is(const struct hf_object *object, const ElfW(Sym) * symbol, const char *name)
+static bool symbol_is(const struct hf_object *object, const ElfW(Sym) * symbol, const char *name,
+                      bool defined)
 {
-    return symbol->st_shndx != SHN_UNDEF && symbol->st_name < object->strings_size &&
+    return (symbol->st_shndx != SHN_UNDEF) == defined && symbol->st_name < object->strings_size &&
            strcmp(object->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) * find_gnu(const struct hf_object *object, const char *name)
+static const ElfW(Sym) * find_gnu(const struct hf_object *object, const char *name, bool defined)
 {
     const uint32_t *table = object->gnu_hash;
     uint32_t buckets = table[0], first = table[1], bloom_words = table[2], shift = table[3];
@@ -196,7 +193,7 @@ static const ElfW(Sym) * find_gnu(const struct hf_object *object, const char *na
         return NULL;
     for (uint32_t i = bucket[hash % buckets]; i >= first; i++) {
         uint32_t entry = chain[i - first];
-        if ((entry | 1) == (hash | 1) && symbol_is(object, &object->symbols[i], name))
+        if ((entry | 1) == (hash | 1) && symbol_is(object, &object->symbols[i], name, defined))
             return &object->symbols[i];
         if ((entry & 1) != 0)
             break;
@@ -204,7 +201,7 @@ static const ElfW(Sym) * find_gnu(const struct hf_object *object, const char *na
     return NULL;
 }
 
-static const ElfW(Sym) * find_sysv(const struct hf_object *object, const char *name)
+static const ElfW(Sym) * find_sysv(const struct hf_object *object, const char *name, bool defined)
 {
     const uint32_t *table = object->sysv_hash;
     uint32_t buckets = table[0], count = table[1];
@@ -214,16 +211,28 @@ static const ElfW(Sym) * find_sysv(const struct hf_object *object, const char *n
         return NULL;
     for (uint32_t i = bucket[hash_sysv(name) % buckets], seen = 0; i != STN_UNDEF && seen < count;
          i = chain[i], seen++)
-        if (i < count && symbol_is(object, &object->symbols[i], name))
+        if (i < count && symbol_is(object, &object->symbols[i], name, defined))
             return &object->symbols[i];
     return NULL;
 }
 
-const ElfW(Sym) * hf_object_symbol(const struct hf_object *object, const char *name)
+static const ElfW(Sym) * find(const struct hf_object *object, const char *name, bool defined)
 {
     if (object->gnu_hash != NULL)
-        return find_gnu(object, name);
-    return object->sysv_hash != NULL ? find_sysv(object, name) : NULL;
+        return find_gnu(object, name, defined);
+    return object->sysv_hash != NULL ? find_sysv(object, name, defined) : NULL;
+}
+
+const ElfW(Sym) * hf_object_symbol(const struct hf_object *object, const char *name)
+{
+    return find(object, name, true);
+}
+
+void *hf_object_plt(const struct hf_object *object, const char *name)
+{
+    const ElfW(Sym) *symbol = find(object, name, false);
+    return symbol != NULL && symbol->st_value != 0 ? (void *)(object->base + symbol->st_value)
+                                                   : NULL;
 }
 
 void *hf_object_address(const struct hf_object *object, const char *name)

@@ -41,7 +41,6 @@ struct hf_object {
     size_t rela_relative_count; /* leading entries that carry no symbol */
     bool jump_is_rela;
     bool symbolic_rel; /* has DT_REL tables, which 64-bit objects do not use */
-    bool has_runpath;  /* DT_RPATH or DT_RUNPATH */
     const char *soname;
     /* Filled by hf_object_segments(): the range that the loader made read-only after relocation, in
      * whole pages, and what was writable before that. */
@@ -73,6 +72,10 @@ const ElfW(Sym) * hf_object_symbol(const struct hf_object *object, const char *n
 /* The address of the function or data object of that name; NULL where it is not defined, or only
  * found by calling a resolver (IFUNC). */
 void *hf_object_address(const struct hf_object *object, const char *name);
+
+/* The address of the PLT entry that stands for an undefined function in the whole process: programs
+ * at a fixed address have such entries. NULL where there is none. */
+void *hf_object_plt(const struct hf_object *object, const char *name);
 
 /* The soname that an undefined symbol is wanted from, or NULL where the file does not say. */
 const char *hf_object_provider(const struct hf_object *object, size_t symbol_index);

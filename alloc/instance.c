@@ -23,8 +23,11 @@
 const struct hf_heap_functions *hf_forward;
 
 /* Exported twice over: inlined hf_owns() reads it through the GOT, because a program may hold it in
- * a COPY relocation; the heap itself reads hf_region. */
+ * a COPY relocation; the heap itself reads hf_region. With two copies in one scope the name means
+ * the first one's; the alias is always our own, for who asks this very copy (dlsym). */
 struct hf_region_range hf_region_range;
+extern struct hf_region_range own_range
+    __attribute__((alias("hf_region_range"), visibility("hidden")));
 
 static const struct hf_instance_functions *forward;
 static struct hf_instance_functions functions = {
@@ -206,8 +209,8 @@ static void become_forwarder(const struct hf_instance *heap, const struct link_m
         warn_stranger(where);
     }
     hf_forward = &forward->heap;
-    hf_region.size = heap->region_size;
     hf_region.base = heap->region_base;
+    hf_region.size = heap->region_size;
     record.state = HF_INSTANCE_FORWARD;
 }
 
@@ -237,6 +240,13 @@ static void become_heap(void)
     record.state = HF_INSTANCE_HEAP;
 }
 
+/* Volatile: to the compiler, both names are one variable, and one store would do for both. */
+static void publish_range(volatile struct hf_region_range *range)
+{
+    range->base = hf_region.base;
+    range->size = hf_region.size;
+}
+
 void hf_heap_start(void)
 {
     if (HF_LIKELY(hf_instance_started()))
@@ -252,8 +262,8 @@ void hf_heap_start(void)
             become_forwarder(heap, where);
         else
             become_heap();
-        hf_region_range.size = hf_region.size;
-        hf_region_range.base = hf_region.base;
+        publish_range(&hf_region_range);
+        publish_range(&own_range);
         atomic_store(&starting, 0);
         atomic_store_explicit(&started, true, memory_order_release);
     }

@@ -62,6 +62,7 @@ int hf_region_reserve(size_t size)
         while (size > HF_REGION_MIN && size > limit.rlim_cur / 2)
             size /= 2;
     for (; size >= HF_REGION_MIN; size /= 2) {
+        size &= -HF_PAGE_2M;
         void *at = reserve(size, size >= 4 * ALIGNMENT ? ALIGNMENT : HF_PAGE_2M);
         if (at == NULL)
             continue;
@@ -69,8 +70,8 @@ int hf_region_reserve(size_t size)
         (void)madvise(at, size, MADV_DONTDUMP);
         (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
         top = (uintptr_t)at;
+        hf_region.base = (uintptr_t)at; /* the size last: until then nothing is owned */
         hf_region.size = size;
-        hf_region.base = (uintptr_t)at;
         return 0;
     }
     return -ENOMEM;
@@ -171,10 +172,15 @@ static int release(void *at, size_t size)
     return 0;
 }
 
+static bool inside(const void *at, size_t size)
+{
+    return hf_owned(at) && size <= hf_region.size - ((uintptr_t)at - hf_region.base);
+}
+
 void *hf_region_map(void *hint, size_t size, int protection, int flags)
 {
     if ((flags & MAP_FIXED) != 0) {
-        if (!hf_owned(hint)) {
+        if (!inside(hint, size)) {
             errno = EINVAL;
             return MAP_FAILED;
         }
@@ -206,7 +212,7 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
 
 int hf_region_unmap(void *address, size_t size)
 {
-    if (!hf_owned(address)) {
+    if (!inside(address, size)) {
         errno = EINVAL;
         return -1;
     }

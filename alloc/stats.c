@@ -6,12 +6,11 @@
 #include "sized.h"
 
 #include <errno.h>
-#include <hf_jemalloc.h>
 
 static uint64_t counter(const char *name)
 {
     size_t value = 0, size = sizeof value;
-    return hf_je_mallctl(name, &value, &size, NULL, 0) == 0 ? value : 0;
+    return hf_heap_control(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
 int hf_stats(struct hf_stats *out)
@@ -28,15 +27,12 @@ int hf_stats(struct hf_stats *out)
             out->forwards = forwards.forwards;
         return result;
     }
-    /* A thread without data of its own gets it here, not inside jemalloc, where it could not fail.
-     */
-    hf_free(hf_malloc(1));
     uint64_t epoch = 1;
-    size_t epoch_size = sizeof epoch;
-    hf_je_mallctl("epoch", &epoch, &epoch_size, &epoch, sizeof epoch);
+    if (hf_heap_control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
+        return -ENOMEM;
     unsigned arenas = 0;
     size_t arenas_size = sizeof arenas;
-    hf_je_mallctl("opt.narenas", &arenas, &arenas_size, NULL, 0);
+    hf_heap_control("opt.narenas", &arenas, &arenas_size, NULL, 0);
     struct hf_stats stats = {
         .region_reserved = hf_region.size,
         .region_used = hf_region_used(),

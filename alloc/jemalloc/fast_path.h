@@ -58,10 +58,10 @@ tsd_t *hf_thread_own(tsd_t *tsd)
 void hf_thread_end(void *data)
 {
     tsd_t *tsd = data;
-    if (tsd_state_get(tsd) != tsd_state_purgatory) {
-        tsd_cleanup(tsd); /* sets the key again: there is one more round at least */
-        return;
-    }
+    tsd_cleanup(tsd);
+    /* jemalloc asks for another round here. There may be none left (destructors that run later in
+     * each of the rounds), and then the data would be lost: later uses have the emergency data. */
+    (void)pthread_setspecific(tsd_tsd, NULL);
     hf_thread_slot = &hf_thread_ended;
     if (tsd != &hf_thread_first)
         malloc_tsd_dalloc(tsd);
@@ -97,12 +97,51 @@ JEMALLOC_ALWAYS_INLINE void hf_thread_leave(tsd_t *entered)
     }
 }
 
+/* ---- the page map ---- */
+
+/*
+ * The leaves of jemalloc's page tree that cover the region, side by side: one word a page, found
+ * without walking the tree. Readable from the start, all zero (no block); a leaf becomes writable
+ * when jemalloc first asks for it, so that only leaves in use count as committed memory. Indexed by
+ * the address itself, hence the bias.
+ */
+static const uintptr_t *hf_page_map;
+
+#define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
+#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* address space that a leaf covers */
+#define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)
+#if RTREE_HEIGHT != 2 || !defined(RTREE_LEAF_COMPACT)
+#    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
+#endif
+
+static bool hf_page_map_reserve(void)
+{
+    uintptr_t first = hf_region.base >> HF_LEAF_SHIFT;
+    uintptr_t last = (hf_region.base + hf_region.size - 1) >> HF_LEAF_SHIFT;
+    size_t size = (last - first + 1) * HF_LEAF_SIZE;
+    /* Not the region's memory: in parentheses, the name is the function, not pages.h's macro. */
+    void *map = (mmap)(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (map == MAP_FAILED)
+        return false;
+    (void)madvise(map, size, MADV_DONTDUMP);
+    hf_page_map = (const uintptr_t *)((uintptr_t)map - first * HF_LEAF_SIZE);
+    return true;
+}
+
+/* The leaf for an entry of the tree's root; NULL where the system refuses memory. */
+void *hf_page_map_leaf(size_t root_index)
+{
+    uintptr_t leaf = (uintptr_t)hf_page_map + root_index * HF_LEAF_SIZE;
+    return mprotect((void *)leaf, HF_LEAF_SIZE, PROT_READ | PROT_WRITE) == 0 ? (void *)leaf : NULL;
+}
+
 /* ---- checks ---- */
 
 /*
  * The usable size of a live block, or the process ends: jemalloc itself follows whatever it finds.
  * Small blocks are checked as far as their slab tells without a lock: an address inside a block is
- * found, a block freed earlier only when it is the last one in this thread's cache.
+ * found. A block that was freed into a cache is found only when it is the last one in this
+ * thread's.
  */
 static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
@@ -116,14 +155,14 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
     if (!found.slab) {
         if ((uintptr_t)ptr != first)
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
-    } else {
-        if (((uintptr_t)ptr - first) % bin_infos[found.szind].reg_size != 0)
-            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
-        if (tcache_available(tsd)) {
-            cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
-            if (*bin->stack_head == ptr)
-                hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
-        }
+    } else if (((uintptr_t)ptr - first) % bin_infos[found.szind].reg_size != 0) {
+        hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
+    }
+    if ((found.slab || found.szind < nhbins) && tcache_available(tsd)) {
+        cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
+        /* The word above an empty bin is another bin's, and says nothing. */
+        if (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head && *bin->stack_head == ptr)
+            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
     return sz_index2size(found.szind);
 }
@@ -131,6 +170,26 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
 void hf_corrupted_cached(const void *ptr)
 {
     hf_heap_corrupted(ptr, NULL, HF_CORRUPT_IN_FREE, HF_CORRUPT_FREED_CACHED);
+}
+
+/* ---- a full region ---- */
+
+/*
+ * Whether to try again after an allocation failed. jemalloc keeps freed pages as dirty for a while,
+ * and will not cut a long dirty stretch up for a short request: in a full region, memory that is
+ * free would be out of reach until they decay. Purged, all of it can be had by its arena.
+ */
+static bool hf_retry(size_t size)
+{
+    if (size > hf_region.size)
+        return false;
+    tsdn_t *tsdn = tsdn_fetch();
+    for (unsigned i = 0; i < narenas_total_get(); i++) {
+        arena_t *arena = arena_get(tsdn, i, false);
+        if (arena != NULL)
+            arena_decay(tsdn, arena, false, true);
+    }
+    return true;
 }
 
 /* ---- the two hot functions ---- */
@@ -145,6 +204,8 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     tsd_t *entered = hf_thread_enter();
     /* Entering may have found that another copy is the heap. */
     void *ptr = likely(hf_forward == NULL) ? malloc_default(size) : hf_forward->malloc(size);
+    if (unlikely(ptr == NULL) && hf_forward == NULL && hf_retry(size))
+        ptr = malloc_default(size);
     hf_thread_leave(entered);
     return ptr;
 }
@@ -169,13 +230,39 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
     set_errno(saved_errno);
 }
 
+/*
+ * jemalloc's free_fastpath with the page map in place of the tree: from the pointer to its cache
+ * bin is one dependent load less, and that chain is what a malloc+free pair waits for.
+ */
+JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
+{
+    tsd_t *tsd = hf_thread_slot;
+    uint64_t deallocated, threshold;
+    te_free_fastpath_ctx(tsd, &deallocated, &threshold);
+    /* No data in this thread; in a copy that forwards, no thread has any, and there is no map. */
+    if (unlikely(threshold == 0))
+        return false;
+    uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)ptr >> LG_PAGE], __ATOMIC_RELAXED);
+    if (unlikely((page & 1) == 0)) /* no slab: a large block, or none at all */
+        return false;
+    szind_t class = (szind_t)(page >> LG_VADDR);
+    deallocated += sz_index2size(class);
+    if (unlikely(deallocated >= threshold))
+        return false;
+    cache_bin_t *bin = &tcache_get_from_ind(tsd, TCACHE_IND_AUTOMATIC, false, false)->bins[class];
+    if (unlikely(*bin->stack_head == ptr) || !cache_bin_dalloc_easy(bin, ptr))
+        return false;
+    *tsd_thread_deallocatedp_get(tsd) = deallocated;
+    return true;
+}
+
 void hf_free_entry(void *ptr)
 {
     if (unlikely((uintptr_t)ptr - hf_region.base >= hf_region.size)) {
         hf_free_foreign(ptr);
         return;
     }
-    if (unlikely(!free_fastpath(ptr, 0, false)))
+    if (unlikely(!hf_free_cached(ptr)))
         hf_free_slow(ptr, __builtin_return_address(0));
 }
 
@@ -189,6 +276,8 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
 size_t hf_heap_block_size_entry(const void *ptr) HF_EXPORT_AS("hf_heap_block_size");
 size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
+int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
+    HF_EXPORT_AS("hf_heap_control");
 bool hf_heap_boot_entry(const char *configuration) HF_EXPORT_AS("hf_heap_boot");
 void hf_heap_emergency_lock_entry(void) HF_EXPORT_AS("hf_heap_emergency_lock");
 void hf_heap_emergency_unlock_entry(void) HF_EXPORT_AS("hf_heap_emergency_unlock");
@@ -198,6 +287,9 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
 {
     tsd_t *entered = hf_thread_enter();
     void *ptr = je_calloc(count, size);
+    size_t bytes;
+    if (unlikely(ptr == NULL) && !__builtin_mul_overflow(count, size, &bytes) && hf_retry(bytes))
+        ptr = je_calloc(count, size);
     hf_thread_leave(entered);
     return ptr;
 }
@@ -208,6 +300,12 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     tsd_fetch();
     hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
     void *resized = je_realloc(ptr, size);
+    if (unlikely(resized == NULL) && size != 0) {
+        if (hf_retry(size))
+            resized = je_realloc(ptr, size);
+        if (resized == NULL)
+            set_errno(ENOMEM); /* jemalloc leaves it to mmap, which not every failure comes from */
+    }
     hf_thread_leave(entered);
     return resized;
 }
@@ -217,6 +315,8 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
     void *ptr = NULL;
     tsd_t *entered = hf_thread_enter();
     int error = je_posix_memalign(&ptr, alignment, size);
+    if (unlikely(error == ENOMEM) && hf_retry(size))
+        error = je_posix_memalign(&ptr, alignment, size);
     hf_thread_leave(entered);
     if (error != 0) {
         set_errno(error);
@@ -251,8 +351,18 @@ size_t hf_heap_usable_entry(const void *ptr, const void *caller)
     return size;
 }
 
+int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
+{
+    tsd_t *entered = hf_thread_enter();
+    int error = je_mallctl(name, out, out_size, in, in_size);
+    hf_thread_leave(entered);
+    return -error;
+}
+
 bool hf_heap_boot_entry(const char *configuration)
 {
+    if (!hf_page_map_reserve())
+        return false;
     je_malloc_conf = configuration;
     jemalloc_constructor();
     return malloc_initialized();

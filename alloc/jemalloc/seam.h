@@ -1,7 +1,6 @@
 /*
  * The one door between jemalloc and the heap. Both sides include it: jemalloc's tail
- * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc
- * but <jemalloc/jemalloc.h>'s mallctl in stats.c.
+ * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc.
  *
  * Words: see ../internal.h.
  */
@@ -68,6 +67,10 @@ void *hf_heap_aligned(size_t alignment, size_t size);
 size_t hf_heap_usable(const void *ptr, const void *caller);
 /* The same, with 0 where ptr is not the first byte of a live block. */
 size_t hf_heap_block_size(const void *ptr);
+
+/* jemalloc's mallctl(3), also for a thread that has no data and can have none. Result: 0 or a
+ * negative errno. */
+int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 
 /* The lock that threads without data of their own work under; for fork (instance.c). */
 void hf_heap_emergency_lock(void);
