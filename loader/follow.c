@@ -2,9 +2,10 @@
  * Owns nothing. Runs on whatever thread loads an object, without locks of its own.
  *
  * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
- * searched for on the caller's RPATH or RUNPATH. A stand-in is another caller. So the caller's own
- * directories are searched here first, in the loader's order, and only what the caller does not
- * matter for (LD_LIBRARY_PATH aside, the cache and the default directories) is left to dlopen.
+ * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
+ * caller. So the caller's directories are searched here first, in the loader's order, and what the
+ * caller does not matter for (LD_LIBRARY_PATH, the cache and the default directories) is left to
+ * dlopen.
  */
 #include "follow.h"
 
@@ -20,42 +21,87 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Runs in the caller's place: the first of its directories that has the file. False if none. */
+/* The directories that dlopen() searches for an object's sake; hf_free() it. NULL if there is no
+ * telling. glibc does not say which of them are the object's own (dls_flags is always 0). */
+static Dl_serinfo *search_list(const struct link_map *map)
+{
+    Dl_serinfo size;
+    void *handle = (void *)(uintptr_t)map;
+    if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0)
+        return NULL;
+    Dl_serinfo *list = hf_malloc(size.dls_size);
+    if (list == NULL)
+        return NULL;
+    *list = size;
+    if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0) {
+        hf_free(list);
+        return NULL;
+    }
+    return list;
+}
+
+static bool lists(const Dl_serinfo *list, const char *directory)
+{
+    for (unsigned i = 0; i < list->dls_cnt; i++)
+        if (strcmp(list->dls_serpath[i].dls_name, directory) == 0)
+            return true;
+    return false;
+}
+
+/*
+ * Runs in the caller's place: the first of its directories that has the file, if that is one which
+ * is searched for the caller and not for us. All others (LD_LIBRARY_PATH, the default directories,
+ * and the cache, which comes between the two) are left to dlopen(). False if none.
+ */
 static bool find_on_callers_path(const struct link_map *caller, const char *file, char *path,
                                  size_t path_size)
 {
-    Dl_serinfo size;
-    void *handle = (void *)(uintptr_t)caller;
-    if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0)
-        return false;
-    Dl_serinfo *search = hf_malloc(size.dls_size);
-    if (search == NULL)
-        return false;
-    *search = size;
+    Dl_serinfo *search = search_list(caller);
+    Dl_serinfo *ours = search != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
     bool found = false;
-    if (dlinfo(handle, RTLD_DI_SERINFO, search) == 0) {
-        for (unsigned i = 0; i < search->dls_cnt && !found; i++) {
-            const Dl_serpath *entry = &search->dls_serpath[i];
-            /* The cache is searched between these and the default directories. */
-            if ((entry->dls_flags & LA_SER_DEFAULT) != 0)
-                break;
-            int length = snprintf(path, path_size, "%s/%s", entry->dls_name, file);
-            found = length > 0 && (size_t)length < path_size && access(path, F_OK) == 0;
+    for (unsigned i = 0; ours != NULL && i < search->dls_cnt && !found; i++) {
+        const char *directory = search->dls_serpath[i].dls_name;
+        int length = snprintf(path, path_size, "%s/%s", directory, file);
+        found = length > 0 && (size_t)length < path_size && access(path, F_OK) == 0;
+        if (found && lists(ours, directory)) {
+            found = false;
+            break;
         }
     }
+    hf_free(ours);
     hf_free(search);
     return found;
+}
+
+/* $ORIGIN is the caller's too. What is left of other names ($LIB, $PLATFORM) is the same for all.
+ */
+static bool expand_origin(const struct link_map *caller, const char *file, char *path,
+                          size_t path_size)
+{
+    static const char *const words[] = {"$ORIGIN/", "${ORIGIN}/"};
+    char origin[PATH_MAX];
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t length = strlen(words[i]);
+        if (strncmp(file, words[i], length) != 0 ||
+            dlinfo((void *)(uintptr_t)caller, RTLD_DI_ORIGIN, origin) != 0)
+            continue;
+        int written = snprintf(path, path_size, "%s/%s", origin, file + length);
+        return written > 0 && (size_t)written < path_size;
+    }
+    return false;
 }
 
 static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
 {
     char path[PATH_MAX];
-    struct hf_object object;
-    if (file == NULL || strchr(file, '/') != NULL || file[0] == '\0')
+    bool bare = file != NULL && strchr(file, '/') == NULL;
+    if (file == NULL || file[0] == '\0' || (!bare && file[0] != '$'))
         return original(file, mode);
     const struct link_map *map = hf_dynlink_find(caller);
-    if (map == NULL || !hf_dynlink_open(map, &object) || !object.has_runpath)
+    if (map == NULL)
         return original(file, mode);
+    if (!bare)
+        return original(expand_origin(map, file, path, sizeof path) ? path : file, mode);
     /* What is loaded already is found by its soname, before any directory. */
     void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
     if (loaded != NULL) {
@@ -88,6 +134,11 @@ bool hf_follow_wants(void *handle, const char *name)
         return false;
     int function = hf_routed_by_name(name);
     return function >= 0 && !hf_routed_is_loader((enum hf_routed)function);
+}
+
+void *hf_follow_scope(void *handle, const void *caller)
+{
+    return handle == RTLD_DEFAULT ? (void *)(uintptr_t)hf_dynlink_find(caller) : NULL;
 }
 
 void *hf_follow_symbol(const char *name, void *found)

@@ -21,6 +21,10 @@ void *hf_follow_loaded(void *handle);
  * RTLD_NEXT means "whoever comes after me", and is left alone. */
 bool hf_follow_wants(void *handle, const char *name);
 
+/* RTLD_DEFAULT found nothing as seen from here: the handle by which the caller's own scope is
+ * searched, or NULL. An object that was never opened by itself has an empty one. */
+void *hf_follow_scope(void *handle, const void *caller);
+
 /* The routed function for what dlsym() found; found itself where there is none, or NULL. */
 void *hf_follow_symbol(const char *name, void *found);
 

@@ -109,23 +109,38 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
         return hf_follow_loaded(                                                                 \
             REAL(dlmopen, index, void *, (Lmid_t, const char *, int), (namespace, file, mode))); \
     }
-#define STUB_DLSYM(index, ...)                                                             \
-    static void *stub_dlsym_##index(void *handle, const char *name)                        \
-    {                                                                                      \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                    \
-            return hf_follow_symbol(                                                       \
-                name, REAL(dlsym, index, void *, (void *, const char *), (handle, name))); \
-        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));         \
+/* What only the caller's own scope has (RTLD_DEFAULT) is looked for there; if that fails too, the
+ * jump gives the loader's own answer and message. */
+#define STUB_DLSYM(index, ...)                                                                \
+    static void *stub_dlsym_##index(void *handle, const char *name)                           \
+    {                                                                                         \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name))) {                                     \
+            void *found = REAL(dlsym, index, void *, (void *, const char *), (handle, name)); \
+            void *local =                                                                     \
+                found == NULL ? hf_follow_scope(handle, __builtin_return_address(0)) : NULL;  \
+            if (local != NULL)                                                                \
+                found = REAL(dlsym, index, void *, (void *, const char *), (local, name));    \
+            if (found != NULL)                                                                \
+                return hf_follow_symbol(name, found);                                         \
+        }                                                                                     \
+        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));            \
     }
-#define STUB_DLVSYM(index, ...)                                                           \
-    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version) \
-    {                                                                                     \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name)))                                   \
-            return hf_follow_symbol(name, REAL(dlvsym, index, void *,                     \
-                                               (void *, const char *, const char *),      \
-                                               (handle, name, version)));                 \
-        return CALL(dlvsym, index, void *, (void *, const char *, const char *),          \
-                    (handle, name, version));                                             \
+#define STUB_DLVSYM(index, ...)                                                              \
+    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version)    \
+    {                                                                                        \
+        if (HF_UNLIKELY(hf_follow_wants(handle, name))) {                                    \
+            void *found = REAL(dlvsym, index, void *, (void *, const char *, const char *),  \
+                               (handle, name, version));                                     \
+            void *local =                                                                    \
+                found == NULL ? hf_follow_scope(handle, __builtin_return_address(0)) : NULL; \
+            if (local != NULL)                                                               \
+                found = REAL(dlvsym, index, void *, (void *, const char *, const char *),    \
+                             (local, name, version));                                        \
+            if (found != NULL)                                                               \
+                return hf_follow_symbol(name, found);                                        \
+        }                                                                                    \
+        return CALL(dlvsym, index, void *, (void *, const char *, const char *),             \
+                    (handle, name, version));                                                \
     }
 EACH_STUB(STUB_DLOPEN, )
 EACH_STUB(STUB_DLMOPEN, )

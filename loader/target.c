@@ -1,13 +1,16 @@
 /*
  * Owns nothing; a pass hands in the scope that it keeps between slots. See target.h.
  *
- * The rule that decides most: a slot's own value is its original, unless the value lies in the
- * object itself (the PLT: not resolved yet; calling it would run the resolver, which overwrites the
- * slot) or in the program (whose PLT entry may stand for the function). Then the original is what
- * the slot would resolve to: the first definition in the order of loading.
+ * The rule that decides most: a slot's own value is its original, unless it is a PLT entry: of the
+ * object itself (not resolved yet; calling it would run the resolver, which overwrites the slot) or
+ * of the program (where that entry stands for the function). Then the original is what the slot
+ * would resolve to: the first definition in the order of loading. Where several objects define
+ * free(), the slot's own scope decides (RTLD_DEEPBIND turns the order round), and only the loader
+ * knows that: the slot is then resolved by a call that does nothing.
  */
 #include "target.h"
 
+#include <errno.h>
 #include <string.h>
 
 static bool starts_with(const char *s, const char *prefix)
@@ -40,6 +43,94 @@ static void *definition(struct hf_scope *scope, enum hf_routed function)
                 scope->definitions[function] = hf_object_address(&object, hf_routed_name(function));
     }
     return scope->definitions[function];
+}
+
+/* Whether more than one object of the namespace defines free(). */
+static bool has_several_frees(struct hf_scope *scope)
+{
+    if (scope->frees == HF_SCOPE_UNKNOWN) {
+        int count = 0;
+        struct hf_object object;
+        for (const struct link_map *map = scope->first; map != NULL && count < 2; map = map->l_next)
+            if (hf_dynlink_open(map, &object) && hf_object_address(&object, "free") != NULL)
+                count++;
+        scope->frees = count < 2 ? HF_SCOPE_ONE_FREE : HF_SCOPE_SEVERAL_FREES;
+    }
+    return scope->frees == HF_SCOPE_SEVERAL_FREES;
+}
+
+/*
+ * What a slot that is not resolved yet goes to, or NULL: the loader resolves it in a call with
+ * nothing to do. Only for functions that libc defines: a name that is not found would end the
+ * process. Only on x86-64, where what such a slot holds can be called; elsewhere it needs the PLT
+ * entry's registers.
+ */
+static void *resolve_by_call(const struct hf_slot *slot)
+{
+#if !defined(__x86_64__)
+    (void)slot;
+    return NULL;
+#else
+    void *call = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    void *block = NULL;
+    int saved_errno = errno;
+    switch (slot->function) {
+    case HF_ROUTED_free:
+        ((void (*)(void *))call)(NULL);
+        break;
+    case HF_ROUTED_malloc_usable_size:
+        (void)((size_t(*)(void *))call)(NULL);
+        break;
+    case HF_ROUTED_realloc:
+        block = ((void *(*)(void *, size_t))call)(NULL, 1);
+        break;
+    case HF_ROUTED_reallocarray:
+        (void)((void *(*)(void *, size_t, size_t))call)(NULL, SIZE_MAX, SIZE_MAX); /* never fits */
+        break;
+    default:
+        return NULL;
+    }
+    errno = saved_errno;
+    void *resolved = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    struct hf_object object;
+    const struct link_map *map = block != NULL ? hf_dynlink_find(resolved) : NULL;
+    void (*release)(void *) = NULL;
+    if (map != NULL && hf_dynlink_open(map, &object))
+        release = (void (*)(void *))hf_object_address(&object, "free");
+    if (release != NULL)
+        release(block);
+    return resolved;
+#endif
+}
+
+/* Whether an address is the function of that name that its object defines. */
+static bool is_definition(const struct link_map *map, enum hf_routed function, const void *address)
+{
+    struct hf_object object;
+    return map != NULL && hf_dynlink_open(map, &object) &&
+           hf_object_address(&object, hf_routed_name(function)) == address;
+}
+
+/* Whether an address is the PLT entry that stands for the function everywhere in a process whose
+ * program is at a fixed place. */
+static bool is_programs_plt(const struct hf_scope *scope, enum hf_routed function,
+                            const void *address)
+{
+    struct hf_object object;
+    return scope->base && hf_dynlink_open(scope->first, &object) &&
+           hf_object_plt(&object, hf_routed_name(function)) == address;
+}
+
+/* Where a slot that the loader has not resolved yet will go. */
+static void *resolve(const struct hf_object *object, struct hf_scope *scope,
+                     const struct hf_slot *slot)
+{
+    bool ask = slot->kind == HF_SLOT_CALL && has_several_frees(scope);
+    void *found = ask ? resolve_by_call(slot) : NULL;
+    const struct link_map *map = hf_dynlink_find(found);
+    bool unresolved =
+        map == NULL || (map == object->map && !is_definition(map, slot->function, found));
+    return unresolved ? definition(scope, slot->function) : found;
 }
 
 /* The standard C++ runtimes' operators call free() through slots that are routed. */
@@ -86,20 +177,20 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
 
     const struct link_map *target = hf_dynlink_find(value);
     bool own = target == object->map;
-    bool program = target != NULL && scope->base && target == scope->first;
+    bool defined = is_definition(target, slot->function, value);
+    bool plt = !defined && target == scope->first && is_programs_plt(scope, slot->function, value);
+    if (slot->kind == HF_SLOT_WORD && !defined && !plt)
+        return own ? nothing : refuse("the variable was given another function");
     void *original = value;
-    if (own || program) {
+    if (plt)
         original = definition(scope, slot->function);
-        if (original == NULL)
-            return refuse("nothing in this namespace defines the function yet");
-        target = hf_dynlink_find(original);
-    }
+    else if (own && !defined)
+        original = resolve(object, scope, slot);
+    if (original == NULL)
+        return refuse("nothing in this namespace defines the function yet");
+    target = hf_dynlink_find(original);
     if (target == NULL)
         return refuse("the slot points to code that belongs to no loaded object");
-    if (slot->kind == HF_SLOT_WORD && value != original && !program)
-        return nothing;
-    if (slot->kind == HF_SLOT_WORD && original != definition(scope, slot->function))
-        return refuse("the variable was given another function");
     if (hf_routed_is_operator(slot->function) && is_cxx_runtime(target))
         return nothing;
     return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = original};

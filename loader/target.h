@@ -15,6 +15,7 @@ struct hf_scope {
     bool base;                          /* the namespace of the program */
     void *definitions[HF_ROUTED_COUNT]; /* what an unresolved slot will resolve to, if known */
     bool looked_up[HF_ROUTED_COUNT];
+    enum { HF_SCOPE_UNKNOWN, HF_SCOPE_ONE_FREE, HF_SCOPE_SEVERAL_FREES } frees;
 };
 
 struct hf_decision {
