@@ -1,0 +1,51 @@
+/*
+ * What the benchmark programs share: pinning, clocks, medians, and the two ways to end.
+ *
+ * A program takes its sample, prints one "name value" pair a line, and ends; bench.py starts it
+ * many times, in turn with its rivals, and compares the medians. The programs never link homefree:
+ * it arrives late, by dlopen(), because that is the case that is hard.
+ */
+#ifndef HF_TESTS_BENCH_H
+#define HF_TESTS_BENCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+/* What a program ends with when a library that it should measure is not there. */
+#define BENCH_SKIPPED 77
+
+/* What a program ends with when its sample was spoilt by something else on the machine. */
+#define BENCH_DISTURBED 75
+
+/* Says why on stderr, and exits with 1. */
+__attribute__((noreturn, format(printf, 1, 2))) void bench_fail(const char *format, ...);
+
+/* Pins the calling thread to one of the processors that the process may use; index counts those and
+ * wraps around. */
+void bench_pin(size_t index);
+
+/* CLOCK_THREAD_CPUTIME_ID for work of one thread: time that others had the core does not count. */
+double bench_nanoseconds(clockid_t clock);
+
+/* Sorts the values. */
+double bench_median(double *values, size_t count);
+
+/* The least of the values: of repeats within one process, the one that was disturbed least. A busy
+ * machine makes work slower, also in processor time, and never faster. */
+double bench_least(const double *values, size_t count);
+
+/* Opens a shared object; bench_fail() where it cannot be. */
+void *bench_open(const char *path, int mode);
+
+/* The address of a symbol, never NULL. */
+void *bench_symbol(void *handle, const char *name);
+
+/* Ends with BENCH_SKIPPED where soname is not loaded: ld.so only warns about a missing preload. */
+void bench_require_loaded(const char *soname);
+
+/* The value of an argument "--name VALUE"; preset where there is none. */
+const char *bench_argument(int argc, char **argv, const char *name, const char *preset);
+long bench_number(int argc, char **argv, const char *name, long preset);
+
+#endif

@@ -1,0 +1,422 @@
+#!/usr/bin/env python3
+"""Runs the speed benchmarks and prints one table: what, the measured figure, the wanted one.
+
+Each sample is a fresh process. Rivals are run in turn (A, B, C, A, B, C, ...), so that whatever
+else the machine does meets all of them alike; a ratio is one of medians, and beside it stand the
+quartiles of the rounds' own ratios, which say how far to trust it. The exit status is 0 also when a
+figure is missed, and 1 only when something that should be measured could not be.
+
+    bench.py --programs DIR --library FILE [--rounds N] [--only ROW,...] [--verbose] [--json]
+    bench.py --programs DIR --library FILE --callgrind
+
+--callgrind counts instructions a malloc+free pair instead of time, under valgrind: the difference
+between two loop counts. It sees what noise hides, but knows nothing of what an instruction costs.
+"""
+
+import argparse
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+# What would change the allocators under test.
+TUNING = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "HOMEFREE_CONF")
+SKIPPED = 77
+DISTURBED = 75
+PEERS = {
+    "jemalloc": "libjemalloc.so.2",
+    "mimalloc": "libmimalloc.so.2",
+    "tcmalloc": "libtcmalloc_minimal.so.4",
+}
+# The rivals of a row, with the wanted ratio.
+PAIR_PEERS = (("jemalloc", 1.05), ("glibc", 0.80), ("mimalloc", None), ("tcmalloc", None))
+CHURN_PEERS = (("jemalloc", 1.05), ("glibc", None), ("mimalloc", None), ("tcmalloc", None))
+OBJECT_KINDS = ["lazy", "relro", "now", "noplt", "words", "large"]
+# Which kinds to load. A third to two thirds of the libraries of a real process free anything.
+ROUTED = {"routing": OBJECT_KINDS, "half": OBJECT_KINDS + ["idle"] * len(OBJECT_KINDS)}
+OBJECTS = 300
+ALL_TITLE = f"routing {OBJECTS} loaded objects"
+CALLGRIND_COUNTS = (64 * 1000, 64 * 5000)
+
+
+class Unmeasurable(Exception):
+    """A program failed, or ended in a way that gives no figure."""
+
+
+class Sampler:
+    """Starts the programs and keeps what they print: samples[variant][figure] = [values]."""
+
+    def __init__(self, programs, library):
+        self.programs = programs
+        self.library = library
+        self.samples = {}
+        self.absent = {}
+
+    def command(self, program, *args):
+        return [str(self.programs / program), *map(str, args)]
+
+    def run(self, command, preload=None):
+        """The figures of one process; None when what it should measure is not installed."""
+        environment = {k: v for k, v in os.environ.items() if k not in TUNING}
+        if preload is not None:
+            environment["LD_PRELOAD"] = preload
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        if done.returncode in (SKIPPED, DISTURBED):
+            return done.returncode
+        if done.returncode != 0:
+            what = " ".join([f"LD_PRELOAD={preload}"] * (preload is not None) + command[:8])
+            raise Unmeasurable(f"{what}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
+        pairs = (line.split() for line in done.stdout.splitlines())
+        return {name: float(value) for name, value in pairs}
+
+    def interleave(self, variants, rounds):
+        """variants: {name: (command, preload)}. One round is one sample of each of them."""
+        alive = dict(variants)
+        for number in range(rounds):
+            # Every other round goes backwards, so that none is always the one after a slow one.
+            for name in list(alive)[:: 1 if number % 2 == 0 else -1]:
+                figures = self.measure(*alive[name])
+                if figures == SKIPPED:
+                    self.absent[name] = f"{alive[name][1]} is not installed"
+                    del alive[name]
+                    continue
+                kept = self.samples.setdefault(name, {})
+                for figure, value in figures.items():
+                    kept.setdefault(figure, []).append(value)
+
+    def measure(self, command, preload):
+        for _ in range(40):
+            figures = self.run(command, preload)
+            if figures != DISTURBED:
+                return figures
+        raise Unmeasurable(f"{command[0]}: another process took the core in each of 40 tries")
+
+    def values(self, variant, figure):
+        return self.samples.get(variant, {}).get(figure)
+
+    def median(self, variant, figure):
+        return statistics.median(self.samples[variant][figure])
+
+
+class Row:
+    """One line of the table."""
+
+    def __init__(self, what, wanted=None, unit="ratio"):
+        self.what = what
+        self.wanted = wanted
+        self.unit = unit
+        self.value = None
+        self.quartiles = None
+        self.beside = ""
+        self.why_not = None
+
+    def verdict(self):
+        if self.why_not is not None:
+            return f"skipped: {self.why_not}"
+        if self.wanted is None:
+            return "reported"
+        return "ok" if self.value <= self.wanted else "missed"
+
+    def shown(self, value):
+        if value is None:
+            return "-"
+        return {"ratio": f"{value:.3f}"}.get(self.unit, f"{value:.2f} {self.unit}")
+
+    def cells(self):
+        figure = self.shown(self.value)
+        if self.quartiles is not None and self.value is not None:
+            figure += " ({:.2f}..{:.2f})".format(*self.quartiles)
+        wanted = "" if self.wanted is None else "≤ " + self.shown(self.wanted)
+        return [self.what, figure, wanted, self.verdict(), self.beside]
+
+    def as_json(self):
+        return {
+            "what": self.what,
+            "value": self.value,
+            "quartiles": self.quartiles,
+            "unit": self.unit,
+            "wanted": self.wanted,
+            "verdict": self.verdict().split(":")[0],
+            "why": self.why_not,
+            "beside": self.beside,
+        }
+
+
+def quartiles(values):
+    if len(values) < 2:
+        return [values[0], values[0]]
+    cuts = statistics.quantiles(values, n=4)
+    return [cuts[0], cuts[2]]
+
+
+def ratio_row(sampler, what, ours, theirs, figure, wanted=None):
+    row = Row(what, wanted)
+    for variant in (ours, theirs):
+        if variant in sampler.absent:
+            row.why_not = sampler.absent[variant]
+            return row
+    mine, other = sampler.values(ours, figure), sampler.values(theirs, figure)
+    row.value = statistics.median(mine) / statistics.median(other)
+    row.quartiles = quartiles([a / b for a, b in zip(mine, other)])
+    row.beside = f"{statistics.median(mine):.2f} ns / {statistics.median(other):.2f} ns"
+    return row
+
+
+def figure_row(sampler, what, variant, figure, unit, scale=1.0, wanted=None):
+    row = Row(what, wanted, unit)
+    values = [value * scale for value in sampler.values(variant, figure)]
+    row.value = statistics.median(values)
+    row.quartiles = quartiles(values)
+    return row
+
+
+# ---- the rows ------------------------------------------------------------------------------------
+
+
+def pair_variants(sampler, cpu):
+    """Rows 1 to 3: where the loop's malloc and free lead."""
+    plain = ["pairs", "--cpu", cpu, "--module", sampler.programs / "plain.so"]
+    late = ["pairs", "--cpu", cpu, "--module", sampler.programs / "with_homefree.so"]
+    variants = {"homefree": (sampler.command(*late, "--home", "yes"), None)}
+    variants["glibc"] = (sampler.command(*plain), None)
+    variants["routed"] = (sampler.command(*plain, "--route", sampler.library), None)
+    for name, soname in PEERS.items():
+        variants[name] = (sampler.command(*plain, "--preloaded", soname), soname)
+    return variants
+
+
+PATTERNS = {"pair": "malloc+free pair", "batch": "the same, 64 at a time"}
+
+
+def measure_pairs(sampler, options):
+    sampler.interleave(pair_variants(sampler, options.cpu), options.rounds)
+    rows = []
+    for pattern, title in PATTERNS.items():
+        figure = f"{pattern}.mix"
+        for peer, wanted in PAIR_PEERS:
+            what = f"{title}, late-loaded homefree / {peer}"
+            rows.append(ratio_row(sampler, what, "homefree", peer, figure, wanted))
+        what = f"{title}, libc's own, routed / unrouted"
+        rows.append(ratio_row(sampler, what, "routed", "glibc", figure, 1.08))
+    if options.verbose:
+        for figure in sampler.samples["homefree"]:
+            if figure.endswith(".mix"):
+                continue
+            for ours, peer in [("homefree", name) for name in ("jemalloc", "glibc")] + [
+                ("routed", "glibc")
+            ]:
+                what = f"  of {figure.split('.')[1]} bytes, {ours} / {peer}"
+                rows.append(ratio_row(sampler, what, ours, peer, figure))
+    return rows
+
+
+def measure_owns(sampler, options):
+    variants = {
+        f"owns {threads}": (sampler.command("owns", "--threads", threads), None)
+        for threads in (1, 8)
+    }
+    sampler.interleave(variants, max(3, options.rounds // 2))
+    rows = []
+    for figure, title in (("owns.inline", "ownership test"), ("owns.call", "the same, called")):
+        inline = figure == "owns.inline"
+        for threads in (1, 8):
+            what = f"{title}, {threads} thread" + "s" * (threads > 1)
+            wanted = 1.0 if inline else None
+            rows.append(figure_row(sampler, what, f"owns {threads}", figure, "ns", wanted=wanted))
+    flat = ratio_row(sampler, "  8 threads / 1 (flat)", "owns 8", "owns 1", "owns.inline", 1.10)
+    rows.insert(2, flat)
+    return rows
+
+
+def copy_objects(sampler, folder, kinds, count):
+    """Files of their own, because the loader loads a file once."""
+    copies = []
+    for number in range(count):
+        kind = kinds[number % len(kinds)]
+        copies.append(folder / f"{kind}{number}.so")
+        shutil.copyfile(sampler.programs / f"object_{kind}.so", copies[-1])
+    return copies
+
+
+def measure_routing(sampler, options):
+    variants = {}
+    with tempfile.TemporaryDirectory(prefix="homefree-bench-") as folder:
+        for name, kinds in ROUTED.items():
+            where = Path(folder, name)
+            where.mkdir()
+            objects = copy_objects(sampler, where, kinds, OBJECTS)
+            last = where / "last.so"
+            shutil.copyfile(sampler.programs / "object_now.so", last)
+            fixed = ["routing", "--cpu", options.cpu, "--library", sampler.library]
+            variants[name] = (sampler.command(*fixed, "--last", last, *objects), None)
+        sampler.interleave(variants, options.rounds)
+    rows = [
+        figure_row(sampler, ALL_TITLE, "routing", "route.all", "ms", 1e-6, 1.5),
+        figure_row(
+            sampler, "  the same, half of them free nothing", "half", "route.all", "ms", 1e-6
+        ),
+        figure_row(sampler, "  one new object", "routing", "route.one", "µs", 1e-3),
+        figure_row(sampler, "  nothing new", "routing", "route.nothing", "ns"),
+    ]
+    for row, name in zip(rows, ROUTED):
+        changed, found = (sampler.median(name, f"route.{x}") for x in ("changed", "objects"))
+        if changed < OBJECTS / 2:
+            raise Unmeasurable(f"routing changed {changed:.0f} slots in {OBJECTS} objects")
+        row.beside = f"{found:.0f} objects, {changed:.0f} slots"
+    return rows
+
+
+def measure_churn(sampler, options):
+    program = ["churn", "--threads", 4, "--module"]
+    plain = sampler.command(*program, sampler.programs / "plain.so")
+    variants = {
+        "homefree": (sampler.command(*program, sampler.programs / "with_homefree.so"), None),
+        "glibc": (plain, None),
+    }
+    for name, soname in PEERS.items():
+        variants[name] = ([*plain, "--preloaded", soname], soname)
+    sampler.interleave(variants, options.rounds)
+    title = "four threads' churn"
+    rows = []
+    for peer, wanted in CHURN_PEERS:
+        what = f"{title}, homefree / {peer}"
+        rows.append(ratio_row(sampler, what, "homefree", peer, "churn.real", wanted))
+    what = "  in processor time, homefree / jemalloc"
+    rows.insert(1, ratio_row(sampler, what, "homefree", "jemalloc", "churn.cpu"))
+    return rows
+
+
+MEASURES = {
+    "pairs": measure_pairs,
+    "owns": measure_owns,
+    "routing": measure_routing,
+    "churn": measure_churn,
+}
+
+
+# ---- callgrind -----------------------------------------------------------------------------------
+
+
+def count_instructions(sampler, command, preload):
+    """Instructions of a whole process."""
+    tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    environment = dict(os.environ)
+    environment.pop("LD_PRELOAD", None)
+    # Set by env(1), inside, so that valgrind itself does not get the peer.
+    preloading = ["env", f"LD_PRELOAD={preload}"] if preload is not None else []
+    trace = ["--trace-children=yes", "--trace-children-skip=*/env"] if preloading else []
+    done = subprocess.run(
+        [*tool, *trace, *preloading, *command],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    if done.returncode == SKIPPED:
+        return None
+    found = re.findall(r"Collected : (\d+)", done.stderr)
+    if done.returncode != 0 or not found:
+        raise Unmeasurable(f"callgrind: exit {done.returncode}: {done.stderr.strip()[-500:]}")
+    return int(found[-1])
+
+
+def measure_instructions(sampler, options):
+    if shutil.which("valgrind") is None:
+        raise Unmeasurable("valgrind is not installed")
+    low, high = CALLGRIND_COUNTS
+    counts = {}
+    for name, (command, preload) in pair_variants(sampler, options.cpu).items():
+        for pattern in PATTERNS:
+            runs = []
+            for count in (low, high):
+                only = ["--only", pattern, "--count", str(count)]
+                runs.append(count_instructions(sampler, [*command, *only], preload))
+            if None in runs:
+                sampler.absent[name] = f"{preload} is not installed"
+                break
+            counts[name, pattern] = (runs[1] - runs[0]) / (high - low)
+    rows = []
+    for pattern, title in PATTERNS.items():
+        for name in pair_variants(sampler, options.cpu):
+            row = Row(f"{title}, {name}", unit="instructions")
+            row.value = counts.get((name, pattern))
+            row.why_not = sampler.absent.get(name)
+            if row.value is not None:
+                row.beside = f"{row.value / counts['glibc', pattern]:.2f} of glibc's"
+            rows.append(row)
+    return rows
+
+
+# ---- output --------------------------------------------------------------------------------------
+
+
+def print_table(rows):
+    head = ["what", "measured", "wanted", "verdict", "beside"]
+    lines = [head] + [row.cells() for row in rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
+    for number, line in enumerate(lines):
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+        if number == 0:
+            print("  ".join("-" * width for width in widths))
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--programs", type=Path, required=True, help="folder of the built programs")
+    parser.add_argument(
+        "--library", type=Path, required=True, help="libhomefree.so.1 that was built"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=21, help="samples of each rival (%(default)s)"
+    )
+    parser.add_argument("--cpu", type=int, default=-1, help="index of the processor for one thread")
+    parser.add_argument("--only", default=",".join(MEASURES), help="rows to measure (%(default)s)")
+    parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
+    parser.add_argument("--verbose", action="store_true", help="each size's own figures too")
+    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
+    options = parser.parse_args()
+    unknown = set(options.only.split(",")) - set(MEASURES)
+    if unknown or options.rounds < 1:
+        parser.error(f"no such rows: {', '.join(sorted(unknown))}" if unknown else "no rounds")
+    # The last processor: the first one tends to have the machine's interrupts.
+    if options.cpu < 0:
+        options.cpu = len(os.sched_getaffinity(0)) - 1
+    return options
+
+
+def main():
+    options = arguments()
+    programs, library = options.programs.resolve(), options.library.resolve()
+    measures = [measure_instructions] if options.callgrind else []
+    measures = measures or [MEASURES[name] for name in options.only.split(",")]
+    rows, failures, samples = [], [], {}
+    for measure in measures:
+        sampler = Sampler(programs, library)
+        try:
+            rows += measure(sampler, options)
+        except (Unmeasurable, subprocess.TimeoutExpired, OSError) as error:
+            failures.append(f"{measure.__name__}: {error}")
+        samples[measure.__name__.removeprefix("measure_")] = sampler.samples
+    if options.json:
+        document = {
+            "version": 1,
+            "rounds": options.rounds,
+            "rows": [row.as_json() for row in rows],
+            "failures": failures,
+            "samples": samples,
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        print_table(rows)
+    for failure in failures:
+        print(f"could not measure: {failure}", file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
