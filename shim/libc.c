@@ -133,7 +133,7 @@ char **hf_backtrace_symbols(void *const *addresses, int count)
 {
     char **names = backtrace_symbols(addresses, count);
     if (names == NULL || count <= 0)
-        return adopt(names, 1);
+        return adopt(names, 0);
     size_t pointers = (size_t)count * sizeof *names, strings = 0;
     for (int i = 0; i < count; i++)
         strings += strlen(names[i]) + 1;

@@ -33,8 +33,7 @@ template <typename Function> static Function *from_libc(const char *name)
     return reinterpret_cast<Function *>(address);
 }
 
-/* ---- libc hands out, the module frees ----------------------------------------------------------
- */
+/* ---- libc hands out, the module frees -------------------------------------------------------- */
 
 void take_strdup()
 {

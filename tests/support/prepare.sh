@@ -5,16 +5,16 @@
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
-# homefree_build FOLDER [meson options]
-#   Configures FOLDER if need be and builds it. Quiet; shows the log when something fails.
+# homefree_build FOLDER TARGET [meson options]
+#   Configures FOLDER if need be and builds TARGET in it. Quiet; shows the log when something fails.
 #
 # Needs $root, the project's folder.
 
 homefree_packages() {
-    echo build-essential patch meson ninja-build pkg-config libelf-dev python3-dev pybind11-dev
-    echo python3-numpy libmimalloc-dev libgoogle-perftools-dev
+    echo build-essential patch meson ninja-build pkg-config libelf-dev check python3-dev
+    echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     if [ "$1" = tests ]; then
-        echo check cmake valgrind clang clang-format clang-tidy libjemalloc2 python3-venv
+        echo cmake valgrind clang clang-format clang-tidy libjemalloc2 python3-venv lld
     fi
 }
 
@@ -53,10 +53,10 @@ homefree_name_missing() {
     for tool in cc c++ ar make patch meson ninja pkg-config python3; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
-    for library in libelf $([ "$1" = tests ] && echo check); do
+    for library in libelf check; do
         pkg-config --exists "$library" 2>/dev/null || missing="$missing $library(development-files)"
     done
-    [ -z "$missing" ] || homefree_fail "please install:$missing (on Debian they are:" \
+    [ -z "$missing" ] || homefree_fail "please install:$missing (Debian's packages:" \
         "$(homefree_packages "$1" | tr '\n' ' '))"
 }
 
@@ -109,11 +109,12 @@ homefree_prepare() {
 
 homefree_build() {
     folder=$1
-    shift
+    target=$2
+    shift 2
     log=$(mktemp)
     echo "homefree: building in ${folder##*/}" >&2
     if ! { { [ -f "$folder/build.ninja" ] || meson setup "$folder" "$root" "$@"; } &&
-        ninja -C "$folder"; } >"$log" 2>&1; then
+        ninja -C "$folder" "$target"; } >"$log" 2>&1; then
         tail -n 60 "$log" >&2
         rm -f "$log"
         homefree_fail "the build in $folder failed"

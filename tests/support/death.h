@@ -1,0 +1,64 @@
+/*
+ * Functions and programs that run in a child process, and what became of them.
+ *
+ * A test that expects a death must see the signal, the text on stderr, and that the text is one
+ * line. Works with CK_FORK=no (under valgrind) too: nothing in a child may call Check, whose
+ * failures would then go on in the wrong process. Children and threads use must().
+ */
+#ifndef TESTS_DEATH_H
+#define TESTS_DEATH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/resource.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How a child ended. */
+struct outcome {
+    int status;       /* as waitpid(2) gives it */
+    char text[16384]; /* what it wrote on stderr; a NUL follows */
+};
+
+/* Runs function(context) in a child of fork(2), which exits 0 when it returns. A child that hangs
+ * is killed by SIGALRM after OUTCOME_SECONDS. */
+void outcome_of_function(struct outcome *out, void (*function)(void *context), void *context);
+#define OUTCOME_SECONDS 60
+
+/* A program to start, with a clean HOMEFREE_CONF. */
+struct program {
+    const char *const *arguments;   /* [0] is the path; NULL ends them */
+    const char *const *environment; /* each "NAME=value"; NULL ends them; may be NULL */
+    rlim_t address_space;           /* RLIMIT_AS in bytes; 0 leaves it */
+    int (*prepare)(void); /* called in the child before exec; not 0: exit 126. May be NULL */
+};
+void outcome_of_program(struct outcome *out, const struct program *program);
+
+/* The path of the running program, for outcome_of_program(). */
+const char *own_path(void);
+
+/* Fail the test unless the child was killed by `signal`, wrote exactly one line, and that line has
+ * every text in it. */
+#define assert_killed(outcome, signal, ...)                          \
+    outcome_assert(__FILE__, __LINE__, (outcome), true, (signal), 1, \
+                   (const char *const[]){__VA_ARGS__, NULL})
+
+/* The same for a child that exited by itself, and wrote `lines` lines. */
+#define assert_exited(outcome, code, lines, ...)                          \
+    outcome_assert(__FILE__, __LINE__, (outcome), false, (code), (lines), \
+                   (const char *const[]){__VA_ARGS__, NULL})
+
+void outcome_assert(const char *file, int line, const struct outcome *outcome, bool killed,
+                    int value, size_t lines, const char *const texts[]);
+
+/* For children and threads: ends the process with one line and SIGABRT. */
+#define must(condition) ((condition) ? (void)0 : must_failed(__FILE__, __LINE__, #condition))
+void must_failed(const char *file, int line, const char *condition) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
