@@ -214,7 +214,7 @@ static void pass(void *context)
     for (size_t i = 0; i < HF_NAMESPACES_MAX && unloaded; i++)
         last_seen[i] = NULL;
     for (size_t i = 0; i < count; i++) {
-        struct hf_scope scope = {.first = first[i], .base = i == 0};
+        struct hf_scope scope = hf_scope_begin(first[i], i == 0);
         const struct link_map *map = last_seen[i] != NULL ? last_seen[i]->l_next : first[i];
         for (; map != NULL; map = map->l_next) {
             route_object(map, &scope, changed);
@@ -363,7 +363,7 @@ static void report(void *context)
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
     for (size_t i = 0; i < count; i++) {
-        struct hf_scope scope = {.first = first[i], .base = i == 0};
+        struct hf_scope scope = hf_scope_begin(first[i], i == 0);
         telling->scope = &scope;
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
             tell_object(telling, map);

@@ -10,8 +10,18 @@
  */
 #include "target.h"
 
+#include "internal.h"
+
 #include <errno.h>
 #include <string.h>
+
+struct hf_scope hf_scope_begin(const struct link_map *first, bool base)
+{
+    const struct link_map *ours = hf_dynlink_find(&hf_region);
+    while (ours != NULL && ours->l_prev != NULL)
+        ours = ours->l_prev;
+    return (struct hf_scope){.first = first, .base = base, .ours = ours == first};
+}
 
 static bool starts_with(const char *s, const char *prefix)
 {
@@ -169,7 +179,8 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     /* A weak function that nobody defines. */
     if (value == NULL)
         return nothing;
-    if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_LIBC || !scope->base))
+    /* The loader takes the namespace to load into from its caller, which a stand-in is. */
+    if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_LIBC || !scope->ours))
         return nothing;
     if (object->symbols[slot->symbol].st_shndx == SHN_UNDEF &&
         is_another_function(hf_object_provider(object, slot->symbol), slot->function))

@@ -13,10 +13,14 @@
 struct hf_scope {
     const struct link_map *first;
     bool base;                          /* the namespace of the program */
+    bool ours;                          /* the one that this libhomefree was loaded into */
     void *definitions[HF_ROUTED_COUNT]; /* what an unresolved slot will resolve to, if known */
     bool looked_up[HF_ROUTED_COUNT];
     enum { HF_SCOPE_UNKNOWN, HF_SCOPE_ONE_FREE, HF_SCOPE_SEVERAL_FREES } frees;
 };
+
+/* A pass's view of the namespace that begins with `first`. */
+struct hf_scope hf_scope_begin(const struct link_map *first, bool base);
 
 struct hf_decision {
     enum hf_route_state state;
