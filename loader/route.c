@@ -161,12 +161,12 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     if (!hf_dynlink_open(map, &object))
         return;
     enum hf_object_role role = hf_object_role(&object);
-    if (role != HF_ROLE_ORDINARY && role != HF_ROLE_LIBC)
+    if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
         return;
     if (role == HF_ROLE_ORDINARY && scope->base)
         hf_neighbour_look(&object);
     struct work work = {&object, role, scope, changed, false, 0};
-    hf_slots_visit(&object, role == HF_ROLE_LIBC, route_slot, &work);
+    hf_slots_visit(&object, role == HF_ROLE_RUNTIME, route_slot, &work);
     close_object(&work);
 }
 
@@ -350,7 +350,7 @@ static void tell_object(struct telling *telling, const struct link_map *map)
         }
         hf_slots_visit(&object, false, tell_slot, telling);
         break;
-    case HF_ROLE_LIBC:
+    case HF_ROLE_RUNTIME:
         hf_slots_visit(&object, true, tell_slot, telling);
         break;
     }

@@ -28,11 +28,16 @@ static bool starts_with(const char *s, const char *prefix)
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_cxx_runtime(const char *soname)
+{
+    return starts_with(soname, "libstdc++.so.") || starts_with(soname, "libc++");
+}
+
 enum hf_object_role hf_object_role(const struct hf_object *object)
 {
     const char *soname = object->soname != NULL ? object->soname : "";
-    if (starts_with(soname, "libc.so."))
-        return HF_ROLE_LIBC;
+    if (starts_with(soname, "libc.so.") || is_cxx_runtime(soname))
+        return HF_ROLE_RUNTIME;
     if (starts_with(soname, "ld-linux") || starts_with(soname, "ld64.so"))
         return HF_ROLE_LINKER;
     if (starts_with(soname, "linux-vdso"))
@@ -143,15 +148,6 @@ static void *resolve(const struct hf_object *object, struct hf_scope *scope,
     return unresolved ? definition(scope, slot->function) : found;
 }
 
-/* The standard C++ runtimes' operators call free() through slots that are routed. */
-static bool is_cxx_runtime(const struct link_map *map)
-{
-    struct hf_object object;
-    if (map == NULL || !hf_dynlink_open(map, &object) || object.soname == NULL)
-        return false;
-    return starts_with(object.soname, "libstdc++.so") || starts_with(object.soname, "libc++");
-}
-
 /* A versioned symbol of another library than the one that the function belongs to is another
  * function of the same name. */
 static bool is_another_function(const char *provider, enum hf_routed function)
@@ -159,7 +155,7 @@ static bool is_another_function(const char *provider, enum hf_routed function)
     if (provider == NULL)
         return false;
     if (hf_routed_is_operator(function))
-        return !starts_with(provider, "libstdc++.so") && !starts_with(provider, "libc++");
+        return !is_cxx_runtime(provider);
     return !starts_with(provider, "libc.so") && !starts_with(provider, "libdl.so") &&
            !starts_with(provider, "libpthread.so");
 }
@@ -180,7 +176,7 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     if (value == NULL)
         return nothing;
     /* The loader takes the namespace to load into from its caller, which a stand-in is. */
-    if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_LIBC || !scope->ours))
+    if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_RUNTIME || !scope->ours))
         return nothing;
     if (object->symbols[slot->symbol].st_shndx == SHN_UNDEF &&
         is_another_function(hf_object_provider(object, slot->symbol), slot->function))
@@ -202,7 +198,5 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     target = hf_dynlink_find(original);
     if (target == NULL)
         return refuse("the slot points to code that belongs to no loaded object");
-    if (hf_routed_is_operator(slot->function) && is_cxx_runtime(target))
-        return nothing;
     return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = original};
 }

@@ -33,15 +33,15 @@ struct hf_decision {
 /* What kinds of objects need a treatment of their own. */
 enum hf_object_role {
     HF_ROLE_ORDINARY,
-    HF_ROLE_LIBC,     /* defines the functions, and calls them through slots */
+    HF_ROLE_RUNTIME,  /* libc, libstdc++: define the functions, and call them through slots */
     HF_ROLE_LINKER,   /* ld.so: calls through pointers of its own; out of reach */
     HF_ROLE_HOMEFREE, /* a copy of libhomefree: must go on calling libc */
     HF_ROLE_NOTHING   /* the vdso; no symbols */
 };
 enum hf_object_role hf_object_role(const struct hf_object *object);
 
-/* Decides about a slot of an ordinary object or libc. Reads the slot; the caller guarantees that
- * the object is relocated (the loader's lock). */
+/* Decides about a slot of an ordinary object or a runtime. Reads the slot; the caller guarantees
+ * that the object is relocated (the loader's lock). */
 struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object_role role,
                                   struct hf_scope *scope, const struct hf_slot *slot);
 

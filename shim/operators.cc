@@ -73,14 +73,23 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
     }
 #define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
 
-#define HF_DELETE(symbol, parameters, arguments)                   \
-    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
-    void shim##symbol parameters noexcept                          \
-    {                                                              \
-        static_cast<void>(sizeof(unused arguments));               \
-        hf_free(ptr);                                              \
+/*
+ * A foreign pointer goes to the process's own operator of the same form, not to free(): a program
+ * may have replaced it with one that keeps books, and checkers tell the forms apart. The module's
+ * own name for it is taken (it is the shim's), so it is asked for by the version that libstdc++
+ * gives it; definitions without versions, as replacements are, match too. Weak: with another C++
+ * runtime there is none, and free() is what is left.
+ */
+#define HF_DELETE(symbol, version, parameters, arguments)                      \
+    extern "C" __attribute__((weak)) void process##symbol parameters noexcept; \
+    __asm__(".symver process" #symbol "," #symbol "@" version);                \
+    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol);             \
+    void shim##symbol parameters noexcept                                      \
+    {                                                                          \
+        if (hf_owns(ptr) || process##symbol == nullptr)                        \
+            hf_free(ptr);                                                      \
+        else                                                                   \
+            process##symbol arguments;                                         \
     }
-/* Names every argument, so that none is unused; never defined. */
-template <typename... Arguments> char unused(Arguments...);
 
 #include "functions.def"
