@@ -78,7 +78,7 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 
 #define HF_RELEASES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB_VOID, name, parameters, arguments, call, neighbour->free(ptr))
-#define HF_DELETE(symbol, version, parameters, arguments) \
+#define HF_DELETE(symbol, parameters, arguments) \
     EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), neighbour->free(ptr))
 /* A neighbour resizes by its own realloc, so a pair of count and size goes through here. */
 #define HF_RESIZES(name, result, parameters, arguments, call) \
@@ -170,7 +170,7 @@ static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
-#define HF_DELETE(symbol, version, parameters, arguments)      ROW(symbol, true)
+#define HF_DELETE(symbol, parameters, arguments)               ROW(symbol, true)
 #include "functions.def"
     LOADER_ROW(dlopen) LOADER_ROW(dlmopen) LOADER_ROW(dlsym) LOADER_ROW(dlvsym)};
 

@@ -72,24 +72,44 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
         return allocate_or_null(size, alignment);                            \
     }
 #define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
+#include "functions.def"
 
 /*
  * A foreign pointer goes to the process's own operator of the same form, not to free(): a program
- * may have replaced it with one that keeps books, and checkers tell the forms apart. The module's
- * own name for it is taken (it is the shim's), so it is asked for by the version that libstdc++
- * gives it; definitions without versions, as replacements are, match too. Weak: with another C++
- * runtime there is none, and free() is what is left.
+ * may have replaced it with one that keeps books, and checkers tell the forms apart. The shim's own
+ * are hidden, so that dlsym() from inside the module finds the process's; asked while the module is
+ * loaded, because later the loader's lock could be somebody else's. Where there is none (no dlsym,
+ * no C++ runtime but a static one), free() is what is left.
  */
-#define HF_DELETE(symbol, version, parameters, arguments)                      \
-    extern "C" __attribute__((weak)) void process##symbol parameters noexcept; \
-    __asm__(".symver process" #symbol "," #symbol "@" version);                \
-    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol);             \
-    void shim##symbol parameters noexcept                                      \
-    {                                                                          \
-        if (hf_owns(ptr) || process##symbol == nullptr)                        \
-            hf_free(ptr);                                                      \
-        else                                                                   \
-            process##symbol arguments;                                         \
-    }
+extern "C" __attribute__((weak)) void *dlsym(void *handle, const char *name) noexcept;
 
+namespace
+{
+
+struct process_operators {
+#define HF_DELETE(symbol, parameters, arguments) void(*symbol) parameters;
+#include "functions.def"
+} process;
+
+__attribute__((constructor(101))) void find_process_operators()
+{
+    void *const anywhere = nullptr; /* RTLD_DEFAULT; <dlfcn.h> would declare dlsym as not weak */
+    if (dlsym == nullptr)
+        return;
+#define HF_DELETE(symbol, parameters, arguments) \
+    process.symbol = reinterpret_cast<void(*) parameters>(dlsym(anywhere, #symbol));
+#include "functions.def"
+}
+
+} // namespace
+
+#define HF_DELETE(symbol, parameters, arguments)                   \
+    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
+    void shim##symbol parameters noexcept                          \
+    {                                                              \
+        if (hf_owns(ptr) || process.symbol == nullptr)             \
+            hf_free(ptr);                                          \
+        else                                                       \
+            process.symbol arguments;                              \
+    }
 #include "functions.def"

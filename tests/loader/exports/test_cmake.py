@@ -61,8 +61,14 @@ void *PyInit_fast(void) { return hf_stand_in_shim(); }
 
 
 def call(*command, **options):
-    return subprocess.run([str(part) for part in command], stdout=subprocess.PIPE, timeout=120,
-                          stderr=subprocess.STDOUT, text=True, **options)
+    return subprocess.run(
+        [str(part) for part in command],
+        stdout=subprocess.PIPE,
+        timeout=120,
+        stderr=subprocess.STDOUT,
+        text=True,
+        **options,
+    )
 
 
 def exported(shared_object):
@@ -99,15 +105,24 @@ class Package(unittest.TestCase):
         include = prefix / "include" / "homefree"
         include.mkdir(parents=True)
         (include / "homefree.h").write_text("#define HF_VERSION_MAJOR 1\n")
-        (prefix / "heap.c").write_text("void *hf_stand_in_heap(void);\n"
-                                       "void *hf_stand_in_heap(void) { return 0; }\n")
+        (prefix / "heap.c").write_text(
+            "void *hf_stand_in_heap(void);\nvoid *hf_stand_in_heap(void) { return 0; }\n"
+        )
         (prefix / "shim.c").write_text(
             "void *hf_stand_in_heap(void);\n"
             "void *hf_stand_in_shim(void);\n"
-            "void *hf_stand_in_shim(void) { return hf_stand_in_heap(); }\n")
+            "void *hf_stand_in_shim(void) { return hf_stand_in_heap(); }\n"
+        )
         library = prefix / self.libdir / "libhomefree.so.1"
-        self.must(*CC, "-shared", "-fPIC", "-Wl,-soname,libhomefree.so.1", "-o", library,
-                  prefix / "heap.c")
+        self.must(
+            *CC,
+            "-shared",
+            "-fPIC",
+            "-Wl,-soname,libhomefree.so.1",
+            "-o",
+            library,
+            prefix / "heap.c",
+        )
         (prefix / self.libdir / "libhomefree.so").symlink_to("libhomefree.so.1")
         self.must(*CC, "-fPIC", "-c", "-o", prefix / "shim.o", prefix / "shim.c")
         self.must("ar", "rcs", prefix / self.libdir / "libhomefree_shim.a", prefix / "shim.o")
@@ -121,12 +136,17 @@ class Package(unittest.TestCase):
     def project(self, text=PROJECT, below=BELOW):
         source = self.folder / "source"
         (source / "below").mkdir(parents=True, exist_ok=True)
-        text = text.replace("add_subdirectory", "add_library(other MODULE fast.c)\n"
-                                                "target_link_libraries(other homefree::module)\n"
-                                                "add_subdirectory", 1)
+        text = text.replace(
+            "add_subdirectory",
+            "add_library(other MODULE fast.c)\n"
+            "target_link_libraries(other homefree::module)\n"
+            "add_subdirectory",
+            1,
+        )
         (source / "CMakeLists.txt").write_text(text)
         (source / "below" / "CMakeLists.txt").write_text(
-            below + "target_link_libraries(deep PRIVATE homefree::module)\n")
+            below + "target_link_libraries(deep PRIVATE homefree::module)\n"
+        )
         (source / "fast.c").write_text(SOURCE)
         (source / "api.txt").write_text("api\n")
         return source
@@ -134,8 +154,17 @@ class Package(unittest.TestCase):
     def configure(self, generator="Ninja", source=None):
         build = self.folder / generator
         package = self.prefix / self.libdir / "cmake" / "homefree"
-        return build, call("cmake", "-G", generator, "-S", source or self.project(), "-B", build,
-                           f"-Dhomefree_DIR={package}", "-DCMAKE_C_COMPILER=" + CC[-1])
+        return build, call(
+            "cmake",
+            "-G",
+            generator,
+            "-S",
+            source or self.project(),
+            "-B",
+            build,
+            f"-Dhomefree_DIR={package}",
+            "-DCMAKE_C_COMPILER=" + CC[-1],
+        )
 
     def test_modules_export_only_their_init_function(self):
         for generator, program in GENERATORS.items():
@@ -148,15 +177,17 @@ class Package(unittest.TestCase):
                 fast = build / "fast.cpython-311.so"
                 renamed = build / "libfast.so"
                 self.assertEqual(exported(fast), ["T PyInit_fast"])
-                self.assertEqual(exported(renamed), ["A MINE_1.0", "T PyInit_fast@@MINE_1.0",
-                                                     "T api@@MINE_1.0"])
+                self.assertEqual(
+                    exported(renamed), ["A MINE_1.0", "T PyInit_fast@@MINE_1.0", "T api@@MINE_1.0"]
+                )
                 self.assertEqual(exported(build / "below" / "fast.so"), ["T PyInit_fast"])
                 self.assertEqual(exported(build / "fast.so"), ["T PyInit_fast"])
                 self.assertEqual(needed(fast)[0], "libhomefree.so.1")
 
                 # Nothing to do is nothing done; a changed list links again, and only what uses it.
-                def times():
+                def times(renamed=renamed, fast=fast):
                     return fast.stat().st_mtime_ns, renamed.stat().st_mtime_ns
+
                 before = times()
                 self.must("cmake", "--build", build)
                 self.assertEqual(times(), before)
@@ -212,18 +243,37 @@ class Package(unittest.TestCase):
         self.assertIn("libhomefree_shim.a", result.stdout)
 
     def test_versions(self):
-        for version, good in [("", True), ("1", True), ("1.0", True), ("1.0.0 EXACT", True),
-                              ("0.9", False), ("2", False), ("99.1", False), ("1.0...<2", True),
-                              ("0.5...<1", False), ("0.5...1.0.0", True), ("2...3", False)]:
+        for version, good in [
+            ("", True),
+            ("1", True),
+            ("1.0", True),
+            ("1.0.0 EXACT", True),
+            ("0.9", False),
+            ("2", False),
+            ("99.1", False),
+            ("1.0...<2", True),
+            ("0.5...<1", False),
+            ("0.5...1.0.0", True),
+            ("2...3", False),
+        ]:
             build = self.folder / "versions"
             shutil.rmtree(build, ignore_errors=True)
             source = self.folder / "find"
             source.mkdir(exist_ok=True)
             (source / "CMakeLists.txt").write_text(
                 "cmake_minimum_required(VERSION 3.19)\nproject(user C)\n"
-                f"find_package(homefree {version} REQUIRED)\n")
-            result = call("cmake", "-G", "Ninja", "-S", source, "-B", build,
-                          f"-Dhomefree_DIR={self.prefix / self.libdir / 'cmake' / 'homefree'}")
+                f"find_package(homefree {version} REQUIRED)\n"
+            )
+            result = call(
+                "cmake",
+                "-G",
+                "Ninja",
+                "-S",
+                source,
+                "-B",
+                build,
+                f"-Dhomefree_DIR={self.prefix / self.libdir / 'cmake' / 'homefree'}",
+            )
             self.assertEqual(result.returncode == 0, good, f"{version}: {result.stdout}")
 
 

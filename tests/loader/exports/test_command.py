@@ -38,14 +38,20 @@ SCRIPT_X = """/* written by homefree exports; do not edit */
 
 def run(*arguments, **options):
     options.setdefault("stdout", subprocess.PIPE)
-    return subprocess.run([HOMEFREE, *arguments], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL,
-                          timeout=60, **options)
+    return subprocess.run(
+        [HOMEFREE, *arguments],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        **options,
+    )
 
 
 def exported(shared_object):
     """What nm says that others can see, without addresses."""
-    out = subprocess.run(["nm", "-D", "--defined-only", shared_object], check=True,
-                         stdout=subprocess.PIPE, text=True).stdout
+    out = subprocess.run(
+        ["nm", "-D", "--defined-only", shared_object], check=True, stdout=subprocess.PIPE, text=True
+    ).stdout
     return sorted(line.split(maxsplit=1)[1] for line in out.splitlines())
 
 
@@ -80,8 +86,11 @@ class InFolder(unittest.TestCase):
 
     def compile(self, source=MODULE_SOURCE, name="x.o", flags=()):
         path = self.folder / name
-        subprocess.run([*CC, "-fPIC", "-c", "-x", "c", "-", "-o", path, *flags],
-                       input=source.encode(), check=True)
+        subprocess.run(
+            [*CC, "-fPIC", "-c", "-x", "c", "-", "-o", path, *flags],
+            input=source.encode(),
+            check=True,
+        )
         return path
 
 
@@ -119,15 +128,30 @@ class Arguments(InFolder):
             self.assertTrue(self.clean(option).startswith("Usage: homefree exports "))
 
     def test_a_module(self):
-        for arguments in [("--module", "x"), ("--module=x",), ("--module", "pkg.sub.x"),
-                          ("--module", "x", "pkg.x"), ("--module", "x", "--module", "x"),
-                          ("--module", "x", "-o", "-"), ("--module", "x", "--", "a.x")]:
+        for arguments in [
+            ("--module", "x"),
+            ("--module=x",),
+            ("--module", "pkg.sub.x"),
+            ("--module", "x", "pkg.x"),
+            ("--module", "x", "--module", "x"),
+            ("--module", "x", "-o", "-"),
+            ("--module", "x", "--", "a.x"),
+        ]:
             self.assertEqual(self.clean(*arguments), SCRIPT_X, arguments)
 
     def test_all_sources_in_the_order_of_the_command_line(self):
         symbols = self.file("symbols", "two\n")
-        out = self.clean("--module", "one", "--symbols", symbols, "--module", "three", "four",
-                         "--version", "V_1.0")
+        out = self.clean(
+            "--module",
+            "one",
+            "--symbols",
+            symbols,
+            "--module",
+            "three",
+            "four",
+            "--version",
+            "V_1.0",
+        )
         self.assertIn("\nV_1.0 {\n", out)
         lines = [line.strip(" ;") for line in out.splitlines() if line.startswith(" " * 8)]
         self.assertEqual(lines, ["PyInit_one", "two", "PyInit_three", "PyInit_four", "*"])
@@ -135,8 +159,9 @@ class Arguments(InFolder):
     def test_names_that_are_not_modules(self):
         for name in ["9x", "my-module", "", "a..b", "a b", "x.", "dir/x", "é\u00a0"]:
             out = self.folder / "out"
-            self.refused(2, f"'{name}' is not a Python module name: ", "--module", "good", name,
-                         "-o", out)
+            self.refused(
+                2, f"'{name}' is not a Python module name: ", "--module", "good", name, "-o", out
+            )
             self.assertFalse(out.exists())
 
     def test_a_name_that_is_not_utf8(self):
@@ -171,8 +196,9 @@ class Arguments(InFolder):
 
     def test_names_beyond_ascii_are_what_python_makes_of_them(self):
         generator = random.Random(1)
-        alphabet = ("abcxyz_ABC019" "äöüßéñøåçœ" "αβγδωΩ" "абвгдЯ" "אבג" "عربي" "देवनागरी"
-                    "あいうカタ" "模块扩展" "한국어" "𝔘𝔫𝔦" "𠀀𠀁")
+        alphabet = (
+            "abcxyz_ABC019äöüßéñøåçœαβγδωΩабвгдЯאבגعربيदेवनागरीあいうカタ模块扩展한국어𝔘𝔫𝔦𠀀𠀁"
+        )
         names = set()
         while len(names) < 2000:
             name = "".join(generator.choices(alphabet, k=generator.randint(1, 20)))
@@ -186,10 +212,13 @@ class Arguments(InFolder):
         self.assertEqual(out.count("PyInitU_"), len(names))
 
     def test_no_identifier_of_pythons_is_refused(self):
-        letters = [chr(c) for c in range(0x80, 0x110000)
-                   if not 0xd800 <= c < 0xe000 and ("a" + chr(c)).isidentifier()]
+        letters = [
+            chr(c)
+            for c in range(0x80, 0x110000)
+            if not 0xD800 <= c < 0xE000 and ("a" + chr(c)).isidentifier()
+        ]
         for start in range(0, len(letters), 16000):
-            self.clean("--module", *("a" + letter for letter in letters[start:start + 16000]))
+            self.clean("--module", *("a" + letter for letter in letters[start : start + 16000]))
 
 
 class Objects(InFolder):
@@ -210,8 +239,9 @@ class Objects(InFolder):
     def test_no_init_function_is_a_finding(self):
         out = self.folder / "out"
         other = self.compile("int PyInit_y(void); int f(void); int f(void) { return PyInit_y(); }")
-        self.refused(1, "none of the objects defines a PyInit_ function", "--from-objects", other,
-                     "-o", out)
+        self.refused(
+            1, "none of the objects defines a PyInit_ function", "--from-objects", other, "-o", out
+        )
         self.assertFalse(out.exists())
         self.refused(1, "none of the objects", "--module", "x", "--from-objects", other)
 
@@ -221,9 +251,12 @@ class Objects(InFolder):
 
     def test_files_that_cannot_be_read(self):
         text = self.file("text", "int x;\n")
-        for path, why in [(self.folder / "nowhere", "cannot be opened: No such file or directory"),
-                          (text, "is not an object file"), (self.folder, "is a directory"),
-                          (self.file("empty"), "is empty")]:
+        for path, why in [
+            (self.folder / "nowhere", "cannot be opened: No such file or directory"),
+            (text, "is not an object file"),
+            (self.folder, "is a directory"),
+            (self.file("empty"), "is empty"),
+        ]:
             out = self.folder / "out"
             errors = self.refused(3, why, "--module", "x", "--from-objects", path, "-o", out)
             self.assertIn(f"'{path}'", errors)
@@ -243,12 +276,19 @@ class Symbols(InFolder):
         self.assertRegex(out, r"\n +first;\n +_ZN1a1bEv;\n +\$last;\n +local:")
 
     def test_a_wrong_line_is_named(self):
-        for line, message in [("f*", "it is a wildcard"), ("f?", "it is a wildcard"),
-                              ("[f]", "it is a wildcard"), ("a b", "not a linker symbol"),
-                              ("a;", "not a linker symbol"), ("}", "not a linker symbol"),
-                              ("f@V", "carries a version"), ("9", "begins with a digit"),
-                              ("ns::f", "not a linker symbol"), (b"f\xff", "not UTF-8"),
-                              (b"f\0g", "NUL")]:
+        for line, message in [
+            ("f*", "it is a wildcard"),
+            ("f?", "it is a wildcard"),
+            ("[f]", "it is a wildcard"),
+            ("a b", "not a linker symbol"),
+            ("a;", "not a linker symbol"),
+            ("}", "not a linker symbol"),
+            ("f@V", "carries a version"),
+            ("9", "begins with a digit"),
+            ("ns::f", "not a linker symbol"),
+            (b"f\xff", "not UTF-8"),
+            (b"f\0g", "NUL"),
+        ]:
             content = line if isinstance(line, bytes) else line.encode()
             symbols = self.file("symbols", b"# x\ngood\n" + content + b"\n")
             errors = self.refused(2, message, "--symbols", symbols, "-o", self.folder / "out")
@@ -320,18 +360,21 @@ class Output(InFolder):
 
     def test_what_cannot_be_written_is_named(self):
         out = self.folder / "nowhere" / "out"
-        self.refused(3, f"cannot write '{out}': No such file or directory", "--module", "x",
-                     "-o", out)
-        self.refused(3, f"cannot write '{self.folder}': Is a directory", "--module", "x",
-                     "-o", self.folder)
+        self.refused(
+            3, f"cannot write '{out}': No such file or directory", "--module", "x", "-o", out
+        )
+        self.refused(
+            3, f"cannot write '{self.folder}': Is a directory", "--module", "x", "-o", self.folder
+        )
         self.refused(3, "cannot write '': ", "--module", "x", "-o", "")
         self.assertEqual(os.listdir(self.folder), [])
 
     def test_a_result_that_does_not_fit_leaves_the_old_one(self):
         out = self.file("out", "old")
         limit = ["/bin/sh", "-c", "ulimit -f 0; trap '' XFSZ; exec \"$@\"", "sh", HOMEFREE]
-        result = subprocess.run([*limit, "exports", "--module", "x", "-o", out],
-                                stderr=subprocess.PIPE, timeout=60)
+        result = subprocess.run(
+            [*limit, "exports", "--module", "x", "-o", out], stderr=subprocess.PIPE, timeout=60
+        )
         self.assertEqual(result.returncode, 3)
         self.assertIn(b"': File too large\n", result.stderr)
         self.assertEqual(out.read_text(), "old")
@@ -344,8 +387,18 @@ class EndToEnd(InFolder):
         self.clean(*arguments, "-o", script)
         shared = self.folder / "x.so"
         chosen = [f"-fuse-ld={linker}"] if linker else []
-        subprocess.run([*CC, "-shared", "-o", shared, self.compile(), *chosen,
-                        f"-Wl,--version-script={script}"], check=True)
+        subprocess.run(
+            [
+                *CC,
+                "-shared",
+                "-o",
+                shared,
+                self.compile(),
+                *chosen,
+                f"-Wl,--version-script={script}",
+            ],
+            check=True,
+        )
         return exported(shared)
 
     def test_without_a_script_the_helper_is_visible(self):
@@ -357,15 +410,19 @@ class EndToEnd(InFolder):
         self.assertEqual(self.link("--module", "pkg.x"), ["T PyInit_x"])
 
     def test_with_a_version_node(self):
-        self.assertEqual(self.link("--module", "x", "--version", "MINE_1.0"),
-                         ["A MINE_1.0", "T PyInit_x@@MINE_1.0"])
+        self.assertEqual(
+            self.link("--module", "x", "--version", "MINE_1.0"),
+            ["A MINE_1.0", "T PyInit_x@@MINE_1.0"],
+        )
 
     def test_from_objects(self):
         self.assertEqual(self.link("--from-objects", self.compile()), ["T PyInit_x"])
 
     def test_with_symbols(self):
-        self.assertEqual(self.link("--module", "x", "--symbols", self.file("symbols", "api\n")),
-                         ["T PyInit_x", "T api"])
+        self.assertEqual(
+            self.link("--module", "x", "--symbols", self.file("symbols", "api\n")),
+            ["T PyInit_x", "T api"],
+        )
 
     def test_with_other_linkers(self):
         for linker, program in [("gold", "ld.gold"), ("lld", "ld.lld")]:

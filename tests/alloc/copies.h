@@ -1,0 +1,129 @@
+/* Several copies of libhomefree in one process: what their tests share. Nothing here links one.
+ *
+ * Copies are loaded in children, because a copy never leaves its process. */
+#ifndef TESTS_ALLOC_COPIES_H
+#define TESTS_ALLOC_COPIES_H
+
+#include "death.h"
+
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <stdio.h>
+#include <string.h>
+
+struct copy {
+    void *handle;
+    void *(*malloc)(size_t);
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*memalign)(size_t, size_t);
+    void (*free)(void *);
+    size_t (*usable_size)(const void *);
+    char *(*strdup)(const char *);
+    bool (*owns)(const void *);
+    int (*owner_of)(const void *, struct hf_owner *);
+    int (*stats)(struct hf_stats *);
+    int (*route)(void);
+    const struct hf_region_range *range;
+};
+
+static inline struct copy copy_of(void *handle)
+{
+    struct copy copy = {.handle = handle};
+    const struct {
+        const char *name;
+        void *slot;
+    } wanted[] = {
+        {"hf_malloc", &copy.malloc},     {"hf_calloc", &copy.calloc},
+        {"hf_realloc", &copy.realloc},   {"hf_memalign", &copy.memalign},
+        {"hf_free", &copy.free},         {"hf_usable_size", &copy.usable_size},
+        {"hf_strdup", &copy.strdup},     {"hf_owns", &copy.owns},
+        {"hf_owner_of", &copy.owner_of}, {"hf_stats", &copy.stats},
+        {"hf_route", &copy.route},       {"hf_region_range", &copy.range},
+    };
+    if (handle == NULL)
+        dprintf(2, "%s\n", dlerror());
+    must(handle != NULL);
+    for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+        void *address = dlsym(handle, wanted[i].name);
+        must(address != NULL);
+        memcpy(wanted[i].slot, &address, sizeof address);
+    }
+    return copy;
+}
+
+static inline struct copy copy_open(const char *path)
+{
+    return copy_of(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+}
+
+static inline struct copy copy_open_apart(const char *path)
+{
+    return copy_of(dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL));
+}
+
+static inline struct hf_stats copy_stats(const struct copy *copy)
+{
+    struct hf_stats stats = {.size = sizeof stats};
+    must(copy->stats(&stats) == 0);
+    return stats;
+}
+
+static inline enum hf_owner_kind copy_kind(const struct copy *copy, const void *p)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    must(copy->owner_of(p, &owner) == 0);
+    return owner.kind;
+}
+
+/* Each frees, grows and measures what the other allocated. */
+static inline void must_share(const struct copy *one, const struct copy *other)
+{
+    const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t size = sizes[i];
+        unsigned char *blocks[] = {one->malloc(size), one->calloc(1, size),
+                                   one->memalign(4096, size), one->realloc(NULL, size + 1)};
+        for (size_t k = 0; k < 4; k++) {
+            unsigned char *p = blocks[k];
+            must(p != NULL && one->owns(p) && other->owns(p));
+            must(other->usable_size(p) == one->usable_size(p));
+            must(other->usable_size(p) >= size);
+            must(copy_kind(one, p) == HF_OWNER_HEAP && copy_kind(other, p) == HF_OWNER_HEAP);
+            memset(p, 7, size);
+            p = other->realloc(p, size + 5000);
+            must(p != NULL && one->owns(p) && (size == 0 || p[size - 1] == 7));
+            other->free(p);
+        }
+    }
+    char *s = one->strdup("shared");
+    must(other->owns(s) && strcmp(s, "shared") == 0);
+    other->free(s);
+    /* A free through the other copy really frees. */
+    void *large = one->malloc(5 << 20);
+    other->free(large);
+    must(copy_kind(one, large) == HF_OWNER_UNMAPPED);
+}
+
+/* `heap` is the heap, and `forward` forwards to it. */
+static inline void must_be_one_heap(const struct copy *heap, const struct copy *forward)
+{
+    must(heap->handle != forward->handle);
+    must(copy_stats(heap).forwards == 0);
+    must(copy_stats(forward).forwards == 1);
+    must(heap->range->size > 0);
+    must(heap->range->base == forward->range->base);
+    must(heap->range->size == forward->range->size);
+    must(copy_stats(heap).region_reserved == copy_stats(forward).region_reserved);
+    must_share(heap, forward);
+    must_share(forward, heap);
+}
+
+static inline void must_succeed(void (*body)(void *))
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, body, NULL);
+    assert_exited(&outcome, 0, 0, "");
+}
+
+#endif

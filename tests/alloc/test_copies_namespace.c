@@ -1,0 +1,79 @@
+/* A copy in a second namespace (dlmopen, with a libc of its own) forwards to the heap in the first,
+ * and the other way round; libc's pointers go home to the libc of the copy that is asked.
+ *
+ *   test_copies_namespace FIRST SECOND */
+#include "copies.h"
+#include "suite.h"
+
+#include <stdio.h>
+
+static const char *paths[2];
+
+static void base_first(void *unused)
+{
+    (void)unused;
+    struct copy base = copy_open(paths[0]), apart = copy_open_apart(paths[0]);
+    must_be_one_heap(&base, &apart);
+}
+
+static void apart_first(void *unused)
+{
+    (void)unused;
+    struct copy apart = copy_open_apart(paths[0]), base = copy_open(paths[0]);
+    must_be_one_heap(&apart, &base);
+}
+
+static void renamed_apart(void *unused)
+{
+    (void)unused;
+    struct copy base = copy_open(paths[0]), apart = copy_open_apart(paths[1]);
+    struct copy second = copy_open(paths[1]);
+    must_be_one_heap(&base, &apart);
+    must_be_one_heap(&base, &second);
+    must_share(&apart, &second);
+}
+
+static void each_libc_gets_its_own(void *unused)
+{
+    (void)unused;
+    struct copy base = copy_open(paths[0]), apart = copy_open_apart(paths[0]);
+    void *(*their_malloc)(size_t);
+    size_t (*their_usable_size)(void *);
+    *(void **)&their_malloc = dlsym(apart.handle, "malloc");
+    *(void **)&their_usable_size = dlsym(apart.handle, "malloc_usable_size");
+    must(their_malloc != NULL && their_usable_size != NULL);
+    must(their_malloc != malloc);
+    for (int i = 0; i < 1000; i++) {
+        void *theirs = their_malloc(1000), *ours = malloc(1000);
+        must(!apart.owns(theirs) && !base.owns(ours));
+        must(apart.usable_size(theirs) == their_usable_size(theirs));
+        apart.free(apart.realloc(theirs, 2000));
+        base.free(base.realloc(ours, 2000));
+    }
+}
+
+START_TEST(one_heap_in_either_order)
+{
+    must_succeed(base_first);
+    must_succeed(apart_first);
+    must_succeed(renamed_apart);
+}
+END_TEST
+
+START_TEST(foreign_pointers_stay_in_their_namespace)
+{
+    must_succeed(each_libc_gets_its_own);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    memcpy(paths, argv + 1, sizeof paths);
+    if (dlsym(RTLD_DEFAULT, "_dl_find_object") == NULL) { /* as old as what makes them visible */
+        printf("skipped: other namespaces are invisible before glibc 2.35\n");
+        return SKIPPED;
+    }
+    return RUN_SUITE(one_heap_in_either_order, foreign_pointers_stay_in_their_namespace);
+}

@@ -1,0 +1,138 @@
+/* A second and a third copy of libhomefree under other names (a wheel brought them) forward to the
+ * first: one region, and any copy frees what any other allocated, whichever was loaded first.
+ *
+ *   test_copies_share FIRST SECOND THIRD */
+#include "copies.h"
+#include "suite.h"
+
+#include <pthread.h>
+
+static const char *paths[3];
+
+static void first_then_second(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    must_be_one_heap(&first, &second);
+}
+
+static void second_then_first(void *unused)
+{
+    (void)unused;
+    struct copy second = copy_open(paths[1]), first = copy_open(paths[0]);
+    must_be_one_heap(&second, &first);
+}
+
+static void three(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]);
+    void *early = first.malloc(100);
+    struct copy third = copy_open(paths[2]), second = copy_open(paths[1]);
+    must_be_one_heap(&first, &second);
+    must_be_one_heap(&first, &third);
+    must_share(&second, &third);
+    must_share(&third, &second);
+    third.free(early);
+}
+
+START_TEST(one_heap_in_any_order)
+{
+    must_succeed(first_then_second);
+    must_succeed(second_then_first);
+    must_succeed(three);
+}
+END_TEST
+
+static void foreign_pointers(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    char *p = second.realloc(strdup("libc's"), 10000);
+    must(p != NULL && !first.owns(p) && !second.owns(p) && strcmp(p, "libc's") == 0);
+    second.free(p);
+    first.free(strdup("libc's"));
+    second.free(NULL);
+    must(second.usable_size(NULL) == 0);
+}
+
+START_TEST(libcs_pointers_go_home_through_each)
+{
+    must_succeed(foreign_pointers);
+}
+END_TEST
+
+/* Threads that know only the forwarding copy, and threads that use both. */
+static struct copy one, two;
+
+static void *use_both(void *context)
+{
+    unsigned seed = (unsigned)(size_t)context;
+    bool only_two = seed % 2 == 0;
+    void *blocks[200] = {NULL};
+    for (int i = 0; i < 5000; i++) {
+        size_t at = (size_t)rand_r(&seed) % 200;
+        const struct copy *from = only_two || rand_r(&seed) % 2 == 0 ? &two : &one;
+        const struct copy *to = only_two || rand_r(&seed) % 2 == 0 ? &two : &one;
+        to->free(blocks[at]);
+        blocks[at] = from->malloc((size_t)rand_r(&seed) % 3000);
+        must(blocks[at] != NULL && one.owns(blocks[at]));
+    }
+    for (size_t i = 0; i < 200; i++)
+        two.free(blocks[i]);
+    return NULL;
+}
+
+static void run_threads(void)
+{
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        must(pthread_create(&threads[i], NULL, use_both, (char *)1 + i) == 0);
+    for (size_t i = 0; i < 4; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+}
+
+static void many_threads(void *unused)
+{
+    (void)unused;
+    one = copy_open(paths[0]);
+    two = copy_open(paths[1]);
+    run_threads();
+    uint64_t before = copy_stats(&one).allocated;
+    for (int i = 0; i < 5; i++)
+        run_threads();
+    must(copy_stats(&one).allocated < before + (256 << 10));
+}
+
+START_TEST(threads_use_either)
+{
+    must_succeed(many_threads);
+}
+END_TEST
+
+/* An error is found by the heap, and reported as in one copy. */
+static void free_twice_over(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    void *p = second.malloc(100);
+    first.free(p);
+    second.free(p);
+}
+
+START_TEST(a_double_free_across_copies_is_found)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, free_twice_over, NULL);
+    assert_killed(&outcome, 6, "homefree: fatal: free(0x", "double free");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc != 4)
+        return 2;
+    memcpy(paths, argv + 1, sizeof paths);
+    return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each, threads_use_either,
+                     a_double_free_across_copies_is_found);
+}

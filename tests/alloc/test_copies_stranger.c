@@ -1,0 +1,114 @@
+/* Two versions of libhomefree that cannot share a heap: the later one says so in one line that
+ * names both files, serves its modules from libc, and still sends the heap's pointers home.
+ *
+ *   test_copies_stranger HEAP STRANGER */
+#include "copies.h"
+#include "suite.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+static const char *paths[2];
+
+/* What holds for the heap and a copy that cannot forward to it. */
+static void must_be_strangers(const struct copy *heap, const struct copy *stranger)
+{
+    struct hf_stats stats = {.size = sizeof stats};
+    struct hf_owner owner = {.size = sizeof owner};
+    must(copy_stats(heap).forwards == 0);
+    must(stranger->stats(&stats) == -ENOTSUP);
+    must(stranger->owner_of(heap, &owner) == -ENOTSUP);
+    must(stranger->route() == -ENOTSUP);
+
+    /* Its memory is libc's. */
+    const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        size_t size = sizes[i];
+        char *theirs[] = {stranger->malloc(size), stranger->calloc(1, size),
+                          stranger->memalign(4096, size), stranger->realloc(NULL, size + 1)};
+        for (size_t k = 0; k < 4; k++) {
+            must(theirs[k] != NULL && !heap->owns(theirs[k]));
+            must(stranger->usable_size(theirs[k]) >= size);
+            memset(theirs[k], 7, size);
+        }
+        stranger->free(theirs[0]);
+        heap->free(theirs[1]);
+        stranger->free(heap->realloc(theirs[2], size + 5000));
+        char *grown = stranger->realloc(theirs[3], size + 5000);
+        must(grown != NULL && !heap->owns(grown) && (size == 0 || grown[size - 1] == 7));
+        free(grown);
+    }
+    char *s = stranger->strdup("libc's");
+    must(!heap->owns(s));
+    free(s);
+
+    /* The heap's memory goes home through it. */
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *ours = heap->malloc(sizes[i]);
+        must(stranger->owns(ours) && stranger->usable_size(ours) == heap->usable_size(ours));
+        ours = stranger->realloc(ours, 5 << 20);
+        must(ours != NULL && heap->owns(ours));
+        stranger->free(ours);
+        must(copy_kind(heap, ours) == HF_OWNER_UNMAPPED);
+    }
+}
+
+static void heap_first(void *unused)
+{
+    (void)unused;
+    struct copy heap = copy_open(paths[0]), stranger = copy_open(paths[1]);
+    must_be_strangers(&heap, &stranger);
+}
+
+static void stranger_first(void *unused)
+{
+    (void)unused;
+    struct copy heap = copy_open(paths[1]), stranger = copy_open(paths[0]);
+    must_be_strangers(&heap, &stranger);
+}
+
+static void assert_one_line(void (*body)(void *), const char *later)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, body, NULL);
+    assert_exited(&outcome, 0, 1, "homefree: libhomefree " HF_VERSION " (", later, paths[0],
+                  paths[1], "cannot join the heap", "from libc instead");
+}
+
+START_TEST(the_later_one_stands_aside)
+{
+    char later[4200];
+    snprintf(later, sizeof later, "homefree: libhomefree " HF_VERSION " (%s) cannot", paths[1]);
+    assert_one_line(heap_first, later);
+    snprintf(later, sizeof later, "homefree: libhomefree " HF_VERSION " (%s) cannot", paths[0]);
+    assert_one_line(stranger_first, later);
+}
+END_TEST
+
+/* An error with the heap's pointer ends at the heap. */
+static void free_twice_through_the_stranger(void *unused)
+{
+    (void)unused;
+    struct copy heap = copy_open(paths[0]), stranger = copy_open(paths[1]);
+    void *p = heap.malloc(5 << 20);
+    stranger.free(p);
+    stranger.free(p);
+}
+
+START_TEST(a_double_free_through_it_is_found)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, free_twice_through_the_stranger, NULL);
+    ck_assert(WIFSIGNALED(outcome.status) && WTERMSIG(outcome.status) == 6);
+    ck_assert_ptr_nonnull(strstr(outcome.text, "\nhomefree: fatal: free(0x"));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc != 3)
+        return 2;
+    memcpy(paths, argv + 1, sizeof paths);
+    return RUN_SUITE(the_later_one_stands_aside, a_double_free_through_it_is_found);
+}

@@ -1,0 +1,265 @@
+/* Pointers into the region that are no live block end the process with SIGABRT and one line that
+ * names the function, the pointer, the caller and what to do; never with a wild crash, and never
+ * silently where jemalloc can see it. */
+#include "death.h"
+#include "suite.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB ((size_t)1 << 20)
+
+/* What the child calls, in order; each with the block or an address derived from it. */
+static void free_it(void *p)
+{
+    hf_free(p);
+}
+
+static void free_twice(void *p)
+{
+    hf_free(p);
+    hf_free(p);
+}
+
+static void resize_it(void *p)
+{
+    must(hf_realloc(p, 5000) != NULL);
+}
+
+static void measure_it(void *p)
+{
+    must(hf_usable_size(p) != 0);
+}
+
+static void free_and_resize(void *p)
+{
+    hf_free(p);
+    resize_it(p);
+}
+
+static void free_and_measure(void *p)
+{
+    hf_free(p);
+    measure_it(p);
+}
+
+/* Asserts the death of body(p), and that the line has the call, the pointer and the fact. */
+static void assert_corruption(void (*body)(void *), void *p, const char *call, const char *fact)
+{
+    struct outcome outcome;
+    char start[64];
+    snprintf(start, sizeof start, "homefree: fatal: %s(%p): ", call, p);
+    outcome_of_function(&outcome, body, p);
+    assert_killed(&outcome, SIGABRT, start, fact, "-fsanitize=address", "valgrind", "called from ",
+                  "test_corruption+0x");
+}
+
+#define NO_BLOCK "never allocated, or freed already"
+#define INSIDE   "inside a block"
+#define TWICE    "double free"
+#define LATER    "found later"
+
+START_TEST(never_allocated)
+{
+    char *base = (char *)hf_region_range.base;
+    size_t size = hf_region_range.size;
+    /* The heap's own first page; reserved pages near by, half-way and at the very end. */
+    char *const wild[] = {
+        base,           base + 64 * MIB, base + size / 2, base + size / 2 + 8, base + size - 4096,
+        base + size - 1};
+    hf_free(hf_malloc(100));
+    for (size_t i = 0; i < sizeof wild / sizeof wild[0]; i++) {
+        assert_corruption(free_it, wild[i], "free", NO_BLOCK);
+        assert_corruption(resize_it, wild[i], "realloc", NO_BLOCK);
+        assert_corruption(measure_it, wild[i], "malloc_usable_size", NO_BLOCK);
+    }
+}
+END_TEST
+
+START_TEST(small_block_freed_twice_in_a_row)
+{
+    const size_t sizes[] = {0, 8, 16, 100, 1000, 4096, 14336};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *p = hf_malloc(sizes[i]);
+        assert_corruption(free_twice, p, "free", TWICE);
+        assert_corruption(free_and_resize, p, "realloc", TWICE);
+        assert_corruption(free_and_measure, p, "malloc_usable_size", TWICE);
+        hf_free(p);
+    }
+}
+END_TEST
+
+START_TEST(large_block_freed_twice)
+{
+    /* The first two are kept by the thread's cache, the others go back at once. */
+    const size_t sizes[] = {20000, 32768, 40960, 100000, MIB, 20 * MIB};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        void *p = hf_malloc(sizes[i]);
+        const char *fact = sizes[i] <= 32768 ? TWICE : NO_BLOCK;
+        assert_corruption(free_twice, p, "free", fact);
+        assert_corruption(free_and_resize, p, "realloc", fact);
+        assert_corruption(free_and_measure, p, "malloc_usable_size", fact);
+        hf_free(p);
+    }
+}
+END_TEST
+
+START_TEST(inside_a_block)
+{
+    const size_t sizes[] = {100, 1000, 20000, MIB};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        char *p = hf_malloc(sizes[i]);
+        assert_corruption(resize_it, p + 16, "realloc", INSIDE);
+        assert_corruption(measure_it, p + 16, "malloc_usable_size", INSIDE);
+        assert_corruption(measure_it, p + 1, "malloc_usable_size", INSIDE);
+        if (sizes[i] > 14336)
+            assert_corruption(free_it, p + 16, "free", INSIDE);
+        hf_free(p);
+    }
+    /* jemalloc's map knows a large block's first and last page. */
+    char *p = hf_malloc(MIB);
+    assert_corruption(free_it, p + MIB / 2, "free", NO_BLOCK);
+    assert_corruption(free_it, p + hf_usable_size(p) - 8, "free", "the pointer is inside ");
+    hf_free(p);
+}
+END_TEST
+
+/* ---- found when a cache is emptied ---- */
+
+struct case_later {
+    size_t size;
+    size_t offset;
+    bool in_thread; /* the frees are those of a thread that then ends; else the cache overflows */
+    char *blocks[3];
+};
+
+/* A, B, A; or one pointer inside A. */
+static void *free_wrongly(void *context)
+{
+    const struct case_later *later = context;
+    hf_free(hf_malloc(1)); /* a thread has no caches before its first malloc */
+    if (later->offset != 0) {
+        hf_free(later->blocks[0] + later->offset);
+    } else {
+        hf_free(later->blocks[0]);
+        hf_free(later->blocks[1]);
+        hf_free(later->blocks[0]);
+    }
+    return NULL;
+}
+
+static void free_wrongly_and_empty(void *context)
+{
+    const struct case_later *later = context;
+    if (later->in_thread) {
+        pthread_t thread;
+        must(pthread_create(&thread, NULL, free_wrongly, context) == 0);
+        must(pthread_join(thread, NULL) == 0);
+        return;
+    }
+    enum { ENOUGH = 2000 };
+    static void *others[ENOUGH];
+    for (size_t i = 0; i < ENOUGH; i++)
+        others[i] = hf_malloc(later->size);
+    free_wrongly(context);
+    for (size_t i = 0; i < ENOUGH; i++)
+        hf_free(others[i]);
+}
+
+static void assert_found_later(size_t size, size_t offset, bool in_thread)
+{
+    struct case_later later = {.size = size, .offset = offset, .in_thread = in_thread};
+    struct outcome outcome;
+    char start[64];
+    for (size_t i = 0; i < 3; i++)
+        later.blocks[i] = hf_malloc(size);
+    snprintf(start, sizeof start, "homefree: fatal: free(%p): ", later.blocks[0] + offset);
+    outcome_of_function(&outcome, free_wrongly_and_empty, &later);
+    /* A pointer inside is found at once where the fast path did not take it. */
+    assert_killed(&outcome, SIGABRT, start, offset == 0 ? LATER : "inside", "-fsanitize=address",
+                  "valgrind");
+    for (size_t i = 0; i < 3; i++)
+        hf_free(later.blocks[i]);
+}
+
+START_TEST(small_block_freed_twice_found_later)
+{
+    const size_t sizes[] = {8, 100, 1000, 14336};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_found_later(sizes[i], 0, true);
+        assert_found_later(sizes[i], 0, false);
+    }
+}
+END_TEST
+
+START_TEST(large_cached_block_freed_twice_found_later)
+{
+    assert_found_later(20000, 0, true);
+    assert_found_later(20000, 0, false);
+    assert_found_later(32768, 0, true);
+}
+END_TEST
+
+START_TEST(inside_a_small_block)
+{
+    assert_found_later(100, 16, true);
+    assert_found_later(100, 1, true);
+    assert_found_later(1000, 8, false);
+    assert_found_later(14336, 4096, true);
+}
+END_TEST
+
+static void *free_given(void *p)
+{
+    hf_free(hf_malloc(1));
+    hf_free(p);
+    return NULL;
+}
+
+/* The block goes back with the cache of a thread that ends; this thread frees it again. */
+static void free_after_another_thread(void *p)
+{
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, free_given, p) == 0);
+    must(pthread_join(thread, NULL) == 0);
+    must(pthread_create(&thread, NULL, free_given, p) == 0);
+    must(pthread_join(thread, NULL) == 0);
+}
+
+START_TEST(freed_by_two_threads)
+{
+    struct outcome outcome;
+    char start[64];
+    void *keep = hf_malloc(100), *p = hf_malloc(100);
+    snprintf(start, sizeof start, "homefree: fatal: free(%p): ", p);
+    outcome_of_function(&outcome, free_after_another_thread, p);
+    assert_killed(&outcome, SIGABRT, start, LATER);
+    hf_free(keep);
+    hf_free(p);
+}
+END_TEST
+
+/* ---- the line ---- */
+
+static void free_with_errno_and_closed_stdout(void *p)
+{
+    fclose(stdout);
+    hf_free(p);
+}
+
+START_TEST(the_line_needs_nothing_but_stderr)
+{
+    char *wild = (char *)hf_region_range.base + hf_region_range.size / 2;
+    assert_corruption(free_with_errno_and_closed_stdout, wild, "free", NO_BLOCK);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(never_allocated, small_block_freed_twice_in_a_row, large_block_freed_twice,
+                     inside_a_block, small_block_freed_twice_found_later,
+                     large_cached_block_freed_twice_found_later, inside_a_small_block,
+                     freed_by_two_threads, the_line_needs_nothing_but_stderr);
+}

@@ -1,0 +1,70 @@
+/* free leaves errno alone: callers free on their way out of a failure, and then look at it. */
+#include "death.h"
+#include "suite.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define FREE(p)               \
+    do {                      \
+        errno = EBADF;        \
+        hf_free(p);           \
+        must(errno == EBADF); \
+    } while (0)
+
+START_TEST(of_the_heaps_blocks)
+{
+    FREE(NULL);
+    FREE(hf_malloc(10));
+    FREE(hf_malloc(20000));
+    FREE(hf_malloc(64 << 20));
+    FREE(hf_aligned_alloc(1 << 20, 100));
+    errno = EBADF;
+    hf_free_sized(hf_malloc(100), 100);
+    must(errno == EBADF);
+    errno = EBADF;
+    hf_free_aligned_sized(hf_aligned_alloc(64, 100), 64, 100);
+    must(errno == EBADF);
+}
+END_TEST
+
+START_TEST(when_caches_overflow)
+{
+    static void *blocks[5000];
+    for (size_t i = 0; i < 5000; i++)
+        blocks[i] = hf_malloc(i % 3000);
+    for (size_t i = 0; i < 5000; i++)
+        FREE(blocks[i]);
+}
+END_TEST
+
+START_TEST(of_foreign_blocks)
+{
+    FREE(malloc(10));
+    FREE(strdup("libc's"));
+    FREE(malloc(64 << 20)); /* libc unmaps this one */
+}
+END_TEST
+
+static void *free_first(void *p)
+{
+    FREE(p);
+    return NULL;
+}
+
+START_TEST(in_a_thread_whose_first_call_it_is)
+{
+    for (int i = 0; i < 10; i++) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, NULL, free_first, hf_malloc(100)), 0);
+        ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(of_the_heaps_blocks, when_caches_overflow, of_foreign_blocks,
+                     in_a_thread_whose_first_call_it_is);
+}

@@ -1,0 +1,161 @@
+/* fork from a process whose other threads allocate hard: each child can use the heap at once, free
+ * what the parent had, start threads and fork again. A child that hangs on a lock, which was taken
+ * in the parent at that moment, is killed by its alarm. */
+#include "death.h"
+#include "suite.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BUSY   4
+#define FORKS  60
+#define BLOCKS 300
+
+static atomic_bool stop;
+static pthread_barrier_t begun;
+
+static void churn(unsigned *seed, void *blocks[BLOCKS], int steps)
+{
+    for (int i = 0; i < steps; i++) {
+        size_t at = (size_t)rand_r(seed) % BLOCKS;
+        size_t size = (size_t)rand_r(seed) % (rand_r(seed) % 100 == 0 ? 1 << 20 : 2000);
+        hf_free(blocks[at]);
+        blocks[at] = rand_r(seed) % 8 == 0 ? hf_aligned_alloc(4096, size) : hf_malloc(size);
+        must(blocks[at] != NULL);
+        memset(blocks[at], 1, size < 4096 ? size : 4096);
+    }
+}
+
+static void empty(void *blocks[BLOCKS])
+{
+    for (size_t i = 0; i < BLOCKS; i++) {
+        hf_free(blocks[i]);
+        blocks[i] = NULL;
+    }
+}
+
+static void *be_busy(void *context)
+{
+    void *blocks[BLOCKS] = {NULL};
+    unsigned seed = (unsigned)(size_t)context;
+    pthread_barrier_wait(&begun);
+    while (!atomic_load(&stop))
+        churn(&seed, blocks, 500);
+    empty(blocks);
+    return NULL;
+}
+
+/* Starts and ends threads all the while: their data is made and given back under locks too. */
+static void *be_short(void *unused)
+{
+    (void)unused;
+    hf_free(hf_malloc(100));
+    return NULL;
+}
+
+static void *start_short(void *unused)
+{
+    (void)unused;
+    pthread_barrier_wait(&begun);
+    while (!atomic_load(&stop)) {
+        pthread_t thread;
+        must(pthread_create(&thread, NULL, be_short, NULL) == 0);
+        must(pthread_join(thread, NULL) == 0);
+    }
+    return NULL;
+}
+
+/* Statistics take the region's lock by itself, and jemalloc's others. */
+static void *ask_always(void *unused)
+{
+    (void)unused;
+    pthread_barrier_wait(&begun);
+    while (!atomic_load(&stop)) {
+        struct hf_stats stats = {.size = sizeof stats};
+        must(hf_stats(&stats) == 0);
+    }
+    return NULL;
+}
+
+static void *in_a_childs_thread(void *context)
+{
+    void *blocks[BLOCKS] = {NULL};
+    unsigned seed = (unsigned)(size_t)context;
+    churn(&seed, blocks, 300);
+    empty(blocks);
+    return NULL;
+}
+
+static void reap(pid_t child)
+{
+    int status = -1;
+    must(child > 0);
+    must(waitpid(child, &status, 0) == child);
+    if (status != 0)
+        dprintf(STDERR_FILENO, "a child ended with status %#x\n", (unsigned)status);
+    must(status == 0);
+}
+
+static void live_as_a_child(void *parents[BLOCKS], unsigned seed)
+{
+    struct hf_stats stats = {.size = sizeof stats};
+    alarm(30);
+    churn(&seed, parents, 500);
+    empty(parents);
+    must(hf_stats(&stats) == 0);
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++)
+        must(pthread_create(&threads[i], NULL, in_a_childs_thread, (char *)NULL + seed + i) == 0);
+    churn(&seed, parents, 300);
+    pid_t grandchild = fork();
+    if (grandchild == 0) {
+        churn(&seed, parents, 300);
+        empty(parents);
+        _exit(0);
+    }
+    reap(grandchild);
+    for (size_t i = 0; i < 2; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+    _exit(0);
+}
+
+static void fork_many(void *unused)
+{
+    (void)unused;
+    pthread_t threads[BUSY + 2];
+    void *blocks[BLOCKS] = {NULL};
+    unsigned seed = 1;
+    must(pthread_barrier_init(&begun, NULL, BUSY + 3) == 0);
+    for (size_t i = 0; i < BUSY; i++)
+        must(pthread_create(&threads[i], NULL, be_busy, (char *)1 + i) == 0);
+    must(pthread_create(&threads[BUSY], NULL, start_short, NULL) == 0);
+    must(pthread_create(&threads[BUSY + 1], NULL, ask_always, NULL) == 0);
+    pthread_barrier_wait(&begun);
+    for (unsigned i = 0; i < (unsigned)times(FORKS); i++) {
+        churn(&seed, blocks, 200);
+        pid_t child = fork();
+        if (child == 0)
+            live_as_a_child(blocks, i + 1);
+        reap(child);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < BUSY + 2; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+    empty(blocks);
+}
+
+START_TEST(children_can_use_the_heap)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, fork_many, NULL);
+    assert_exited(&outcome, 0, 0, "");
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(children_can_use_the_heap);
+}

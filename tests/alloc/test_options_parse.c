@@ -1,0 +1,238 @@
+/* HOMEFREE_CONF's parser, alone: every key of the table at its ends and beyond, suffixes, empty
+ * items, and strings that mean harm. What is wrong is left out and named in one line. */
+#include "death.h"
+#include "suite.h"
+
+#include "options.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Parses over the defaults in a child, which must then find `expected` in `field`. */
+struct expectation {
+    const char *text;
+    size_t field; /* offset in struct hf_options */
+    uint64_t expected;
+};
+
+static void parse(void *context)
+{
+    const struct expectation *e = context;
+    struct hf_options options = hf_options;
+    hf_options_parse(e->text, &options);
+    uint64_t got;
+    memcpy(&got, (char *)&options + e->field, sizeof got);
+    must(got == e->expected);
+    /* Nothing else has moved. */
+    memcpy((char *)&options + e->field, (char *)&hf_options + e->field, sizeof got);
+    must(memcmp(&options, &hf_options, sizeof options) == 0);
+}
+
+static void accepted(const char *text, size_t field, uint64_t expected)
+{
+    struct outcome outcome;
+    struct expectation e = {text, field, expected};
+    outcome_of_function(&outcome, parse, &e);
+    assert_exited(&outcome, 0, 0, "");
+}
+
+/* One line that names the key and has `part` in it; the default stays. */
+static void refused(const char *text, size_t field, const char *key, const char *part)
+{
+    struct outcome outcome;
+    struct expectation e = {text, field, 0};
+    memcpy(&e.expected, (const char *)&hf_options + field, sizeof e.expected);
+    outcome_of_function(&outcome, parse, &e);
+    assert_exited(&outcome, 0, 1, "homefree: HOMEFREE_CONF: ", key, part);
+}
+
+#define FIELD(name) offsetof(struct hf_options, name)
+
+struct row {
+    const char *name, *type;
+    size_t field;
+    uint64_t preset, minimum, maximum;
+};
+
+static const struct row rows[] = {
+#define HF_OPTION(name, type, preset, minimum, maximum, unit, help) \
+    {#name, #type, FIELD(name), preset, minimum, maximum},
+#include "options.def"
+#undef HF_OPTION
+};
+#define ROWS (sizeof rows / sizeof rows[0])
+
+START_TEST(the_table_is_sound)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct hf_option_row *row = hf_option_row(i);
+        ck_assert_ptr_nonnull(row);
+        ck_assert_str_eq(row->name, rows[i].name);
+        ck_assert(row->minimum <= row->preset && row->preset <= row->maximum);
+        ck_assert(row->help[0] != '\0' && row->unit[0] != '\0');
+        uint64_t preset;
+        memcpy(&preset, (char *)&hf_options + rows[i].field, sizeof preset);
+        ck_assert_uint_eq(preset, row->preset);
+    }
+    ck_assert_ptr_null(hf_option_row(ROWS));
+}
+END_TEST
+
+START_TEST(numbers_at_their_ends_and_beyond)
+{
+    char text[100];
+    for (size_t i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+        if (strcmp(row->type, "size") != 0 && strcmp(row->type, "number") != 0)
+            continue;
+        snprintf(text, sizeof text, "%s:%" PRIu64, row->name, row->minimum);
+        accepted(text, row->field, row->minimum);
+        snprintf(text, sizeof text, "%s:%" PRIu64, row->name, row->maximum);
+        accepted(text, row->field, row->maximum);
+        snprintf(text, sizeof text, "%s:%" PRIu64, row->name, row->maximum + 1);
+        refused(text, row->field, row->name, "is ignored");
+        if (row->minimum > 0) {
+            snprintf(text, sizeof text, "%s:%" PRIu64, row->name, row->minimum - 1);
+            refused(text, row->field, row->name, "is ignored");
+        }
+        static const char *const wrong[] = {"",    "-1",  "+1",   "1x", "0x100000", "1 ",
+                                            " 1",  "1.5", "1KK",  "K",  "on",       "1:1",
+                                            "1KB", "1P",  "1e10", "１", "1\n",      "nan"};
+        for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+            snprintf(text, sizeof text, "%s:%s", row->name, wrong[k]);
+            refused(text, row->field, row->name, "is ignored; it takes ");
+        }
+        refused(row->name, row->field, row->name, "value ''");
+    }
+}
+END_TEST
+
+START_TEST(suffixes_scale_sizes_only)
+{
+    accepted("region:32M", FIELD(region), UINT64_C(32) << 20);
+    accepted("region:32m", FIELD(region), UINT64_C(32) << 20);
+    accepted("region:65536K", FIELD(region), UINT64_C(64) << 20);
+    accepted("region:3g", FIELD(region), UINT64_C(3) << 30);
+    accepted("region:64T", FIELD(region), UINT64_C(64) << 40);
+    refused("region:65T", FIELD(region), "region", "'65T'");
+    refused("arenas:1K", FIELD(arenas), "arenas", "'1K'");
+    refused("dirty_decay_ms:1K", FIELD(dirty_decay_ms), "dirty_decay_ms", "'1K'");
+}
+END_TEST
+
+START_TEST(overflow_is_no_number)
+{
+    refused("region:18446744073709551616", FIELD(region), "region", "is ignored");
+    refused("region:18446744073709551615", FIELD(region), "region", "is ignored");
+    refused("region:99999999999999999999999999999999", FIELD(region), "region", "is ignored");
+    /* Would wrap to 16 MiB and to 0. */
+    refused("region:17592186044432M", FIELD(region), "region", "is ignored");
+    refused("region:16777216T", FIELD(region), "region", "is ignored");
+    refused("arenas:18446744073709551617", FIELD(arenas), "arenas", "is ignored");
+}
+END_TEST
+
+START_TEST(choices)
+{
+    accepted("thp:default", FIELD(thp), 0);
+    accepted("thp:always", FIELD(thp), 1);
+    accepted("thp:never", FIELD(thp), 2);
+    accepted("route:on", FIELD(route), 1);
+    accepted("route:off", FIELD(route), 0);
+    static const char *const wrong[] = {"thp:", "thp:1", "thp:Always", "thp:alway", "thp:alwayss"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        refused(wrong[i], FIELD(thp), "thp", "default, always or never");
+    refused("route:yes", FIELD(route), "route", "on or off");
+}
+END_TEST
+
+START_TEST(items)
+{
+    accepted("", FIELD(arenas), 0);
+    accepted(",,,", FIELD(arenas), 0);
+    accepted(",arenas:3,,", FIELD(arenas), 3);
+    accepted("arenas:3,arenas:4", FIELD(arenas), 4); /* the last one counts */
+    refused("arenas:3x,,", FIELD(arenas), "arenas", "'3x'");
+}
+END_TEST
+
+static void parse_several(void *unused)
+{
+    (void)unused;
+    struct hf_options options = hf_options;
+    hf_options_parse("region:32M,bad:1,arenas:2,thp:never,arenas:x,tcache_max:64K", &options);
+    must(options.region == 32 << 20);
+    must(options.arenas == 2);
+    must(options.thp == 2);
+    must(options.tcache_max == 65536);
+}
+
+START_TEST(what_is_right_counts_beside_what_is_wrong)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, parse_several, NULL);
+    assert_exited(&outcome, 0, 2, "unknown key 'bad'", "'x' of arenas");
+}
+END_TEST
+
+START_TEST(unknown_keys_are_named)
+{
+    static const char *const unknown[] = {"nonsense", "REGION",  "regio",
+                                          "regions",  " region", "a b"};
+    for (size_t i = 0; i < sizeof unknown / sizeof unknown[0]; i++) {
+        char text[100], named[100];
+        snprintf(text, sizeof text, "%s:1", unknown[i]);
+        snprintf(named, sizeof named, "unknown key '%s'", unknown[i]);
+        /* The line says which keys there are. */
+        refused(text, FIELD(region), named, "tcache_max");
+    }
+    refused("justaword", FIELD(region), "unknown key 'justaword'", "route");
+    refused(":1", FIELD(region), "unknown key ''", "route");
+}
+END_TEST
+
+START_TEST(hostile_strings_stay_one_line)
+{
+    static char text[200000];
+    refused("evil\nhomefree fatal lie\r\033[2J\x7f:1", FIELD(region),
+            "'evil?homefree fatal lie??[2J?'", "is ignored");
+    refused("region:1\n2\033[31m", FIELD(region), "'1?2?[31m'", "of region");
+    memset(text, 'a', sizeof text - 1);
+    refused(text, FIELD(region), "unknown key 'aaaa", "' is ignored");
+    text[100] = ':';
+    refused(text, FIELD(region), "unknown key 'aaaa", "' is ignored");
+    memcpy(text, "region:", 7);
+    refused(text, FIELD(region), "value 'aaaa", "of region");
+    memset(text, '%', sizeof text - 1);
+    refused(text, FIELD(region), "unknown key '%%%%", "' is ignored");
+    memset(text, ',', sizeof text - 1);
+    accepted(text, FIELD(region), hf_options.region);
+    memset(text, ':', sizeof text - 1);
+    refused(text, FIELD(region), "unknown key ''", "' is ignored");
+}
+END_TEST
+
+START_TEST(jemallocs_string_fits)
+{
+    struct hf_options options;
+    char text[256];
+    for (size_t i = 0; i < ROWS; i++)
+        memcpy((char *)&options + rows[i].field, &rows[i].maximum, sizeof rows[i].maximum);
+    hf_options_for_jemalloc(&options, text, sizeof text);
+    ck_assert_uint_lt(strlen(text), sizeof text - 1);
+    ck_assert_ptr_nonnull(strstr(text, "narenas:4094"));
+    ck_assert_ptr_nonnull(strstr(text, "dirty_decay_ms:3600000"));
+    ck_assert_ptr_nonnull(strstr(text, "thp:never"));
+    hf_options_for_jemalloc(&hf_options, text, sizeof text);
+    ck_assert_ptr_null(strstr(text, "narenas"));
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(the_table_is_sound, numbers_at_their_ends_and_beyond,
+                     suffixes_scale_sizes_only, overflow_is_no_number, choices, items,
+                     what_is_right_counts_beside_what_is_wrong, unknown_keys_are_named,
+                     hostile_strings_stay_one_line, jemallocs_string_fits);
+}

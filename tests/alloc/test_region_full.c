@@ -1,0 +1,54 @@
+/* A full region: ENOMEM from every function, every block intact, every free works, and memory can
+ * be had again afterwards. */
+#include "exhaust.h"
+#include "suite.h"
+
+#define MIB ((size_t)1 << 20)
+
+static int part(size_t size)
+{
+    struct hf_stats stats = {.size = sizeof stats};
+    must(hf_stats(&stats) == 0);
+    must(stats.region_reserved == 16 * MIB);
+    exhaust_and_go_on(size, 4 * MIB / size);
+    /* The next larger size finds room in what the smaller ones left. */
+    exhaust_and_go_on(2 * size, 1);
+    must(hf_stats(&stats) == 0);
+    must(stats.region_used <= stats.region_reserved);
+    return 0;
+}
+
+static void run_part(const char *size)
+{
+    const char *const arguments[] = {own_path(), size, NULL};
+    const char *const environment[] = {"HOMEFREE_CONF=region:16M", NULL};
+    const struct program program = {.arguments = arguments, .environment = environment};
+    struct outcome outcome;
+    outcome_of_program(&outcome, &program);
+    assert_exited(&outcome, 0, 0, "");
+}
+
+START_TEST(large_blocks)
+{
+    run_part("200000");
+}
+END_TEST
+
+START_TEST(medium_blocks)
+{
+    run_part("20000");
+}
+END_TEST
+
+START_TEST(small_blocks)
+{
+    run_part("64");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        return part(strtoul(argv[1], NULL, 10));
+    return RUN_SUITE(large_blocks, medium_blocks, small_blocks);
+}

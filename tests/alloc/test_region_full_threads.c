@@ -1,0 +1,97 @@
+/* Threads that begin when the region is full cannot have data of their own: malloc gives memory or
+ * NULL, free frees, questions are answered, and nothing ends the process. */
+#include "exhaust.h"
+#include "suite.h"
+
+#include <pthread.h>
+
+#define THREADS 8
+#define GIVEN   50
+
+struct share {
+    void *given[GIVEN]; /* the main thread's blocks, to be freed by another */
+    size_t got;
+};
+
+static pthread_barrier_t together;
+
+static void *ask_and_free(void *context)
+{
+    struct share *share = context;
+    pthread_barrier_wait(&together);
+    for (size_t i = 0; i < 200; i++) {
+        size_t size = 1 + i * 31 % 3000;
+        errno = 0;
+        char *p = i % 3 == 0 ? hf_calloc(1, size) : hf_malloc(size);
+        if (p == NULL) {
+            must(errno == ENOMEM);
+        } else {
+            must(hf_owns(p) && hf_usable_size(p) >= size);
+            memset(p, 1, size);
+            char *q = hf_realloc(p, 2 * size);
+            hf_free(q != NULL ? q : p);
+            share->got++;
+        }
+    }
+    must(hf_malloc((size_t)1 << 40) == NULL);
+    struct hf_owner owner = {.size = sizeof owner};
+    must(hf_owner_of(share->given[0], &owner) == 0 && owner.kind == HF_OWNER_HEAP);
+    struct hf_stats stats = {.size = sizeof stats};
+    int result = hf_stats(&stats);
+    must(result == -ENOMEM || (result == 0 && stats.allocated > 0));
+    for (size_t i = 0; i < GIVEN; i++)
+        hf_free(share->given[i]);
+    pthread_barrier_wait(&together);
+    return NULL;
+}
+
+static int part(void)
+{
+    static struct share shares[THREADS];
+    size_t large, small, tiny;
+    must(pthread_barrier_init(&together, NULL, THREADS) == 0);
+    for (int round = 0; round < 3; round++) {
+        for (size_t t = 0; t < THREADS; t++)
+            for (size_t i = 0; i < GIVEN; i++) {
+                shares[t].given[i] = hf_malloc(3000);
+                must(shares[t].given[i] != NULL);
+            }
+        struct link *first = exhaust(100000, &large);
+        struct link *second = exhaust(3000, &small);
+        struct link *third = exhaust(64, &tiny);
+        pthread_t threads[THREADS];
+        for (size_t t = 0; t < THREADS; t++)
+            must(pthread_create(&threads[t], NULL, ask_and_free, &shares[t]) == 0);
+        for (size_t t = 0; t < THREADS; t++)
+            must(pthread_join(threads[t], NULL) == 0);
+        check_links(first, large);
+        check_links(second, small);
+        check_links(third, tiny);
+        free_links(first);
+        free_links(second);
+        free_links(third);
+        void *p = hf_malloc(1 << 20);
+        must(p != NULL);
+        hf_free(p);
+    }
+    return 0;
+}
+
+START_TEST(new_threads_in_a_full_region)
+{
+    const char *const arguments[] = {own_path(), "part", NULL};
+    const char *const environment[] = {"HOMEFREE_CONF=region:16M", NULL};
+    const struct program program = {.arguments = arguments, .environment = environment};
+    struct outcome outcome;
+    outcome_of_program(&outcome, &program);
+    assert_exited(&outcome, 0, 0, "");
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1)
+        return part();
+    return RUN_SUITE(new_threads_in_a_full_region);
+}

@@ -1,0 +1,339 @@
+/* The region's own mmap and munmap, alone, with private symbols: what it refuses, and that address
+ * space which came back is handed out again. Each test runs in a child, because a process has one
+ * region. */
+#include "death.h"
+#include "suite.h"
+
+#include "internal.h"
+#include "region.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE     ((size_t)4096)
+#define MIB      ((size_t)1 << 20)
+#define SIZE     (64 * MIB)
+#define PAGES    (SIZE / PAGE)
+#define NEW      (MAP_PRIVATE | MAP_ANONYMOUS)
+#define WRITABLE (PROT_READ | PROT_WRITE)
+
+static char *base(void)
+{
+    return (char *)hf_region.base;
+}
+
+/* Whether a byte may be read, as the system sees it. */
+static bool readable(const char *at)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    bool result = false;
+    must(maps != NULL);
+    while (fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t start, end;
+        char permission;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c", &start, &end, &permission) == 3 &&
+            start <= (uintptr_t)at && (uintptr_t)at < end)
+            result = permission == 'r';
+    }
+    fclose(maps);
+    return result;
+}
+
+static void reserves(void *unused)
+{
+    (void)unused;
+    must(!hf_owned(&unused));
+    must(hf_region_reserve(SIZE) == 0);
+    must(hf_region.size == SIZE);
+    must(hf_region.base % HF_PAGE_2M == 0);
+    must(hf_owned(base()));
+    must(!readable(base()));
+    must(!readable(base() + SIZE - 1));
+    must(hf_region_used() == 0);
+}
+
+static void reserves_a_large_one(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve((size_t)16 << 30) == 0);
+    must(hf_region.base % ((size_t)1 << 30) == 0 || hf_region.size < (size_t)4 << 30);
+}
+
+static void reserves_whole_pages(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE + 12345) == 0);
+    must(hf_region.size >= HF_REGION_MIN && hf_region.size <= SIZE + 12345);
+    must(hf_region.size % PAGE == 0);
+    must(hf_region_map(NULL, hf_region.size / HF_PAGE_2M * HF_PAGE_2M, WRITABLE, NEW) == base());
+}
+
+static void refuses(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *p = hf_region_map(NULL, MIB, WRITABLE, NEW);
+    must(p != MAP_FAILED && hf_owned(p));
+    p[0] = 1;
+
+    char *const hints[] = {p + MIB, base() + SIZE / 2, (char *)&unused, base() + SIZE};
+    for (size_t i = 0; i < 4; i++) {
+        errno = 0;
+        must(hf_region_map(hints[i], MIB, WRITABLE, NEW) == MAP_FAILED && errno == ENOMEM);
+    }
+    /* Fixed: outside, beginning before, ending after, and wrapping round. */
+    char *const fixed[] = {base() + SIZE, base() - MIB, base() - PAGE, base() + SIZE - PAGE, NULL};
+    for (size_t i = 0; i < 5; i++) {
+        errno = 0;
+        must(hf_region_map(fixed[i], MIB, WRITABLE, NEW | MAP_FIXED) == MAP_FAILED);
+        must(errno == EINVAL);
+        errno = 0;
+        must(hf_region_unmap(fixed[i], MIB) == -1 && errno == EINVAL);
+    }
+    errno = 0;
+    must(hf_region_map(p, SIZE_MAX - PAGE + 1, WRITABLE, NEW | MAP_FIXED) == MAP_FAILED);
+    must(errno == EINVAL);
+    must(hf_region_used() == MIB);
+    must(p[0] == 1);
+}
+
+static void fixed_changes_pages(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *p = hf_region_map(NULL, 4 * PAGE, WRITABLE, NEW);
+    must(p != MAP_FAILED);
+    memset(p, 1, 4 * PAGE);
+    must(hf_region_map(p + PAGE, PAGE, PROT_NONE, NEW | MAP_FIXED) == p + PAGE);
+    must(!readable(p + PAGE));
+    must(p[0] == 1 && p[2 * PAGE] == 1);
+    must(hf_region_map(p + PAGE, PAGE, WRITABLE, NEW | MAP_FIXED) == p + PAGE);
+    must(p[PAGE] == 0 && p[2 * PAGE - 1] == 0);
+    must(p[0] == 1 && p[2 * PAGE] == 1);
+    must(hf_region_used() == 4 * PAGE);
+}
+
+static void large_mappings_are_aligned(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    for (size_t i = 0; i < 4; i++) {
+        must(hf_region_map(NULL, PAGE, WRITABLE, NEW) != MAP_FAILED);
+        char *p = hf_region_map(NULL, 2 * MIB, WRITABLE, NEW);
+        must(p != MAP_FAILED && (uintptr_t)p % HF_PAGE_2M == 0);
+    }
+    must(hf_region_used() == 4 * (PAGE + 2 * MIB));
+}
+
+static void full_and_not_full_again(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *blocks[SIZE / (4 * MIB)];
+    for (int round = 0; round < 3; round++) {
+        for (size_t i = 0; i < SIZE / (4 * MIB); i++) {
+            blocks[i] = hf_region_map(NULL, 4 * MIB, WRITABLE, NEW);
+            must(blocks[i] != MAP_FAILED);
+            must(blocks[i][0] == 0);
+            blocks[i][0] = 1;
+        }
+        must(hf_region_used() == SIZE);
+        errno = 0;
+        must(hf_region_map(NULL, PAGE, WRITABLE, NEW) == MAP_FAILED && errno == ENOMEM);
+        must(hf_region_unmap(blocks[3], 4 * MIB) == 0);
+        must(!readable(blocks[3]));
+        errno = 0;
+        must(hf_region_map(NULL, 4 * MIB + PAGE, WRITABLE, NEW) == MAP_FAILED && errno == ENOMEM);
+        must(hf_region_map(NULL, 4 * MIB, WRITABLE, NEW) == blocks[3]);
+        for (size_t i = 0; i < SIZE / (4 * MIB); i++)
+            must(hf_region_unmap(blocks[i], 4 * MIB) == 0);
+        must(hf_region_used() == 0);
+    }
+    must(hf_region_map(NULL, SIZE, WRITABLE, NEW) == base());
+}
+
+/* More holes than the list has places: space may be lost, but never handed out twice. */
+static void too_many_holes(void *unused)
+{
+    (void)unused;
+    static unsigned char taken[PAGES];
+    must(hf_region_reserve(SIZE) == 0);
+    for (size_t i = 0; i < 2000; i++)
+        must(hf_region_map(NULL, PAGE, WRITABLE, NEW) == base() + i * PAGE);
+    for (size_t i = 0; i < 2000; i += 2)
+        must(hf_region_unmap(base() + i * PAGE, PAGE) == 0);
+    for (size_t i = 1; i < 2000; i += 2)
+        taken[i] = 1;
+    for (;;) {
+        char *p = hf_region_map(NULL, PAGE, WRITABLE, NEW);
+        if (p == MAP_FAILED)
+            break;
+        size_t page = (size_t)(p - base()) / PAGE;
+        must(page < PAGES && !taken[page]);
+        must(p[0] == 0);
+        p[0] = taken[page] = 1;
+    }
+    for (size_t i = 0; i < PAGES; i++)
+        if (taken[i])
+            must(hf_region_unmap(base() + i * PAGE, PAGE) == 0);
+    must(hf_region_used() == 0);
+}
+
+/* ---- against a model ---- */
+
+/* What the region should look like: one byte a page, and the live pieces. Few enough of them that
+ * the list of holes never overflows: then a mapping may fail only if it fits nowhere. */
+#define PIECES_MAX 100
+
+static struct {
+    unsigned char taken[PAGES];
+    struct {
+        size_t page, count;
+    } pieces[PIECES_MAX];
+    size_t pieces_count, taken_count;
+} model;
+
+static bool model_fits(size_t count)
+{
+    size_t step = count * PAGE >= HF_PAGE_2M ? HF_PAGE_2M / PAGE : 1;
+    for (size_t start = 0; start + count <= PAGES;) {
+        const unsigned char *taken = memchr(model.taken + start, 1, count);
+        if (taken == NULL)
+            return true;
+        size_t after = (size_t)(taken - model.taken) + 1;
+        start = (after + step - 1) / step * step;
+    }
+    return false;
+}
+
+static void model_set(size_t page, size_t count, unsigned char value)
+{
+    memset(model.taken + page, value, count);
+    model.taken_count += value ? count : 0;
+    model.taken_count -= value ? 0 : count;
+}
+
+static void add_piece(size_t page, size_t count)
+{
+    if (count == 0)
+        return;
+    must(model.pieces_count < PIECES_MAX);
+    model.pieces[model.pieces_count].page = page;
+    model.pieces[model.pieces_count++].count = count;
+}
+
+static void step_map(size_t count)
+{
+    bool fits = model_fits(count);
+    char *p = hf_region_map(NULL, count * PAGE, WRITABLE, NEW);
+    if (p == MAP_FAILED) {
+        must(errno == ENOMEM);
+        must(!fits);
+        return;
+    }
+    must(fits);
+    size_t page = (size_t)(p - base()) / PAGE;
+    must(p >= base() && page + count <= PAGES);
+    must((size_t)(p - base()) % PAGE == 0);
+    must(count * PAGE < HF_PAGE_2M || (uintptr_t)p % HF_PAGE_2M == 0);
+    must(memchr(model.taken + page, 1, count) == NULL);
+    for (size_t i = 0; i < count; i += count / 8 + 1) {
+        must(p[i * PAGE] == 0);
+        p[i * PAGE] = 1;
+    }
+    must(p[count * PAGE - 1] == 0);
+    p[count * PAGE - 1] = 1;
+    model_set(page, count, 1);
+    add_piece(page, count);
+}
+
+/* Gives back a stretch of a piece, as jemalloc trims head and tail. */
+static void step_unmap(size_t which, size_t from, size_t count)
+{
+    size_t page = model.pieces[which].page, total = model.pieces[which].count;
+    must(hf_region_unmap(base() + (page + from) * PAGE, count * PAGE) == 0);
+    model_set(page + from, count, 0);
+    model.pieces[which] = model.pieces[--model.pieces_count];
+    add_piece(page, from);
+    add_piece(page + from + count, total - from - count);
+}
+
+static void random_steps(void *context)
+{
+    unsigned seed = *(unsigned *)context;
+    must(hf_region_reserve(SIZE) == 0);
+    for (int i = 0; i < 2000; i++) {
+        if (model.pieces_count < PIECES_MAX - 2 && rand_r(&seed) % 2 == 0) {
+            size_t most = rand_r(&seed) % 8 == 0 ? 2000 : 64;
+            step_map(1 + (size_t)rand_r(&seed) % most);
+        } else if (model.pieces_count > 0) {
+            size_t which = (size_t)rand_r(&seed) % model.pieces_count;
+            size_t total = model.pieces[which].count;
+            size_t from = rand_r(&seed) % 3 == 0 ? (size_t)rand_r(&seed) % total : 0;
+            size_t count = total - from;
+            if (rand_r(&seed) % 3 == 0 && model.pieces_count < PIECES_MAX - 1)
+                count = 1 + (size_t)rand_r(&seed) % count;
+            step_unmap(which, from, count);
+        }
+        must(hf_region_used() == model.taken_count * PAGE);
+    }
+    while (model.pieces_count > 0)
+        step_unmap(model.pieces_count - 1, 0, model.pieces[model.pieces_count - 1].count);
+    /* All of it has merged into one again. */
+    must(hf_region_used() == 0);
+    must(hf_region_map(NULL, SIZE, WRITABLE, NEW) == base());
+}
+
+static void run(void (*body)(void *), void *context)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, body, context);
+    assert_exited(&outcome, 0, 0, "");
+}
+
+START_TEST(reserving)
+{
+    run(reserves, NULL);
+    run(reserves_a_large_one, NULL);
+    run(reserves_whole_pages, NULL);
+}
+END_TEST
+
+START_TEST(refusing)
+{
+    run(refuses, NULL);
+}
+END_TEST
+
+START_TEST(mapping)
+{
+    run(fixed_changes_pages, NULL);
+    run(large_mappings_are_aligned, NULL);
+    run(full_and_not_full_again, NULL);
+    run(too_many_holes, NULL);
+}
+END_TEST
+
+START_TEST(random_steps_agree_with_a_model)
+{
+    unsigned seeds[] = {1, 2, 3, (unsigned)time(NULL)};
+    const char *fixed = getenv("SEED");
+    if (fixed != NULL)
+        seeds[3] = (unsigned)strtoul(fixed, NULL, 10);
+    printf("SEED=%u\n", seeds[3]);
+    fflush(stdout);
+    for (size_t i = 0; i < 4; i++)
+        run(random_steps, &seeds[i]);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(reserving, refusing, mapping, random_steps_agree_with_a_model);
+}

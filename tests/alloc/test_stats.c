@@ -1,0 +1,100 @@
+/* The statistics count what was allocated, and a caller's struct of any age is filled as far as it
+ * goes and no further. */
+#include "suite.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+#define MIB ((uint64_t)1 << 20)
+
+START_TEST(the_numbers_follow_the_heap)
+{
+    struct hf_stats before = stats_now();
+    ck_assert_uint_eq(before.size, sizeof before);
+    ck_assert_uint_ge(before.region_reserved, 16 * MIB);
+    ck_assert_uint_gt(before.region_used, 0);
+    ck_assert_uint_le(before.region_used, before.region_reserved);
+    ck_assert_uint_gt(before.metadata, 0);
+    ck_assert_uint_gt(before.arenas, 0);
+    ck_assert_uint_eq(before.forwards, 0);
+
+    char *large = hf_malloc(8 * MIB);
+    ck_assert_ptr_nonnull(large);
+    memset(large, 1, 8 * MIB);
+    struct hf_stats with = stats_now();
+    ck_assert_uint_ge(with.allocated, before.allocated + 8 * MIB);
+    ck_assert_uint_ge(with.active, before.active + 8 * MIB);
+    ck_assert_uint_ge(with.region_used, 8 * MIB);
+    ck_assert_uint_ge(with.resident, with.active);
+    ck_assert_uint_le(with.allocated, with.active);
+
+    hf_free(large);
+    struct hf_stats after = stats_now();
+    ck_assert_uint_lt(after.allocated, before.allocated + MIB);
+}
+END_TEST
+
+START_TEST(older_callers_have_smaller_structs)
+{
+    const size_t ends[] = {offsetof(struct hf_stats, region_used),
+                           offsetof(struct hf_stats, allocated), offsetof(struct hf_stats, arenas),
+                           offsetof(struct hf_stats, forwards),
+                           offsetof(struct hf_stats, allocated) + 3};
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        unsigned char bytes[sizeof(struct hf_stats)];
+        memset(bytes, 0xaa, sizeof bytes);
+        memcpy(bytes, &ends[i], sizeof ends[i]);
+        ck_assert_int_eq(hf_stats((struct hf_stats *)(void *)bytes), 0);
+        ck_assert_mem_eq(bytes, &ends[i], sizeof ends[i]);
+        uint64_t reserved;
+        memcpy(&reserved, bytes + offsetof(struct hf_stats, region_reserved), sizeof reserved);
+        ck_assert_uint_eq(reserved, hf_region_range.size);
+        for (size_t at = ends[i]; at < sizeof bytes; at++)
+            ck_assert_uint_eq(bytes[at], 0xaa);
+    }
+}
+END_TEST
+
+START_TEST(newer_callers_have_larger_structs)
+{
+    struct {
+        struct hf_stats known;
+        unsigned char unknown[64];
+    } stats;
+    memset(&stats, 0xaa, sizeof stats);
+    stats.known.size = sizeof stats;
+    ck_assert_int_eq(hf_stats(&stats.known), 0);
+    ck_assert_uint_eq(stats.known.size, sizeof stats);
+    ck_assert_uint_eq(stats.known.forwards, 0);
+    for (size_t at = 0; at < sizeof stats.unknown; at++)
+        ck_assert_uint_eq(stats.unknown[at], 0xaa);
+}
+END_TEST
+
+START_TEST(too_small_is_an_error)
+{
+    struct hf_stats stats;
+    memset(&stats, 0xaa, sizeof stats);
+    struct hf_stats poison = stats;
+    ck_assert_int_eq(hf_stats(NULL), -EINVAL);
+    for (size_t size = 0; size <= sizeof(size_t); size++) {
+        stats.size = poison.size = size;
+        ck_assert_int_eq(hf_stats(&stats), -EINVAL);
+        ck_assert_mem_eq(&stats, &poison, sizeof stats);
+    }
+}
+END_TEST
+
+START_TEST(the_version_is_the_headers)
+{
+    ck_assert_str_eq(hf_version(), HF_VERSION);
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(the_numbers_follow_the_heap, older_callers_have_smaller_structs,
+                     newer_callers_have_larger_structs, too_small_is_an_error,
+                     the_version_is_the_headers);
+}

@@ -1,0 +1,119 @@
+/*
+ * support.c - see support.h. Knows nothing of homefree: what it says is another view of the
+ * process.
+ */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <inttypes.h>
+#include <link.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Check's own assertions work inside tests only. */
+static void *require(void *found)
+{
+    if (found == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(EXIT_FAILURE);
+    }
+    return found;
+}
+
+void *load(const char *path, int mode)
+{
+    return require(dlopen(path, mode));
+}
+
+void *symbol_of(void *handle, const char *name)
+{
+    return require(dlsym(handle, name));
+}
+
+const struct user *load_user(const char *path, int mode)
+{
+    return ((user_function *)symbol_of(load(path, mode), "user"))();
+}
+
+const char *permissions_at(const void *address)
+{
+    static char found[8];
+    char line[4096];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    ck_assert_ptr_nonnull(maps);
+    found[0] = '\0';
+    while (found[0] == '\0' && fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t start, end;
+        char permissions[8];
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %7s", &start, &end, permissions) == 3 &&
+            (uintptr_t)address >= start && (uintptr_t)address < end)
+            strcpy(found, permissions);
+    }
+    fclose(maps);
+    return found;
+}
+
+static int check_relro(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)size;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    int *objects = context;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type != PT_GNU_RELRO)
+            continue;
+        uintptr_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        uintptr_t end = (start + info->dlpi_phdr[i].p_memsz) & -page;
+        for (start &= -page; start < end; start += page)
+            ck_assert_msg(strcmp(permissions_at((void *)start), "r--p") == 0,
+                          "%s: %#" PRIxPTR " is %s", info->dlpi_name, start,
+                          permissions_at((void *)start));
+        ++*objects;
+    }
+    return 0;
+}
+
+void assert_relro_is_read_only(void)
+{
+    int objects = 0;
+    dl_iterate_phdr(check_relro, &objects);
+    ck_assert_int_ge(objects, 2);
+}
+
+const char *object_of(const void *address)
+{
+    Dl_info info;
+    return dladdr(address, &info) != 0 && info.dli_fname != NULL ? info.dli_fname : "";
+}
+
+static void hanging(int signal_number)
+{
+    static const char text[] = "the test hangs\n";
+    (void)signal_number;
+    (void)!write(STDERR_FILENO, text, sizeof text - 1);
+    abort();
+}
+
+void guard_against_hanging(unsigned seconds)
+{
+    signal(SIGALRM, hanging);
+    alarm(seconds);
+}
+
+int run_tests(const char *name, const TTest *const *tests, size_t count)
+{
+    Suite *suite = suite_create(name);
+    TCase *tcase = tcase_create(name);
+    tcase_set_timeout(tcase, 60);
+    for (size_t i = 0; i < count; i++)
+        tcase_add_test(tcase, tests[i]);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

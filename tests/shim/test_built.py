@@ -1,0 +1,201 @@
+"""What was built has the names it should have and no others: the archive, the library and modules.
+
+The shim must define every function of functions.def, hidden, and nothing else that a module could
+export; the library must export exactly what the header declares; a C module must not come to need
+libstdc++, and a module exports what its version script says.
+
+Usage: test_built.py --functions FILE --archive FILE --library FILE --header FILE --map FILE
+                     --c-modules FILE… --cxx-modules FILE… [unittest arguments]
+"""
+
+import argparse
+import platform
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+parser = argparse.ArgumentParser()
+for option in ("functions", "archive", "library", "header", "map"):
+    parser.add_argument(f"--{option}", required=True, type=Path)
+parser.add_argument("--c-modules", nargs="+", required=True)
+parser.add_argument("--cxx-modules", nargs="+", required=True)
+
+# Exported for copies of the library to find each other, not for users.
+INTERNAL = {"hf_instance_record", "hf_loader_lock_call"}
+NODE = "HOMEFREE_1.0"
+# Two thread-local pointers of ours; glibc keeps room for little more in late libraries.
+STATIC_TLS_MAX = 32
+
+
+def readelf(*arguments):
+    return subprocess.run(
+        ["readelf", "--wide", *arguments], check=True, text=True, stdout=subprocess.PIPE
+    ).stdout
+
+
+def symbols(table):
+    """Each symbol line of readelf: (binding, visibility, section, name)."""
+    row = re.compile(
+        r"\s*\d+:\s+[0-9a-f]+\s+\S+\s+\S+"
+        r"\s+(\S+)\s+(\S+)\s+(?:\[.*?\]\s+)?(\S+)\s+(\S+)$"
+    )
+    return [match.groups() for match in map(row.match, table.splitlines()) if match]
+
+
+def exports(path):
+    """The names that an object offers to others, without versions."""
+    return {
+        name.split("@")[0]
+        for binding, visibility, section, name in symbols(readelf("--dyn-syms", path))
+        if binding != "LOCAL" and visibility == "DEFAULT" and section not in ("UND", "ABS")
+    }
+
+
+def needed(path):
+    return re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
+
+
+def shim_names():
+    listed = re.findall(
+        r"^HF_(?:SHIM|SHIM_VARIADIC|NEW|DELETE)\((\w+),",
+        arguments.functions.read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+    assert len(listed) == len(set(listed)), "a function is listed twice"
+    return set(listed)
+
+
+class Archive(unittest.TestCase):
+    def setUp(self):
+        self.symbols = symbols(readelf("--symbols", arguments.archive))
+
+    def test_defines_every_listed_function_hidden(self):
+        hidden = {
+            name
+            for binding, visibility, section, name in self.symbols
+            if binding == "GLOBAL" and visibility == "HIDDEN" and section != "UND"
+        }
+        self.assertEqual(shim_names() - hidden, set())
+        self.assertGreater(len(hidden), 40)
+
+    def test_defines_nothing_that_could_be_exported(self):
+        # DW.ref.*: hidden COMDAT words that exception handling needs.
+        others = {
+            name
+            for binding, visibility, section, name in self.symbols
+            if binding != "LOCAL"
+            and section != "UND"
+            and name not in shim_names()
+            and not name.startswith("DW.ref.")
+        }
+        self.assertEqual(others, set())
+        visible = {
+            name
+            for binding, visibility, section, name in self.symbols
+            if binding != "LOCAL" and section != "UND" and visibility != "HIDDEN"
+        }
+        self.assertEqual(visible, set())
+
+    def test_c_part_needs_no_cxx_runtime(self):
+        members = subprocess.run(
+            ["nm", "--undefined-only", arguments.archive],
+            check=True,
+            text=True,
+            stdout=subprocess.PIPE,
+        ).stdout
+        for member in re.split(r"\n(?=\S+:\n)", members):
+            if "module" in member.lstrip().split(":")[0]:
+                self.assertNotRegex(member, r" U (_Z|__cxa|__gxx)")
+                return
+        self.fail("no member of module.c")
+
+
+class Library(unittest.TestCase):
+    def test_header_map_and_exports_are_one_list(self):
+        text = arguments.header.read_text(encoding="utf-8")
+        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+        declared = set(re.findall(r"^HF_API\b[^;{]*?\b(hf_\w+)(?:\(|;)", text, re.MULTILINE))
+        node, listed = re.match(
+            r"(\S+) \{\s*global:(.*?)local:\s*\*;",
+            arguments.map.read_text(encoding="utf-8"),
+            re.DOTALL,
+        ).groups()
+        mapped = set(re.findall(r"\w+", listed))
+        self.assertEqual(node, NODE)
+        self.assertGreater(len(declared), 30)
+        self.assertEqual(mapped - INTERNAL, declared)
+        built = {
+            name
+            for binding, visibility, section, name in symbols(
+                readelf("--dyn-syms", arguments.library)
+            )
+            if binding != "LOCAL" and section not in ("UND", "ABS")
+        }
+        self.assertEqual(built, {f"{name}@@{NODE}" for name in mapped})
+
+    def test_needs_only_libc(self):
+        allowed = re.compile(r"libc\.so\.6|ld-linux.*\.so\.\d|ld64\.so\.\d")
+        self.assertEqual(
+            [name for name in needed(arguments.library) if not allowed.fullmatch(name)], []
+        )
+
+    def test_dynamic_section(self):
+        dynamic = readelf("--dynamic", arguments.library)
+        self.assertNotIn("(TEXTREL)", dynamic)
+        self.assertNotRegex(dynamic, r"\(FLAGS\).*TEXTREL")
+        self.assertNotRegex(dynamic, r"\((RPATH|RUNPATH)\)")
+        self.assertRegex(dynamic, r"\(FLAGS(_1)?\).*NOW")
+        self.assertRegex(dynamic, r"\(FLAGS_1\).*NODELETE")
+        self.assertRegex(dynamic, r"\(SONAME\).*\[libhomefree\.so\.1\]")
+
+    def test_segments(self):
+        segments = re.findall(
+            r"^\s+(LOAD|TLS|GNU_STACK|GNU_RELRO)"
+            r"\s+\S+ \S+ \S+ \S+ (\S+)\s+([RWE ]{3})",
+            readelf("--segments", arguments.library),
+            re.MULTILINE,
+        )
+        kinds = [kind for kind, _, _ in segments]
+        self.assertIn("GNU_RELRO", kinds)
+        self.assertIn("GNU_STACK", kinds)
+        for kind, size, flags in segments:
+            if kind == "GNU_STACK":
+                self.assertNotIn("E", flags)
+            if kind == "LOAD":
+                self.assertFalse("W" in flags and "E" in flags, flags)
+            if kind == "TLS":
+                self.assertLessEqual(int(size, 16), STATIC_TLS_MAX)
+
+
+class Modules(unittest.TestCase):
+    def test_export_what_the_script_says(self):
+        for module in arguments.c_modules:
+            self.assertEqual(exports(module), {"module_functions", "module_idioms"}, module)
+        for module in arguments.cxx_modules:
+            self.assertEqual(exports(module), {"module_cxx_functions"}, module)
+
+    def test_ask_nobody_for_what_the_shim_has(self):
+        for module in arguments.c_modules + arguments.cxx_modules:
+            asked = {
+                name.split("@")[0]
+                for _, _, section, name in symbols(readelf("--dyn-syms", module))
+                if section == "UND"
+            }
+            self.assertEqual(asked & shim_names(), set(), module)
+
+    def test_need_what_they_use(self):
+        for module in arguments.c_modules:
+            self.assertEqual(
+                [name for name in needed(module) if "stdc++" in name or "gcc" in name], [], module
+            )
+            self.assertIn("libhomefree.so.1", needed(module))
+
+
+if __name__ == "__main__":
+    if platform.system() != "Linux":
+        print("reads ELF files of Linux")
+        sys.exit(77)
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
