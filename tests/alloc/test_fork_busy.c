@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define BUSY   4
-#define FORKS  60
+#define FORKS  40
 #define BLOCKS 300
 
 static atomic_bool stop;
@@ -68,6 +68,26 @@ static void *start_short(void *unused)
     return NULL;
 }
 
+/* A thread whose data is gone works under a lock of its own kind: this one does so all the while,
+ * in a destructor of thread-specific data, and each thread of a child does so once. */
+static pthread_key_t late_key;
+
+static void use_late(void *always)
+{
+    do
+        hf_free(hf_malloc(100));
+    while (always == &stop && !atomic_load(&stop));
+}
+
+static void *be_late(void *unused)
+{
+    (void)unused;
+    hf_free(hf_malloc(100));
+    pthread_setspecific(late_key, &stop);
+    pthread_barrier_wait(&begun);
+    return NULL;
+}
+
 /* Statistics take the region's lock by itself, and jemalloc's others. */
 static void *ask_always(void *unused)
 {
@@ -84,6 +104,7 @@ static void *in_a_childs_thread(void *context)
 {
     void *blocks[BLOCKS] = {NULL};
     unsigned seed = (unsigned)(size_t)context;
+    pthread_setspecific(late_key, &seed);
     churn(&seed, blocks, 300);
     empty(blocks);
     return NULL;
@@ -125,14 +146,16 @@ static void live_as_a_child(void *parents[BLOCKS], unsigned seed)
 static void fork_many(void *unused)
 {
     (void)unused;
-    pthread_t threads[BUSY + 2];
+    pthread_t threads[BUSY + 3];
     void *blocks[BLOCKS] = {NULL};
     unsigned seed = 1;
-    must(pthread_barrier_init(&begun, NULL, BUSY + 3) == 0);
+    must(pthread_key_create(&late_key, use_late) == 0);
+    must(pthread_barrier_init(&begun, NULL, BUSY + 4) == 0);
     for (size_t i = 0; i < BUSY; i++)
         must(pthread_create(&threads[i], NULL, be_busy, (char *)1 + i) == 0);
     must(pthread_create(&threads[BUSY], NULL, start_short, NULL) == 0);
     must(pthread_create(&threads[BUSY + 1], NULL, ask_always, NULL) == 0);
+    must(pthread_create(&threads[BUSY + 2], NULL, be_late, NULL) == 0);
     pthread_barrier_wait(&begun);
     for (unsigned i = 0; i < (unsigned)times(FORKS); i++) {
         churn(&seed, blocks, 200);
@@ -142,7 +165,7 @@ static void fork_many(void *unused)
         reap(child);
     }
     atomic_store(&stop, true);
-    for (size_t i = 0; i < BUSY + 2; i++)
+    for (size_t i = 0; i < BUSY + 3; i++)
         must(pthread_join(threads[i], NULL) == 0);
     empty(blocks);
 }
