@@ -129,7 +129,8 @@ static void live_as_a_child(void *parents[BLOCKS], unsigned seed)
     must(hf_stats(&stats) == 0);
     pthread_t threads[2];
     for (size_t i = 0; i < 2; i++)
-        must(pthread_create(&threads[i], NULL, in_a_childs_thread, (char *)NULL + seed + i) == 0);
+        must(pthread_create(&threads[i], NULL, in_a_childs_thread, (void *)(size_t)(seed + i)) ==
+             0);
     churn(&seed, parents, 300);
     pid_t grandchild = fork();
     if (grandchild == 0) {

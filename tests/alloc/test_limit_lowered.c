@@ -14,7 +14,7 @@ static void go_on(void *unused)
     hf_free(hf_malloc(100));
     must(setrlimit(RLIMIT_AS, &limit) == 0);
     must(mmap(NULL, MIB, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED);
-    for (int round = 0; round < 5; round++) {
+    for (int round = 0; round < 3; round++) {
         struct link *first = NULL;
         size_t count = 0;
         for (; count < 100; count++) {

@@ -144,7 +144,7 @@ enum hf_owner_kind {
     HF_OWNER_HEAP = 1,    /* the heap: a block, or pages of the region */
     HF_OWNER_FOREIGN = 2, /* another allocator that answers for it, named in `allocator` */
     HF_OWNER_STATIC = 3,  /* inside a loaded shared object or program, named in `object` */
-    HF_OWNER_UNMAPPED = 4 /* in the region, and not a live block: never allocated, or freed */
+    HF_OWNER_UNMAPPED = 4 /* in the region, but not the first byte of a live block */
 };
 
 /* Filled by hf_owner_of(). `size` is set by the caller to sizeof(struct hf_owner): fields that a
