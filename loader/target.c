@@ -182,6 +182,10 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
         is_another_function(hf_object_provider(object, slot->symbol), slot->function))
         return refuse("the object asks for this function from a library other than libc");
 
+    /* Nearly every slot goes to the first definition, libc's, and is decided by that alone. */
+    if (value == definition(scope, slot->function))
+        return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = value};
+
     const struct link_map *target = hf_dynlink_find(value);
     bool own = target == object->map;
     bool defined = is_definition(target, slot->function, value);
