@@ -124,7 +124,8 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
         hf_text_add(&text, "; called from ");
         hf_text_add_code(&text, caller);
     }
-    hf_text_add(&text, "; going on would give the same memory out twice; build that code with "
-                       "-fsanitize=address, or run it under valgrind, to see the first free");
+    hf_text_add(&text, "; going on would give the same memory out twice; to see the first free, "
+                       "link that code without homefree's shim and run it under valgrind or with "
+                       "-fsanitize=address");
     hf_fatal(&text);
 }
