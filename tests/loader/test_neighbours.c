@@ -68,13 +68,20 @@ END_TEST
 /* Frees many, which the wrong allocator would not survive, and the right one gives out again. */
 static void check_release(void (*release)(void *ptr))
 {
-    void *blocks[BLOCKS];
-    for (int again = 0; again < 3; again++) {
+    static char *blocks[BLOCKS], *first[BLOCKS];
+    int again = 0;
+    for (int round = 0; round < 4; round++) {
         for (int i = 0; i < BLOCKS; i++)
-            blocks[i] = memset(block_of((size_t)i + 1), 1, (size_t)i + 1);
+            blocks[i] = memset(block_of((size_t)i % 100 + 1), 1, (size_t)i % 100 + 1);
+        for (int i = 0; i < BLOCKS && round > 0; i++)
+            for (int j = 0; j < BLOCKS; j++)
+                again += blocks[i] == first[j];
+        if (round == 0)
+            memcpy(first, blocks, sizeof first);
         for (int i = 0; i < BLOCKS; i++)
             release(blocks[i]);
     }
+    ck_assert_msg(again > 0, "no block was ever given out again");
     release(block_of(LARGE));
 }
 

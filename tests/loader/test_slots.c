@@ -12,6 +12,7 @@
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,15 @@ static void own_release(void *ptr)
 {
     (void)ptr;
     own_calls++;
+}
+
+static pthread_barrier_t never;
+
+static void *wait_for_ever(void *argument)
+{
+    (void)argument;
+    pthread_barrier_wait(&never);
+    return NULL;
 }
 
 static void load_homefree(const char *path)
@@ -214,18 +224,24 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count < 4 || count - 3 > MODULES_MAX) {
-        fprintf(stderr, "usage: %s before|after LIBHOMEFREE MODULE...\n", arguments[0]);
+    if (count < 5 || count - 4 > MODULES_MAX) {
+        fprintf(stderr, "usage: %s before|after alone|threads LIBHOMEFREE MODULE...\n",
+                arguments[0]);
         return 2;
     }
     guard_against_hanging(100);
-    for (int i = 3; i < count; i++)
+    pthread_t thread;
+    pthread_barrier_init(&never, NULL, 2);
+    if (strcmp(arguments[2], "threads") == 0 &&
+        pthread_create(&thread, NULL, wait_for_ever, NULL) != 0)
+        return 2;
+    for (int i = 4; i < count; i++)
         paths[user_count++] = arguments[i];
     if (strcmp(arguments[1], "before") == 0) {
         load_modules();
-        load_homefree(arguments[2]);
+        load_homefree(arguments[3]);
     } else {
-        load_homefree(arguments[2]);
+        load_homefree(arguments[3]);
         load_modules();
     }
     return RUN_TESTS("slots", every_slot_of_every_module, again_when_all_are_bound,

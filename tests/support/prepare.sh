@@ -46,6 +46,7 @@ homefree_install() {
         homefree_fail "could not install:$missing"
     fi
     rm -f "$log"
+    homefree_installed=yes
 }
 
 homefree_name_missing() {
@@ -113,8 +114,12 @@ homefree_build() {
     shift 2
     log=$(mktemp)
     echo "homefree: building in ${folder##*/}" >&2
-    if ! { { [ -f "$folder/build.ninja" ] || meson setup "$folder" "$root" "$@"; } &&
-        ninja -C "$folder" "$target"; } >"$log" 2>&1; then
+    # A folder that was configured before packages came looks for them again.
+    again=
+    [ -f "$folder/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
+    if ! { { [ -f "$folder/build.ninja" ] && [ -z "$again" ] ||
+        meson setup $again "$folder" "$root" "$@"; } && ninja -C "$folder" "$target"; } \
+        >"$log" 2>&1; then
         tail -n 60 "$log" >&2
         rm -f "$log"
         homefree_fail "the build in $folder failed"
