@@ -116,9 +116,6 @@ bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
         case DT_RELACOUNT:
             out->rela_relative_count = value;
             break;
-        case DT_REL:
-            out->symbolic_rel = true;
-            break;
         case DT_SONAME:
             soname = value;
             break;

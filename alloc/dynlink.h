@@ -40,7 +40,6 @@ struct hf_object {
     size_t rela_size;
     size_t rela_relative_count; /* leading entries that carry no symbol */
     bool jump_is_rela;
-    bool symbolic_rel; /* has DT_REL tables, which 64-bit objects do not use */
     const char *soname;
     /* Filled by hf_object_segments(): the range that the loader made read-only after relocation, in
      * whole pages, and what was writable before that. */

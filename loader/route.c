@@ -10,8 +10,8 @@
  * read-only again before the next object. While the process has one thread, /proc/self/mem is used
  * instead: it writes to read-only pages of ours in a fifth of the time and opens nothing. With more
  * threads it is not, because the kernel does not promise that a thread never sees half a pointer.
- * All calls are checked; an object that cannot be made
- * writable is refused, one that cannot be protected again ends the process.
+ * All calls are checked; an object that cannot be made writable is refused, one that cannot be
+ * protected again ends the process.
  */
 #include "route.h"
 
@@ -86,15 +86,24 @@ static bool protect(const struct hf_object *object, int protection)
     return mprotect((void *)object->relro_start, object->relro_size, protection) == 0;
 }
 
+/* Whether the file asks for the slot to be writable at all; looks the segments up once an object.
+ */
+static bool is_writable(struct work *work, const struct hf_slot *slot)
+{
+    if (work->object->writable_count == 0)
+        hf_object_segments(work->object);
+    return hf_object_writable(work->object, (uintptr_t)slot->address);
+}
+
+static bool is_in_relro(const struct work *work, const struct hf_slot *slot)
+{
+    return (uintptr_t)slot->address - work->object->relro_start < work->object->relro_size;
+}
+
 /* Whether the slot may be written now; makes its RELRO range writable if that is where it lies. */
 static bool make_writable(struct work *work, const struct hf_slot *slot)
 {
-    uintptr_t at = (uintptr_t)slot->address;
-    if (work->object->writable_count == 0)
-        hf_object_segments(work->object);
-    if (!hf_object_writable(work->object, at))
-        return false;
-    if (at - work->object->relro_start >= work->object->relro_size || work->opened)
+    if (!is_in_relro(work, slot) || work->opened)
         return true;
     if (work->error != 0)
         return false;
@@ -110,19 +119,16 @@ static bool make_writable(struct work *work, const struct hf_slot *slot)
  * inside the resolver, so such a slot needs no second look. */
 static bool write_protected(const struct work *work, const struct hf_slot *slot, void *stub)
 {
-    uintptr_t at = (uintptr_t)slot->address;
-    if (work->object->writable_count == 0)
-        hf_object_segments(work->object);
-    return memory >= 0 && hf_object_writable(work->object, at) &&
-           at - work->object->relro_start < work->object->relro_size &&
-           pwrite(memory, &stub, sizeof stub, (off_t)at) == (ssize_t)sizeof stub;
+    return memory >= 0 && is_in_relro(work, slot) &&
+           pwrite(memory, &stub, sizeof stub, (off_t)(uintptr_t)slot->address) ==
+               (ssize_t)sizeof stub;
 }
 
 static void route_slot(const struct hf_slot *slot, void *context)
 {
     struct work *work = context;
     struct hf_decision decision = hf_slot_decide(work->object, work->role, work->scope, slot);
-    if (decision.ignore || !decision.change)
+    if (decision.ignore || !decision.change || !is_writable(work, slot))
         return;
     void *stub = hf_stub_for(slot->function, decision.original);
     if (stub == NULL)

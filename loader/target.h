@@ -1,6 +1,8 @@
 /*
- * What is to be done with one slot, decided without touching it: the same decision serves routing,
- * which then writes, and the report, which only tells.
+ * What is to be done with one slot: the same decision serves routing, which then writes, and the
+ * report, which only tells. Deciding changes nothing, but for one case: where several objects
+ * define free(), a slot that is not resolved yet is resolved by the loader, as its first call
+ * would.
  */
 #ifndef HOMEFREE_TARGET_H
 #define HOMEFREE_TARGET_H
