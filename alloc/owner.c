@@ -17,7 +17,7 @@ static void describe(const void *ptr, struct hf_owner *owner)
 {
     if (hf_owned(ptr)) {
         owner->block_size = hf_heap_block_size(ptr);
-        owner->kind = owner->block_size != 0 ? HF_OWNER_HEAP : HF_OWNER_UNMAPPED;
+        owner->kind = HF_OWNER_HEAP;
         owner->block = owner->block_size != 0 ? ptr : NULL;
         owner->allocator = "homefree";
         owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
@@ -31,7 +31,7 @@ static void describe(const void *ptr, struct hf_owner *owner)
     }
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
     if (neighbour != NULL) {
-        owner->kind = HF_OWNER_FOREIGN;
+        owner->kind = HF_OWNER_ALLOCATOR;
         owner->allocator = neighbour->allocator;
         owner->object = neighbour->object;
     }

@@ -140,11 +140,14 @@ HF_API bool hf_owns(const void *ptr);
 #endif
 
 enum hf_owner_kind {
-    HF_OWNER_UNKNOWN = 0, /* nothing is known about the address */
-    HF_OWNER_HEAP = 1,    /* the heap: a block, or pages of the region */
-    HF_OWNER_FOREIGN = 2, /* another allocator that answers for it, named in `allocator` */
-    HF_OWNER_STATIC = 3,  /* inside a loaded shared object or program, named in `object` */
-    HF_OWNER_UNMAPPED = 4 /* in the region, but not the first byte of a live block */
+    HF_OWNER_UNKNOWN = 0,   /* memory that nobody is known to own */
+    HF_OWNER_HEAP = 1,      /* the heap; `block` is NULL where no live block is */
+    HF_OWNER_PYMALLOC = 2,  /* CPython's allocator for small objects; `domain` where it can tell */
+    HF_OWNER_LIBC = 3,      /* libc's malloc */
+    HF_OWNER_ALLOCATOR = 4, /* another allocator, named in `allocator` and `object` */
+    HF_OWNER_STACK = 5,     /* the stack of a thread */
+    HF_OWNER_STATIC = 6,    /* inside a loaded shared object or program, named in `object` */
+    HF_OWNER_UNMAPPED = 7   /* no memory is there */
 };
 
 /* Filled by hf_owner_of(). `size` is set by the caller to sizeof(struct hf_owner): fields that a
@@ -156,6 +159,7 @@ struct hf_owner {
     const char *object;    /* path of the shared object that holds the allocator; NULL if unknown */
     const void *block;     /* first byte of the block; NULL where it cannot be known */
     size_t block_size;     /* usable bytes of the block; 0 where it cannot be known */
+    const char *domain;    /* CPython's "raw", "mem" or "object"; NULL where it cannot be known */
 };
 
 /*
