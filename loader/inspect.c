@@ -85,11 +85,26 @@ struct names {
     size_t kept, count;
 };
 
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+/* C's names come before mangled ones, which say less to a reader. */
 static void keep(struct names *names, const char *name)
 {
-    if (names->kept < HF_INSPECTION_NAMES_MAX)
-        names->first[names->kept++] = name;
+    size_t at = names->kept;
     names->count++;
+    if (!is_mangled(name))
+        while (at > 0 && is_mangled(names->first[at - 1]))
+            at--;
+    if (at == HF_INSPECTION_NAMES_MAX)
+        return;
+    if (names->kept < HF_INSPECTION_NAMES_MAX)
+        names->kept++;
+    memmove(names->first + at + 1, names->first + at,
+            (names->kept - at - 1) * sizeof names->first[0]);
+    names->first[at] = name;
 }
 
 struct gather {
@@ -97,10 +112,13 @@ struct gather {
     struct hf_elf *elf;
     struct hf_names matcher; /* allocators' symbols, then allocator names */
     const char *patterns[HF_NAMES_MAX];
+    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that each allocator was recognised by */
     struct hf_name_set imports; /* undefined names that no version attributes to a library */
     struct names exports;       /* other than what Python calls and the linker adds */
     struct names functions;     /* exported allocator names */
-    const char *module;
+    const char *module;         /* the name in a PyInit_ function: the file's, or the first */
+    size_t modules;             /* how many such functions there are */
+    bool module_fits;           /* it is the file's */
     struct hf_inspection_finding spare; /* where there is no room for another */
     bool out_of_memory;
 };
@@ -132,17 +150,20 @@ static int prepare_matcher(struct gather *gather)
     return hf_names_prepare(&gather->matcher, gather->patterns, count);
 }
 
-/* Whether `evidence` says more about the functions' names than what is known: the prefix of a
- * pattern with a star. */
+/* Of an allocator's symbols, the one that comes first in the table is the evidence. */
 static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
 {
     struct hf_inspection *inspection = gather->inspection;
     const enum hf_allocator allocator = hf_allocator_pattern_owners[pattern];
-    for (size_t i = 0; i < inspection->allocators_count; i++)
-        if (inspection->allocators[i].allocator == allocator) {
-            inspection->allocators[i].exported |= exported;
+    size_t at = 0;
+    while (at < inspection->allocators_count && inspection->allocators[at].allocator != allocator)
+        at++;
+    struct hf_inspection_allocator *found = &inspection->allocators[at];
+    if (at < inspection->allocators_count) {
+        found->exported |= exported;
+        if (gather->evidence[at] <= pattern)
             return;
-        }
+    }
     const size_t length = hf_allocator_prefix(hf_allocator_patterns[pattern], symbol);
     const char *evidence = hf_inspection_copy(inspection, symbol);
     char *prefix = hf_inspection_allocate(inspection, length + 1);
@@ -151,8 +172,14 @@ static void note_allocator(struct gather *gather, size_t pattern, const char *sy
         return;
     }
     memcpy(prefix, symbol, length);
-    inspection->allocators[inspection->allocators_count++] = (struct hf_inspection_allocator){
-        .allocator = allocator, .exported = exported, .evidence = evidence, .prefix = prefix};
+    if (at == inspection->allocators_count) {
+        found->exported = exported;
+        inspection->allocators_count++;
+    }
+    found->allocator = allocator;
+    found->evidence = evidence;
+    found->prefix = prefix;
+    gather->evidence[at] = pattern;
 }
 
 /* What linkers and the compiler's start files export from everything. */
@@ -181,6 +208,34 @@ static const char *module_of(const char *name)
     return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
 }
 
+/* Whether the file has the module's name: up to the first dot, as Python reads it. */
+static bool is_files_name(const struct gather *gather, const char *module)
+{
+    const char *slash = strrchr(gather->inspection->path, '/');
+    const char *base = slash != NULL ? slash + 1 : gather->inspection->path;
+    const size_t length = strcspn(base, ".");
+    return strncmp(module, base, length) == 0 && module[length] == '\0';
+}
+
+static void note_module(struct gather *gather, const char *module)
+{
+    gather->modules++;
+    const bool fits = is_files_name(gather, module);
+    if (gather->module == NULL || (fits && !gather->module_fits)) {
+        gather->module = module;
+        gather->module_fits = fits;
+    }
+}
+
+/* A library such as libpython holds the functions of many modules and is none. */
+static void decide_module(struct gather *gather)
+{
+    if (!gather->module_fits && gather->modules > 1)
+        gather->module = NULL;
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT)
+        gather->module = NULL;
+}
+
 static void gather_defined(struct gather *gather, const struct hf_elf_symbol *symbol)
 {
     const bool exported = symbol->binding != STB_LOCAL && (symbol->visibility == STV_DEFAULT ||
@@ -192,7 +247,7 @@ static void gather_defined(struct gather *gather, const struct hf_elf_symbol *sy
         return;
     const char *module = module_of(symbol->name);
     if (module != NULL) {
-        gather->module = gather->module != NULL ? gather->module : module;
+        note_module(gather, module);
         gather->inspection->exports++;
         return;
     }
@@ -465,18 +520,30 @@ static void find_exports(struct gather *gather)
                   &gather->exports);
 }
 
-static void find_libraries(struct gather *gather, enum hf_inspection_library_state state,
-                           enum hf_rule rule, const char *message)
+static void list_state(const struct hf_inspection *inspection,
+                       enum hf_inspection_library_state state, struct names *out)
 {
-    struct hf_inspection *inspection = gather->inspection;
-    struct names names = {.kept = 0};
+    memset(out, 0, sizeof *out);
     for (size_t i = 0; i < inspection->libraries_count; i++)
         if (inspection->libraries[i].state == state)
-            keep(&names, inspection->libraries[i].name);
+            keep(out, inspection->libraries[i].name);
+}
+
+static void find_libraries(struct gather *gather)
+{
+    struct names names;
+    list_state(gather->inspection, HF_LIBRARY_UNUSED, &names);
     if (names.count > 0)
         add_names(gather,
-                  find(gather, rule, "%s %zu librar%s", message, names.count,
-                       names.count == 1 ? "y" : "ies"),
+                  find(gather, HF_RULE_UNUSED_LIBRARY, "it imports nothing from %zu librar%s",
+                       names.count, names.count == 1 ? "y" : "ies"),
+                  &names);
+    list_state(gather->inspection, HF_LIBRARY_NOT_FOUND, &names);
+    if (names.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_LIBRARY_NOT_FOUND, "%zu librar%s that it needs %s not found",
+                       names.count, names.count == 1 ? "y" : "ies",
+                       names.count == 1 ? "was" : "were"),
                   &names);
 }
 
@@ -524,6 +591,7 @@ static int gather_all(struct gather *gather, struct versions *versions)
         result = gather_strings(gather);
     if (result == 0)
         result = hf_inspect_libraries(elf, inspection, &gather->imports);
+    decide_module(gather);
     if (gather->module != NULL)
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
@@ -546,9 +614,7 @@ static void find_all(struct gather *gather, const struct versions *versions)
     find_allocators(gather);
     if (!gather->inspection->homefree_itself)
         find_exports(gather);
-    find_libraries(gather, HF_LIBRARY_UNUSED, HF_RULE_UNUSED_LIBRARY, "it imports nothing from");
-    find_libraries(gather, HF_LIBRARY_NOT_FOUND, HF_RULE_LIBRARY_NOT_FOUND,
-                   "it was not possible to find");
+    find_libraries(gather);
 }
 
 static int begin(struct hf_inspection *out, const char *path)

@@ -148,6 +148,21 @@ static void print_facts(FILE *out, const struct hf_inspection *inspection)
     fputc('\n', out);
 }
 
+/* Mangled names can fill a screen each; the document has them whole. */
+static void print_name(FILE *out, const char *name)
+{
+    enum { WIDEST = 60 };
+    if (strlen(name) <= WIDEST) {
+        hf_text_print(out, name);
+        return;
+    }
+    char start[WIDEST - 2];
+    memcpy(start, name, sizeof start - 1);
+    start[sizeof start - 1] = '\0';
+    hf_text_print(out, start);
+    fputs("...", out);
+}
+
 static void print_finding(FILE *out, const struct hf_inspection_finding *finding, int widest,
                           bool coloured)
 {
@@ -158,7 +173,7 @@ static void print_finding(FILE *out, const struct hf_inspection_finding *finding
     /* An allocator's finding has its evidence in the sentence. */
     for (size_t i = 0; finding->rule != HF_RULE_ALLOCATOR && i < finding->names_count; i++) {
         fputs(i == 0 ? ": " : ", ", out);
-        hf_text_print(out, finding->names[i]);
+        print_name(out, finding->names[i]);
     }
     if (finding->count > finding->names_count)
         fputs(", ...", out);
