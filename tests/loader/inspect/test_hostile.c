@@ -53,7 +53,8 @@ static void change(size_t from, size_t to)
         for (size_t m = 0; m < sizeof masks; m++) {
             sample.data[at] = right ^ masks[m];
             walk(&sample);
-            inspect_image(&sample, path);
+            if (m == 0) /* looks for libraries in the system's folders too */
+                inspect_image(&sample, path);
         }
         sample.data[at] = 0;
         walk(&sample);

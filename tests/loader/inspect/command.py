@@ -1,0 +1,92 @@
+"""What the tests of `homefree inspect` share: running it, and building the modules it looks at.
+
+The first argument of a test is the command, the second a folder with libhomefree.so.1, the third
+libhomefree_shim.a. The compiler is $CC, or cc.
+"""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HOMEFREE, LIBRARY, SHIM = (Path(sys.argv.pop(1)).resolve() for _ in range(3))
+CC = shlex.split(os.environ.get("CC", "cc"))
+MULTIARCH = Path(f"/usr/lib/{os.uname().machine}-linux-gnu")
+
+MODULE = """
+void *PyInit_it(void);
+void *PyInit_it(void) { return 0; }
+"""
+ONLY_INIT = "{ global: PyInit_*; local: *; };"
+
+
+def inspect(*arguments, **options):
+    """Runs the command. It must end by itself, not by a signal, and in time."""
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("timeout", 60)
+    result = subprocess.run(
+        [HOMEFREE, "inspect", *arguments],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
+    assert result.returncode in (0, 1, 2, 3), result
+    return result
+
+
+class InspectTest(unittest.TestCase):
+    """A folder for each test, and a compiler."""
+
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="homefree-inspect-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            path.write_text(content)
+        return path
+
+    def build(self, name, source=MODULE, *flags, script=None, language="c"):
+        """A shared object; `script` is a version script."""
+        output = self.folder / name
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [*CC, "-O1", "-fPIC", "-shared", "-o", output, "-x", language]
+        command += [self.file(f"{name}.{language}", source), "-x", "none"]
+        if script is not None:
+            command.append(f"-Wl,--version-script={self.file(name + '.map', script)}")
+        done = subprocess.run([*command, *flags], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return output
+
+    def document(self, *files, status=None):
+        result = inspect("--json", *files)
+        if status is not None:
+            self.assertEqual(result.returncode, status, result)
+        return json.loads(result.stdout)
+
+    def facts(self, file):
+        """The document's part about one file."""
+        document = self.document(file)
+        self.assertEqual(len(document["files"]), 1)
+        return document["files"][0]
+
+    def findings(self, file):
+        return {finding["rule"]: finding for finding in self.facts(file)["findings"]}
+
+    def assert_rules(self, file, *rules):
+        self.assertEqual(sorted(self.findings(file)), sorted(rules))
+
+
+def main():
+    unittest.main()

@@ -1,0 +1,192 @@
+"""`homefree inspect` as its users call it: exit codes, one-line errors, the table, the document.
+
+Usage: test_command.py HOMEFREE LIBRARY SHIM [unittest arguments]
+"""
+
+import json
+import os
+import pty
+import re
+import subprocess
+from pathlib import Path
+
+from command import HOMEFREE, MODULE, ONLY_INIT, InspectTest, inspect, main
+
+MANUAL = Path(__file__).parents[3] / "loader/command/homefree-inspect.1"
+
+
+class CommandLine(InspectTest):
+    def assert_usage(self, *arguments, word):
+        done = inspect(*arguments)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.stdout, b"")
+        self.assertRegex(done.stderr.decode(), rf"\Ahomefree inspect: [^\n]*{word}[^\n]*\n\Z")
+
+    def test_wrong_usage(self):
+        self.assert_usage(word="give at least one file")
+        self.assert_usage("--json", word="give at least one file")
+        self.assert_usage("--jason", "x", word="'--jason'")
+        self.assert_usage("-x", word="'-x'")
+        self.assert_usage("--json=1", "x", word="'--json=1'")
+        self.assert_usage("--rules", "x", word="takes no file")
+        self.assert_usage("--rul\x1b[31m", word="--rul\\?")
+
+    def test_help(self):
+        for arguments in ["--help"], ["-h"], ["x", "--help"]:
+            done = inspect(*arguments)
+            self.assertEqual((done.returncode, done.stderr), (0, b""))
+            self.assertTrue(done.stdout.startswith(b"Usage: homefree inspect"))
+        listed = subprocess.run([HOMEFREE, "--help"], capture_output=True, check=True)
+        self.assertIn(b"\n  inspect ", listed.stdout)
+
+    def test_a_file_that_looks_like_an_option(self):
+        self.build("-it.so", script=ONLY_INIT)
+        self.assertEqual(inspect("--", "-it.so", cwd=self.folder).returncode, 0)
+
+
+class BadFiles(InspectTest):
+    def assert_refused(self, path, word):
+        done = inspect(path)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(done.stdout, b"")
+        line = done.stderr.decode(errors="replace")
+        self.assertRegex(line, r"\Ahomefree inspect: cannot inspect '[^\n]*': [^\n]+\n\Z")
+        self.assertIn(word, line)
+
+    def test_no_elf_files(self):
+        self.assert_refused(self.folder / "missing", "No such file")
+        self.assert_refused(self.folder, "a directory")
+        self.assert_refused(self.file("empty", b""), "the file is empty")
+        self.assert_refused(self.file("text", "hello\n"), "not an ELF file")
+        self.assert_refused(self.file("short", b"\x7fELF\x02\x01\x01"), "ends within")
+        self.assert_refused(self.folder / "text" / "below", "Not a directory")
+        self.assert_refused("/dev/null", "not a regular file")
+        self.assert_refused("/proc/self/maps", "the file is empty")
+        self.assert_refused("", "No such file")
+        os.mkfifo(self.folder / "fifo")
+        self.assert_refused(self.folder / "fifo", "not a regular file")
+        loop = self.folder / "loop"
+        loop.symlink_to(loop)
+        self.assert_refused(loop, "symbolic links")
+        self.assert_refused(self.folder / ("x" * 300), "too long")
+
+    def test_a_forbidden_file(self):
+        path = self.build("it.so")
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            self.skipTest("root may read everything")
+        self.assert_refused(path, "Permission denied")
+
+    def test_a_truncated_module(self):
+        path = self.build("it.so")
+        path.write_bytes(path.read_bytes()[:3000])
+        self.assert_refused(path, "outside the file")
+
+    def test_the_others_are_inspected(self):
+        good = self.build("good.so", script=ONLY_INIT)
+        bad = self.build("bad.so", MODULE + "int more(void) { return 1; }")
+        files = [good, self.folder / "missing", bad, self.file("text", "x")]
+        done = inspect(*files)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr.count(b"\n"), 2)
+        self.assertIn(b"good.so", done.stdout)
+        self.assertIn(b"extra-exports", done.stdout)
+        document = self.document(*files, status=3)
+        errors = [file["error"] for file in document["files"]]
+        self.assertEqual(errors, [None, "No such file or directory", None, "not an ELF file"])
+        self.assertEqual(
+            document["summary"], {"files": 4, "failed": 2, "errors": 0, "warnings": 1, "notes": 0}
+        )
+
+    def test_a_full_device(self):
+        with open("/dev/full", "w") as full:
+            done = inspect("--rules", stdout=full)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"No space left", done.stderr)
+
+
+class Output(InspectTest):
+    def found(self):
+        return self.build("it.so", MODULE + "int more(void) { return 1; }", "-Wl,-z,execstack")
+
+    def test_the_table_is_aligned(self):
+        done = inspect(self.found())
+        self.assertEqual(done.returncode, 1)
+        rows = re.findall(r"^  (warning +\S+ +)(it .*)$", done.stdout.decode(), re.M)
+        self.assertEqual(len(rows), 2, done.stdout)
+        self.assertEqual(len({len(start) for start, _ in rows}), 1)
+        self.assertIn("1 symbol besides PyInit_it: more", rows[1][1])
+        self.assertIn(b"\nWhat to do:\n", done.stdout)
+        self.assertNotIn(b"\x1b", done.stdout)
+
+    def on_terminal(self, **environment):
+        master, slave = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", **environment}
+        try:
+            inspect(self.found(), stdout=slave, env=environment)
+            os.close(slave)
+            text = b""
+            while True:
+                try:
+                    part = os.read(master, 4096)
+                except OSError:
+                    break
+                if not part:
+                    break
+                text += part
+            return text
+        finally:
+            os.close(master)
+
+    def test_colour_on_a_terminal_only(self):
+        environment = {"NO_COLOR": ""}
+        self.assertIn(b"\x1b[33mwarning", self.on_terminal(**environment))
+        self.assertNotIn(b"\x1b", self.on_terminal(NO_COLOR="1"))
+        self.assertNotIn(b"\x1b", self.on_terminal(NO_COLOR="", TERM="dumb"))
+
+    def test_hostile_names(self):
+        """Names may hold anything: the table must stay one, the document must be JSON."""
+        source = ".globl PyInit_it\nPyInit_it:\n"
+        for name in 'a\x1b[31m\\"\\\\b\x01', "ü\u009b2J":
+            source += f'.globl "{name}"\n"{name}": .byte 0\n'
+        source += ".section .note.GNU-stack\n"
+        module = self.build(
+            "it.so", source, "-nostdlib", "-Wl,-soname,s\udcff\n\x7f", language="assembler"
+        )
+        strange = module.rename(self.folder / "it.\x1b[2J\udcff\n.so")
+        table = inspect(strange).stdout
+        self.assertNotRegex(table, rb"[\x00-\x09\x0b-\x1f\x7f\xff]")
+        self.assertNotIn("\u009b".encode(), table)
+        (file,) = self.document(strange)["files"]
+        self.assertEqual(file["soname"], "s\ufffd\n\x7f")
+        (finding,) = (each for each in file["findings"] if each["rule"] == "extra-exports")
+        self.assertEqual(sorted(finding["names"]), ['a\x1b[31m"\\b\x01', "ü\u009b2J"])
+        missing = inspect(self.folder / "no\x1b[2J\nfile")
+        self.assertNotIn(b"\x1b", missing.stderr)
+        self.assertEqual(missing.stderr.count(b"\n"), 1)
+
+    def test_the_document_has_a_version(self):
+        document = self.document(self.found(), status=1)
+        self.assertEqual(document["homefree"]["document"], "inspect")
+        self.assertEqual(document["homefree"]["format"], 1)
+        self.assertRegex(document["homefree"]["version"], r"^\d+\.\d+\.\d+$")
+
+
+class Rules(InspectTest):
+    def test_listed_explained_and_in_the_manual(self):
+        done = inspect("--rules", "--json")
+        self.assertEqual(done.returncode, 0)
+        rules = json.loads(done.stdout)["rules"]
+        self.assertGreater(len(rules), 9)
+        manual = MANUAL.read_text()
+        table = inspect("--rules").stdout.decode()
+        for rule in rules:
+            with self.subTest(rule["rule"]):
+                self.assertIn(f"{rule['rule']} ({rule['severity']})\n", table)
+                self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", manual)
+                for key in "explanation", "remedy":
+                    self.assertIn(rule[key], table)
+
+
+if __name__ == "__main__":
+    main()
