@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """How long `homefree inspect` takes for a large library, beside tools that read less of it.
 
-Usage: inspect.py HOMEFREE [--rounds N] [--json] [FILE]
+Usage: bench_inspect.py HOMEFREE [--rounds N] [--json] [FILE]
 
 The programs take turns, each run is a process of its own, and the file is in the page cache. The
-figure is the median of the whole run, process start included. FILE is Debian's libtorch_cpu, 120 MB,
-when it is there. Wanted: 50 ms or less. A missed figure is a verdict, not a failure.
+figure is the median of the whole run, process start included. FILE is Debian's libtorch_cpu
+(120 MB) when it is there. Wanted: 50 ms or less. A missed figure is a verdict, not a failure.
 """
 
 import argparse
@@ -26,7 +26,7 @@ def measure(command):
     done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     elapsed = (time.perf_counter() - start) * 1000
     if done.returncode not in (0, 1):
-        sys.exit(f"inspect.py: {command[0]} ended with {done.returncode}")
+        sys.exit(f"bench_inspect.py: {command[0]} ended with {done.returncode}")
     return elapsed
 
 
