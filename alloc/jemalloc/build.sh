@@ -2,18 +2,18 @@
 # Builds jemalloc as a private static library whose pages are the region's and whose thread data
 # lies behind homefree's slot (include/jemalloc/internal/tsd_tls.h).
 #
-#   build.sh SOURCE SEAM WORK CC AR ARCHIVE HEADER
+#   build.sh SOURCE SEAM WORK CC AR ARCHIVE
 #
 # SOURCE  jemalloc's release tree; it is copied, never written
 # SEAM    this folder
 # WORK    a folder of our own, made anew
 # CC, AR  the compiler and archiver that build the rest
-# ARCHIVE, HEADER  what comes out
+# ARCHIVE what comes out
 #
 # Says nothing when all is well; the whole log is shown when a step fails.
 set -eu
 
-source=$1 seam=$2 work=$3 cc=$4 ar=$5 archive=$6 header=$7
+source=$1 seam=$2 work=$3 cc=$4 ar=$5 archive=$6
 here=$(pwd)
 log=$here/$work.log
 
@@ -58,4 +58,3 @@ make -j"$(nproc 2>/dev/null || echo 2)" lib/libjemalloc_pic.a >>"$log" 2>&1 || f
 
 cd "$here"
 cp "$work/lib/libjemalloc_pic.a" "$archive"
-cp "$work/include/jemalloc/jemalloc.h" "$header"
