@@ -42,7 +42,7 @@ const struct hf_allocator_string hf_allocator_strings[] = {
 
 #undef HF_ALLOCATOR_CALLS
 #define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size) \
-    {HF_ALLOCATOR_##id, mark, HF_ALLOCATOR_QUESTION_##kind, question, realloc, usable_size},
+    {mark, question, realloc, usable_size, HF_ALLOCATOR_##id, HF_ALLOCATOR_QUESTION_##kind},
 const struct hf_allocator_calls hf_allocator_calls[] = {
 #include "allocators.def"
 };
@@ -51,7 +51,7 @@ const struct hf_allocator_calls hf_allocator_calls[] = {
 
 #undef HF_ALLOCATOR_RELEASE
 #define HF_ALLOCATOR_RELEASE(id, mark, form, release) \
-    {HF_ALLOCATOR_##id, mark, HF_ALLOCATOR_FORM_##form, release},
+    {mark, release, HF_ALLOCATOR_##id, HF_ALLOCATOR_FORM_##form},
 const struct hf_allocator_release hf_allocator_releases[] = {
 #include "allocators.def"
 };

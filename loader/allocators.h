@@ -53,19 +53,17 @@ enum hf_allocator_form {
 /* Functions that can be called where `mark` is defined. Names may hold the mark's star: see
  * hf_allocator_function(). NULL where there is none. */
 struct hf_allocator_calls {
+    const char *mark, *question, *realloc, *usable_size;
     enum hf_allocator allocator;
-    const char *mark;
     enum hf_allocator_question kind;
-    const char *question, *realloc, *usable_size;
 };
 extern const struct hf_allocator_calls hf_allocator_calls[];
 extern const size_t hf_allocator_calls_count;
 
 struct hf_allocator_release {
+    const char *mark, *name;
     enum hf_allocator allocator;
-    const char *mark;
     enum hf_allocator_form form;
-    const char *name;
 };
 extern const struct hf_allocator_release hf_allocator_releases[]; /* the better ones first */
 extern const size_t hf_allocator_releases_count;

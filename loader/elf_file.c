@@ -246,7 +246,7 @@ int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *dire
     size_t at = strlen(directory);
     if (at + sizeof middle + sizeof end + 2 * length + 2 > sizeof path)
         return hf_elf_fail(debug, -ENAMETOOLONG, "the folder's name is too long");
-    memcpy(path, directory, at);
+    memccpy(path, directory, '\0', sizeof path);
     memcpy(path + at, middle, sizeof middle - 1);
     at += sizeof middle - 1;
     for (size_t i = 0; i < length; i++) {

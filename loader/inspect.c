@@ -287,9 +287,11 @@ static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, vo
 
 static bool known_library(const struct hf_inspection *inspection, const char *name)
 {
-    for (size_t i = 0; i < inspection->libraries_count; i++)
-        if (strncmp(inspection->libraries[i].name, name, HF_INSPECTION_STRING_MAX) == 0)
+    for (size_t i = 0; i < inspection->libraries_count; i++) {
+        const char *known = inspection->libraries[i].name;
+        if (known != NULL && strncmp(known, name, HF_INSPECTION_STRING_MAX) == 0)
             return true;
+    }
     return false;
 }
 
@@ -308,12 +310,11 @@ static int list_libraries(struct hf_elf *elf, struct hf_inspection *inspection)
         }
         if (known_library(inspection, name))
             continue;
-        struct hf_inspection_library *library =
-            &inspection->libraries[inspection->libraries_count++];
-        library->name = hf_inspection_copy(inspection, name);
-        library->state = HF_LIBRARY_UNUSED;
-        if (library->name == NULL)
+        const char *copy = hf_inspection_copy(inspection, name);
+        if (copy == NULL)
             return -ENOMEM;
+        inspection->libraries[inspection->libraries_count++] =
+            (struct hf_inspection_library){.name = copy, .state = HF_LIBRARY_UNUSED};
         inspection->homefree_linked |= strncmp(name, "libhomefree.so", 14) == 0;
     }
     return 0;
