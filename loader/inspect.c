@@ -597,6 +597,8 @@ static int gather_all(struct gather *gather, struct versions *versions)
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
         inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
+    /* Wheels rename the copy that they carry; the node says whose it is. */
+    inspection->homefree_linked |= versions->newest != NULL;
     if (inspection->homefree_itself) {
         inspection->allocators_count = 0;
         inspection->homefree_linked = false;

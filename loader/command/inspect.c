@@ -137,7 +137,7 @@ static void print_facts(FILE *out, const struct hf_inspection *inspection)
     fprintf(out, ", %s", inspection->machine);
     if (inspection->homefree_itself)
         fputs(", homefree itself", out);
-    else if (inspection->homefree_linked || inspection->homefree_needed != NULL)
+    else if (inspection->homefree_linked)
         fprintf(out, ", linked with homefree%s", inspection->homefree_needed != NULL ? " (" : "");
     else if (inspection->kind != HF_KIND_OTHER)
         fputs(", not linked with homefree", out);

@@ -243,12 +243,12 @@ class StaticTls(InspectTest):
 
 
 class Homefree(InspectTest):
-    def linked(self, node):
+    def linked(self, node, name="libhomefree.so.1"):
         source = "int hf_new(void); int hf_new(void) { return 1; }"
         library = self.build(
-            "libhomefree.so.1",
+            name,
             source,
-            "-Wl,-soname,libhomefree.so.1",
+            f"-Wl,-soname,{name}",
             script=f"{node} {{ global: hf_new; local: *; }};",
         )
         source = MODULE + "int hf_new(void); int PyInit_x(void) { return hf_new(); }"
@@ -260,6 +260,12 @@ class Homefree(InspectTest):
                 module = self.linked(node)
                 self.assertIn(node, self.findings(module)["newer-homefree"]["message"])
                 self.assertEqual(self.facts(module)["homefree"]["needed"], node)
+
+    def test_a_renamed_copy(self):
+        """auditwheel puts a hash into the name of the library that a wheel carries."""
+        module = self.linked("HOMEFREE_1.0", "libhomefree-1b2c3d4e.so.1.0.0")
+        self.assert_rules(module)
+        self.assertTrue(self.facts(module)["homefree"]["linked"])
 
     def test_not_newer(self):
         for node in "HOMEFREE_1.0", "HOMEFREE_0.9", "HOMEFREE_1.0x", "HOMEFREE_99999999.0", "HF":
