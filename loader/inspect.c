@@ -496,12 +496,11 @@ static void find_allocators(struct gather *gather)
         const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
         struct names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
         add_names(gather,
-                  find(gather, HF_RULE_ALLOCATOR, "it holds %s (%s %.200s%s)",
-                       hf_allocator_name(allocator->allocator),
-                       allocator->by_string ? "its data has" : "it defines", allocator->evidence,
-                       allocator->by_string  ? ""
-                       : allocator->exported ? ", exported"
-                                             : ", hidden"),
+                  find(gather, HF_RULE_ALLOCATOR,
+                       allocator->by_string  ? "it holds %s (its data has \"%.200s\")"
+                       : allocator->exported ? "it holds %s (it defines %.200s, exported)"
+                                             : "it holds %s (it defines %.200s, hidden)",
+                       hf_allocator_name(allocator->allocator), allocator->evidence),
                   &evidence);
     }
 }
