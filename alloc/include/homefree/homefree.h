@@ -217,6 +217,27 @@ typedef void hf_route_visitor(const struct hf_route_entry *entry, void *context)
  */
 HF_API int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context);
 
+/* ---- adopting ---- */
+
+/*
+ * Makes a loaded object that was not linked with homefree allocate from the heap: its calls of the
+ * malloc family, of libc's functions that hand out memory (strdup, asprintf, getline, …) and of
+ * operator new go there from now on. The object's alone: not those of the libraries that it needs,
+ * and not those of functions that it defines itself. What it allocated before goes home as before.
+ *
+ * handle: from dlopen(), of an object that stays loaded for the time of the call. The call is
+ * idempotent. Everything is changed, or nothing; hf_route_report() then has an entry for each
+ * changed slot, or one that says why the object was refused.
+ * Result: the number of slots changed, 0 when there is none left to change (a module that is linked
+ * with the shim has none); -EINVAL when handle is no loaded object's; -EPERM when HOMEFREE_CONF
+ * says route:off; -ENOTSUP for an object with an allocator of its own, for the program, libc, the
+ * C++ runtime and homefree; -EACCES or what the system said when a slot cannot be written, or a
+ * call by which the object frees cannot be routed; -ENOSPC, -E2BIG where homefree's tables are
+ * full.
+ * Must not be called from an IFUNC resolver. Takes the dynamic loader's lock. Frees nothing.
+ */
+HF_API int hf_adopt(void *handle);
+
 /* ---- statistics ---- */
 
 struct hf_stats {
