@@ -65,7 +65,8 @@ void *resize(void *block, size_t size)
 void *take(size_t size)
 {
     try {
-        return ::operator new(size);
+        void *volatile block = ::operator new(size);
+        return block != nullptr ? block : reinterpret_cast<void *>(1); /* must have thrown */
     } catch (const std::bad_alloc &) {
         return nullptr;
     }
