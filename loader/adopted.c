@@ -19,7 +19,7 @@ enum {
 #include "functions.def"
     ADOPTED_COUNT
 };
-_Static_assert(ADOPTED_COUNT <= HF_NAMES_MAX, "slots.h has room for every name");
+_Static_assert(ADOPTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
 
 /* ---- libhomefree's functions as they are ---- */
 
@@ -142,7 +142,7 @@ static int find(const char *name)
     return -1;
 }
 
-const struct hf_names hf_adopted_names = {ADOPTED_COUNT, find, name_of};
+const struct hf_function_names hf_adopted_names = {ADOPTED_COUNT, find, name_of};
 
 bool hf_adopted_is_operator(int function)
 {

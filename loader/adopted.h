@@ -15,7 +15,7 @@
 #define HF_ADOPTED_ORIGINALS 8
 
 /* What adoption replaces: what allocates. What only frees or measures is routed instead. */
-extern const struct hf_names hf_adopted_names;
+extern const struct hf_function_names hf_adopted_names;
 
 /* operator new in any form. */
 bool hf_adopted_is_operator(int function);

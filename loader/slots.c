@@ -16,9 +16,9 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ABSOLUTE 
 #endif
 
 struct wanted {
-    const struct hf_names *names;
-    uint32_t symbols[HF_NAMES_MAX * 2];
-    int functions[HF_NAMES_MAX * 2];
+    const struct hf_function_names *names;
+    uint32_t symbols[HF_FUNCTION_NAMES_MAX * 2];
+    int functions[HF_FUNCTION_NAMES_MAX * 2];
     size_t count;
     uint32_t lowest, highest;
 };
@@ -126,8 +126,8 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
     }
 }
 
-void hf_slots_visit(const struct hf_object *object, const struct hf_names *names, bool defined,
-                    hf_slot_visitor *visit, void *context)
+void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
+                    bool defined, hf_slot_visitor *visit, void *context)
 {
     struct wanted wanted;
     wanted.names = names;

@@ -14,12 +14,12 @@ enum hf_slot_kind {
 };
 
 /* A set of functions' names; they are numbered from 0. */
-struct hf_names {
-    int count;                     /* at most HF_NAMES_MAX */
+struct hf_function_names {
+    int count;                     /* at most HF_FUNCTION_NAMES_MAX */
     int (*find)(const char *name); /* the function of that name, or -1 */
     const char *(*name)(int function);
 };
-#define HF_NAMES_MAX 128
+#define HF_FUNCTION_NAMES_MAX 128
 
 struct hf_slot {
     void **address;
@@ -35,7 +35,7 @@ typedef void hf_slot_visitor(const struct hf_slot *slot, void *context);
  * `defined`: also slots of functions that the object defines itself (libc, whose own calls go
  * through such slots).
  */
-void hf_slots_visit(const struct hf_object *object, const struct hf_names *names, bool defined,
-                    hf_slot_visitor *visit, void *context);
+void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
+                    bool defined, hf_slot_visitor *visit, void *context);
 
 #endif

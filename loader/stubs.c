@@ -221,8 +221,8 @@ static const char *name_of(int function)
     return rows[function].name;
 }
 
-const struct hf_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
-_Static_assert(HF_ROUTED_COUNT <= HF_NAMES_MAX, "slots.h has room for every name");
+const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
+_Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
 
 static void set_call(enum hf_routed function, size_t index)
 {
