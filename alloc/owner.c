@@ -16,9 +16,9 @@ bool hf_owns(const void *ptr)
 
 static void describe(const void *ptr, struct hf_owner *owner)
 {
+    if (hf_tenant_describe(ptr, owner))
+        return;
     if (hf_owned(ptr)) {
-        if (hf_tenant_describe(ptr, owner))
-            return;
         owner->block_size = hf_heap_block_size(ptr);
         owner->kind = HF_OWNER_HEAP;
         owner->block = owner->block_size != 0 ? ptr : NULL;

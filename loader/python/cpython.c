@@ -88,8 +88,7 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
     return cpython;
 }
 
-/* A copy of bytes that may be gone: whether they could be read. */
-static bool read_safely(const void *from, void *to, size_t size)
+bool hf_cpython_read(const void *from, void *to, size_t size)
 {
     struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
@@ -111,8 +110,8 @@ bool hf_cpython_attached(const struct hf_cpython *cpython)
     /* In a subinterpreter, this_thread() names the thread's first state, not the current one. The
      * current one may be another thread's, and on its way out. */
     unsigned long id;
-    return read_safely((const char *)current + thread_id_offset(cpython->version), &id,
-                       sizeof id) &&
+    return hf_cpython_read((const char *)current + thread_id_offset(cpython->version), &id,
+                           sizeof id) &&
            id == (unsigned long)pthread_self();
 }
 
@@ -149,7 +148,7 @@ static struct hf_py_allocator *below(const struct hf_cpython *cpython,
     } seen;
     char *at = allocator->ctx;
     if (at == NULL || (uintptr_t)at % sizeof(void *) != 0 || !is_cpythons(cpython, allocator) ||
-        hf_dynlink_find(at) != cpython->map || !read_safely(at, &seen, sizeof seen))
+        hf_dynlink_find(at) != cpython->map || !hf_cpython_read(at, &seen, sizeof seen))
         return NULL;
     if (seen.head.word == (unsigned char)"rmo"[domain] && has_functions(&seen.inner)) {
         *debug = true;

@@ -88,6 +88,9 @@ const struct hf_cpython *hf_cpython(void);
 /* Reads a version as Py_GetVersion() gives it. False where it is none. */
 bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);
 
+/* Copies bytes that may be gone, or nobody's. Result: whether they could be read. */
+bool hf_cpython_read(const void *from, void *to, size_t size);
+
 /* Whether the calling thread is attached to an interpreter, that is, holds its GIL. Any thread, at
  * any time, also after Py_Finalize(). */
 bool hf_cpython_attached(const struct hf_cpython *cpython);

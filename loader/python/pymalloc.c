@@ -15,8 +15,12 @@
  */
 #include "pymalloc.h"
 
+#include "../lock.h"
+#include "../stubs.h"
+#include "arenas.h"
 #include "dynlink.h"
 #include "fatal.h"
+#include "foreign.h"
 #include "internal.h"
 #include "tenant.h"
 
@@ -24,18 +28,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* pymalloc's pool_header. */
-struct pool {
-    uint32_t count; /* blocks in use; 0: nobody has this pool, and the rest means nothing */
-    uint32_t padding;
-    uintptr_t *free; /* first free block, which holds the address of the next one */
-    struct pool *next, *previous;
-    uint32_t arena, size_class;
-    uint32_t next_offset; /* blocks from here on were never handed out */
-    uint32_t last_offset; /* the last block's */
-};
-
-#define POOL_HEADER  ((sizeof(struct pool) + 15) & ~(size_t)15)
+#define POOL_HEADER  ((sizeof(struct hf_py_pool) + 15) & ~(size_t)15)
 #define CLASSES      32 /* multiples of 16 bytes up to 512 */
 #define DEBUG_PREFIX (2 * sizeof(size_t))
 #define DEBUG_BYTE   0xfd
@@ -54,7 +47,7 @@ enum finding {
 };
 
 struct place {
-    const struct pool *pool;
+    const struct hf_py_pool *pool;
     const char *first; /* the block's first byte, as pymalloc sees it */
     size_t size;       /* bytes from there on */
     size_t index;
@@ -99,9 +92,10 @@ static bool read_prefix(struct place *place)
 static enum finding find(const void *ptr, struct place *out)
 {
     size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    size_t pool_size = arena == (size_t)1 << 20 ? 16384 : 4096;
+    size_t pool_size = hf_py_pool_size(arena);
     size_t offset = (uintptr_t)ptr & (pool_size - 1);
-    const volatile struct pool *seen = (const volatile struct pool *)((const char *)ptr - offset);
+    const volatile struct hf_py_pool *seen =
+        (const volatile struct hf_py_pool *)((const char *)ptr - offset);
     uint32_t size_class = seen->size_class, next = seen->next_offset, last = seen->last_offset;
     size_t size = ((size_t)size_class + 1) * 16;
     if (seen->count == 0 || size_class >= CLASSES || offset < POOL_HEADER ||
@@ -112,7 +106,7 @@ static enum finding find(const void *ptr, struct place *out)
     if (start > last || (start >= next && next <= last))
         return NOTHING;
     const char *first = (const char *)ptr - (offset - start);
-    *out = (struct place){.pool = (const struct pool *)((const char *)ptr - offset),
+    *out = (struct place){.pool = (const struct hf_py_pool *)((const char *)ptr - offset),
                           .first = first,
                           .size = size,
                           .index = index,
@@ -297,7 +291,49 @@ static void tenant_describe(const void *ptr, struct hf_owner *owner)
 }
 
 static const struct hf_tenant tenant = {tenant_free, tenant_realloc, tenant_usable_size,
-                                        tenant_describe};
+                                        tenant_describe, hf_arenas_hold};
+
+/* The same blocks in arenas outside the region, as foreign.h asks for them. */
+
+static bool neighbour_owns(const struct hf_neighbour *self, const void *ptr)
+{
+    (void)self;
+    return hf_arenas_hold(ptr);
+}
+
+static void neighbour_free(void *ptr)
+{
+    tenant_free(ptr, NULL);
+}
+
+static void *neighbour_realloc(void *ptr, size_t size)
+{
+    return tenant_realloc(ptr, size, NULL);
+}
+
+static size_t neighbour_usable_size(const void *ptr)
+{
+    return tenant_usable_size(ptr, NULL);
+}
+
+/* Under the loader's lock, as every addition. */
+static void become_neighbour(void *context)
+{
+    static bool done;
+    const struct hf_cpython *cpython = context;
+    const struct hf_neighbour neighbour = {
+        .allocator = "pymalloc",
+        .object = hf_dynlink_name(cpython->map),
+        .owns = neighbour_owns,
+        .free = neighbour_free,
+        .realloc = neighbour_realloc,
+        .usable_size = neighbour_usable_size,
+    };
+    if (!done && hf_neighbour_add(&neighbour) == 0) {
+        done = true;
+        hf_stubs_ask_neighbours();
+    }
+}
 
 /* ---- arenas ---- */
 
@@ -311,16 +347,21 @@ static void *arena_alloc(void *ctx, size_t size)
         if (arena != NULL)
             return arena;
     }
-    return previous_arenas.alloc(previous_arenas.ctx, size);
+    void *arena = previous_arenas.alloc(previous_arenas.ctx, size);
+    if (arena != NULL)
+        hf_arenas_add(arena, size);
+    return arena;
 }
 
 static void arena_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    if (hf_owned(ptr))
+    if (hf_owned(ptr)) {
         hf_tenant_unmap(ptr, size);
-    else
-        previous_arenas.free(previous_arenas.ctx, ptr, size);
+        return;
+    }
+    hf_arenas_remove(ptr);
+    previous_arenas.free(previous_arenas.ctx, ptr, size);
 }
 
 void hf_pymalloc_install(const struct hf_cpython *cpython)
@@ -337,6 +378,12 @@ void hf_pymalloc_install(const struct hf_cpython *cpython)
     cpython->set_arenas(&current);
     current.alloc = arena_alloc;
     cpython->set_arenas(&current);
+    hf_tenant_add(&tenant);
+    size_t size = cpython->is_initialized() ? hf_arenas_learn(cpython) : 0;
+    if (size != 0) {
+        atomic_store_explicit(&arena_size, size, memory_order_relaxed);
+        (void)hf_loader_lock_run(become_neighbour, (void *)(uintptr_t)cpython);
+    }
 }
 
 void hf_pymalloc_uninstall(void)
