@@ -38,7 +38,7 @@ class TestCase(support.TestCase):
 
     def refused(self, path, *texts, arguments="", before="", ran=False):
         """load() raises an ImportError with all of the texts; no code of the file has run."""
-        prelude = "import os, sys, homefree\n"
+        prelude = "import ctypes, os, sys, homefree\n"
         code = f"""
             path = {os.fspath(path)!r}
             {before}
@@ -52,7 +52,6 @@ class TestCase(support.TestCase):
             for text in {texts!r}:
                 assert text in said, said
             assert "; " in said, said
-            import ctypes
             getenv = ctypes.CDLL(None).getenv
             getenv.restype = ctypes.c_char_p
             assert getenv(b"PHASE_RAN") is None

@@ -24,7 +24,9 @@ class Hook(pieces.TestCase):
         self.take("single")
 
     def run_code(self, code, **environment):
-        self.fine(f"sys.path.insert(0, {str(self.folder)!r})\n" + code, prelude=PRELUDE, **environment)
+        self.fine(
+            f"sys.path.insert(0, {str(self.folder)!r})\n" + code, prelude=PRELUDE, **environment
+        )
 
     def test_package_is_adopted(self):
         self.run_code("""

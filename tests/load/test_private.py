@@ -98,7 +98,9 @@ class Private(pieces.TestCase):
         for name in ("single", "single_sized", "multi"):
             for own in (False, True):
                 path = self.take(name)
-                code = INTERPRETERS + f"""
+                code = (
+                    INTERPRETERS
+                    + f"""
 path, own = {str(path)!r}, {own}
 code = '''
     import sys
@@ -123,6 +125,7 @@ for _ in range(2):
     interpreters.destroy(second)
 assert public.count() == 2
 """
+                )
                 with self.subTest(name=name, own=own):
                     self.run_code(code)
 
@@ -132,7 +135,9 @@ assert public.count() == 2
         if sys.version_info < (3, 12):
             self.skipTest("no GIL of one's own before 3.12")
         path = self.take("single")
-        self.run_code(INTERPRETERS + f"""
+        self.run_code(
+            INTERPRETERS
+            + f"""
 interpreter = create(True)
 run(interpreter, '''
     import sys
@@ -147,7 +152,8 @@ run(interpreter, '''
         raise AssertionError
 ''')
 interpreters.destroy(interpreter)
-""")
+"""
+        )
 
     def test_threads(self):
         path = self.take("single")

@@ -41,12 +41,10 @@ def route_report() -> RouteReport: ...
 def version() -> str: ...
 
 class _Facts(TypedDict):
-    machine: str
-    running: str
-    shared: bool
+    errors: list[tuple[str, str, str]]
+    allocators: list[str]
     found: bool
     functions: list[str]
-    homefree: list[str]
 
 def file_facts(path: str, function: str, /) -> _Facts: ...
 def open_file(path: str, /) -> int: ...
