@@ -1,5 +1,5 @@
-"""Private copies in Python: each has globals of its own, in the main interpreter and in others, also
-of a module that Python loads once a process; debuggers find its symbols; no files are left.
+"""Private copies in Python: each has globals of its own, in the main interpreter and in others,
+also of a module that Python loads once a process; debuggers find its symbols; no file is left.
 
 usage: test_private.py MODULES-FOLDER
 """
