@@ -28,6 +28,11 @@ PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nGives a handle back.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
+PyDoc_STRVAR(start_doc,
+             "start(handle, function, name)\n--\n\n"
+             "Calls a PyInit function in this interpreter, without Python's import system: a "
+             "module (single-phase initialisation), or a definition for make().");
+PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().");
 PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
 
 static PyObject *fail(int error, const char *why, PyObject *path)
@@ -224,6 +229,66 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     return PyLong_FromLong(result);
 }
 
+/*
+ * Python's import system loads a single-phase module into another interpreter by running its PyInit
+ * function in the main one and copying the module's dict (3.13), or from its own copy of the dict:
+ * objects of one interpreter come to another. A private copy is new, so it is started where it is
+ * wanted.
+ */
+static PyObject *start(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *number;
+    const char *function, *name;
+    if (!PyArg_ParseTuple(arguments, "Oss:start", &number, &function, &name))
+        return NULL;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (handle == NULL && PyErr_Occurred())
+        return NULL;
+    PyObject *(*init)(void) = (PyObject * (*)(void)) dlsym(handle, function);
+    if (init == NULL) {
+        PyErr_Format(PyExc_ImportError, "%s is not defined", function);
+        return NULL;
+    }
+    PyObject *made = init();
+    if ((made == NULL) != (PyErr_Occurred() != NULL)) {
+        /* As Python says it; the definition of multi-phase modules is borrowed. */
+        PyErr_Clear();
+        PyErr_Format(PyExc_SystemError, "initialization of %s %s", name,
+                     made == NULL ? "failed without raising an exception"
+                                  : "raised an unreported exception");
+        return NULL;
+    }
+    if (made == NULL)
+        return NULL;
+    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
+        Py_INCREF(made);
+        return made;
+    }
+    PyModuleDef *definition = PyModule_Check(made) ? PyModule_GetDef(made) : NULL;
+    if (definition == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_SystemError, "initialization of %s did not return a module", name);
+        Py_DECREF(made);
+        return NULL;
+    }
+    /* For PyState_FindModule(). */
+    if (PyState_FindModule(definition) != made && PyState_AddModule(made, definition) != 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+static PyObject *make(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *definition, *spec;
+    if (!PyArg_ParseTuple(arguments, "O!O:make", &PyModuleDef_Type, &definition, &spec))
+        return NULL;
+    return PyModule_FromDefAndSpec((PyModuleDef *)definition, spec);
+}
+
 static PyObject *private_copy(PyObject *module, PyObject *path)
 {
     (void)module;
@@ -266,6 +331,8 @@ PyMethodDef homefree_load_methods[] = {
     {"open_file", open_file, METH_O, open_doc},
     {"close_handle", close_handle, METH_O, close_doc},
     {"adopt", adopt, METH_VARARGS, adopt_doc},
+    {"start", start, METH_VARARGS, start_doc},
+    {"make", make, METH_VARARGS, make_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},
     {"route", route, METH_NOARGS, route_doc},

@@ -106,11 +106,19 @@ code = '''
     import sys
     sys.path[:] = {sys.path!r}
     import homefree
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    def here():
+        current = interpreters.get_current()
+        return int(current[0] if isinstance(current, tuple) else current)
     for _ in range(2):
         module = homefree.load({str(path)!r}, private=True)
         assert (module.count(), module.count()) == (1, 2)
         assert module.count_exported() == 1
         assert {name!r} not in sys.modules
+        assert module.starts == 1 and module.interpreter == here(), module.interpreter
     assert homefree.owner_of(homefree.load({str(path)!r}, private=True, adopt=True)
                              .allocate()["malloc"]).kind == "heap"
 '''

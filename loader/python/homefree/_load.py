@@ -26,6 +26,7 @@ from . import _homefree
 __all__ = ["ImportHook", "import_hook", "load"]
 
 ExtensionFileLoader = importlib.machinery.ExtensionFileLoader
+_ModuleType = type(sys)
 
 # Extension modules that are homefree's own must not wait for themselves.
 _OWN = __name__.partition(".")[0]
@@ -164,10 +165,7 @@ def _loader_error(name, path, error):
 
 
 def _adopt(name, file, path):
-    try:
-        handle = _homefree.open_file(file)
-    except OSError as error:
-        raise _loader_error(name, path, error.strerror) from None
+    handle = _open(name, file, path)
     try:
         _homefree.adopt(handle, file)
     except OSError as error:
@@ -196,8 +194,9 @@ def _copy(name, path):
 
 
 class _Unrestricted:
-    """An interpreter with a GIL of its own refuses modules that keep their state in globals. A
-    private copy's globals are that interpreter's alone, so there it may have them."""
+    """An interpreter with a GIL of its own refuses modules that do not say that they are fit for
+    one. A private copy's globals are that interpreter's alone, so there it may have them. Not for
+    longer than its module is made: what that imports is not private."""
 
     def __enter__(self):
         self._previous = None
@@ -233,7 +232,10 @@ def _create(loader, spec, private, adopt, refuse):
             _adopt(name, file, path)
         if refuse and _identity(path) != identity and not private:
             _refuse(name, path, "it was changed while it was looked at", "try again")
-        module = _make(loader, spec, file, path, private)
+        if private:
+            module = _make_private(spec, file, path)
+        else:
+            module = _python_create(loader, spec, path)
     except BaseException:
         if private:
             _homefree.private_remove(file)
@@ -242,28 +244,28 @@ def _create(loader, spec, private, adopt, refuse):
     return module
 
 
-def _make(loader, spec, file, path, private):
-    if not private:
-        return _python_create(loader, spec, path)
-    # Python keeps what it loads by file name and module name; flags are the interpreter's.
-    flags = sys.getdlopenflags()
-    missing = object()
-    before = sys.modules.get(spec.name, missing)
-    spec.origin = file
-    sys.setdlopenflags(flags & ~os.RTLD_GLOBAL)
+def _open(name, file, path):
     try:
-        with _Unrestricted():
-            module = _python_create(loader, spec, path)
-    finally:
-        sys.setdlopenflags(flags)
-        spec.origin = path
-        # A module of the old kind has put itself there.
-        if before is missing:
-            sys.modules.pop(spec.name, None)
+        return _homefree.open_file(file)
+    except OSError as error:
+        raise _loader_error(name, path, error.strerror) from None
+
+
+def _make_private(spec, file, path):
+    """What Python's own loader does, but nothing is shared or kept: see start() in load.c."""
+    name = spec.name
+    handle = _open(name, file, path)
+    spec.origin = file
+    try:
+        module = _homefree.start(handle, _init_function(name), name)
+        if isinstance(module, _ModuleType):
+            module.__name__ = name
+            module.__file__ = path
         else:
-            sys.modules[spec.name] = before
-    if getattr(module, "__file__", path) != path:
-        module.__file__ = path
+            with _Unrestricted():
+                module = _homefree.make(module, spec)
+    finally:
+        spec.origin = path
     return module
 
 

@@ -24,6 +24,7 @@ int hf_of_the_future(void);
 #endif
 
 static long counter;
+static long starts; /* how often the module was made of this object */
 long phase_exported;
 
 static PyObject *count(PyObject *module, PyObject *none)
@@ -64,6 +65,11 @@ static int execute(PyObject *module)
 #ifdef PHASE_NEWER
     counter += hf_of_the_future();
 #endif
+    long interpreter = (long)PyInterpreterState_GetID(PyInterpreterState_Get());
+    starts++;
+    if (PyModule_AddIntConstant(module, "interpreter", interpreter) != 0 ||
+        PyModule_AddIntConstant(module, "starts", starts) != 0)
+        return -1;
     return PyModule_AddIntConstant(module, "counter_at_start", counter);
 }
 
