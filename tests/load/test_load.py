@@ -229,19 +229,21 @@ class Refuses(pieces.TestCase):
 
     def test_changes_meanwhile(self):
         path = self.take("multi")
-        self.refused(
-            path,
-            "changed while",
-            "try again",
-            before="""
+        for arguments in ("", ", private=True", ", adopt=True"):
+            self.refused(
+                path,
+                "changed while",
+                "try again",
+                arguments=arguments,
+                before="""
             from homefree import _homefree
             look = _homefree.file_facts
             def change(path, function):
                 result = look(path, function)
-                os.utime(path, ns=(1, 1))
+                os.utime(path, ns=(1, os.stat(path).st_mtime_ns + 1))
                 return result
             _homefree.file_facts = change""",
-        )
+            )
 
     def test_name_is_taken(self):
         first, second = self.take("multi"), self.take("multi", "again/multi.so")

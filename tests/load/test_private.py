@@ -173,6 +173,37 @@ interpreters.destroy(interpreter)
             assert counts == [1] * 40, counts
         """)
 
+    def test_static_tls(self):
+        """Each copy takes of what glibc keeps for late libraries, until there is none left."""
+        path = self.take("greedy")
+        self.run_code(f"""
+            made = []
+            try:
+                while len(made) < 100:
+                    made.append(homefree.load({str(path)!r}, private=True))
+            except ImportError as error:
+                assert "static TLS block" in str(error), error
+                assert "optional_static_tls" in str(error), error
+            assert 1 <= len(made) < 100, len(made)
+            assert [module.count() for module in made] == [1] * len(made)
+            assert len([n for n in os.listdir({str(self.folder)!r}) if n[0] == "."]) == len(made)
+        """)
+
+    def test_errors_of_the_module(self):
+        """What its own code raises comes through, and its copy goes."""
+        path = self.take("failing")
+        self.run_code(f"""
+            for options in ({{}}, {{"private": True}}):
+                try:
+                    homefree.load({str(path)!r}, **options)
+                except ValueError as error:
+                    assert str(error) == "the module says no", error
+                else:
+                    raise AssertionError
+                assert "failing" not in sys.modules
+                assert os.listdir({str(self.folder)!r}) == ["failing.so"]
+        """)
+
 
 class Files(pieces.TestCase):
     """What lies where, and that nothing stays."""

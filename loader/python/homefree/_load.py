@@ -2,14 +2,16 @@
 
 Both do the same, in this order, and refuse with an ImportError that says why and what to do:
 
-1. look at the file, before any code of it runs: a file that exists, for this machine and this
-   Python, that defines the module's PyInit function and needs no newer homefree;
+1. look at the file, before any code of it runs: a file that exists, that `homefree inspect` finds
+   no error in (for this machine, for no newer homefree), for this Python, and with the module's
+   PyInit function;
 2. with private=True, make a copy of it;
 3. with adopt=True, load it and point its allocating calls at the heap (the constructors of its
    libraries and its own have run by then; nothing of Python has);
 4. let Python make the module; route what was loaded.
 """
 
+import _imp
 import errno
 import importlib.machinery
 import importlib.util
@@ -104,8 +106,8 @@ def _check_tag(name, path):
 _LEFT_TO_THE_LOADER = {"static-tls-too-large"}
 
 
-def _check_content(name, path, shown, adopt):
-    """`path` is read, `shown` is told: a private copy is read in its original's place."""
+def _check_content(name, path, adopt):
+    """What inspect calls an error, and the function that Python calls."""
     wanted = _init_function(name)
     try:
         facts = _homefree.file_facts(path, wanted)
@@ -114,14 +116,14 @@ def _check_content(name, path, shown, adopt):
             remedy = "build or install it again"
         else:
             remedy = _REMEDIES.get(error.errno, "check the file")
-        _refuse(name, shown, error.strerror, remedy)
+        _refuse(name, path, error.strerror, remedy)
     for rule, message, remedy in facts["errors"]:
         if rule not in _LEFT_TO_THE_LOADER:
-            _refuse(name, shown, message, remedy[:1].lower() + remedy[1:].rstrip("."))
+            _refuse(name, path, message, remedy[:1].lower() + remedy[1:].rstrip("."))
     if adopt and facts["allocators"]:
         _refuse(
             name,
-            shown,
+            path,
             f"it has an allocator of its own inside ({', '.join(facts['allocators'])}), whose "
             "calls cannot be pointed at the heap",
             "load it with adopt=False: its deallocations are routed all the same",
@@ -131,10 +133,10 @@ def _check_content(name, path, shown, adopt):
     if facts["functions"]:
         others = ", ".join(facts["functions"])
         remedy = f"give the name that it was built with, name={facts['functions'][0][7:]!r}"
-        _refuse(name, shown, f"it defines {others}, not {wanted}", remedy)
+        _refuse(name, path, f"it defines {others}, not {wanted}", remedy)
     _refuse(
         name,
-        shown,
+        path,
         f"it does not define {wanted}: it is no Python extension module, or hides that function",
         "load a plain library with ctypes",
     )
@@ -200,7 +202,7 @@ class _Unrestricted:
 
     def __enter__(self):
         self._previous = None
-        override = getattr(sys.modules.get("_imp"), "_override_multi_interp_extensions_check", None)
+        override = getattr(_imp, "_override_multi_interp_extensions_check", None)
         if override is not None:
             try:
                 self._previous = override(-1)
@@ -223,19 +225,16 @@ def _create(loader, spec, private, adopt, refuse):
     if refuse:
         _check_file(name, path)
         _check_tag(name, path)
-    identity = _identity(path) if refuse else None
+        identity = _identity(path)
+        _check_content(name, path, adopt)
     file = _copy(name, path) if private else path
     try:
-        if refuse:
-            _check_content(name, file, path, adopt)
+        if refuse and _identity(path) != identity:
+            _refuse(name, path, "it was changed while it was looked at", "try again")
         if adopt:
             _adopt(name, file, path)
-        if refuse and _identity(path) != identity and not private:
-            _refuse(name, path, "it was changed while it was looked at", "try again")
-        if private:
-            module = _make_private(spec, file, path)
-        else:
-            module = _python_create(loader, spec, path)
+        make = _make_private if private else _make_shared
+        module = make(loader, spec, file, path)
     except BaseException:
         if private:
             _homefree.private_remove(file)
@@ -251,7 +250,7 @@ def _open(name, file, path):
         raise _loader_error(name, path, error.strerror) from None
 
 
-def _make_private(spec, file, path):
+def _make_private(_loader, spec, file, path):
     """What Python's own loader does, but nothing is shared or kept: see start() in load.c."""
     name = spec.name
     handle = _open(name, file, path)
@@ -269,7 +268,7 @@ def _make_private(spec, file, path):
     return module
 
 
-def _python_create(loader, spec, path):
+def _make_shared(loader, spec, _file, path):
     try:
         return _create_module(loader, spec)
     except ImportError as error:

@@ -6,6 +6,8 @@
  * PHASE_SINGLE   single-phase initialisation, with this m_size
  * PHASE_MULTI    otherwise; it says that it is fit for interpreters with a GIL of their own
  * PHASE_NEWER    it calls a function of a later libhomefree
+ * PHASE_TLS      it has this many bytes of static thread-local storage
+ * PHASE_FAILS    it raises ValueError
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x03090000
@@ -26,6 +28,10 @@ int hf_of_the_future(void);
 static long counter;
 static long starts; /* how often the module was made of this object */
 long phase_exported;
+
+#ifdef PHASE_TLS
+__thread char phase_block[PHASE_TLS] __attribute__((tls_model("initial-exec")));
+#endif
 
 static PyObject *count(PyObject *module, PyObject *none)
 {
@@ -67,6 +73,13 @@ static int execute(PyObject *module)
 #endif
     long interpreter = (long)PyInterpreterState_GetID(PyInterpreterState_Get());
     starts++;
+#ifdef PHASE_TLS
+    phase_block[starts] = 1;
+#endif
+#ifdef PHASE_FAILS
+    PyErr_SetString(PyExc_ValueError, "the module says no");
+    return -1;
+#endif
     if (PyModule_AddIntConstant(module, "interpreter", interpreter) != 0 ||
         PyModule_AddIntConstant(module, "starts", starts) != 0)
         return -1;
