@@ -227,10 +227,9 @@ static int make_own_folder(struct own_folder *own, const char *base)
     bool safe = is_safe(folder);
     if (safe)
         clean_once(folder);
-    int error = safe ? check_executable(folder) : -EACCES;
     close(folder);
-    if (error != 0)
-        return error;
+    if (!safe)
+        return -EACCES;
     struct maker maker = self();
     own->maker = 0;
     int length = snprintf(own->path, sizeof own->path, "%s/" FOLDER_PREFIX "%lx-%ld-%llu-XXXXXX",

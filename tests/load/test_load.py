@@ -206,6 +206,13 @@ class Refuses(pieces.TestCase):
             self.refused(path, "an allocator of its own", arguments=arguments, ran=True)
         self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
 
+    def test_allocator_inside(self):
+        """One that routing cannot see: found in the file, so that nothing of it runs."""
+        path = self.take("embedded")
+        for arguments in (", adopt=True", ", adopt=True, private=True"):
+            self.refused(path, "own inside (jemalloc)", "adopt=False", arguments=arguments)
+        self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
+
     def test_routing_off(self):
         path = self.take("multi")
         self.fine(

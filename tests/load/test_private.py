@@ -95,7 +95,7 @@ class Private(pieces.TestCase):
 
     def test_interpreters(self):
         """Of every kind, twice each, and they end before the process does."""
-        for name in ("single", "single_sized", "multi"):
+        for name in ("single", "single_sized", "multi", "multi_silent"):
             for own in (False, True):
                 path = self.take(name)
                 code = (
@@ -292,7 +292,7 @@ class Files(pieces.TestCase):
 
     def test_fork(self):
         """A child that ends leaves its parent's copies, and removes its own."""
-        self.start_with(
+        outcome, _ = self.start_with(
             f"""
             for _ in range(2):
                 pid = os.fork()
@@ -304,6 +304,8 @@ class Files(pieces.TestCase):
                 assert len(os.listdir({str(self.installed)!r})) == 3
             """,
         )
+        said = [line for line in outcome.err.splitlines() if "fork()" not in line]
+        self.assertEqual((outcome.status, said), (0, []))
         self.assertEqual(self.left(), [])
 
     def elsewhere(self, **environment):

@@ -259,7 +259,6 @@ def _make_private(_loader, spec, file, path):
         module = _homefree.start(handle, _init_function(name), name)
         if isinstance(module, _ModuleType):
             module.__name__ = name
-            module.__file__ = path
         else:
             with _Unrestricted():
                 module = _homefree.make(module, spec)

@@ -5,7 +5,9 @@
  * PHASE_NAME     the module's name
  * PHASE_SINGLE   single-phase initialisation, with this m_size
  * PHASE_MULTI    otherwise; it says that it is fit for interpreters with a GIL of their own
+ * PHASE_SILENT   it does not say so
  * PHASE_NEWER    it calls a function of a later libhomefree
+ * PHASE_EMBEDDED it holds what recognises an allocator that was compiled in
  * PHASE_TLS      it has this many bytes of static thread-local storage
  * PHASE_FAILS    it raises ValueError
  */
@@ -23,6 +25,10 @@
 
 #ifdef PHASE_NEWER
 int hf_of_the_future(void);
+#endif
+
+#ifdef PHASE_EMBEDDED
+const char *phase_message = "<jemalloc>: what every message of jemalloc begins with";
 #endif
 
 static long counter;
@@ -117,6 +123,9 @@ static struct PyModuleDef definition = {
 PyMODINIT_FUNC INIT(PHASE_NAME)(void)
 {
     int minor = atoi(Py_GetVersion() + 2);
+#    ifdef PHASE_SILENT
+    minor = 0;
+#    endif
     if (minor >= 12) {
         slots[1].slot = 3;
         slots[1].value = (void *)2;
