@@ -167,7 +167,7 @@ int hf_private_copy(const char *path, char *out, size_t size)
     }
     if (strlen(path) >= sizeof original - length)
         return -ENAMETOOLONG;
-    strcpy(original + length, path);
+    memcpy(original + length, path, strlen(path) + 1);
     length = (size_t)(strrchr(original, '/') - original);
     memcpy(folder, original, length);
     folder[length] = '\0';
@@ -179,7 +179,7 @@ int hf_private_copy(const char *path, char *out, size_t size)
         error = -ENAMETOOLONG;
     }
     if (error == 0)
-        strcpy(out, copy);
+        memcpy(out, copy, strlen(copy) + 1);
     hf_route_new_objects(); /* needed libraries have been loaded */
     return error;
 }

@@ -26,8 +26,8 @@
 #define FILE_MODE     0600
 
 /* Files of a container that shares the folder with us cannot be asked about: its processes are not
- * in our /proc. They are left alone for this many seconds. */
-#define FOREIGN_AGE (7 * 24 * 3600)
+ * in our /proc. They are left alone for a week (seconds). */
+#define FOREIGN_AGE 604800L
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 

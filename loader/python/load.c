@@ -219,7 +219,8 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     struct refusal refusal = {.file = file};
     Py_BEGIN_ALLOW_THREADS result = hf_adopt(handle);
     if (result == -EPERM)
-        strcpy(refusal.why, "routing is off (HOMEFREE_CONF says route:off)");
+        snprintf(refusal.why, sizeof refusal.why, "%s",
+                 "routing is off (HOMEFREE_CONF says route:off)");
     refusal.error = result;
     if (result < 0)
         (void)hf_route_report(NULL, find_refusal, &refusal);
