@@ -216,6 +216,14 @@ int hf_routed_by_name(const char *name)
     return -1;
 }
 
+static const char *name_of(int function)
+{
+    return rows[function].name;
+}
+
+const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
+_Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+
 static void set_call(enum hf_routed function, size_t index)
 {
     void *ask = asking ? rows[function].asks[index] : NULL;

@@ -8,6 +8,8 @@
 #ifndef HOMEFREE_STUBS_H
 #define HOMEFREE_STUBS_H
 
+#include "slots.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,6 +34,8 @@ enum hf_routed {
 const char *hf_routed_name(enum hf_routed function);
 /* The function of that name, or -1. Costs a few comparisons for names that are none. */
 int hf_routed_by_name(const char *name);
+/* The two as a set of names. */
+extern const struct hf_function_names hf_routed_names;
 /* operator delete in any form. */
 bool hf_routed_is_operator(enum hf_routed function);
 /* dlopen and its kind: routed to follow what is loaded later. */
