@@ -21,6 +21,11 @@ static int execute(PyObject *module)
     return homefree_host_exec(module);
 }
 
+static void release(void *module)
+{
+    homefree_host_clear(module);
+}
+
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}, {0, NULL}, {0, NULL}};
 
 static struct PyModuleDef definition = {
@@ -28,6 +33,9 @@ static struct PyModuleDef definition = {
     .m_name = "_homefree",
     .m_doc = "The C side of the package homefree; use that.",
     .m_slots = slots,
+    .m_traverse = homefree_host_traverse,
+    .m_clear = homefree_host_clear,
+    .m_free = release,
 };
 
 /* The running version as PY_VERSION_HEX without its lowest 16 bits: "3.12" is 0x30c. */
@@ -52,5 +60,6 @@ PyMODINIT_FUNC PyInit__homefree(void)
 #ifdef Py_GIL_DISABLED
     slots[2] = (PyModuleDef_Slot){SLOT_GIL, GIL_NOT_USED};
 #endif
+    definition.m_size = (Py_ssize_t)homefree_host_state_size();
     return PyModuleDef_Init(&definition);
 }

@@ -23,5 +23,9 @@ extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 /* Types and constants of a part; called once for each module object. Result: 0, or -1 with an
  * exception set. */
 int homefree_host_exec(PyObject *module);
+/* The module's state is host_module.c's. */
+size_t homefree_host_state_size(void);
+int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg);
+int homefree_host_clear(PyObject *module);
 
 #endif
