@@ -56,6 +56,19 @@ void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
     askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
 }
 
+int hf_neighbour_add(const struct hf_neighbour *neighbour)
+{
+    struct hf_neighbour spoken_for = *neighbour;
+    unsigned number = hf_neighbour_reserve();
+    if (number == 0)
+        return -ENOSPC;
+    spoken_for.kind = HF_QUESTION_OWNS;
+    spoken_for.form = HF_RELEASE_PLAIN;
+    spoken_for.release = (void *)neighbour->free;
+    hf_neighbour_publish(number, &spoken_for);
+    return 0;
+}
+
 const struct hf_neighbour *hf_neighbour_at(unsigned number)
 {
     if (number == 0 || number > HF_NEIGHBOURS_MAX)
@@ -77,6 +90,9 @@ static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr
     bool yes = false;
     switch (neighbour->kind) {
     case HF_QUESTION_NONE:
+        break;
+    case HF_QUESTION_OWNS:
+        yes = neighbour->owns(neighbour, ptr);
         break;
     case HF_QUESTION_TRUE:
         yes = ((bool (*)(const void *))neighbour->question)(ptr);
@@ -214,7 +230,8 @@ void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const vo
 void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
                            const void *caller)
 {
-    if (size == 0 && neighbour->form != HF_RELEASE_NONE) { /* as libc's does, whatever theirs does */
+    if (size == 0 &&
+        neighbour->form != HF_RELEASE_NONE) { /* as libc's does, whatever theirs does */
         hf_neighbour_free(neighbour, ptr, caller);
         return NULL;
     }

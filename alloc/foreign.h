@@ -29,6 +29,7 @@ enum hf_neighbour_question {
     HF_QUESTION_NONE,  /* only its pages are known */
     HF_QUESTION_TRUE,  /* bool f(const void *) */
     HF_QUESTION_ONE,   /* int f(const void *): 1 is yes */
+    HF_QUESTION_OWNS,  /* the neighbour's `owns` */
     HF_QUESTION_SIZE,  /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
     HF_QUESTION_LOOKUP /* jemalloc's mallctl(), "arenas.lookup": takes a lock, so a page is asked
                           about once, and only where the pages that come and go are seen */
@@ -59,8 +60,11 @@ struct hf_neighbour {
     bool shares;  /* other allocators live in the same object: pages alone do not tell */
     void *question;
     void *release;
-    void *(*realloc)(void *ptr, size_t size);   /* may be NULL */
-    size_t (*usable_size)(const void *ptr);     /* may be NULL */
+    /* For those that homefree itself speaks for, instead of the two above. */
+    bool (*owns)(const struct hf_neighbour *self, const void *ptr);
+    void (*free)(void *ptr);
+    void *(*realloc)(void *ptr, size_t size); /* may be NULL */
+    size_t (*usable_size)(const void *ptr);   /* may be NULL */
 };
 
 enum { HF_NEIGHBOURS_MAX = 254 }; /* numbers in ranges.h are 1 to 254 */
@@ -72,6 +76,8 @@ unsigned hf_neighbour_reserve(void);
 void hf_neighbour_give_back(unsigned number);
 /* Makes a reserved number a neighbour; the struct is copied. The object must never be unloaded. */
 void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour);
+/* Reserves and publishes one that homefree speaks for: 0, or -ENOSPC. */
+int hf_neighbour_add(const struct hf_neighbour *neighbour);
 /* The neighbour of a number, or NULL while there is none. */
 const struct hf_neighbour *hf_neighbour_at(unsigned number);
 /* A neighbour's number. */

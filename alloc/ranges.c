@@ -8,21 +8,21 @@
 #include <string.h>
 #include <sys/mman.h>
 
-_Atomic(uintptr_t) hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
+uintptr_t hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
 
 #define LEAF_PAGES ((size_t)1 << (HF_RANGE_LEAF_SHIFT - HF_RANGE_SHIFT))
 
 /* The root's entries that were ever used, to count without reading a megabyte. */
-static _Atomic(size_t) lowest = SIZE_MAX, highest;
+static size_t lowest = SIZE_MAX, highest;
 
 static void note(size_t entry)
 {
-    size_t seen = lowest;
-    while (entry < seen && !__atomic_compare_exchange_n((size_t *)&lowest, &seen, entry, true,
+    size_t seen = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+    while (entry < seen && !__atomic_compare_exchange_n(&lowest, &seen, entry, true,
                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
-    seen = highest;
-    while (entry > seen && !__atomic_compare_exchange_n((size_t *)&highest, &seen, entry, true,
+    seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    while (entry > seen && !__atomic_compare_exchange_n(&highest, &seen, entry, true,
                                                         __ATOMIC_RELAXED, __ATOMIC_RELAXED))
         ;
 }
@@ -30,7 +30,7 @@ static void note(size_t entry)
 /* The leaf of an entry, made if there is none; NULL where there is no memory for it. */
 static uint8_t *leaf_of(size_t entry)
 {
-    uintptr_t seen = hf_ranges_root[entry];
+    uintptr_t seen = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
     if (seen > UINT8_MAX)
         return (uint8_t *)seen;
     int saved_errno = errno;
@@ -44,9 +44,8 @@ static uint8_t *leaf_of(size_t entry)
         if (seen != HF_RANGE_UNKNOWN)
             memset(leaf, (int)seen, LEAF_PAGES);
         uintptr_t before = seen;
-        if (__atomic_compare_exchange_n((uintptr_t *)&hf_ranges_root[entry], &seen,
-                                        (uintptr_t)leaf, false, __ATOMIC_ACQ_REL,
-                                        __ATOMIC_ACQUIRE))
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &seen, (uintptr_t)leaf, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             break;
         if (seen > UINT8_MAX) { /* another thread's leaf came first */
             munmap(leaf, LEAF_PAGES);
@@ -63,15 +62,15 @@ static uint8_t *leaf_of(size_t entry)
 /* Part of one entry: pages [first, end). */
 static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
 {
-    uintptr_t seen = hf_ranges_root[entry];
+    uintptr_t seen = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
     bool whole = first == 0 && end == LEAF_PAGES;
     while (seen <= UINT8_MAX) {
         if (seen == id)
             return true;
         if (!whole)
             break;
-        if (__atomic_compare_exchange_n((uintptr_t *)&hf_ranges_root[entry], &seen, (uintptr_t)id,
-                                        false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &seen, (uintptr_t)id, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             return true;
     }
     uint8_t *leaf = leaf_of(entry);
@@ -120,19 +119,41 @@ bool hf_ranges_set(const void *start, size_t size, unsigned id)
 bool hf_ranges_any(const void *start, size_t size)
 {
     uint64_t first, end;
-    if (lowest == SIZE_MAX || !pages_of(start, size, &first, &end))
+    if (__atomic_load_n(&lowest, __ATOMIC_RELAXED) == SIZE_MAX ||
+        !pages_of(start, size, &first, &end))
         return false;
     for (size_t entry = first / LEAF_PAGES; entry <= (end - 1) / LEAF_PAGES; entry++)
-        if (hf_ranges_root[entry] != HF_RANGE_UNKNOWN)
+        if (__atomic_load_n(&hf_ranges_root[entry], __ATOMIC_RELAXED) != HF_RANGE_UNKNOWN)
             return true;
     return false;
+}
+
+void hf_ranges_forget(unsigned id)
+{
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_RANGE_UNKNOWN; entry++) {
+        uintptr_t leaf = id;
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &leaf, (uintptr_t)HF_RANGE_UNKNOWN,
+                                        false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+            leaf <= UINT8_MAX)
+            continue;
+        for (size_t page = 0; page < LEAF_PAGES; page++) {
+            uint8_t expected = (uint8_t)id;
+            if (__atomic_load_n((uint8_t *)leaf + page, __ATOMIC_RELAXED) == expected)
+                __atomic_compare_exchange_n((uint8_t *)leaf + page, &expected, HF_RANGE_UNKNOWN,
+                                            false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        }
+    }
 }
 
 size_t hf_ranges_bytes(unsigned id)
 {
     size_t pages = 0;
-    for (size_t entry = lowest; entry <= highest && id != HF_RANGE_UNKNOWN; entry++) {
-        uintptr_t leaf = hf_ranges_root[entry];
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_RANGE_UNKNOWN; entry++) {
+        uintptr_t leaf = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
         if (leaf == id)
             pages += LEAF_PAGES;
         for (size_t page = 0; leaf > UINT8_MAX && page < LEAF_PAGES; page++)
