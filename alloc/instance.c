@@ -70,6 +70,14 @@ void hf_instance_offer_routing(int (*route)(void),
     functions.route_report = report;
 }
 
+void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
+                                             struct hf_python_state *),
+                              int (*uninstall)(void))
+{
+    functions.python_install = install;
+    functions.python_uninstall = uninstall;
+}
+
 /* ---- the copy that cannot forward ---- */
 
 static const struct hf_instance *stranger; /* the heap of another ABI */

@@ -5,6 +5,7 @@
 #include "foreign.h"
 #include "instance.h"
 #include "sized.h"
+#include "tenant.h"
 
 #include <errno.h>
 
@@ -15,6 +16,8 @@ bool hf_owns(const void *ptr)
 
 static void describe(const void *ptr, struct hf_owner *owner)
 {
+    if (hf_tenant_describe(ptr, owner))
+        return;
     if (hf_owned(ptr)) {
         owner->block_size = hf_heap_block_size(ptr);
         owner->kind = HF_OWNER_HEAP;

@@ -221,6 +221,8 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
         hf_forward->free(ptr);
         return;
     }
+    if (unlikely(hf_tenant_free(ptr, caller)))
+        return;
     int saved_errno = get_errno();
     tsd_t *entered = hf_thread_enter();
     tsd_fetch_min();

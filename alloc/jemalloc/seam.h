@@ -40,6 +40,9 @@ void hf_heap_start(void);
 /* Frees a pointer outside the region, NULL included. */
 void hf_free_foreign(void *ptr);
 
+/* Sends a pointer of the region home where its page is lent (tenant.h); false where it is not. */
+bool hf_tenant_free(void *ptr, const void *caller);
+
 enum hf_corruption { HF_CORRUPT_IN_FREE, HF_CORRUPT_IN_REALLOC, HF_CORRUPT_IN_MEASURE };
 enum hf_corruption_kind {
     HF_CORRUPT_NO_BLOCK,    /* in the region, but no live block: never allocated, or freed */

@@ -238,6 +238,64 @@ struct hf_stats {
  */
 HF_API int hf_stats(struct hf_stats *out);
 
+/* ---- the host: CPython and NumPy ---- */
+
+/* What CPython gets from the heap. What was allocated before keeps its allocator in every mode. */
+enum hf_python_mode {
+    HF_PYTHON_OFF = 0,   /* nothing */
+    HF_PYTHON_RAW = 1,   /* the RAW domain; what a free-threaded build gets instead of the others */
+    HF_PYTHON_ARENA = 2, /* the RAW domain, and the arenas that pymalloc keeps small objects in */
+    HF_PYTHON_FULL = 3   /* the domains RAW, MEM and OBJ */
+};
+
+/* What NumPy's arrays get from the heap. */
+enum hf_python_numpy {
+    HF_PYTHON_NUMPY_OFF = 0,       /* not asked for */
+    HF_PYTHON_NUMPY_ABSENT = 1,    /* NumPy is not imported: ask again when it is */
+    HF_PYTHON_NUMPY_INSTALLED = 2, /* all memory of arrays, in every thread */
+    HF_PYTHON_NUMPY_CONTEXT = 3,   /* the same in the calling thread's context alone, because
+                                      NumPy's default handler is not one that is known */
+    HF_PYTHON_NUMPY_OLD = 4,       /* nothing: NumPy before 1.22 has no handlers */
+    HF_PYTHON_NUMPY_UNKNOWN = 5    /* nothing: NumPy refused the handler */
+};
+
+/* `size` is set by the caller to sizeof; absent fields mean the default. */
+struct hf_python_options {
+    size_t size;
+    enum hf_python_mode python; /* HF_PYTHON_OFF, _ARENA (the default) or _FULL */
+    int numpy;                  /* not 0 (the default): NumPy's arrays as well */
+    void (*cpython)(void);      /* any function of the CPython that is meant; NULL: by name */
+};
+
+struct hf_python_state {
+    size_t size;
+    enum hf_python_mode python; /* in force now: what earlier calls asked for is never taken back */
+    enum hf_python_numpy numpy;
+};
+
+/*
+ * Makes CPython, and the NumPy that it has imported, allocate from the heap from now on. Calling it
+ * again adds what is missing. NULL options mean the defaults; out may be NULL.
+ *
+ * CPython's debug hooks and tracemalloc stay in front and see every block. A block of pymalloc that
+ * anybody frees goes to CPython when the calling thread is attached to the interpreter that owns
+ * it; once the interpreter has ended it is left alone; and otherwise the process ends.
+ *
+ * Result: 0; -EINVAL for a wrong option; -ENOENT where the process has no CPython from 3.9 on;
+ * -EPERM when HOMEFREE_CONF says route:off, which CPython's own frees need; -EACCES when CPython
+ * runs and the calling thread is not attached to it (does not hold the GIL); -ENOSPC when others
+ * have hooked the same domain too often in between; -ENOTSUP when this copy of libhomefree forwards
+ * to one that cannot. Threads: any that is attached, or any at all before Py_Initialize(). Fork: a
+ * child keeps what is installed.
+ */
+HF_API int hf_python_install(const struct hf_python_options *options, struct hf_python_state *out);
+
+/*
+ * CPython and NumPy allocate from where they did before hf_python_install(); what they have from
+ * the heap still goes back to it, and routing goes on. Any thread. Result: 0, or -ENOTSUP.
+ */
+HF_API int hf_python_uninstall(void);
+
 /* The version of the loaded library, "1.0.0"; a static string. */
 HF_API const char *hf_version(void);
 
