@@ -207,6 +207,24 @@ class Heap:
         return (self.heap, self.libc, self.raw)
 
 
+def installed(heap, how, modules):
+    """install() did what it says: who owns what is new."""
+    import homefree
+
+    def kind(thing):
+        return homefree.owner_of(thing).kind
+
+    block = heap.raw.malloc(5_000)
+    assert (kind(block) == "heap") == (how != "off"), kind(block)
+    heap.raw.free(block)
+    if how != "off":
+        # Enough for a new arena.
+        objects = [(i, float(i)) for i in range(100_000)]
+        assert kind(objects[-1]) == ("heap" if how == "full" else "pymalloc"), kind(objects[-1])
+    if "numpy" in modules:
+        assert kind(modules["numpy"].empty(100_000).ctypes.data) == "heap"
+
+
 class Late:
     """Freed by the interpreter's end, each block by somebody else."""
 

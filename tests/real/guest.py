@@ -69,6 +69,8 @@ def main():
         if all(name in modules for name in pair.split("-")):
             jobs.append(lambda job=job: job(modules))
     if heap:
+        if how != "route":
+            jobs.append(lambda: crossings.installed(heap, how, modules))
         jobs.append(lambda: crossings.blocks(heap))
         jobs += [lambda job=job: job(heap, modules) for job in crossings.heap_jobs(modules)]
     for job in jobs:
