@@ -84,10 +84,19 @@ unsigned hf_neighbour_number(const struct hf_neighbour *neighbour)
 
 /* ---- whose is it ---- */
 
+static bool may_ask(const struct hf_neighbour *neighbour, const void *ptr)
+{
+    size_t window = (uintptr_t)ptr >> HF_WINDOW_SHIFT;
+    return neighbour->kind != HF_QUESTION_LOOKUP ||
+           (window < HF_WINDOWS && __atomic_load_n(&neighbour->windows[window], __ATOMIC_RELAXED));
+}
+
 static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr)
 {
     int saved_errno = errno;
     bool yes = false;
+    if (!may_ask(neighbour, ptr))
+        return false;
     switch (neighbour->kind) {
     case HF_QUESTION_NONE:
         break;
@@ -152,7 +161,7 @@ static const struct hf_neighbour *ask_all(const void *ptr, unsigned page, bool r
                               HF_RANGE_PAGE, hf_neighbour_number(neighbour));
             return neighbour;
         }
-        asked_for_page |= by_page;
+        asked_for_page |= by_page && may_ask(neighbour, ptr);
     }
     if (asked_for_page && remember)
         hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE), HF_RANGE_PAGE,

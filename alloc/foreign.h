@@ -32,8 +32,11 @@ enum hf_neighbour_question {
     HF_QUESTION_OWNS,  /* the neighbour's `owns` */
     HF_QUESTION_SIZE,  /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
     HF_QUESTION_LOOKUP /* jemalloc's mallctl(), "arenas.lookup": takes a lock, so a page is asked
-                          about once, and only where the pages that come and go are seen */
+                          about once; reads a tree without looking whether the leaf is there, so
+                          only where one of its own pages has been seen (windows) */
 };
+/* A leaf of that tree is never smaller than this (lg_vaddr 57, pages of 4 KiB), nor given back. */
+enum { HF_WINDOW_SHIFT = 27, HF_WINDOWS = 1 << (48 - HF_WINDOW_SHIFT) };
 enum hf_neighbour_release {
     HF_RELEASE_NONE,   /* nothing can be called: the process ends with a line */
     HF_RELEASE_PLAIN,  /* void f(void *) */
@@ -60,6 +63,7 @@ struct hf_neighbour {
     bool shares;  /* other allocators live in the same object: pages alone do not tell */
     void *question;
     void *release;
+    uint8_t *windows; /* for HF_QUESTION_LOOKUP: one byte each, 1 where it may be asked */
     /* For those that homefree itself speaks for, instead of the two above. */
     bool (*owns)(const struct hf_neighbour *self, const void *ptr);
     void (*free)(void *ptr);

@@ -19,6 +19,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- names that stay ---- */
 
@@ -54,7 +55,8 @@ struct marked {
 };
 
 struct functions {
-    void *question, *realloc, *usable_size, *release, *mark;
+    void *question, *realloc, *usable_size, *release;
+    uint8_t *windows;
     enum hf_neighbour_release form;
     enum hf_neighbour_question kind;
 };
@@ -181,6 +183,35 @@ static bool resizing_frees(void *mallctl)
     return result == 0 && action != NULL && strcmp(action, "free") == 0;
 }
 
+static void call_release(const struct functions *functions, void *ptr)
+{
+    const struct hf_neighbour neighbour = {.form = functions->form, .release = functions->release};
+    hf_neighbour_free(&neighbour, ptr, NULL);
+}
+
+/* Where jemalloc may be asked about what it mapped before homefree came: around blocks of every
+ * kind that it hands out now. False where there is no telling. */
+static bool find_windows(struct functions *functions)
+{
+    static const size_t sizes[] = {16, 128, 1024, 8192, 32768, 262144, 2 << 20};
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    void *blocks[COUNT];
+    void *windows = mmap(NULL, HF_WINDOWS, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (windows == MAP_FAILED)
+        return false;
+    functions->windows = windows;
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = ((void *(*)(void *, size_t))functions->realloc)(NULL, sizes[i]);
+        if ((uintptr_t)blocks[i] >> HF_WINDOW_SHIFT < HF_WINDOWS)
+            functions->windows[(uintptr_t)blocks[i] >> HF_WINDOW_SHIFT] = blocks[i] != NULL;
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        if (blocks[i] != NULL)
+            call_release(functions, blocks[i]);
+    return true;
+}
+
 static void take_functions(struct look *look, const struct marked *row, const struct wanted *wanted,
                            enum hf_neighbour_found where)
 {
@@ -190,7 +221,7 @@ static void take_functions(struct look *look, const struct marked *row, const st
         [HF_ALLOCATOR_QUESTION_SIZE] = HF_QUESTION_SIZE,
     };
     const enum hf_allocator allocator = row->calls->allocator;
-    struct functions functions = {.mark = row->mark};
+    struct functions functions = {.form = HF_RELEASE_NONE};
     if (look->complete[allocator])
         return;
     functions.question = got(wanted, row, row->calls->question);
@@ -206,11 +237,13 @@ static void take_functions(struct look *look, const struct marked *row, const st
             release->form == HF_ALLOCATOR_FORM_FLAGS ? HF_RELEASE_FLAGS : HF_RELEASE_PLAIN;
     }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
-        functions.question = row->mark;
-        functions.kind = HF_QUESTION_LOOKUP;
         if (functions.release == NULL && functions.realloc != NULL && resizing_frees(row->mark)) {
             functions.release = functions.realloc;
             functions.form = HF_RELEASE_RESIZE;
+        }
+        if (functions.release != NULL && functions.realloc != NULL && find_windows(&functions)) {
+            functions.question = row->mark;
+            functions.kind = HF_QUESTION_LOOKUP;
         }
     }
     if (functions.release == NULL)
@@ -375,6 +408,7 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
             .shares = count > 1,
             .question = functions->question,
             .release = functions->release,
+            .windows = functions->windows,
             .realloc = (void *(*)(void *, size_t))functions->realloc,
             .usable_size = (size_t(*)(const void *))functions->usable_size,
         };

@@ -199,32 +199,53 @@ EACH_STUB(STUB_DLVSYM, )
         hf_homes_break_is_shared();                        \
         return CALL(brk, index, int, (void *), (address)); \
     }
-/* Everything but memory's calls ends in a jump, which a call that returns twice needs. Arguments
- * that the caller did not pass are whatever lies there, and passed on. */
+/* Everything but memory's calls ends in a jump that touches nothing: a call may return twice, and
+ * where the caller passed fewer arguments than six, other variables of its lie in their place,
+ * which must not be written even with what they hold. So a last argument that the ABI puts on the
+ * stack (x86-64's seventh) is not the stub's to know: it stays where it is. */
 #define SYSCALL_PARAMETERS (long, long, long, long, long, long, long)
+#if defined(__x86_64__)
+#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e)
+#    define SYSCALL_KNOWN_PARAMETERS                (long, long, long, long, long, long)
+#else
+#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e, f)
+#    define SYSCALL_KNOWN_PARAMETERS                SYSCALL_PARAMETERS
+#endif
 #define STUB_SYSCALL(index, ...)                                                                  \
-    static long stub_syscall_##index(long number, long a, long b, long c, long d, long e, long f) \
+    __attribute__((noinline)) static long memory_syscall_##index(long number, long a, long b,     \
+                                                                 long c, long d, long e, long f)  \
     {                                                                                             \
-        if (HF_UNLIKELY(number == SYS_mmap)) {                                                    \
+        if (number == SYS_mmap) {                                                                 \
             void *at = (void *)REAL(syscall, index, long, SYSCALL_PARAMETERS,                     \
                                     (number, a, b, c, d, e, f));                                  \
             return (long)hf_homes_mapped(at, (size_t)b, (int)d, __builtin_return_address(0));     \
         }                                                                                         \
-        if (HF_UNLIKELY(number == SYS_munmap)) {                                                  \
+        if (number == SYS_munmap) {                                                               \
             unsigned home = hf_homes_unmapping((void *)a, (size_t)b);                             \
-            long result =                                                                         \
-                REAL(syscall, index, long, SYSCALL_PARAMETERS, (number, a, b, c, d, e, f));       \
+            long result = REAL(syscall, index, long, (long, long, long), (number, a, b));         \
             return result == 0 ? 0 : hf_homes_kept((void *)a, (size_t)b, home, result);           \
         }                                                                                         \
-        if (HF_UNLIKELY(number == SYS_mremap)) {                                                  \
+        if (number == SYS_mremap) {                                                               \
             struct hf_homes_move move = hf_homes_moving((void *)a, (size_t)b, (size_t)c, (int)d); \
-            void *at = (void *)REAL(syscall, index, long, SYSCALL_PARAMETERS,                     \
-                                    (number, a, b, c, d, e, f));                                  \
+            void *at = (void *)REAL(syscall, index, long, (long, long, long, long, long, long),   \
+                                    (number, a, b, c, d, e));                                     \
             return (long)hf_homes_moved(&move, at);                                               \
         }                                                                                         \
-        if (HF_UNLIKELY(number == SYS_brk))                                                       \
-            hf_homes_break_is_shared();                                                           \
-        return CALL(syscall, index, long, SYSCALL_PARAMETERS, (number, a, b, c, d, e, f));        \
+        hf_homes_break_is_shared();                                                               \
+        return REAL(syscall, index, long, (long, long), (number, a));                             \
+    }                                                                                             \
+    static long stub_syscall_##index SYSCALL_KNOWN(long number, long a, long b, long c, long d,   \
+                                                   long e, long f)                                \
+    {                                                                                             \
+        if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||     \
+                        number == SYS_brk)) {                                                     \
+            void *memory = (void *)memory_syscall_##index;                                        \
+            __asm__("" : "+r"(memory)); /* GCC sees the other prototype otherwise */              \
+            return ((long(*) SYSCALL_KNOWN_PARAMETERS)memory)SYSCALL_KNOWN(number, a, b, c, d, e, \
+                                                                           f);                    \
+        }                                                                                         \
+        return CALL(syscall, index, long, SYSCALL_KNOWN_PARAMETERS,                               \
+                    SYSCALL_KNOWN(number, a, b, c, d, e, f));                                     \
     }
 EACH_STUB(STUB_MMAP, mmap)
 EACH_STUB(STUB_MMAP, mmap64)
