@@ -149,7 +149,8 @@ bool hf_follow_wants(void *handle, const char *name)
     if (handle == RTLD_NEXT || name == NULL)
         return false;
     int function = hf_routed_by_name(name);
-    return function >= 0 && !hf_routed_is_loader((enum hf_routed)function);
+    return function >= 0 && !hf_routed_is_loader((enum hf_routed)function) &&
+           function != HF_ROUTED_madvise;
 }
 
 void *hf_follow_scope(void *handle, const void *caller)

@@ -9,6 +9,7 @@
 #include "route.h"
 
 #include "adopt.h"
+#include "homes.h"
 #include "instance.h"
 #include "lock.h"
 #include "neighbours.h"
@@ -32,6 +33,7 @@ struct work {
     enum hf_object_role role;
     struct hf_scope *scope;
     size_t *changed;
+    struct hf_imports imports;
 };
 
 static uint64_t now(void)
@@ -44,6 +46,14 @@ static uint64_t now(void)
 static void route_slot(const struct hf_slot *slot, void *context)
 {
     struct work *work = context;
+    if (hf_routed_is_mapping(slot->function)) {
+        struct hf_imports *imports = &work->imports;
+        imports->advises |= slot->function == HF_ROUTED_madvise;
+        imports->maps |= slot->function != HF_ROUTED_madvise;
+        imports->moves_break |= slot->function == HF_ROUTED_sbrk ||
+                                slot->function == HF_ROUTED___sbrk ||
+                                slot->function == HF_ROUTED_brk;
+    }
     struct hf_decision decision = hf_slot_decide(work->patch.object, work->role, work->scope, slot);
     if (decision.ignore || !decision.change || !hf_patch_is_writable(&work->patch, slot->address))
         return;
@@ -60,11 +70,11 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     enum hf_object_role role = hf_object_role(&object);
     if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
         return;
-    if (role == HF_ROLE_ORDINARY && scope->base)
-        hf_neighbour_look(&object);
-    struct work work = {{.object = &object}, role, scope, changed};
+    struct work work = {{.object = &object}, role, scope, changed, {false}};
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
     hf_patch_close(&work.patch);
+    if (role == HF_ROLE_ORDINARY && scope->base)
+        hf_neighbour_look(&object, scope, &work.imports);
 }
 
 /* ---- a pass ---- */
@@ -105,6 +115,8 @@ static void pass(void *context)
     uint64_t started = now();
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
+    if (unloaded)
+        hf_homes_forget();
     hf_patch_begin(passes == 0); /* later ones have few objects */
     for (size_t i = 0; i < HF_NAMESPACES_MAX && unloaded; i++)
         last_seen[i] = NULL;
@@ -245,6 +257,9 @@ static void tell_object(struct telling *telling, const struct link_map *map)
             entry.reason = "the object is an allocator: calls inside it need no slot";
             tell(telling, &entry);
         }
+        entry.reason = hf_neighbour_remark(map);
+        if (entry.reason != NULL)
+            tell(telling, &entry);
         hf_slots_visit(&object, &hf_routed_names, false, tell_slot, telling);
         hf_adopt_tell(&object, tell_adopted, telling);
         break;

@@ -193,6 +193,10 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     /* The loader takes the namespace to load into from its caller, which a stand-in is. */
     if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_RUNTIME || !scope->ours))
         return nothing;
+    /* libc and libstdc++ hold no allocator that could be mistaken for another. */
+    if (slot->function == HF_ROUTED_madvise ||
+        (role == HF_ROLE_RUNTIME && hf_routed_is_mapping(slot->function)))
+        return nothing;
     if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(slot->function)))
         return refuse("the object asks for this function from a library other than libc");
 
