@@ -6,6 +6,7 @@
 #include "foreign.h"
 #include "instance.h"
 #include "internal.h"
+#include "tenant.h"
 
 #include <errno.h>
 #include <string.h>
@@ -37,8 +38,11 @@ void *hf_realloc(void *ptr, size_t size)
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(!hf_owned(ptr)))
         return hf_foreign_realloc(ptr, size);
-    return HF_UNLIKELY(other != NULL) ? other->realloc(ptr, size)
-                                      : hf_heap_realloc(ptr, size, __builtin_return_address(0));
+    if (HF_UNLIKELY(other != NULL))
+        return other->realloc(ptr, size);
+    const struct hf_tenant *tenant = hf_tenant_of(ptr);
+    return HF_UNLIKELY(tenant != NULL) ? tenant->realloc(ptr, size, __builtin_return_address(0))
+                                       : hf_heap_realloc(ptr, size, __builtin_return_address(0));
 }
 
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
@@ -102,8 +106,11 @@ size_t hf_usable_size(const void *ptr)
     const struct hf_heap_functions *other = forward();
     if (!hf_owned(ptr))
         return hf_foreign_usable_size(ptr);
-    return HF_UNLIKELY(other != NULL) ? other->usable_size(ptr)
-                                      : hf_heap_usable(ptr, __builtin_return_address(0));
+    if (HF_UNLIKELY(other != NULL))
+        return other->usable_size(ptr);
+    const struct hf_tenant *tenant = hf_tenant_of(ptr);
+    return HF_UNLIKELY(tenant != NULL) ? tenant->usable_size(ptr, __builtin_return_address(0))
+                                       : hf_heap_usable(ptr, __builtin_return_address(0));
 }
 
 char *hf_strdup(const char *s)

@@ -64,10 +64,20 @@ bool hf_instance_started(void)
 }
 
 void hf_instance_offer_routing(int (*route)(void),
-                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *))
+                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
+                               int (*adopt)(void *handle))
 {
+    functions.adopt = adopt;
     functions.route = route;
     functions.route_report = report;
+}
+
+void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
+                                             struct hf_python_state *),
+                              int (*uninstall)(void))
+{
+    functions.python_install = install;
+    functions.python_uninstall = uninstall;
 }
 
 /* ---- the copy that cannot forward ---- */

@@ -97,9 +97,8 @@ static void insert_hole(size_t at, uintptr_t start, size_t size)
     holes_count++;
 }
 
-static uintptr_t take_hole(size_t size)
+static uintptr_t take_hole(size_t size, size_t alignment)
 {
-    size_t alignment = alignment_of(size);
     for (size_t i = 0; i < holes_count; i++) {
         uintptr_t start = holes[i].start, end = start + holes[i].size;
         uintptr_t at = (start + alignment - 1) & -alignment;
@@ -115,9 +114,8 @@ static uintptr_t take_hole(size_t size)
     return 0;
 }
 
-static uintptr_t take_top(size_t size)
+static uintptr_t take_top(size_t size, size_t alignment)
 {
-    size_t alignment = alignment_of(size);
     uintptr_t at = (top + alignment - 1) & -alignment;
     uintptr_t end = hf_region.base + hf_region.size;
     if (at > end || end - at < size)
@@ -187,16 +185,22 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
         int result = protection == PROT_NONE ? release(hint, size) : commit(hint, size, protection);
         return result == 0 ? hint : MAP_FAILED;
     }
-    uintptr_t at = 0;
-    if (hint == NULL) {
-        pthread_mutex_lock(&lock);
-        at = take_hole(size);
-        if (at == 0)
-            at = take_top(size);
-        if (at != 0)
-            used += size;
-        pthread_mutex_unlock(&lock);
+    if (hint != NULL) {
+        errno = ENOMEM;
+        return MAP_FAILED;
     }
+    return hf_region_map_aligned(size, alignment_of(size), protection);
+}
+
+void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
+{
+    pthread_mutex_lock(&lock);
+    uintptr_t at = take_hole(size, alignment);
+    if (at == 0)
+        at = take_top(size, alignment);
+    if (at != 0)
+        used += size;
+    pthread_mutex_unlock(&lock);
     if (at == 0) {
         errno = ENOMEM;
         return MAP_FAILED;

@@ -24,6 +24,10 @@ int hf_region_reserve(size_t size);
 void *hf_region_map(void *hint, size_t size, int protection, int flags);
 int hf_region_unmap(void *address, size_t size);
 
+/* The same for pages that jemalloc does not see (tenant.h), at a multiple of `alignment`, a power
+ * of two. Given back with hf_region_unmap(). */
+void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
+
 /* Bytes of the region that the heap has taken. */
 size_t hf_region_used(void);
 

@@ -1,0 +1,162 @@
+/*
+ * Owns the map of lent pages and the list of tenants. The map is reserved read-only and opened a
+ * page at a time, so that only what is used counts as committed memory; `lock` guards reserving and
+ * the list, both of which only grow. An entry of the map is written by whoever lends or takes back
+ * that granule, which nobody else has at that moment. May be called at any stage after the region
+ * is reserved; calls mmap, mprotect and the region alone.
+ */
+#include "tenant.h"
+
+#include "region.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const uint8_t *hf_tenant_who;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static const struct hf_tenant *_Atomic tenants[HF_TENANTS_MAX];
+static atomic_size_t lent;
+
+static size_t granule_of(const void *ptr)
+{
+    return ((uintptr_t)ptr - hf_region.base) >> HF_TENANT_GRANULE_BITS;
+}
+
+static const uint8_t *reserve_map(void)
+{
+    const uint8_t *who = hf_tenant_who;
+    if (who != NULL)
+        return who;
+    size_t size = (hf_region.size >> HF_TENANT_GRANULE_BITS) + 1;
+    void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    (void)madvise(at, size, MADV_DONTDUMP);
+    __atomic_store_n(&hf_tenant_who, at, __ATOMIC_RELEASE);
+    return at;
+}
+
+/* The tenant's number in the map, or 0. */
+static uint8_t number_of(const struct hf_tenant *tenant)
+{
+    for (uint8_t i = 0; i < HF_TENANTS_MAX; i++) {
+        if (tenants[i] == NULL)
+            tenants[i] = tenant;
+        if (tenants[i] == tenant)
+            return (uint8_t)(i + 1);
+    }
+    return 0;
+}
+
+void hf_tenant_add(const struct hf_tenant *tenant)
+{
+    pthread_mutex_lock(&lock);
+    (void)number_of(tenant);
+    pthread_mutex_unlock(&lock);
+}
+
+static const struct hf_tenant *outside(const void *ptr)
+{
+    for (size_t i = 0; i < HF_TENANTS_MAX && tenants[i] != NULL; i++)
+        if (tenants[i]->owns_outside != NULL && tenants[i]->owns_outside(ptr))
+            return tenants[i];
+    return NULL;
+}
+
+static bool open_map(const uint8_t *who, size_t first, size_t count)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)(who + first) & -page;
+    uintptr_t end = ((uintptr_t)(who + first + count - 1) & -page) + page;
+    return mprotect((void *)start, end - start, PROT_READ | PROT_WRITE) == 0;
+}
+
+static void write_map(const void *address, size_t size, uint8_t number)
+{
+    uint8_t *who = (uint8_t *)(uintptr_t)hf_tenant_who;
+    size_t first = granule_of(address);
+    for (size_t i = 0; i < size >> HF_TENANT_GRANULE_BITS; i++)
+        __atomic_store_n(&who[first + i], number, __ATOMIC_RELEASE);
+}
+
+void *hf_tenant_map(const struct hf_tenant *tenant, size_t size, size_t alignment)
+{
+    if (size == 0 || size % HF_TENANT_GRANULE != 0 || alignment % HF_TENANT_GRANULE != 0)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    const uint8_t *who = reserve_map();
+    uint8_t number = number_of(tenant);
+    pthread_mutex_unlock(&lock);
+    if (who == NULL || number == 0)
+        return NULL;
+    void *at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
+    if (at == MAP_FAILED)
+        return NULL;
+    if (!open_map(who, granule_of(at), size >> HF_TENANT_GRANULE_BITS)) {
+        hf_region_unmap(at, size);
+        return NULL;
+    }
+    write_map(at, size, number);
+    atomic_fetch_add_explicit(&lent, size, memory_order_relaxed);
+    return at;
+}
+
+void hf_tenant_unmap(void *address, size_t size)
+{
+    write_map(address, size, 0);
+    atomic_fetch_sub_explicit(&lent, size, memory_order_relaxed);
+    (void)hf_region_unmap(address, size);
+}
+
+size_t hf_tenant_lent(void)
+{
+    return atomic_load_explicit(&lent, memory_order_relaxed);
+}
+
+const struct hf_tenant *hf_tenant_at(size_t granule)
+{
+    uint8_t number = __atomic_load_n(&hf_tenant_who[granule], __ATOMIC_ACQUIRE);
+    return number != 0 ? tenants[number - 1] : NULL;
+}
+
+bool hf_tenant_free(void *ptr, const void *caller)
+{
+    const struct hf_tenant *tenant = hf_tenant_of(ptr);
+    if (HF_LIKELY(tenant == NULL))
+        return false;
+    tenant->free(ptr, caller);
+    return true;
+}
+
+bool hf_tenant_describe(const void *ptr, struct hf_owner *owner)
+{
+    const struct hf_tenant *tenant = hf_owned(ptr) ? hf_tenant_of(ptr) : outside(ptr);
+    if (tenant == NULL)
+        return false;
+    tenant->describe(ptr, owner);
+    return true;
+}
+
+static void lock_for_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void unlock_after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static void reset_after_fork(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+/* The region is never locked under `lock`, so the order of the handlers does not matter. */
+__attribute__((constructor(101))) static void construct(void)
+{
+    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
+}

@@ -1,0 +1,38 @@
+"""NumPy that is imported after install(): its core is met as soon as it has been executed."""
+
+import sys
+
+from . import _homefree
+
+
+class _Loader:
+    """The core's own loader, and then install() once more."""
+
+    def __init__(self, loader):
+        self._loader = loader
+
+    def create_module(self, spec):
+        return self._loader.create_module(spec)
+
+    def exec_module(self, module):
+        spec = module.__spec__
+        spec.loader = module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        # "off": what CPython gets was decided by install().
+        _homefree.install("off", True)
+
+
+def spec(finder, name, path, target):
+    """The spec that the finders after `finder` find, with our loader; None where there is none."""
+    for other in list(sys.meta_path):
+        find = getattr(other, "find_spec", None)
+        if other is finder or find is None:
+            continue
+        found = find(name, path, target)
+        if found is not None:
+            if hasattr(found.loader, "exec_module"):
+                found.loader = _Loader(found.loader)
+            if finder in sys.meta_path:
+                sys.meta_path.remove(finder)
+            return found
+    return None

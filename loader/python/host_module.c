@@ -1,0 +1,451 @@
+/*
+ * The extension's part for install(), owner_of(), stats() and route_report(). Owns nothing but the
+ * types of their results, which belong to the module object. homefree/__init__.pyi has the words
+ * that users read.
+ */
+#include "module.h"
+
+#include <errno.h>
+#include <homefree/homefree.h>
+#include <string.h>
+
+/* ---- types of results ---- */
+
+struct state {
+    PyTypeObject *installed, *owner, *report, *entry;
+};
+
+static struct state *state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+static PyStructSequence_Field installed_fields[] = {
+    {"python", "what CPython allocates from the heap: 'off', 'raw', 'arena' or 'full'"},
+    {"numpy",
+     "'off', 'later' (when NumPy is imported), 'installed', 'context' (this context alone), "
+     "'too old' (before 1.22) or 'refused'"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc installed_type = {
+    "homefree.Installed", "What install() has done, and what was in force before.",
+    installed_fields, 2};
+
+static PyStructSequence_Field owner_fields[] = {
+    {"kind", "'heap', 'pymalloc', 'libc', 'allocator', 'stack', 'static', 'unmapped' or 'unknown'"},
+    {"allocator", "the allocator's name, or None"},
+    {"object", "path of the shared object that holds the allocator or the address, or None"},
+    {"block", "address of the block's first byte; None where it is not known, or no block is live"},
+    {"size", "usable bytes of that block, or None"},
+    {"domain", "CPython's 'raw', 'mem' or 'object', or None where CPython does not tell"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc owner_type = {
+    "homefree.Owner", "The allocator that an address belongs to.", owner_fields, 6};
+
+static PyStructSequence_Field report_fields[] = {
+    {"objects", "shared objects and the program, in every namespace"},
+    {"changed", "slots that ask for the owner first"},
+    {"refused", "slots that were left as they were"},
+    {"out_of_reach", "objects, or slots, that routing cannot reach"},
+    {"passes", "times that routing looked for new objects"},
+    {"nanoseconds", "time spent in all passes, in nanoseconds"},
+    {"entries", "a tuple of homefree.RouteEntry"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc report_type = {"homefree.RouteReport", "What routing reached.",
+                                            report_fields, 7};
+
+static PyStructSequence_Field entry_fields[] = {
+    {"state", "'changed', 'refused' or 'out of reach'"},
+    {"object", "path of the shared object or program"},
+    {"function", "the function that the slot is for; None where the whole object is meant"},
+    {"slot", "address of the slot, or None"},
+    {"reason", "one line that says why; None for changed slots"},
+    {"error", "errno where the system refused, else 0"},
+    {NULL, NULL},
+};
+static PyStructSequence_Desc entry_type = {"homefree.RouteEntry", "One slot, or one object.",
+                                           entry_fields, 6};
+
+/* Takes the values' references, also when one of them is NULL (an exception is set then). */
+static PyObject *sequence(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
+{
+    PyObject *result = PyStructSequence_New(type);
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (result != NULL && values[i] != NULL)
+            PyStructSequence_SetItem(result, i, values[i]);
+        else
+            Py_XDECREF(values[i]);
+    if (result != NULL && PyErr_Occurred()) {
+        Py_DECREF(result);
+        return NULL;
+    }
+    return result;
+}
+
+static PyObject *none(void)
+{
+    return (Py_INCREF(Py_None), Py_None);
+}
+
+static PyObject *text(const char *s)
+{
+    return s != NULL ? PyUnicode_DecodeFSDefault(s) : none();
+}
+
+static PyObject *address(const void *ptr)
+{
+    return ptr != NULL ? PyLong_FromVoidPtr((void *)(uintptr_t)ptr) : none();
+}
+
+static const char *name_of(const char *const *names, size_t count, unsigned index)
+{
+    return index < count ? names[index] : "unknown";
+}
+#define NAME_OF(names, index) name_of(names, sizeof names / sizeof names[0], (unsigned)(index))
+
+/* ---- install, uninstall ---- */
+
+static const char *const modes[] = {"off", "raw", "arena", "full"};
+static const char *const numpy_states[] = {"off",     "later",   "installed",
+                                           "context", "too old", "refused"};
+
+static int read_mode(PyObject *value, enum hf_python_mode *out)
+{
+    const char *const choices[] = {"off", "arena", "full"};
+    const enum hf_python_mode values[] = {HF_PYTHON_OFF, HF_PYTHON_ARENA, HF_PYTHON_FULL};
+    if (!PyUnicode_Check(value)) {
+        PyErr_Format(PyExc_TypeError, "install(): python must be a str, not %R", Py_TYPE(value));
+        return -1;
+    }
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
+        if (PyUnicode_CompareWithASCIIString(value, choices[i]) == 0) {
+            *out = values[i];
+            return 0;
+        }
+    PyErr_Format(PyExc_ValueError,
+                 "install(): python=%R is no mode; use 'arena' (the default), 'full' or 'off'",
+                 value);
+    return -1;
+}
+
+static PyObject *failed(int error)
+{
+    switch (error) {
+    case -EPERM:
+        PyErr_SetString(PyExc_RuntimeError,
+                        "install(): HOMEFREE_CONF says route:off, but CPython frees some memory "
+                        "with libc's free(); take route:off out");
+        return NULL;
+    case -ENOENT:
+        PyErr_SetString(PyExc_RuntimeError,
+                        "install(): this interpreter is no CPython from 3.9 on whose allocators "
+                        "can be set; use install(python='off', numpy=False)");
+        return NULL;
+    case -ENOSPC:
+        PyErr_SetString(PyExc_RuntimeError,
+                        "install(): others hooked CPython's allocators over homefree's too often; "
+                        "call it once, before they start");
+        return NULL;
+    case -ENOTSUP:
+        PyErr_SetString(PyExc_RuntimeError,
+                        "install(): another libhomefree in this process is the heap, and cannot "
+                        "serve CPython; install one version of homefree for both");
+        return NULL;
+    default:
+        errno = -error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+}
+
+static PyObject *install(PyObject *module, PyObject *args, PyObject *kwargs)
+{
+    static char python_name[] = "python", numpy_name[] = "numpy";
+    static char *names[] = {python_name, numpy_name, NULL};
+    PyObject *python = NULL;
+    int numpy = 1;
+    struct hf_python_options options = {.size = sizeof options, .python = HF_PYTHON_ARENA};
+    struct hf_python_state state = {.size = sizeof state};
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|Op:install", names, &python, &numpy) ||
+        (python != NULL && read_mode(python, &options.python) != 0))
+        return NULL;
+    options.numpy = numpy;
+    options.cpython = (void (*)(void))PyUnicode_FromString;
+    int error = hf_python_install(&options, &state);
+    if (error != 0)
+        return failed(error);
+    PyObject *values[] = {PyUnicode_FromString(NAME_OF(modes, state.python)),
+                          PyUnicode_FromString(NAME_OF(numpy_states, state.numpy))};
+    return sequence(state_of(module)->installed, values, 2);
+}
+
+static PyObject *uninstall(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    int error = hf_python_uninstall();
+    return error != 0 ? failed(error) : none();
+}
+
+/* ---- owner_of, stats ---- */
+
+static PyObject *owner_of(PyObject *module, PyObject *value)
+{
+    static const char *const kinds[] = {"unknown",   "heap",  "pymalloc", "libc",
+                                        "allocator", "stack", "static",   "unmapped"};
+    struct hf_owner owner = {.size = sizeof owner};
+    const void *ptr = value;
+    if (PyLong_Check(value)) {
+        unsigned long long number = PyLong_AsUnsignedLongLong(value);
+        if (number == (unsigned long long)-1 && PyErr_Occurred()) {
+            if (PyErr_ExceptionMatches(PyExc_OverflowError))
+                PyErr_Format(PyExc_ValueError,
+                             "owner_of(): %R is no address: it is negative or has more than 64 "
+                             "bits; for the int object itself, pass its id()",
+                             value);
+            return NULL;
+        }
+        ptr = (const void *)(uintptr_t)number;
+    }
+    int error = hf_owner_of(ptr, &owner);
+    if (error != 0)
+        return failed(error);
+    PyObject *values[] = {
+        PyUnicode_FromString(NAME_OF(kinds, owner.kind)),
+        text(owner.allocator),
+        text(owner.object),
+        address(owner.block),
+        owner.block != NULL ? PyLong_FromSize_t(owner.block_size) : none(),
+        text(owner.domain),
+    };
+    return sequence(state_of(module)->owner, values, 6);
+}
+
+static int set_number(PyObject *dict, const char *key, unsigned long long value)
+{
+    PyObject *number = PyLong_FromUnsignedLongLong(value);
+    int result = number != NULL ? PyDict_SetItemString(dict, key, number) : -1;
+    Py_XDECREF(number);
+    return result;
+}
+
+static PyObject *stats(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    struct hf_stats stats = {.size = sizeof stats};
+    int error;
+    Py_BEGIN_ALLOW_THREADS error = hf_stats(&stats);
+    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
+    PyObject *dict = PyDict_New();
+    if (dict == NULL || set_number(dict, "region_reserved", stats.region_reserved) != 0 ||
+        set_number(dict, "region_used", stats.region_used) != 0 ||
+        set_number(dict, "allocated", stats.allocated) != 0 ||
+        set_number(dict, "active", stats.active) != 0 ||
+        set_number(dict, "resident", stats.resident) != 0 ||
+        set_number(dict, "metadata", stats.metadata) != 0 ||
+        set_number(dict, "arenas", stats.arenas) != 0 ||
+        set_number(dict, "forwards", stats.forwards) != 0) {
+        Py_XDECREF(dict);
+        return NULL;
+    }
+    return dict;
+}
+
+/* ---- route_report ---- */
+
+/* What the visitor saw, copied: it runs under the loader's lock, where no Python may run, and its
+ * strings live no longer than the call. */
+struct seen {
+    struct hf_route_entry entry;
+    size_t object, function, reason; /* where the strings begin in `bytes`, plus one; 0: NULL */
+};
+struct collection {
+    struct seen *entries;
+    size_t count, room;
+    char *bytes;
+    size_t length, bytes_room;
+    int failed;
+};
+
+static size_t keep(struct collection *all, const char *s)
+{
+    if (s == NULL || all->failed)
+        return 0;
+    size_t size = strlen(s) + 1, at = all->length;
+    if (all->bytes_room - at < size) {
+        size_t room = (all->bytes_room + size) * 2;
+        char *grown = hf_realloc(all->bytes, room);
+        if (grown == NULL) {
+            all->failed = 1;
+            return 0;
+        }
+        all->bytes = grown;
+        all->bytes_room = room;
+    }
+    memcpy(all->bytes + at, s, size);
+    all->length += size;
+    return at + 1;
+}
+
+static void visit(const struct hf_route_entry *entry, void *context)
+{
+    struct collection *all = context;
+    if (all->count == all->room) {
+        size_t room = all->room * 2 + 64;
+        struct seen *grown = hf_reallocarray(all->entries, room, sizeof *grown);
+        if (grown == NULL) {
+            all->failed = 1;
+            return;
+        }
+        all->entries = grown;
+        all->room = room;
+    }
+    struct seen seen = {*entry, keep(all, entry->object), keep(all, entry->function),
+                        keep(all, entry->reason)};
+    all->entries[all->count++] = seen;
+}
+
+static PyObject *kept(const struct collection *all, size_t at)
+{
+    return at != 0 ? text(all->bytes + at - 1) : none();
+}
+
+static PyObject *entries_of(PyObject *module, const struct collection *all)
+{
+    static const char *const states[] = {"changed", "refused", "out of reach"};
+    PyObject *tuple = PyTuple_New((Py_ssize_t)all->count);
+    for (size_t i = 0; tuple != NULL && i < all->count; i++) {
+        const struct seen *seen = &all->entries[i];
+        PyObject *values[] = {
+            PyUnicode_FromString(NAME_OF(states, seen->entry.state)),
+            kept(all, seen->object),
+            kept(all, seen->function),
+            address(seen->entry.slot),
+            kept(all, seen->reason),
+            PyLong_FromLong(-(long)seen->entry.error),
+        };
+        PyObject *entry = sequence(state_of(module)->entry, values, 6);
+        if (entry == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, entry) != 0) {
+            Py_DECREF(tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+static PyObject *route_report(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    struct hf_route_report sums = {.size = sizeof sums};
+    struct collection all = {0};
+    int error;
+    /* Whoever has the loader's lock may be waiting for the GIL. */
+    Py_BEGIN_ALLOW_THREADS error = hf_route_report(&sums, visit, &all);
+    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    if (all.failed) {
+        PyErr_NoMemory();
+    } else if (error != 0) {
+        failed(error);
+    } else {
+        PyObject *values[] = {
+            PyLong_FromUnsignedLongLong(sums.objects),
+            PyLong_FromUnsignedLongLong(sums.changed),
+            PyLong_FromUnsignedLongLong(sums.refused),
+            PyLong_FromUnsignedLongLong(sums.out_of_reach),
+            PyLong_FromUnsignedLongLong(sums.passes),
+            PyLong_FromUnsignedLongLong(sums.nanoseconds),
+            entries_of(module, &all),
+        };
+        result = sequence(state_of(module)->report, values, 7);
+    }
+    hf_free(all.entries);
+    hf_free(all.bytes);
+    return result;
+}
+
+static PyObject *version(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyUnicode_FromString(hf_version());
+}
+
+/* ---- the table ---- */
+
+PyMethodDef homefree_host_methods[] = {
+    {"install", (PyCFunction)(void (*)(void))install, METH_VARARGS | METH_KEYWORDS,
+     "install(python='arena', numpy=True)\n--\n\nSee homefree.install()."},
+    {"uninstall", uninstall, METH_NOARGS, "uninstall()\n--\n\nSee homefree.uninstall()."},
+    {"owner_of", owner_of, METH_O,
+     "owner_of(obj_or_address, /)\n--\n\n"
+     "Name the allocator that owns an address, as an Owner (kind, allocator, object, block, size\n"
+     "in bytes, domain).\n\n"
+     "An int is an address; anything else is an object, and means the address that id() gives.\n"
+     "For memory that an object refers to, pass its address (array.ctypes.data); for an int\n"
+     "object itself, its id(). ValueError when an int is no address: negative, or beyond 64 bits.\n"
+     "The answer is of the moment: another thread may free the block. Any thread."},
+    {"stats", stats, METH_NOARGS,
+     "stats()\n--\n\n"
+     "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"
+     "resident and metadata; a number of arenas; forwards is 1 when another copy of libhomefree\n"
+     "in this process is the heap. Takes the heap's locks: not for hot paths. Any thread."},
+    {"route_report", route_report, METH_NOARGS,
+     "route_report()\n--\n\n"
+     "What routing reached, as a RouteReport: sums, nanoseconds spent, and an entry for each\n"
+     "slot or object. Looks at every loaded object anew, with the GIL released. Any thread."},
+    {"version", version, METH_NOARGS, "version()\n--\n\nThe loaded libhomefree's version."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int add_type(PyObject *module, const char *name, PyStructSequence_Desc *description,
+                    PyTypeObject **out)
+{
+    *out = PyStructSequence_NewType(description);
+    if (*out == NULL)
+        return -1;
+    Py_INCREF(*out);
+    if (PyModule_AddObject(module, name, (PyObject *)*out) == 0)
+        return 0;
+    Py_DECREF(*out);
+    return -1;
+}
+
+int homefree_host_exec(PyObject *module)
+{
+    struct state *state = state_of(module);
+    return add_type(module, "Installed", &installed_type, &state->installed) != 0 ||
+                   add_type(module, "Owner", &owner_type, &state->owner) != 0 ||
+                   add_type(module, "RouteReport", &report_type, &state->report) != 0 ||
+                   add_type(module, "RouteEntry", &entry_type, &state->entry) != 0
+               ? -1
+               : 0;
+}
+
+size_t homefree_host_state_size(void)
+{
+    return sizeof(struct state);
+}
+
+int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
+{
+    struct state *state = state_of(module);
+    PyTypeObject *const types[] = {state->installed, state->owner, state->report, state->entry};
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+        int result = types[i] != NULL ? visitor((PyObject *)types[i], arg) : 0;
+        if (result != 0)
+            return result;
+    }
+    return 0;
+}
+
+int homefree_host_clear(PyObject *module)
+{
+    struct state *state = state_of(module);
+    Py_CLEAR(state->installed);
+    Py_CLEAR(state->owner);
+    Py_CLEAR(state->report);
+    Py_CLEAR(state->entry);
+    return 0;
+}

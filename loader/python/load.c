@@ -1,0 +1,341 @@
+/*
+ * The extension's part for load() and the import hook: what homefree/_load.py asks before a file's
+ * code runs, and the loading, adopting and copying that Python cannot do itself. Owns nothing:
+ * handles are never closed once a module was made from them.
+ *
+ * Errors are OSError with the errno, one line that says why, and the path; _load.py makes
+ * ImportErrors of them.
+ */
+#include "module.h"
+
+#include "inspect.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <homefree/homefree.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+PyDoc_STRVAR(facts_doc,
+             "file_facts(path, function)\n--\n\n"
+             "What an extension's file says of itself, without running any of it: a dict with "
+             "errors (of inspect: rule, message and remedy of each), allocators (names of those "
+             "inside it), found (whether it defines that function) and functions (the first few "
+             "PyInit_ functions that it defines).");
+PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object for itself alone; a handle.");
+PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nGives a handle back.");
+PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
+PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
+PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
+PyDoc_STRVAR(start_doc,
+             "start(handle, function, name)\n--\n\n"
+             "Calls a PyInit function in this interpreter, without Python's import system: a "
+             "module (single-phase initialisation), or a definition for make().");
+PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().");
+PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
+
+static PyObject *fail(int error, const char *why, PyObject *path)
+{
+    PyObject *arguments = why != NULL ? Py_BuildValue("isO", -error, why, path)
+                                      : Py_BuildValue("isO", -error, strerror(-error), path);
+    if (arguments != NULL) {
+        PyErr_SetObject(PyExc_OSError, arguments);
+        Py_DECREF(arguments);
+    }
+    return NULL;
+}
+
+/* The file system's bytes of a path, and the object that owns them. */
+static const char *bytes_of(PyObject *path, PyObject **owner)
+{
+    if (!PyUnicode_FSConverter(path, owner))
+        return NULL;
+    return PyBytes_AsString(*owner);
+}
+
+/* ---- facts ---- */
+
+enum { FUNCTIONS_MAX = 4, NAME_SHOWN = 200 };
+
+struct facts {
+    struct hf_inspection inspection;
+    const char *why;    /* after failure */
+    const char *wanted; /* the function */
+    bool found;
+    char functions[FUNCTIONS_MAX][NAME_SHOWN];
+    size_t functions_count;
+};
+
+static bool look_at_symbol(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct facts *facts = context;
+    if (!symbol->defined || strncmp(symbol->name, "PyInit", 6) != 0)
+        return true;
+    if (strcmp(symbol->name, facts->wanted) == 0)
+        facts->found = true;
+    if (facts->functions_count < FUNCTIONS_MAX)
+        snprintf(facts->functions[facts->functions_count++], NAME_SHOWN, "%.*s", NAME_SHOWN - 1,
+                 symbol->name);
+    return true;
+}
+
+static int read_facts(const char *file, struct facts *facts)
+{
+    int error = hf_inspect(file, &facts->inspection);
+    facts->why = facts->inspection.why;
+    if (error != 0 || hf_inspection_severity(&facts->inspection) == HF_SEVERITY_ERROR)
+        return error;
+    struct hf_elf elf;
+    error = hf_elf_open(&elf, file);
+    if (error == 0)
+        error = hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_at_symbol, facts);
+    facts->why = elf.why;
+    hf_elf_close(&elf);
+    return error == -ENOENT ? 0 : error;
+}
+
+/* Appends to a list, whose reference is lost when that fails; takes over the item's. */
+static PyObject *append(PyObject *list, PyObject *item)
+{
+    if (list != NULL && (item == NULL || PyList_Append(list, item) != 0))
+        Py_CLEAR(list);
+    Py_XDECREF(item);
+    return list;
+}
+
+/* Names in files are any bytes. */
+static PyObject *text_of(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+static PyObject *facts_dict(const struct facts *facts)
+{
+    const struct hf_inspection *inspection = &facts->inspection;
+    PyObject *errors = PyList_New(0), *allocators = PyList_New(0), *functions = PyList_New(0);
+    for (size_t i = 0; i < inspection->findings_count; i++) {
+        const struct hf_rule_text *rule = &hf_rules[inspection->findings[i].rule];
+        if (rule->severity == HF_SEVERITY_ERROR)
+            errors = append(errors,
+                            Py_BuildValue("sNs", rule->name,
+                                          text_of(inspection->findings[i].message), rule->remedy));
+    }
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        allocators =
+            append(allocators,
+                   PyUnicode_FromString(hf_allocator_name(inspection->allocators[i].allocator)));
+    for (size_t i = 0; i < facts->functions_count; i++)
+        functions = append(functions, text_of(facts->functions[i]));
+    PyObject *result = NULL;
+    if (errors != NULL && allocators != NULL && functions != NULL)
+        result = Py_BuildValue("{sOsOsOsO}", "errors", errors, "allocators", allocators, "found",
+                               facts->found ? Py_True : Py_False, "functions", functions);
+    Py_XDECREF(errors);
+    Py_XDECREF(allocators);
+    Py_XDECREF(functions);
+    return result;
+}
+
+static PyObject *file_facts(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *path, *owner;
+    struct facts facts = {0};
+    int error;
+    if (!PyArg_ParseTuple(arguments, "Os:file_facts", &path, &facts.wanted))
+        return NULL;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS error = read_facts(file, &facts);
+    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    PyObject *result = error == 0 ? facts_dict(&facts) : fail(error, facts.why, path);
+    hf_inspection_free(&facts.inspection);
+    return result;
+}
+
+/* ---- loading ---- */
+
+static PyObject *open_file(PyObject *module, PyObject *path)
+{
+    (void)module;
+    PyObject *owner;
+    char why[1024] = "";
+    const char *file = bytes_of(path, &owner);
+    void *handle;
+    if (file == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        const char *message = dlerror();
+        snprintf(why, sizeof why, "%s", message != NULL ? message : "the loader does not say why");
+    }
+    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    return handle != NULL ? PyLong_FromVoidPtr(handle) : fail(-ENOEXEC, why, path);
+}
+
+static PyObject *close_handle(PyObject *module, PyObject *number)
+{
+    (void)module;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (handle == NULL)
+        return PyErr_Occurred() ? NULL : fail(-EINVAL, "this is no handle", number);
+    dlclose(handle);
+    Py_RETURN_NONE;
+}
+
+struct refusal {
+    const char *file;
+    int error;
+    char why[512];
+};
+
+/* The report's entry for a refused adoption is the one with that error. */
+static void find_refusal(const struct hf_route_entry *entry, void *context)
+{
+    struct refusal *refusal = context;
+    if (entry->state != HF_ROUTE_REFUSED || entry->error != refusal->error ||
+        strcmp(entry->object, refusal->file) != 0)
+        return;
+    snprintf(refusal->why, sizeof refusal->why, "%s%s%s",
+             entry->function != NULL ? entry->function : "", entry->function != NULL ? ": " : "",
+             entry->reason != NULL ? entry->reason : "");
+}
+
+static PyObject *adopt(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *number, *path, *owner;
+    int result;
+    if (!PyArg_ParseTuple(arguments, "OO:adopt", &number, &path))
+        return NULL;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (handle == NULL && PyErr_Occurred())
+        return NULL;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    struct refusal refusal = {.file = file};
+    Py_BEGIN_ALLOW_THREADS result = hf_adopt(handle);
+    if (result == -EPERM)
+        snprintf(refusal.why, sizeof refusal.why, "%s",
+                 "routing is off (HOMEFREE_CONF says route:off)");
+    refusal.error = result;
+    if (result < 0)
+        (void)hf_route_report(NULL, find_refusal, &refusal);
+    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    if (result < 0)
+        return fail(result, refusal.why[0] != '\0' ? refusal.why : NULL, path);
+    return PyLong_FromLong(result);
+}
+
+/*
+ * Python's import system loads a single-phase module into another interpreter by running its PyInit
+ * function in the main one and copying the module's dict (3.13), or from its own copy of the dict:
+ * objects of one interpreter come to another. A private copy is new, so it is started where it is
+ * wanted.
+ */
+static PyObject *start(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *number;
+    const char *function, *name;
+    if (!PyArg_ParseTuple(arguments, "Oss:start", &number, &function, &name))
+        return NULL;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (handle == NULL && PyErr_Occurred())
+        return NULL;
+    PyObject *(*init)(void) = (PyObject * (*)(void)) dlsym(handle, function);
+    if (init == NULL) {
+        PyErr_Format(PyExc_ImportError, "%s is not defined", function);
+        return NULL;
+    }
+    PyObject *made = init();
+    if ((made == NULL) != (PyErr_Occurred() != NULL)) {
+        /* As Python says it; the definition of multi-phase modules is borrowed. */
+        PyErr_Clear();
+        PyErr_Format(PyExc_SystemError, "initialization of %s %s", name,
+                     made == NULL ? "failed without raising an exception"
+                                  : "raised an unreported exception");
+        return NULL;
+    }
+    if (made == NULL)
+        return NULL;
+    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
+        Py_INCREF(made);
+        return made;
+    }
+    PyModuleDef *definition = PyModule_Check(made) ? PyModule_GetDef(made) : NULL;
+    if (definition == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_SystemError, "initialization of %s did not return a module", name);
+        Py_DECREF(made);
+        return NULL;
+    }
+    /* For PyState_FindModule(). */
+    if (PyState_FindModule(definition) != made && PyState_AddModule(made, definition) != 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+static PyObject *make(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *definition, *spec;
+    if (!PyArg_ParseTuple(arguments, "O!O:make", &PyModuleDef_Type, &definition, &spec))
+        return NULL;
+    return PyModule_FromDefAndSpec((PyModuleDef *)definition, spec);
+}
+
+static PyObject *private_copy(PyObject *module, PyObject *path)
+{
+    (void)module;
+    PyObject *owner;
+    char copy[PATH_MAX];
+    int error;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS error = hf_private_copy(file, copy, sizeof copy);
+    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    return error == 0 ? PyUnicode_DecodeFSDefault(copy) : fail(error, NULL, path);
+}
+
+static PyObject *private_remove(PyObject *module, PyObject *path)
+{
+    (void)module;
+    PyObject *owner;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    int error = hf_private_remove(file);
+    Py_DECREF(owner);
+    if (error != 0)
+        return fail(error, NULL, path);
+    Py_RETURN_NONE;
+}
+
+static PyObject *route(PyObject *module, PyObject *none)
+{
+    (void)module;
+    (void)none;
+    int result;
+    Py_BEGIN_ALLOW_THREADS result = hf_route();
+    Py_END_ALLOW_THREADS return PyLong_FromLong(result);
+}
+
+PyMethodDef homefree_load_methods[] = {
+    {"file_facts", file_facts, METH_VARARGS, facts_doc},
+    {"open_file", open_file, METH_O, open_doc},
+    {"close_handle", close_handle, METH_O, close_doc},
+    {"adopt", adopt, METH_VARARGS, adopt_doc},
+    {"start", start, METH_VARARGS, start_doc},
+    {"make", make, METH_VARARGS, make_doc},
+    {"private_copy", private_copy, METH_O, copy_doc},
+    {"private_remove", private_remove, METH_O, remove_doc},
+    {"route", route, METH_NOARGS, route_doc},
+    {NULL, NULL, 0, NULL},
+};

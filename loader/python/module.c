@@ -1,0 +1,65 @@
+/*
+ * The extension module: its one exported function, and the slots. Owns nothing. Every interpreter
+ * may import it, also those with a GIL of their own: what it holds is per module object, and
+ * libhomefree is for any thread.
+ */
+#include "module.h"
+
+/* The limited API of 3.9 does not know these slots; the numbers are part of the stable ABI of the
+ * versions that do, and an older CPython refuses numbers that it does not know. */
+#define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
+#define SLOT_GIL                   4 /* 3.13 */
+#define PER_INTERPRETER_GIL        ((void *)2)
+#define GIL_NOT_USED               ((void *)1)
+
+static int execute(PyObject *module)
+{
+    PyMethodDef *const tables[] = {homefree_host_methods, homefree_load_methods};
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
+        if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
+            return -1;
+    return homefree_host_exec(module);
+}
+
+static void release(void *module)
+{
+    homefree_host_clear(module);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}, {0, NULL}, {0, NULL}};
+
+static struct PyModuleDef definition = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "_homefree",
+    .m_doc = "The C side of the package homefree; use that.",
+    .m_slots = slots,
+    .m_traverse = homefree_host_traverse,
+    .m_clear = homefree_host_clear,
+    .m_free = release,
+};
+
+/* The running version as PY_VERSION_HEX without its lowest 16 bits: "3.12" is 0x30c. */
+static unsigned long running_version(void)
+{
+    const char *text = Py_GetVersion();
+    unsigned long major = 0, minor = 0;
+    for (; *text >= '0' && *text <= '9'; text++)
+        major = major * 10 + (unsigned long)(*text - '0');
+    if (*text == '.')
+        for (text++; *text >= '0' && *text <= '9'; text++)
+            minor = minor * 10 + (unsigned long)(*text - '0');
+    return major << 8 | minor;
+}
+
+PyMODINIT_FUNC PyInit__homefree(void);
+PyMODINIT_FUNC PyInit__homefree(void)
+{
+    /* Written by every import, each time the same. */
+    if (running_version() >= 0x30c)
+        slots[1] = (PyModuleDef_Slot){SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL};
+#ifdef Py_GIL_DISABLED
+    slots[2] = (PyModuleDef_Slot){SLOT_GIL, GIL_NOT_USED};
+#endif
+    definition.m_size = (Py_ssize_t)homefree_host_state_size();
+    return PyModuleDef_Init(&definition);
+}

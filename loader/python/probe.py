@@ -1,0 +1,37 @@
+"""Tells Meson about the Python that the package is installed for; run when configuring.
+
+usage: probe.py PREFIX LIBDIR
+
+Prints, a line each: the folder of Python.h (empty where there is none), the site directory under
+PREFIX, and the way from the package's folder there to LIBDIR and to PREFIX. Our own, because Meson
+1.0 does not know every newer Python.
+"""
+
+import os
+import sys
+import sysconfig
+
+
+def site(prefix):
+    """Where this Python looks for extension packages of an installation under prefix."""
+    schemes = sysconfig.get_scheme_names()
+    if "posix_local" in schemes and prefix == "/usr/local":
+        return sysconfig.get_path("platlib", "posix_local", {"base": "/usr", "platbase": "/usr"})
+    scheme = "deb_system" if "deb_system" in schemes and prefix == "/usr" else "posix_prefix"
+    return sysconfig.get_path("platlib", scheme, {"base": prefix, "platbase": prefix})
+
+
+def main():
+    prefix, libdir = sys.argv[1:]
+    include = sysconfig.get_path("include")
+    if not os.path.exists(os.path.join(include, "Python.h")) or sys.version_info < (3, 9):
+        include = ""
+    package = os.path.join(site(prefix), "homefree")
+    print(include)
+    print(site(prefix))
+    print(os.path.relpath(os.path.join(prefix, libdir), package))
+    print(os.path.relpath(prefix, package))
+
+
+if __name__ == "__main__":
+    main()
