@@ -336,7 +336,8 @@ struct hf_python_state {
  * runs and the calling thread is not attached to it (does not hold the GIL); -ENOSPC when others
  * have hooked the same domain too often in between; -ENOTSUP when this copy of libhomefree forwards
  * to one that cannot. Threads: any that is attached, or any at all before Py_Initialize(). Fork: a
- * child keeps what is installed.
+ * child keeps what is installed. A program that starts CPython again after Py_Finalize() calls this
+ * again: from 3.12 on CPython forgets its allocators then.
  */
 HF_API int hf_python_install(const struct hf_python_options *options, struct hf_python_state *out);
 

@@ -1,0 +1,86 @@
+/*
+ * A program that starts and ends an interpreter twice, with the heap installed in between, before,
+ * and never again: what outlives an interpreter is still freed, and the next one works.
+ *
+ * usage: embed LIBPYTHON WHEN MODE    WHEN: before | inside; MODE: arena | full
+ */
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *library;
+
+static void *find(const char *name)
+{
+    void *found = dlsym(library, name);
+    if (found == NULL) {
+        fprintf(stderr, "no %s\n", name);
+        exit(2);
+    }
+    return found;
+}
+
+#define CALL(result, name, parameters) (*(result(*) parameters)find(name))
+
+static void must(int condition, const char *what)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "failed: %s\n", what);
+    exit(1);
+}
+
+static void install(const char *mode)
+{
+    struct hf_python_options options = {.size = sizeof options, .numpy = 1};
+    struct hf_python_state state = {.size = sizeof state};
+    options.python = strcmp(mode, "full") == 0 ? HF_PYTHON_FULL : HF_PYTHON_ARENA;
+    *(void **)&options.cpython = find("Py_Initialize");
+    must(hf_python_install(&options, &state) == 0, "hf_python_install");
+    must(state.python == options.python, "the mode");
+}
+
+static int is(const void *ptr, enum hf_owner_kind kind)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    return hf_owner_of(ptr, &owner) == 0 && owner.kind == kind;
+}
+
+int main(int argc, char **argv)
+{
+    static const char work[] = "keep = [(str(i), {i: [i] * (i % 99)}) for i in range(50000)]\n"
+                               "import json, threading\n"
+                               "json.loads(json.dumps({'a': list(range(1000))}))\n";
+    void *raw[2], *small[2], *large[2];
+    if (argc != 4 || (library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) == NULL)
+        return 2;
+    int before = strcmp(argv[2], "before") == 0;
+    if (before)
+        install(argv[3]);
+    for (int round = 0; round < 2; round++) {
+        CALL(void, "Py_InitializeEx", (int))(0);
+        /* CPython from 3.12 on forgets its allocators when it is started again. */
+        if (!before || round > 0)
+            install(argv[3]);
+        must(CALL(int, "PyRun_SimpleString", (const char *))(work) == 0, "the work");
+        raw[round] = CALL(void *, "PyMem_RawMalloc", (size_t))(100);
+        small[round] = CALL(void *, "PyObject_Malloc", (size_t))(100);
+        large[round] = CALL(void *, "PyObject_Malloc", (size_t))(5000);
+        must(is(raw[round], HF_OWNER_HEAP), "RAW is the heap's");
+        must(is(large[round], HF_OWNER_HEAP), "large objects are the heap's");
+        must(is(small[round], strcmp(argv[3], "full") == 0 ? HF_OWNER_HEAP : HF_OWNER_PYMALLOC),
+             "small objects");
+        CALL(int, "Py_FinalizeEx", (void))();
+        must(hf_usable_size(small[round]) >= 100, "a block that outlived the interpreter");
+    }
+    must(hf_python_uninstall() == 0, "hf_python_uninstall");
+    for (int round = 0; round < 2; round++) {
+        free(raw[round]);
+        free(small[round]);
+        free(large[round]);
+    }
+    puts("fine");
+    return 0;
+}

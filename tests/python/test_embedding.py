@@ -1,0 +1,50 @@
+"""A program that embeds CPython and starts it twice (embed.c). Skipped where there is no libpython.
+
+usage: test_embedding.py EMBED-PROGRAM
+"""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import unittest
+
+import support
+
+PROGRAM = sys.argv.pop()
+
+
+def libpython():
+    name = sysconfig.get_config_var("INSTSONAME") or ""
+    folders = [sysconfig.get_config_var("LIBDIR") or "", *sys.path]
+    multiarch = sysconfig.get_config_var("MULTIARCH") or ""
+    for folder in [*folders, os.path.join("/usr/lib", multiarch)]:
+        for suffix in ("", ".1.0"):
+            path = os.path.join(folder, name.replace(".a", ".so") + suffix)
+            if name and os.path.isfile(path):
+                return path
+    return None
+
+
+@unittest.skipIf(libpython() is None, "no shared libpython")
+class Embedding(support.TestCase):
+    def check(self, when, mode, **environment):
+        done = subprocess.run(
+            [PROGRAM, libpython(), when, mode],
+            env={**os.environ, "PYTHONHOME": sys.base_prefix, **environment},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
+
+    def test_twice(self):
+        for when in ("before", "inside"):
+            for mode in ("arena", "full"):
+                with self.subTest(when=when, mode=mode):
+                    self.check(when, mode)
+
+
+if __name__ == "__main__":
+    sys.exit(support.main())

@@ -1,0 +1,131 @@
+"""The package itself: what importing it costs in modules, its folders, its stubs, its results, and
+what it says when its library is missing or an argument is wrong.
+"""
+
+import ast
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import homefree
+import support
+
+FOLDER = pathlib.Path(homefree.__file__).resolve().parent
+
+
+class Package(support.TestCase):
+    def test_import_brings_nothing(self):
+        self.fine(
+            """
+            import sys
+            before = set(sys.modules)
+            import homefree
+            homefree.install()
+            homefree.owner_of(homefree)
+            more = set(sys.modules) - before
+            assert more == {"homefree", "homefree._homefree"}, more
+            """,
+            prelude="",
+        )
+
+    def test_names(self):
+        for name in homefree.__all__:
+            with self.subTest(name=name):
+                value = getattr(homefree, name)
+                self.assertTrue(value.__doc__)
+                self.assertIn(name, dir(homefree))
+        with self.assertRaises(AttributeError):
+            homefree.nothing  # noqa: B018
+        self.assertRegex(homefree.__version__, r"^\d+\.\d+\.\d+$")
+
+    def test_stubs_name_the_same(self):
+        for stub, module in (("__init__", homefree), ("_homefree", homefree._homefree)):
+            with self.subTest(stub=stub):
+                tree = ast.parse((FOLDER / f"{stub}.pyi").read_text())
+                names = {node.name for node in tree.body if hasattr(node, "name")}
+                for node in tree.body:
+                    if isinstance(node, ast.ImportFrom) and node.level:
+                        names |= {alias.asname or alias.name for alias in node.names}
+                for name in names:
+                    self.assertTrue(hasattr(module, name), name)
+                if stub == "__init__":
+                    self.assertLessEqual(set(homefree.__all__), names)
+
+    def test_stubs_have_the_fields(self):
+        tree = ast.parse((FOLDER / "_homefree.pyi").read_text())
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef):
+                with self.subTest(name=node.name):
+                    fields = [item.target.id for item in node.body]
+                    kind = getattr(homefree, node.name)
+                    self.assertEqual(kind.n_fields, len(fields))
+                    self.assertTrue(all(hasattr(kind, field) for field in fields))
+
+    def test_folders(self):
+        include = pathlib.Path(homefree.get_include())
+        self.assertTrue((include / "homefree" / "homefree.h").is_file())
+        self.assertTrue(list(pathlib.Path(homefree.get_library_dir()).glob("libhomefree.so.1")))
+        self.assertTrue(list(pathlib.Path(homefree.get_pkgconfig_dir()).glob("homefree*.pc")))
+        try:
+            cmake = pathlib.Path(homefree.get_cmake_dir())
+        except FileNotFoundError as error:
+            self.assertIn("meson install", str(error))
+        else:
+            self.assertTrue((cmake / "homefree-config.cmake").is_file())
+
+    def test_library_is_missing(self):
+        with tempfile.TemporaryDirectory(prefix="homefree-package-") as folder:
+            shutil.copytree(FOLDER, os.path.join(folder, "homefree"))
+            done = subprocess.run(
+                [sys.executable, "-s", "-c", "import homefree"],
+                env={**os.environ, "PYTHONPATH": folder},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("ImportError: homefree: ", done.stderr)
+        self.assertIn("install libhomefree.so.1", done.stderr)
+
+    def test_owner_of(self):
+        heap = homefree.owner_of(0)
+        self.assertEqual(heap[1:4:2], (None, None))
+        self.assertEqual(homefree.owner_of(id(int)).kind, "static")
+        self.assertIn("homefree.Owner(kind=", repr(heap))
+        for value in (None, "text", 1.5, [], object(), homefree, True):
+            self.assertIsInstance(homefree.owner_of(value), homefree.Owner)
+        for address in (1, 4095, 1 << 47, (1 << 47) - 1, (1 << 64) - 1, 1 << 63):
+            self.assertIn(homefree.owner_of(address).kind, ("unknown", "unmapped"))
+        for bad in (-1, 1 << 64, -(1 << 200), 1 << 2000):
+            with self.assertRaises(ValueError) as caught:
+                homefree.owner_of(bad)
+            self.assertIn("no address", str(caught.exception))
+        with self.assertRaises(TypeError):
+            homefree.owner_of()
+        with self.assertRaises(TypeError):
+            homefree.owner_of(1, 2)
+
+    def test_every_word_of_the_stack_of_objects(self):
+        """owner_of() says something about any address, live, freed or never mapped."""
+        numbers = [id(i) + d for i in range(300) for d in (-4096, -17, -8, -1, 0, 1, 8, 5000)]
+        kinds = {homefree.owner_of(number).kind for number in numbers}
+        self.assertTrue(kinds)
+
+    def test_stats(self):
+        stats = homefree.stats()
+        self.assertGreater(stats["region_reserved"], stats["region_used"])
+        self.assertTrue(all(isinstance(value, int) for value in stats.values()))
+
+    def test_route_report(self):
+        report = homefree.route_report()
+        changed = sum(entry.state == "changed" for entry in report.entries)
+        self.assertEqual(changed, report.changed)
+        self.assertTrue(all(entry.reason for entry in report.entries if entry.state != "changed"))
+        self.assertTrue(any(entry.function == "free" and entry.slot for entry in report.entries))
+
+
+if __name__ == "__main__":
+    sys.exit(support.main())
