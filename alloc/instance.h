@@ -36,6 +36,8 @@ struct hf_instance_functions {
     int (*stats)(struct hf_stats *out);
     int (*route)(void);
     int (*route_report)(struct hf_route_report *out, hf_route_visitor *visit, void *context);
+    int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                        int (*attempt)(void *pointer), const char *name);
 };
 
 /*
