@@ -96,15 +96,6 @@ static inline void hf_py_error_put_back(struct hf_py_error *kept)
 #endif
 }
 
-/* Drops a record from code that Python called. */
-static inline void hf_py_drop(struct hf_release *record)
-{
-    struct hf_py_error kept;
-    hf_py_error_keep(&kept);
-    hf_release_drop(record);
-    hf_py_error_put_back(&kept);
-}
-
 /* ---- records ---- */
 
 /*
@@ -133,6 +124,28 @@ static inline struct hf_release *hf_python_record(void *pointer, const char *nam
     return record;
 }
 
+/* How deep this thread is in code that is known to hold the GIL. */
+static inline int *hf_py_held_depth(void)
+{
+    static __thread int depth;
+    return &depth;
+}
+
+/*
+ * hf_release_drop() for code that holds the GIL for certain: the error indicator stays as it was,
+ * and an object of hf_object_hold() is let go of also where a thread cannot find out by itself
+ * (before 3.12, in a process with more interpreters). NULL does nothing.
+ */
+static inline void hf_python_drop(struct hf_release *record)
+{
+    struct hf_py_error kept;
+    hf_py_error_keep(&kept);
+    ++*hf_py_held_depth();
+    hf_release_drop(record);
+    --*hf_py_held_depth();
+    hf_py_error_put_back(&kept);
+}
+
 /* ---- capsules ---- */
 
 /* The capsule's record is its context. */
@@ -146,7 +159,7 @@ static inline void hf_py_capsule_destroy(PyObject *capsule)
     PyCapsule_SetContext(capsule, NULL);
     if (PyCapsule_GetName(capsule) == hf_release_name(record))
         PyCapsule_SetName(capsule, NULL);
-    hf_py_drop(record);
+    hf_python_drop(record);
 }
 
 /*
@@ -365,6 +378,7 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
 {
     struct hf_py_error kept;
     hf_py_error_keep(&kept);
+    ++*hf_py_held_depth();
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         struct hf_dl_managed *managed =
             HF_PY_CAST(struct hf_dl_managed *, PyCapsule_GetPointer(capsule, "dltensor"));
@@ -376,6 +390,7 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
         if (managed->deleter != NULL)
             managed->deleter(managed);
     }
+    --*hf_py_held_depth();
     hf_py_error_put_back(&kept);
 }
 
@@ -661,7 +676,7 @@ static inline void hf_py_buffer_dealloc(PyObject *self)
     hf_free(buffer->shape);
     PyObject_Free(self);
     Py_DECREF(HF_PY_CAST(PyObject *, type));
-    hf_py_drop(memory);
+    hf_python_drop(memory);
 }
 
 static inline PyObject *hf_py_buffer_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
@@ -1040,8 +1055,10 @@ enum hf_py_gil { HF_PY_GIL_HELD, HF_PY_GIL_FREE, HF_PY_GIL_UNKNOWN };
 /* Whether this thread holds a GIL. May be called by any thread at any time. */
 static inline enum hf_py_gil hf_py_gil(void)
 {
-    PyThreadState *current = hf_py_current();
-    PyThreadState *known;
+    PyThreadState *current, *known;
+    if (*hf_py_held_depth() > 0)
+        return HF_PY_GIL_HELD;
+    current = hf_py_current();
     if (current == NULL)
         return HF_PY_GIL_FREE;
     if (hf_py_per_thread())
@@ -1057,12 +1074,14 @@ static inline enum hf_py_gil hf_py_gil(void)
 static inline int hf_py_held_down(const struct hf_py_held *held)
 {
     struct hf_py_error kept;
-    int same;
+    int same, depth = *hf_py_held_depth();
     hf_py_error_keep(&kept);
+    *hf_py_held_depth() = 0; /* a finalizer may give the GIL up */
     same = hf_py_interpreter_serial(0) == held->serial;
     PyErr_Clear();
     if (same)
         Py_DECREF(held->object);
+    *hf_py_held_depth() = depth;
     hf_py_error_put_back(&kept);
     return same ? 0 : -1;
 }
@@ -1094,7 +1113,7 @@ static inline int hf_py_held_attempt(void *pointer)
  *     holder may wait for).
  * Otherwise the object is leaked and counted (hf_stats, releases_leaked): the interpreter is ending
  * or gone, has ended and started again, is another one, or (before 3.12, in a process with more
- * interpreters) cannot be told.
+ * interpreters, and not through hf_python_drop()) cannot be told.
  *   object  any object; not NULL
  * Result: a record with one reference; hf_release_pointer() of it is not the object, which
  * hf_object_held() gives. NULL with ValueError, MemoryError, or RuntimeError where the interpreter
