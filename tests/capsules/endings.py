@@ -89,12 +89,18 @@ def held_by_a_capsule():
     kept = capsules.hold(Thing())
 
 
+def held_plainly():
+    global kept
+    kept = capsules.hold_plainly(Thing())
+
+
 def held_after_python():
     capsules.at_exit(capsules.hold(Thing()))
 
 
 def held_while_ending():
     capsules.hold_while_ending([Thing() for _ in range(10000)])
+    sum(range(1000000))  # the other thread wants the GIL now
 
 
 def held_never():

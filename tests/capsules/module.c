@@ -3,9 +3,16 @@
  * count. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
+
+/* CPython may refuse a capsule for want of memory. */
+static int refuse_capsules;
+#define PyCapsule_New(pointer, name, destructor) \
+    (refuse_capsules ? PyErr_NoMemory() : (PyCapsule_New)(pointer, name, destructor))
+
 #include <homefree/python.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -105,6 +112,19 @@ static PyObject *null_destroy(PyObject *self, PyObject *args)
     return hf_capsule_new(&destroyed, NAME, NULL);
 }
 
+/* refused(): what hf_capsule_new() leaves when there is no memory for a capsule. */
+static PyObject *refused(PyObject *self, PyObject *args)
+{
+    void *pointer = block();
+    PyObject *made;
+    (void)self, (void)args;
+    refuse_capsules = 1;
+    made = hf_capsule_new(pointer, NAME, destroy);
+    refuse_capsules = 0;
+    hf_free(pointer); /* still ours */
+    return made;
+}
+
 static PyObject *freed_name(PyObject *self, PyObject *args)
 {
     char *name = hf_strdup("a name that goes");
@@ -171,10 +191,17 @@ static PyObject *run_it(PyObject *self, PyObject *object)
     return record != NULL ? PyLong_FromLong(hf_release_run(record)) : NULL;
 }
 
-/* error_kept(capsule): drops this last reference while an exception is set. */
+static void destroy_badly(void *pointer)
+{
+    destroy(pointer);
+    PyErr_SetString(PyExc_KeyError, "a destroy function that calls Python");
+}
+
+/* error_kept(): a capsule goes while an exception is set, and its destroy sets another. */
 static PyObject *error_kept(PyObject *self, PyObject *args)
 {
-    PyObject *made = capsule(self, args);
+    PyObject *made = hf_capsule_new(block(), NAME, destroy_badly);
+    (void)self, (void)args;
     if (made == NULL)
         return NULL;
     PyErr_SetString(PyExc_LookupError, "set before");
@@ -251,6 +278,19 @@ static PyObject *hold(PyObject *self, PyObject *object)
     return made;
 }
 
+static void plain_destructor(PyObject *object)
+{
+    hf_release_drop((struct hf_release *)PyCapsule_GetPointer(object, NULL));
+}
+
+/* hold_plainly(object): let go by code that does not say that it holds the GIL. */
+static PyObject *hold_plainly(PyObject *self, PyObject *object)
+{
+    struct hf_release *record = hf_object_hold(object);
+    (void)self;
+    return record != NULL ? PyCapsule_New(record, NULL, plain_destructor) : NULL;
+}
+
 /* hold_in_thread(object): held, and let go of by a thread that Python does not know. */
 static PyObject *hold_in_thread(PyObject *self, PyObject *object)
 {
@@ -285,9 +325,15 @@ static PyObject *hold_null(PyObject *self, PyObject *args)
     return (PyObject *)hf_object_hold(NULL);
 }
 
+static sem_t under_way;
+
 static void *drop_all(void *nothing)
 {
+    int i;
     (void)nothing;
+    for (i = 0; i < 100; i++)
+        hf_release_drop(late[--lates]);
+    sem_post(&under_way);
     drop_late();
     return NULL;
 }
@@ -310,8 +356,13 @@ static PyObject *hold_while_ending(PyObject *self, PyObject *objects)
         if (late[lates++] == NULL)
             return NULL;
     }
-    if (atexit(join_dropper) != 0 || pthread_create(&dropper, NULL, drop_all, NULL) != 0)
+    if (sem_init(&under_way, 0, 0) != 0 || atexit(join_dropper) != 0 ||
+        pthread_create(&dropper, NULL, drop_all, NULL) != 0)
         return PyErr_NoMemory();
+    Py_BEGIN_ALLOW_THREADS;
+    while (sem_wait(&under_way) != 0)
+        ;
+    Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
 }
 
@@ -564,17 +615,19 @@ static PyMethodDef methods[] = {
     {"capsule", capsule, METH_VARARGS, NULL},
     {"null_pointer", null_pointer, METH_NOARGS, NULL},
     {"null_destroy", null_destroy, METH_NOARGS, NULL},
+    {"refused", refused, METH_NOARGS, NULL},
     {"freed_name", freed_name, METH_NOARGS, NULL},
     {"name_of", name_of, METH_O, NULL},
     {"rename", rename_it, METH_VARARGS, NULL},
     {"take_destructor", take_destructor, METH_VARARGS, NULL},
     {"take_context", take_context, METH_O, NULL},
     {"run", run_it, METH_O, NULL},
-    {"error_kept", error_kept, METH_VARARGS, NULL},
+    {"error_kept", error_kept, METH_NOARGS, NULL},
     {"plain_capsule", plain_capsule, METH_NOARGS, NULL},
     {"thread_drop", thread_drop, METH_O, NULL},
     {"at_exit", at_exit, METH_O, NULL},
     {"hold", hold, METH_O, NULL},
+    {"hold_plainly", hold_plainly, METH_O, NULL},
     {"hold_in_thread", hold_in_thread, METH_O, NULL},
     {"hold_without_gil", hold_without_gil, METH_O, NULL},
     {"hold_null", hold_null, METH_NOARGS, NULL},

@@ -57,8 +57,9 @@ ENDINGS = {
     "tensors_after_python": {"live": 0, "leaked": 0, "run": 3, "destroyed": 2},
     "buffers": {"live": 0, "leaked": 0, "destroyed": 3},
     "held_by_a_capsule": {"live": 0, "leaked": 0, "run": 2, "destroyed": 1},
+    "held_plainly": {"live": 0, "leaked": 0, "run": 2, "destroyed": 1},
     "held_after_python": {"live": 0, "leaked": 1, "run": 1, "destroyed": 1},
-    "held_while_ending": {"live": 0, "destroyed": 1, "together": 10001},
+    "held_while_ending": {"live": 0, "destroyed": 1, "together": 10001, "begun": True},
     "held_never": {"live": 0, "leaked": 0, "run": 1, "destroyed": 1},
 }
 
@@ -150,6 +151,7 @@ class Run:
         keys = ("live", "run", "leaked", "destroyed", "wrong")
         seen = dict(zip(keys, map(int, found.groups())))
         seen["together"] = seen["run"] + seen["leaked"]
+        seen["begun"] = seen["run"] > 100
         wrong = [f"{key} is {seen[key]}" for key, value in wanted.items() if seen[key] != value]
         if seen["wrong"] != 0:
             wrong.append("memory was not the heap's")

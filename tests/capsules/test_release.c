@@ -162,7 +162,8 @@ START_TEST(no_other_address_is_a_record)
     uint64_t stack[32] = {0};
     static uint64_t data[32];
     struct hf_release *record = make("matrix");
-    char *inside = hf_calloc(1, 500);
+    char *inside = hf_malloc(500);
+    memset(inside, 0xff, 500);
     ck_assert(hf_release_is(record));
     ck_assert(!hf_release_is(NULL));
     ck_assert(!hf_release_is((void *)16));
@@ -216,6 +217,30 @@ START_TEST(threads_free_once)
         pthread_join(threads[i], NULL);
     ck_assert_int_eq(freed, count_records);
     assert_counts(&before, 0, (uint64_t)count_records, 0);
+}
+END_TEST
+
+static void *take_and_drop(void *record)
+{
+    for (int i = 0; i < times(200000); i++) {
+        hf_release_take(record);
+        hf_release_drop(record);
+    }
+    return NULL;
+}
+
+START_TEST(threads_count_references)
+{
+    pthread_t threads[THREADS];
+    struct hf_release *record = make("matrix");
+    freed = 0;
+    for (int i = 0; i < THREADS; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, take_and_drop, record), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_int_eq(freed, 0);
+    hf_release_drop(record);
+    ck_assert_int_eq(freed, 1);
 }
 END_TEST
 
@@ -327,7 +352,7 @@ int main(int argc, char **argv)
     return RUN_SUITE(the_last_reference_frees_once, run_early_it_is_not_run_again,
                      forbidden_it_is_the_callers, what_its_function_cannot_free_is_counted,
                      the_name_is_copied, wrong_use_is_an_error, no_other_address_is_a_record,
-                     threads_free_once, the_functions_object_stays, code_is_pinned_or_not,
-                     exit_handlers_still_free, too_late_it_is_leaked,
+                     threads_free_once, threads_count_references, the_functions_object_stays,
+                     code_is_pinned_or_not, exit_handlers_still_free, too_late_it_is_leaked,
                      a_forked_child_has_records_of_its_own);
 }
