@@ -220,9 +220,12 @@ START_TEST(threads_free_once)
 }
 END_TEST
 
+static pthread_barrier_t start;
+
 static void *take_and_drop(void *record)
 {
-    for (int i = 0; i < times(200000); i++) {
+    pthread_barrier_wait(&start);
+    for (int i = 0; i < times(4000000); i++) {
         hf_release_take(record);
         hf_release_drop(record);
     }
@@ -234,6 +237,7 @@ START_TEST(threads_count_references)
     pthread_t threads[THREADS];
     struct hf_release *record = make("matrix");
     freed = 0;
+    pthread_barrier_init(&start, NULL, THREADS);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, take_and_drop, record), 0);
     for (int i = 0; i < THREADS; i++)
