@@ -265,11 +265,13 @@ bool hf_release_is(const void *ptr)
 {
     struct hf_owner owner = {.size = sizeof owner};
     const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL && other->release_make == NULL && ptr != NULL)
-        return ((const struct hf_release *)ptr)->magic == MAGIC; /* no heap that would know */
+    const struct hf_release *record = ptr;
+    if (ptr == NULL)
+        return false;
+    if (other != NULL && other->release_make == NULL)
+        return record->magic == MAGIC; /* no heap that would know */
     if (!hf_owns(ptr) || hf_owner_of(ptr, &owner) != 0 || owner.block != ptr ||
         owner.block_size < sizeof(struct hf_release))
         return false;
-    const struct hf_release *record = ptr;
     return record->magic == MAGIC;
 }

@@ -353,10 +353,12 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     releaser = argv[1];
-    return RUN_SUITE(the_last_reference_frees_once, run_early_it_is_not_run_again,
-                     forbidden_it_is_the_callers, what_its_function_cannot_free_is_counted,
-                     the_name_is_copied, wrong_use_is_an_error, no_other_address_is_a_record,
-                     threads_free_once, threads_count_references, the_functions_object_stays,
-                     code_is_pinned_or_not, exit_handlers_still_free, too_late_it_is_leaked,
-                     a_forked_child_has_records_of_its_own);
+    /* First the one that needs fresh counts, and no other object loaded: the loader would order the
+     * ends anew. */
+    return RUN_SUITE(too_late_it_is_leaked, the_last_reference_frees_once,
+                     run_early_it_is_not_run_again, forbidden_it_is_the_callers,
+                     what_its_function_cannot_free_is_counted, the_name_is_copied,
+                     wrong_use_is_an_error, no_other_address_is_a_record, threads_free_once,
+                     threads_count_references, the_functions_object_stays, code_is_pinned_or_not,
+                     exit_handlers_still_free, a_forked_child_has_records_of_its_own);
 }
