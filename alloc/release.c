@@ -263,15 +263,16 @@ const char *hf_release_name(const struct hf_release *record)
 
 bool hf_release_is(const void *ptr)
 {
-    struct hf_owner owner = {.size = sizeof owner};
     const struct hf_instance_functions *other = hf_instance_forward();
     const struct hf_release *record = ptr;
+    struct hf_owner owner = {.size = sizeof owner};
     if (ptr == NULL)
         return false;
-    if (other != NULL && other->release_make == NULL)
-        return record->magic == MAGIC; /* no heap that would know */
-    if (!hf_owns(ptr) || hf_owner_of(ptr, &owner) != 0 || owner.block != ptr ||
-        owner.block_size < sizeof(struct hf_release))
+    if (other == NULL)
+        owner.block_size = hf_owned(ptr) ? hf_heap_block_size(ptr) : 0;
+    else if (other->release_make == NULL)
+        owner.block_size = sizeof *record; /* no heap that would know */
+    else if (!hf_owned(ptr) || other->owner_of(ptr, &owner) != 0 || owner.block != ptr)
         return false;
-    return record->magic == MAGIC;
+    return owner.block_size >= sizeof *record && record->magic == MAGIC;
 }

@@ -6,9 +6,11 @@ where they are.
 import contextlib
 import gc
 import hashlib
+import os
 import sys
 import threading
 import unittest
+import warnings
 import weakref
 
 import capsules
@@ -27,6 +29,14 @@ try:
 except ImportError:
     owns = None
 
+for name in ("_interpreters", "_xxsubinterpreters"):
+    with contextlib.suppress(ImportError):
+        interpreters = __import__(name)
+        break
+else:
+    interpreters = None
+
+LIMITED = capsules.__file__.endswith(".abi3.so")
 # NumPy speaks DLPack 1.0 from 2.1 on.
 VERSIONED = numpy is not None and tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 1)
 BUFFERS = hasattr(capsules, "buffer")
@@ -154,6 +164,69 @@ class Capsules(Case):
         with self.one(), self.assertRaises(LookupError) as caught:
             capsules.error_kept()
         self.assertIs(type(caught.exception), LookupError)
+
+
+IN_AN_INTERPRETER = """
+import sys
+sys.path.insert(0, {folder!r})
+import capsules
+
+class Thing:
+    pass
+
+kept = [capsules.capsule(), capsules.capsule()]
+kept.append(kept)
+capsules.at_end = capsules.hold(Thing())  # let go of while the interpreter ends
+del kept[1]
+capsules.hold(Thing())
+tensor = capsules.dlpack(kept[0], (1, 0))
+if hasattr(capsules, "buffer"):
+    view = memoryview(capsules.buffer())
+"""
+
+
+@unittest.skipUnless(interpreters, "no module for interpreters")
+class Interpreters(Case):
+    def run_in_one(self, code):
+        number = interpreters.create()
+        try:
+            wrong = interpreters.run_string(number, code)
+            self.assertIsNone(wrong)
+        finally:
+            interpreters.destroy(number)
+
+    @unittest.skipIf(LIMITED, "the limited API has no slot for interpreters with their own GIL")
+    def test_each_frees_its_own(self):
+        buffers = 1 if BUFFERS else 0
+        # Two capsules, the module's own, the buffer; two objects held.
+        with self.changes(run=5 + buffers, destroyed=3 + buffers):
+            self.run_in_one(IN_AN_INTERPRETER.format(folder=os.path.dirname(capsules.__file__)))
+
+    @unittest.skipIf(LIMITED, "the limited API has no slot for interpreters with their own GIL")
+    def test_a_thread_without_a_gil_leaks_anothers_object(self):
+        code = "import sys; sys.path.insert(0, {!r}); import capsules; capsules.hold_in_thread([])"
+        with self.changes(run=1, destroyed=1, leaked=1):
+            self.run_in_one(code.format(os.path.dirname(capsules.__file__)))
+
+
+class Forks(Case):
+    def test_a_child_lets_go(self):
+        memory, thing = capsules.capsule(), Thing()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which numpy has
+            child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                before = capsules.counts()
+                capsules.hold_in_thread(thing)
+                capsules.thread_drop(memory)
+                del memory
+                after = capsules.counts()
+                status = 0 if after["run"] == before["run"] + 2 else 2
+            finally:
+                os._exit(status)
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
 
 
 class Held(Case):

@@ -11,11 +11,29 @@ static int refuse_capsules;
 
 #include <homefree/python.h>
 
+#include <assert.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+/* As dlpack.h and Arrow's specification lay them out, on 64-bit machines. */
+static_assert(offsetof(struct hf_dl_tensor, device) == 8, "DLTensor");
+static_assert(offsetof(struct hf_dl_tensor, ndim) == 16, "DLTensor");
+static_assert(offsetof(struct hf_dl_tensor, dtype) == 20, "DLTensor");
+static_assert(offsetof(struct hf_dl_tensor, shape) == 24, "DLTensor");
+static_assert(offsetof(struct hf_dl_tensor, strides) == 32, "DLTensor");
+static_assert(offsetof(struct hf_dl_tensor, byte_offset) == 40, "DLTensor");
+static_assert(offsetof(struct hf_dl_managed, context) == 48, "DLManagedTensor");
+static_assert(offsetof(struct hf_dl_managed, deleter) == 56, "DLManagedTensor");
+static_assert(offsetof(struct hf_dl_managed_versioned, context) == 8, "DLManagedTensorVersioned");
+static_assert(offsetof(struct hf_dl_managed_versioned, deleter) == 16, "DLManagedTensorVersioned");
+static_assert(offsetof(struct hf_dl_managed_versioned, flags) == 24, "DLManagedTensorVersioned");
+static_assert(offsetof(struct hf_dl_managed_versioned, tensor) == 32, "DLManagedTensorVersioned");
+static_assert(offsetof(struct hf_arrow_schema, release) == 56, "ArrowSchema");
+static_assert(offsetof(struct hf_arrow_array, release) == 64, "ArrowArray");
+static_assert(offsetof(struct hf_arrow_stream, release) == 24, "ArrowArrayStream");
 
 #define NAME     "capsules"
 #define ELEMENTS 6
