@@ -320,8 +320,8 @@ class Buffers(Case):
                 hashlib.sha256(capsules.buffer((2, 3), "F"))
             with self.assertRaisesRegex(BufferError, "not row-major"):
                 hashlib.sha256(capsules.buffer((2, 3), "G"))
-            with self.assertRaises((BufferError, TypeError)):
-                open(__file__, "rb").readinto(capsules.buffer((2, 3), "C", 1))  # noqa: SIM115
+            with open(__file__, "rb") as file, self.assertRaises((BufferError, TypeError)):
+                file.readinto(capsules.buffer((2, 3), "C", 1))
 
     def test_gaps(self):
         with self.one():

@@ -62,11 +62,13 @@
 
 #ifdef __cplusplus
 extern "C" {
-#    define HF_PY_CAST(type, value) (reinterpret_cast<type>(value))
-#    define HF_PY_FUNCTION(value)   (reinterpret_cast<void *>(value))
+#    define HF_PY_CAST(type, value)   (reinterpret_cast<type>(value))
+#    define HF_PY_NUMBER(type, value) (static_cast<type>(value))
+#    define HF_PY_FUNCTION(value)     (reinterpret_cast<void *>(value))
 #else
-#    define HF_PY_CAST(type, value) ((type)(value))
-#    define HF_PY_FUNCTION(value)   (__extension__(void *)(value))
+#    define HF_PY_CAST(type, value)   ((type)(value))
+#    define HF_PY_NUMBER(type, value) ((type)(value))
+#    define HF_PY_FUNCTION(value)     (__extension__(void *)(value))
 #endif
 
 #define HF_PY_UNUSED(name) ((void)name)
@@ -325,8 +327,7 @@ static inline int hf_py_dl_check(const struct hf_dl_tensor *tensor)
 /* Bytes for the shape and the strides. */
 static inline size_t hf_py_dl_room(const struct hf_dl_tensor *tensor)
 {
-    const uint32_t ndim = tensor->ndim + 0u; /* checked: not negative */
-    return 2 * sizeof(int64_t) * ndim;
+    return 2 * sizeof(int64_t) * HF_PY_NUMBER(size_t, tensor->ndim);
 }
 
 /* Copies a tensor; shape and strides go to `lengths`, which has room for both. 0, or -1 with an
@@ -516,7 +517,8 @@ static inline void hf_py_dl_consumed_versioned(void *pointer)
  * NULL deleter is allowed: nothing is called) on that thread, with or without the GIL. NULL with
  * TypeError (no capsule), ValueError (consumed before, or no DLPack capsule), BufferError (another
  * major version: the capsule stays as it was, and its own destructor calls the deleter), or
- * MemoryError. The shared object of the deleter stays loaded.
+ * MemoryError. The shared object of the deleter stays loaded. A producer's
+ * deleter may take the GIL (NumPy's does): drop the last reference where that can be had.
  */
 static inline struct hf_release *hf_dlpack_consume(PyObject *capsule, struct hf_dl_tensor **tensor,
                                                    uint64_t *flags)
@@ -810,7 +812,7 @@ static inline PyObject *hf_buffer_new(struct hf_release *memory, void *data,
     if (self == NULL)
         return NULL;
     buffer = HF_PY_CAST(struct hf_py_buffer *, self);
-    ndim = layout->ndim + 0u;
+    ndim = HF_PY_NUMBER(size_t, layout->ndim);
     buffer->shape =
         HF_PY_CAST(Py_ssize_t *, hf_malloc(2 * ndim * sizeof(Py_ssize_t) + format_size));
     if (buffer->shape == NULL) {
