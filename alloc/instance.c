@@ -14,6 +14,7 @@
 #include "foreign.h"
 #include "options.h"
 #include "region.h"
+#include "release.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -34,6 +35,7 @@ static struct hf_instance_functions functions = {
     .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
     .owner_of = hf_owner_of,
     .stats = hf_stats,
+    .release_make = hf_release_make,
 };
 static struct hf_instance record = {
     .magic = HF_INSTANCE_MAGIC,

@@ -39,6 +39,8 @@ struct hf_instance_functions {
     int (*adopt)(void *handle);
     int (*python_install)(const struct hf_python_options *options, struct hf_python_state *out);
     int (*python_uninstall)(void);
+    int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                        int (*attempt)(void *pointer), const char *name);
 };
 
 /*

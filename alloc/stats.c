@@ -3,6 +3,7 @@
  */
 #include "instance.h"
 #include "region.h"
+#include "release.h"
 #include "sized.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ int hf_stats(struct hf_stats *out)
     unsigned arenas = 0;
     size_t arenas_size = sizeof arenas;
     hf_heap_control("opt.narenas", &arenas, &arenas_size, NULL, 0);
+    struct hf_release_counts releases = hf_release_count();
     struct hf_stats stats = {
         .region_reserved = hf_region.size,
         .region_used = hf_region_used(),
@@ -41,6 +43,9 @@ int hf_stats(struct hf_stats *out)
         .resident = counter("stats.resident"),
         .metadata = counter("stats.metadata"),
         .arenas = arenas,
+        .releases_live = releases.live,
+        .releases_run = releases.run,
+        .releases_leaked = releases.leaked,
     };
     hf_sized_copy(out, &stats, sizeof stats);
     return 0;

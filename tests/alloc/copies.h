@@ -24,6 +24,9 @@ struct copy {
     int (*owner_of)(const void *, struct hf_owner *);
     int (*stats)(struct hf_stats *);
     int (*route)(void);
+    int (*release_new)(struct hf_release **, void *, void (*)(void *), const char *);
+    void (*release_drop)(struct hf_release *);
+    bool (*release_is)(const void *);
     const struct hf_region_range *range;
 };
 
@@ -34,12 +37,21 @@ static inline struct copy copy_of(void *handle)
         const char *name;
         void *slot;
     } wanted[] = {
-        {"hf_malloc", &copy.malloc},     {"hf_calloc", &copy.calloc},
-        {"hf_realloc", &copy.realloc},   {"hf_memalign", &copy.memalign},
-        {"hf_free", &copy.free},         {"hf_usable_size", &copy.usable_size},
-        {"hf_strdup", &copy.strdup},     {"hf_owns", &copy.owns},
-        {"hf_owner_of", &copy.owner_of}, {"hf_stats", &copy.stats},
-        {"hf_route", &copy.route},       {"hf_region_range", &copy.range},
+        {"hf_malloc", &copy.malloc},
+        {"hf_calloc", &copy.calloc},
+        {"hf_realloc", &copy.realloc},
+        {"hf_memalign", &copy.memalign},
+        {"hf_free", &copy.free},
+        {"hf_usable_size", &copy.usable_size},
+        {"hf_strdup", &copy.strdup},
+        {"hf_owns", &copy.owns},
+        {"hf_owner_of", &copy.owner_of},
+        {"hf_stats", &copy.stats},
+        {"hf_route", &copy.route},
+        {"hf_region_range", &copy.range},
+        {"hf_release_new", &copy.release_new},
+        {"hf_release_drop", &copy.release_drop},
+        {"hf_release_is", &copy.release_is},
     };
     if (handle == NULL)
         dprintf(2, "%s\n", dlerror());
@@ -106,6 +118,21 @@ static inline void must_share(const struct copy *one, const struct copy *other)
     must(!copy_has(one, large));
 }
 
+/* A record that one made is dropped by the other, and counted once, where both look. */
+static inline void must_share_records(const struct copy *one, const struct copy *other)
+{
+    struct hf_release *record = NULL;
+    struct hf_stats before = copy_stats(one);
+    must(one->release_new(&record, one->malloc(10), one->free, "record") == 0);
+    must(copy_stats(other).releases_live == before.releases_live + 1);
+    must(one->release_is(record) && other->release_is(record));
+    other->release_drop(record);
+    must(copy_stats(one).releases_live == before.releases_live);
+    must(copy_stats(one).releases_run == before.releases_run + 1);
+    must(copy_stats(other).releases_run == before.releases_run + 1);
+    must(!one->release_is(record) && !other->release_is(record));
+}
+
 /* `heap` is the heap, and `forward` forwards to it. */
 static inline void must_be_one_heap(const struct copy *heap, const struct copy *forward)
 {
@@ -118,6 +145,8 @@ static inline void must_be_one_heap(const struct copy *heap, const struct copy *
     must(copy_stats(heap).region_reserved == copy_stats(forward).region_reserved);
     must_share(heap, forward);
     must_share(forward, heap);
+    must_share_records(heap, forward);
+    must_share_records(forward, heap);
 }
 
 static inline void must_succeed(void (*body)(void *))

@@ -54,11 +54,36 @@ static void must_be_strangers(const struct copy *heap, const struct copy *strang
     }
 }
 
+static int records_freed;
+
+static void count_record(void *pointer)
+{
+    free(pointer);
+    records_freed++;
+}
+
+/* Its records work too, in libc's memory, and either copy drops them. */
+static void must_have_records(const struct copy *heap, const struct copy *stranger)
+{
+    const struct copy *droppers[] = {stranger, heap};
+    struct hf_stats before = copy_stats(heap);
+    for (int i = 0; i < 2; i++) {
+        struct hf_release *record = NULL;
+        records_freed = 0;
+        must(stranger->release_new(&record, stranger->malloc(10), count_record, "record") == 0);
+        must(stranger->release_is(record) && !stranger->release_is(NULL));
+        droppers[i]->release_drop(record);
+        must(records_freed == 1);
+    }
+    must(copy_stats(heap).releases_run == before.releases_run);
+}
+
 static void heap_first(void *unused)
 {
     (void)unused;
     struct copy heap = copy_open(paths[0]), stranger = copy_open(paths[1]);
     must_be_strangers(&heap, &stranger);
+    must_have_records(&heap, &stranger);
 }
 
 static void stranger_first(void *unused)
@@ -66,6 +91,7 @@ static void stranger_first(void *unused)
     (void)unused;
     struct copy heap = copy_open(paths[1]), stranger = copy_open(paths[0]);
     must_be_strangers(&heap, &stranger);
+    must_have_records(&heap, &stranger);
 }
 
 static void assert_one_line(void (*body)(void *), const char *later)

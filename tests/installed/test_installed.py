@@ -23,6 +23,7 @@ MODULE = r"""
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <homefree/homefree.h>
+#include <homefree/python.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,10 @@ static PyObject *check(PyObject *self, PyObject *args)
 {
     char *copy = strdup("memory of the module");
     int owned = hf_owns(copy) && helper_that_must_stay_inside();
-    free(copy);
+    PyObject *capsule = hf_capsule_new(copy, "copy", free);
+    if (capsule == NULL)
+        return NULL;
+    Py_DECREF(capsule);
     return PyBool_FromLong(owned);
 }
 

@@ -36,9 +36,11 @@
 #define HF_VERSION       "1.0.0"
 
 #ifdef __cplusplus
-/* A function may share its struct's name (as stat(2) does); -Wshadow takes that for a mistake. */
+/* A function may share its struct's name (as stat(2) does); -Wshadow takes that for a mistake. The
+ * inlined function is C's and C++'s. */
 #    pragma GCC diagnostic push
 #    pragma GCC diagnostic ignored "-Wshadow"
+#    pragma GCC diagnostic ignored "-Wold-style-cast"
 extern "C" {
 #endif
 
@@ -279,6 +281,9 @@ struct hf_stats {
     uint64_t metadata;        /* bytes of the heap's own bookkeeping */
     uint32_t arenas;          /* arenas that threads allocate from */
     uint32_t forwards;        /* 1 when this copy of libhomefree forwards to another one */
+    uint64_t releases_live;   /* records that hold a pointer still to be freed */
+    uint64_t releases_run;    /* records whose pointer was freed */
+    uint64_t releases_leaked; /* records whose pointer could not be freed safely */
 };
 
 /*
@@ -347,10 +352,86 @@ HF_API int hf_python_install(const struct hf_python_options *options, struct hf_
  */
 HF_API int hf_python_uninstall(void);
 
+/* ---- releases ---- */
+
+/*
+ * A record of a destructor: a pointer, the function that frees it, and a number of references. Who
+ * drops the last reference frees the pointer; exactly once, on that thread, with nothing of Python.
+ * Records are what homefree/python.h's capsules, buffers and DLPack tensors stand on, and what a C
+ * thread holds on to so that their memory outlives the interpreter.
+ *
+ * The shared object that holds the freeing function is never unloaded from then on; code that no
+ * shared object holds (made at run time) is its maker's to keep.
+ *
+ * What cannot be freed safely is leaked, and counted in hf_stats (releases_leaked). That is:
+ *   - a record whose last reference goes after libhomefree's own ELF destructor, that is, when exit
+ *     handlers and the static objects of what depends on libhomefree are gone already;
+ *   - a record whose function's object could not be kept and is gone (an object that the loader
+ *     knows under another object's name, and that was unloaded since);
+ *   - a record of hf_release_new_attempt() whose function said that it could not free.
+ * Records that nobody ever drops are counted in releases_live until the process ends.
+ *
+ * Threads: a record may be taken and dropped on any threads at once. The functions but for the
+ * makers take no lock. Fork: the child has its own records, copies of the parent's.
+ */
+struct hf_release;
+
+/*
+ * Makes a record with one reference, the caller's.
+ *   out      set to the record; only on success
+ *   pointer  what to free; not NULL. The caller's to free, as before, when this fails.
+ *   destroy  frees it: any thread, no GIL, also after Py_Finalize() and in exit handlers; must not
+ *            throw, and must not call Python unless it knows better
+ *   name     for people and for PyCapsule; copied; may be NULL
+ * Result: 0; -EINVAL where out, pointer or destroy is NULL; -ENOMEM.
+ * Takes the dynamic loader's lock the first time that a shared object's function is given.
+ */
+HF_API int hf_release_new(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                          const char *name);
+
+/* The same for a function that finds out when it is called whether it may free: below 0 it could
+ * not, and the pointer is leaked and counted. */
+HF_API int hf_release_new_attempt(struct hf_release **out, void *pointer,
+                                  int (*attempt)(void *pointer), const char *name);
+
+/* One more reference; the caller has one, or knows who does. */
+HF_API void hf_release_take(struct hf_release *record);
+
+/* One reference less; NULL does nothing. The last one frees the pointer, if nobody has, and the
+ * record. errno is left as it was. */
+HF_API void hf_release_drop(struct hf_release *record);
+
+/*
+ * Frees the pointer now, whoever holds references; they stay to be dropped.
+ * Result: 0; -EALREADY where it was freed, is being freed by another thread, or was forbidden;
+ * -ECANCELED where it was leaked.
+ */
+HF_API int hf_release_run(struct hf_release *record);
+
+/* Gives the pointer back to the caller: it will not be freed by this record. Result: 0; -EALREADY
+ * where it was freed, or given back, before. */
+HF_API int hf_release_forbid(struct hf_release *record);
+
+/* The pointer and the name that the record was made with; the name lives as long as the record. */
+HF_API void *hf_release_pointer(const struct hf_release *record);
+HF_API const char *hf_release_name(const struct hf_release *record);
+
+/* Whether an address, any address, is that of a record that has references. */
+HF_API bool hf_release_is(const void *ptr);
+
+/*
+ * Keeps the shared object that holds this code from ever being unloaded; for function pointers that
+ * are given to others.
+ * Result: 0; -ENOENT where no object holds it; -EBUSY where the loader cannot name that object.
+ * Takes the dynamic loader's lock the first time that an object is given.
+ */
+HF_API int hf_release_pin(const void *code);
+
 /* The version of the loaded library, "1.0.0"; a static string. */
 HF_API const char *hf_version(void);
 
 #ifdef __cplusplus
 }
+#    pragma GCC diagnostic pop
 #endif
 #endif

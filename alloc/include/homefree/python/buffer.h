@@ -1,0 +1,229 @@
+/*
+ * homefree/python/buffer.h - memory through the buffer protocol, and as NumPy arrays. The rules are
+ * python.h's. Facts: PEP 3118 and CPython's documentation of the buffer protocol.
+ */
+#ifndef HOMEFREE_PYTHON_BUFFER_H
+#define HOMEFREE_PYTHON_BUFFER_H
+
+#ifndef HOMEFREE_PYTHON_H
+#    error "include homefree/python.h, which includes this"
+#endif
+
+#if HF_HAVE_PYTHON_BUFFER
+
+/* How memory is laid out, as PEP 3118 says it. */
+struct hf_buffer_layout {
+    const char *format; /* struct's syntax, "d", "B"; NULL: bytes */
+    Py_ssize_t itemsize;
+    int ndim;                  /* 0 to PyBUF_MAX_NDIM (64) */
+    const Py_ssize_t *shape;   /* in elements */
+    const Py_ssize_t *strides; /* in bytes; NULL: row-major */
+    int readonly;
+};
+
+struct hf_py_buffer {
+    PyObject ob_base;
+    struct hf_release *memory;
+    void *data;
+    Py_ssize_t *shape, *strides; /* one block of the heap; the format follows in it */
+    char *format;
+    Py_ssize_t itemsize, size;
+    int ndim, readonly, row_major, column_major;
+};
+
+static inline void hf_py_buffer_dealloc(PyObject *self)
+{
+    struct hf_py_buffer *buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    PyTypeObject *type = Py_TYPE(self);
+    struct hf_release *memory = buffer->memory;
+    hf_free(buffer->shape);
+    PyObject_Free(self);
+    Py_DECREF(HF_PY_CAST(PyObject *, type));
+    hf_python_drop(memory);
+}
+
+static inline PyObject *hf_py_buffer_no_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    HF_PY_UNUSED(type);
+    HF_PY_UNUSED(args);
+    HF_PY_UNUSED(keywords);
+    PyErr_SetString(PyExc_TypeError, "homefree.Buffer objects are made in C, by hf_buffer_new()");
+    return NULL;
+}
+
+static inline int hf_py_buffer_get(PyObject *self, Py_buffer *view, int flags)
+{
+    struct hf_py_buffer *buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    const char *wrong = NULL;
+    view->obj = NULL;
+    if ((flags & PyBUF_WRITABLE) != 0 && buffer->readonly)
+        wrong = "this memory is read-only";
+    else if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !buffer->row_major)
+        wrong = "this memory is not row-major; ask for its strides (PyBUF_STRIDES)";
+    else if ((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS && !buffer->row_major)
+        wrong = "this memory is not row-major; make a copy";
+    else if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && !buffer->column_major)
+        wrong = "this memory is not column-major; make a copy";
+    else if ((flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS && !buffer->row_major &&
+             !buffer->column_major)
+        wrong = "this memory is not contiguous; make a copy";
+    if (wrong != NULL) {
+        PyErr_SetString(PyExc_BufferError, wrong);
+        return -1;
+    }
+    view->buf = buffer->data;
+    view->len = buffer->size;
+    view->itemsize = buffer->itemsize;
+    view->readonly = buffer->readonly;
+    view->ndim = (flags & PyBUF_ND) != 0 ? buffer->ndim : 1;
+    view->format = (flags & PyBUF_FORMAT) != 0 ? buffer->format : NULL;
+    view->shape = (flags & PyBUF_ND) != 0 ? buffer->shape : NULL;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? buffer->strides : NULL;
+    view->suboffsets = NULL;
+    view->internal = NULL;
+    view->obj = self;
+    Py_INCREF(self);
+    return 0;
+}
+
+/* This interpreter's type, made the first time. A new reference. */
+static inline PyObject *hf_py_buffer_type(void)
+{
+    static char name[] = "homefree.Buffer";
+    static char doc[] = "Memory that C shares; use memoryview() or numpy.asarray().";
+    static PyType_Slot slots[] = {
+        {Py_tp_dealloc, HF_PY_FUNCTION(hf_py_buffer_dealloc)},
+        {Py_tp_new, HF_PY_FUNCTION(hf_py_buffer_no_new)},
+        {Py_bf_getbuffer, HF_PY_FUNCTION(hf_py_buffer_get)},
+        {Py_tp_doc, doc},
+        {0, NULL},
+    };
+    static PyType_Spec spec = {name, sizeof(struct hf_py_buffer), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyObject *type, *key, *types = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    if (types == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "homefree: the interpreter is ending; share memory "
+                                            "before that");
+        return NULL;
+    }
+    /* Each compiled copy of this header has its own type: others may be laid out otherwise. */
+    key = PyUnicode_FromFormat("homefree.Buffer %p", HF_PY_CAST(void *, &spec));
+    if (key == NULL)
+        return NULL;
+    type = PyDict_GetItemWithError(types, key);
+    Py_XINCREF(type);
+    if (type == NULL && PyErr_Occurred() == NULL) {
+        type = PyType_FromSpec(&spec);
+        if (type != NULL && PyDict_SetItem(types, key, type) != 0)
+            Py_CLEAR(type);
+    }
+    Py_DECREF(key);
+    return type;
+}
+
+static inline PyObject *hf_py_buffer_wrong(const char *wrong)
+{
+    PyErr_SetString(PyExc_ValueError, wrong);
+    return NULL;
+}
+
+/*
+ * An object that exports memory through the buffer protocol: memoryview(), bytes(), NumPy, torch
+ * and others read it, and write it unless readonly, without a copy. Each view keeps the object, the
+ * object keeps the record.
+ *   memory  the record of what the data lies in; the object takes a reference
+ *   data    the element at index 0 of each dimension; not NULL
+ *   layout  copied, with its format, shape and strides; the caller answers for its lying inside
+ *           the memory
+ * Result: a new reference; NULL with ValueError, MemoryError, or RuntimeError where the interpreter
+ * is ending.
+ * There where HF_HAVE_PYTHON_BUFFER is 1.
+ */
+static inline PyObject *hf_buffer_new(struct hf_release *memory, void *data,
+                                      const struct hf_buffer_layout *layout)
+{
+    const char *format = layout->format != NULL ? layout->format : "B";
+    size_t ndim, format_size = strlen(format) + 1;
+    Py_ssize_t size = layout->itemsize, step;
+    PyObject *type, *self;
+    struct hf_py_buffer *buffer;
+    int i, row_major = 1, column_major = 1, overflow = 0;
+    if (data == NULL)
+        return hf_py_buffer_wrong("homefree: the buffer's data is NULL; check the allocation "
+                                  "before sharing it with Python");
+    if (layout->itemsize <= 0)
+        return hf_py_buffer_wrong("homefree: the buffer's itemsize is not above 0; it is the size "
+                                  "of one element in bytes");
+    if (layout->ndim < 0 || layout->ndim > 64)
+        return hf_py_buffer_wrong("homefree: a buffer has 0 to 64 dimensions");
+    if (layout->ndim > 0 && layout->shape == NULL)
+        return hf_py_buffer_wrong("homefree: the buffer has no shape; give one length for each "
+                                  "dimension");
+    for (i = 0; i < layout->ndim; i++) {
+        if (layout->shape[i] < 0)
+            return hf_py_buffer_wrong("homefree: a length in the buffer's shape is negative");
+        overflow |= __builtin_mul_overflow(size, layout->shape[i], &size);
+    }
+    if (overflow != 0 && size != 0)
+        return hf_py_buffer_wrong("homefree: the buffer's shape is larger than memory can be");
+    type = hf_py_buffer_type();
+    if (type == NULL)
+        return NULL;
+    self = PyType_GenericAlloc(HF_PY_CAST(PyTypeObject *, type), 0);
+    Py_DECREF(type); /* the object has a reference of its own */
+    if (self == NULL)
+        return NULL;
+    buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    ndim = HF_PY_NUMBER(size_t, layout->ndim);
+    buffer->shape =
+        HF_PY_CAST(Py_ssize_t *, hf_malloc(2 * ndim * sizeof(Py_ssize_t) + format_size));
+    if (buffer->shape == NULL) {
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    buffer->strides = buffer->shape + ndim;
+    buffer->format = HF_PY_CAST(char *, buffer->strides + ndim);
+    memcpy(buffer->format, format, format_size);
+    for (step = layout->itemsize, i = layout->ndim - 1; i >= 0; i--) {
+        buffer->shape[i] = layout->shape[i];
+        buffer->strides[i] = layout->strides != NULL ? layout->strides[i] : step;
+        row_major = row_major && (buffer->shape[i] == 1 || buffer->strides[i] == step);
+        step *= buffer->shape[i] > 0 ? buffer->shape[i] : 1;
+    }
+    for (step = layout->itemsize, i = 0; i < layout->ndim; i++) {
+        column_major = column_major && (buffer->shape[i] == 1 || buffer->strides[i] == step);
+        step *= buffer->shape[i] > 0 ? buffer->shape[i] : 1;
+    }
+    buffer->row_major = row_major || size == 0;
+    buffer->column_major = column_major || size == 0;
+    buffer->itemsize = layout->itemsize;
+    buffer->size = size;
+    buffer->ndim = layout->ndim;
+    buffer->readonly = layout->readonly != 0;
+    buffer->data = data;
+    hf_release_take(memory);
+    buffer->memory = memory;
+    return self;
+}
+
+/*
+ * A NumPy array over memory, without NumPy's headers: numpy.asarray() of an hf_buffer_new(). The
+ * array's base keeps the record; NumPy never owns the data (no OWNDATA).
+ * Parameters as hf_buffer_new()'s. Result: a new reference; NULL with its exceptions, or with
+ * ImportError where there is no NumPy.
+ */
+static inline PyObject *hf_numpy_array(struct hf_release *memory, void *data,
+                                       const struct hf_buffer_layout *layout)
+{
+    PyObject *numpy, *array, *buffer = hf_buffer_new(memory, data, layout);
+    if (buffer == NULL)
+        return NULL;
+    numpy = PyImport_ImportModule("numpy");
+    array = numpy != NULL ? PyObject_CallMethod(numpy, "asarray", "O", buffer) : NULL;
+    Py_XDECREF(numpy);
+    Py_DECREF(buffer);
+    return array;
+}
+
+#endif /* HF_HAVE_PYTHON_BUFFER */
+
+#endif

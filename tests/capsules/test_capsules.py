@@ -1,0 +1,265 @@
+"""homefree/python.h in every CPython of this machine from 3.9 on: compiled for each with the full
+API, and once with the limited one; what it makes is used there (guest.py), processes end with it in
+many ways (endings.py), and a program that embeds CPython outlives it (embed.c).
+
+More interpreters, virtual environments with another NumPy for instance, may be named in
+HOMEFREE_TEST_PYTHONS, separated by colons.
+
+Usage: test_capsules.py INCLUDE LIBHOMEFREE CC CXX WORK [interpreter…]
+"""
+
+import concurrent.futures
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "loader"))
+from test_cpython import interpreters  # noqa: E402
+
+TIMEOUT = 200
+WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
+
+FACTS = """
+import json, sys, sysconfig
+try:
+    import numpy
+    includes, version = numpy.get_include(), numpy.__version__
+except ImportError:
+    includes = version = None
+print(json.dumps({
+    "version": sys.version_info[:3],
+    "include": sysconfig.get_path("include"),
+    "numpy_include": includes,
+    "numpy": version,
+    "shared": bool(sysconfig.get_config_var("Py_ENABLE_SHARED")),
+    "library": sysconfig.get_config_var("LDLIBRARY"),
+    "folder": sysconfig.get_config_var("LIBDIR"),
+    "path": sys.executable,
+    "prefix": sys.base_prefix,
+}))
+"""
+
+# Each ending: what stands at the very end, after Python's. `state` is the capsule in the module's
+# own state. A daemon thread's is never let go of; nothing can be said of those at work.
+ENDINGS = {
+    "in_globals": {"live": 0, "leaked": 0, "destroyed": 4},
+    "in_sys": {"live": 0, "leaked": 0, "destroyed": 3},
+    "in_cycle_with_finalizer": {"live": 0, "leaked": 0, "destroyed": 3},
+    "in_daemon_thread": {"leaked": 0},
+    "daemon_threads_at_work": {"leaked": 0},
+    "after_python": {"live": 0, "leaked": 0, "destroyed": 3},
+    "tensors": {"live": 0, "leaked": 0, "destroyed": 2},
+    "tensors_after_python": {"live": 0, "leaked": 0, "run": 3, "destroyed": 2},
+    "buffers": {"live": 0, "leaked": 0, "destroyed": 3},
+    "held_by_a_capsule": {"live": 0, "leaked": 0, "run": 2, "destroyed": 1},
+    "held_plainly": {"live": 0, "leaked": 0, "run": 2, "destroyed": 1},
+    "held_after_python": {"live": 0, "leaked": 1, "run": 1, "destroyed": 1},
+    "held_while_ending": {"live": 0, "destroyed": 1, "together": 10001, "begun": True},
+    "held_never": {"live": 0, "leaked": 0, "run": 1, "destroyed": 1},
+}
+
+
+def environment():
+    return {
+        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MALLOC_"))
+    }
+
+
+def call(command, **keywords):
+    """(exit status, what it said)."""
+    try:
+        done = subprocess.run(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=TIMEOUT,
+            env=environment(),
+            check=False,
+            **keywords,
+        )
+    except subprocess.TimeoutExpired:
+        return "hangs", ""
+    return done.returncode, done.stdout
+
+
+def facts(python):
+    status, said = call([python, "-s", "-c", FACTS])
+    try:
+        known = json.loads(said.splitlines()[-1]) if status == 0 else None
+    except (ValueError, IndexError):
+        known = None
+    if known is None or tuple(known["version"]) < (3, 9):
+        return None
+    if not Path(known["include"], "Python.h").exists():
+        return None
+    known["python"] = str(python)
+    known["name"] = ".".join(map(str, known["version"]))
+    if known["numpy"]:
+        known["name"] += " with NumPy " + known["numpy"]
+    return known
+
+
+class Run:
+    def __init__(self, include, library, cc, cxx, work):
+        self.include, self.library, self.work = include, Path(library).resolve(), Path(work)
+        self.compilers = {".c": [*cc.split(), "-std=c11"], ".cc": [*cxx.split(), "-std=c++17"]}
+        shutil.rmtree(self.work, ignore_errors=True)
+        self.work.mkdir(parents=True)
+
+    def compile(self, source, output, includes, *arguments, shared=True):
+        """None, or what the compiler said."""
+        output.parent.mkdir(parents=True, exist_ok=True)
+        command = [
+            *self.compilers[source.suffix],
+            *("-shared", "-fPIC") * shared,
+            *("-O1", "-g", "-pthread", f"-I{self.include}", *WARNINGS),
+            *(word for folder in includes for word in ("-isystem", folder)),
+            *(source, "-o", output, self.library, f"-Wl,-rpath,{self.library.parent}"),
+            *arguments,
+        ]
+        status, said = call(command)
+        return None if status == 0 else f"{source.name}: does not compile\n{said}"
+
+    def scripts(self, folder):
+        for name in ("guest.py", "endings.py"):
+            shutil.copy(HERE / name, folder)
+
+    def guest(self, known, folder, what):
+        status, said = call(
+            [known["python"], "-E", "-s", "-X", "faulthandler", folder / "guest.py"]
+        )
+        if status != 0 or "\nOK" not in said:
+            return [f"{what}: exit status {status}\n{said}"]
+        print(what, said.strip().splitlines()[-1], flush=True)
+        return []
+
+    def ending(self, known, folder, name, wanted):
+        command = [known["python"], "-E", "-s", "-X", "faulthandler", folder / "endings.py", name]
+        status, said = call(command)
+        found = re.fullmatch(
+            r"end: live (\d+) run (\d+) leaked (\d+) destroyed (\d+) wrong (\d+)\n", said
+        )
+        if status != 0 or not found:
+            return [f"ending {name}: exit status {status}, said {said!r}"]
+        keys = ("live", "run", "leaked", "destroyed", "wrong")
+        seen = dict(zip(keys, map(int, found.groups())))
+        seen["together"] = seen["run"] + seen["leaked"]
+        seen["begun"] = seen["run"] > 100
+        wrong = [f"{key} is {seen[key]}" for key, value in wanted.items() if seen[key] != value]
+        if seen["wrong"] != 0:
+            wrong.append("memory was not the heap's")
+        return [f"ending {name}: {', '.join(wrong)}: {said!r}"] if wrong else []
+
+    def all_endings(self, known, folder):
+        results = []
+        for name, wanted in ENDINGS.items():
+            results += self.ending(known, folder, name, wanted)
+        return results
+
+    def embed(self, known, folder):
+        library = Path(known["folder"]) / known["library"]
+        if not known["shared"] or not library.exists():
+            return []
+        program = folder / "embed"
+        wrong = self.compile(
+            HERE / "embed.c",
+            program,
+            [known["include"]],
+            library,
+            f"-Wl,-rpath,{library.parent}",
+            shared=False,
+        )
+        if wrong:
+            return [wrong]
+        status, said = call(["env", f"PYTHONHOME={known['prefix']}", program])
+        return [] if (status, said) == (0, "fine\n") else [f"embed: exit status {status}\n{said}"]
+
+    def one(self, known, newest):
+        """Everything with the full API; as C++ for the newest."""
+        folder = self.work / known["name"].replace(" ", "-")
+        module = HERE / "module.c"
+        folder.mkdir(parents=True)
+        self.scripts(folder)
+        if newest:
+            module = Path(shutil.copy(module, folder / "module.cc"))
+        wrong = self.compile(module, folder / "capsules.so", [known["include"]])
+        if wrong:
+            return [wrong]
+        if known["numpy"]:
+            wrong = self.compile(
+                HERE / "numpy_base.c",
+                folder / "owns.so",
+                [known["include"], known["numpy_include"]],
+            )
+            if wrong:
+                return [wrong]
+        return (
+            self.guest(known, folder, "CPython " + known["name"])
+            + self.all_endings(known, folder)
+            + self.embed(known, folder)
+        )
+
+    def limited(self, known, every, version):
+        """One module, built with one CPython's headers for the limited API, in all that may use
+        it."""
+        folder = self.work / f"limited-3.{version}"
+        wrong = self.compile(
+            HERE / "module.c",
+            folder / "capsules.abi3.so",
+            [known["include"]],
+            f"-DPy_LIMITED_API=0x03{version:02x}0000",
+        )
+        if wrong:
+            return [wrong]
+        self.scripts(folder)
+        results = []
+        for other in every:
+            if tuple(other["version"]) >= (3, version):
+                what = f"limited API 3.{version}, CPython {other['name']}"
+                results += [
+                    f"{what}: {line}"
+                    for line in self.guest(other, folder, what)
+                    + self.ending(other, folder, "held_while_ending", ENDINGS["held_while_ending"])
+                ]
+        return results
+
+
+def main():
+    run = Run(*sys.argv[1:6])
+    named = sys.argv[6:] or [
+        *(path for path, _ in interpreters()),
+        *filter(None, os.environ.get("HOMEFREE_TEST_PYTHONS", "").split(":")),
+    ]
+    found = {}
+    for known in filter(None, map(facts, named)):
+        found.setdefault(known["name"], known)
+    if not found:
+        print("no CPython from 3.9 on with headers")
+        return 77
+    every = sorted(found.values(), key=lambda known: known["version"])
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        running = {
+            "CPython " + known["name"]: pool.submit(run.one, known, known is every[-1])
+            for known in every
+        }
+        for version in (9, 11):
+            fitting = [known for known in every if tuple(known["version"]) >= (3, version)]
+            if fitting:
+                name = f"limited API 3.{version}"
+                running[name] = pool.submit(run.limited, fitting[0], every, version)
+        failures = [
+            f"{name}: {line}" for name, future in running.items() for line in future.result()
+        ]
+    print("\n".join(failures))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
