@@ -1,0 +1,48 @@
+/*
+ * Writing JSON documents, for every subcommand that has --json.
+ *
+ * Owns: the state of one document that is being written, which is the caller's struct. The document
+ * goes to a stdio stream, usually one of open_memstream(3), so that nothing is printed when
+ * something fails half-way. Keys must be ASCII without quotes and backslashes; values may be any
+ * bytes: what is not UTF-8 becomes U+FFFD, control characters are escaped.
+ *
+ * Inside an object every value has a key, inside an array none (NULL). Errors of the stream are
+ * found by its owner, with ferror(3).
+ */
+#ifndef HF_LOADER_COMMAND_JSON_H
+#define HF_LOADER_COMMAND_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum { HF_JSON_DEPTH_MAX = 32 };
+
+struct hf_json {
+    FILE *out;
+    unsigned depth;
+    char closing[HF_JSON_DEPTH_MAX]; /* of each open object and array */
+    bool empty[HF_JSON_DEPTH_MAX];
+};
+
+/* Begins a document: {"homefree": {"version": …, "document": document, "format": format}, … and
+ * leaves its object open. `format` is the version of the document's shape: it grows when a reader
+ * of the old shape would be misled, not when a key is added. */
+void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format);
+
+/* Closes everything that is open and ends the line. */
+void hf_json_finish(struct hf_json *json);
+
+void hf_json_object(struct hf_json *json, const char *key);
+void hf_json_array(struct hf_json *json, const char *key);
+void hf_json_close(struct hf_json *json); /* the innermost object or array */
+
+void hf_json_string(struct hf_json *json, const char *key, const char *value); /* NULL: null */
+void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value);
+void hf_json_signed(struct hf_json *json, const char *key, int64_t value);
+void hf_json_real(struct hf_json *json, const char *key, double value); /* not finite: null */
+void hf_json_boolean(struct hf_json *json, const char *key, bool value);
+/* As a string, "0x7f…": numbers of 64 bits are more than many readers hold. */
+void hf_json_address(struct hf_json *json, const char *key, uintptr_t value);
+
+#endif

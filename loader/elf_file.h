@@ -1,0 +1,192 @@
+/*
+ * The reader of ELF files (not named elf.h, which would hide the system's): x86-64 and aarch64, 64
+ * bits, little-endian; shared objects, programs, relocatable objects and separate debug files.
+ *
+ * Constraint: everything in a file is hostile. Every offset, count, index and size is checked
+ * against the file before use; no loop is longer than what the file really holds; nothing recurses.
+ * A damaged file gives an error, never a crash, and never more than linear time.
+ *
+ * Constraint: this runs inside libhomefree too, while other allocators hold their locks. So it
+ * allocates with mmap(2) and reads with pread(2), and uses no malloc, no stdio, no locale. It does
+ * not map files: one that is cut short meanwhile would be a SIGBUS.
+ *
+ * Owns: the descriptor and the buffers in a struct hf_elf, until hf_elf_close(). Parts of the file
+ * are read when they are first asked for; opening reads the header and the program headers.
+ *
+ * Threads: a struct hf_elf is used by one thread at a time. No global state. Not for signal
+ * handlers: a large table takes time.
+ *
+ * Results: 0 or a negative errno. After -ENOEXEC (not ELF, or damaged) and -ENOTSUP (another
+ * machine, class or byte order), and after every other failure, elf->why says why in one line; it
+ * is a static string.
+ */
+#ifndef HOMEFREE_ELF_FILE_H
+#define HOMEFREE_ELF_FILE_H
+
+#include <elf.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What has been read of a file; private to the reader. */
+struct hf_elf_part {
+    unsigned char *data; /* with at least one zero byte after `size` bytes */
+    size_t size;
+    bool tried;
+    int result; /* of the attempt to read it */
+};
+
+enum hf_elf_part_name {
+    HF_ELF_PART_SEGMENTS,
+    HF_ELF_PART_SECTIONS,
+    HF_ELF_PART_SECTION_NAMES,
+    HF_ELF_PART_DYNAMIC,
+    HF_ELF_PART_DYNSTR,
+    HF_ELF_PART_DYNSYM,
+    HF_ELF_PART_VERSYM,
+    HF_ELF_PART_VERNEED,
+    HF_ELF_PART_VERDEF,
+    HF_ELF_PART_VERSIONS,
+    HF_ELF_PART_SYMTAB,
+    HF_ELF_PART_STRTAB,
+    HF_ELF_PART_COUNT
+};
+
+struct hf_elf {
+    const char *why; /* NULL, or what went wrong last */
+    Elf64_Ehdr header;
+    uint64_t size; /* of the file, when it was opened */
+    /* The rest is private. */
+    int descriptor; /* -1 for a file in memory */
+    const unsigned char *memory;
+    struct hf_elf_part parts[HF_ELF_PART_COUNT];
+};
+
+/*
+ * Opens a file. A FIFO or device is refused, not waited for. hf_elf_close() is needed after
+ * success, and harmless after failure.
+ */
+int hf_elf_open(struct hf_elf *elf, const char *path);
+
+/* The same from a descriptor, which is duplicated; its file position is neither used nor moved. */
+int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor);
+
+/* The same from memory, which must stay as it is until hf_elf_close(). */
+int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
+
+/*
+ * Opens the separate debug file of an opened file, by its build id, below `directory`; NULL:
+ * /usr/lib/debug. Addresses in it are those of the original. -ENOENT where there is none.
+ */
+int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *directory);
+
+/* Strings that came from `elf` end here. */
+void hf_elf_close(struct hf_elf *elf);
+
+/* ---- segments, sections, bytes -------------------------------------------------------------- */
+
+/* The next program header; `cursor` starts at 0. False after the last. */
+bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out);
+
+/*
+ * The next section header, and its name ("" where that is damaged). False after the last, and
+ * for a file without (readable) section headers.
+ */
+bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name);
+
+/* The section of that name: 0, -ENOENT, or -ENOEXEC where the section headers are damaged. */
+int hf_elf_section_named(struct hf_elf *elf, const char *name, Elf64_Shdr *out);
+
+/* Where in the file an address of a PT_LOAD segment is, and how many bytes of the file follow there
+ * in the segment: 0 or -ENOENT. */
+int hf_elf_locate(const struct hf_elf *elf, uint64_t address, uint64_t *offset,
+                  uint64_t *available);
+
+/* Reads exactly `size` bytes at `offset`, or fails with -ENOEXEC (the file is not as long) or what
+ * pread(2) says. */
+int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size);
+
+/* The GNU build id: how many bytes were put into `out`, at most `capacity`; 0 where there is none.
+ */
+size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity);
+
+/* ---- what the dynamic section says ---------------------------------------------------------- */
+
+/* Whether there is a dynamic section that can be read: 0, -ENOENT, -ENOEXEC. */
+int hf_elf_dynamic(struct hf_elf *elf);
+
+/* The value of a tag, the last one where there are several; false where there is none. */
+bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value);
+
+/* The string that a tag's value stands for (DT_SONAME, DT_RUNPATH, DT_RPATH), or NULL. */
+const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag);
+
+/* The next DT_NEEDED; `cursor` starts at 0. NULL after the last. */
+const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor);
+
+struct hf_elf_tls {
+    uint64_t size, alignment;
+    bool initial_exec; /* DF_STATIC_TLS: the block must come from what glibc keeps for late objects
+                        */
+};
+/* The thread-local storage of the object itself. False where it has none and needs none; an object
+ * may need static TLS and have none (it refers to another's). */
+bool hf_elf_tls(struct hf_elf *elf, struct hf_elf_tls *out);
+
+/* ---- symbols -------------------------------------------------------------------------------- */
+
+enum hf_elf_table {
+    HF_ELF_DYNSYM, /* what the dynamic linker sees; found without section headers too */
+    HF_ELF_SYMTAB, /* everything, in files that are not stripped */
+};
+
+struct hf_elf_symbol {
+    const char *name;    /* never NULL. May be as long as the file: compare, do not measure */
+    const char *version; /* "GLIBC_2.34", or NULL. DYNSYM only */
+    const char *library; /* undefined: the soname that the version is wanted from, or NULL */
+    uint64_t value, size;
+    uint32_t index;
+    uint16_t section;   /* SHN_… */
+    uint8_t type;       /* STT_… */
+    uint8_t binding;    /* STB_… */
+    uint8_t visibility; /* STV_… */
+    bool defined;
+};
+
+/* False ends the visit. The symbol is the visitor's during the call; its strings live on. */
+typedef bool hf_elf_symbol_visitor(const struct hf_elf_symbol *symbol, void *context);
+
+/* Visits every symbol but the first, which is nobody's: 0, -ENOENT where there is no such table, or
+ * another negative errno. */
+int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
+                   void *context);
+
+/* How many symbols the table holds, the first one included; 0 where there is none. */
+size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
+
+/* The defined symbol of that name in the dynamic symbols, or else in .symtab: 0, -ENOENT, or
+ * another negative errno. To look for several, see elf_names.h. */
+int hf_elf_find(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out);
+
+/* False ends the visit. `needed`: wanted from `library`; otherwise defined by the object itself. */
+typedef bool hf_elf_version_visitor(const char *library, const char *version, bool needed,
+                                    void *context);
+/* Visits the versions that the object needs and defines: 0 (also where it has none), or a negative
+ * errno. */
+int hf_elf_versions(struct hf_elf *elf, hf_elf_version_visitor *visit, void *context);
+
+/* ---- between the reader's own files --------------------------------------------------------- */
+
+/* Notes why, and returns `error`. */
+int hf_elf_fail(struct hf_elf *elf, int error, const char *why);
+
+/* Reads a stretch of the file into a part. The part must not have been tried before. */
+int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size);
+
+/* An empty part of that size, zeroed. */
+int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size);
+
+/* The dynamic string table; NULL where there is none. */
+const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf);
+
+#endif
