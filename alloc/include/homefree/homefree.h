@@ -296,6 +296,18 @@ HF_API int hf_python_install(const struct hf_python_options *options, struct hf_
  */
 HF_API int hf_python_uninstall(void);
 
+/* ---- what the process is like ---- */
+
+/*
+ * Writes the facts about this process's allocators (the loaded objects, which allocator each uses,
+ * what routing reached) to an open file, for `homefree doctor --read FILE`. The descriptor stays the
+ * caller's; a pipe must have a reader in another process, because the dynamic loader's lock is held
+ * meanwhile.
+ * Result: 0; a negative errno when the file could not be written; -ENOTSUP when this copy of
+ * libhomefree forwards to another one. Any thread; not in a signal handler.
+ */
+HF_API int hf_doctor_record(int descriptor);
+
 /* The version of the loaded library, "1.0.0"; a static string. */
 HF_API const char *hf_version(void);
 
