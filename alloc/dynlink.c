@@ -147,6 +147,14 @@ const struct link_map *hf_dynlink_find(const void *address)
     return dladdr1(address, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 ? map : NULL;
 }
 
+const struct link_map *hf_dynlink_find_fast(const void *address)
+{
+    struct hf_find_result result;
+    if (hf_dl_find_object == NULL || hf_dl_find_object((void *)(uintptr_t)address, &result) != 0)
+        return NULL;
+    return result.link_map;
+}
+
 static uint32_t hash_gnu(const char *name)
 {
     uint32_t hash = 5381;
@@ -286,7 +294,8 @@ void hf_object_segments(struct hf_object *object)
     const ElfW(Phdr) *header = program_headers(object, &count);
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     const size_t room = sizeof object->writable / sizeof object->writable[0];
-    object->relro_start = object->relro_size = object->writable_count = 0;
+    object->relro_start = object->relro_size = 0;
+    object->writable_count = object->constant_count = 0;
     for (size_t i = 0; header != NULL && i < count; i++) {
         uintptr_t start = object->base + header[i].p_vaddr;
         uintptr_t end = start + header[i].p_memsz;
@@ -300,6 +309,15 @@ void hf_object_segments(struct hf_object *object)
             object->writable[object->writable_count++].size = header[i].p_memsz;
         }
     }
+    /* Older linkers put constants beside the code. */
+    for (unsigned code = 0; code <= PF_X && object->constant_count == 0; code += PF_X)
+        for (size_t i = 0; header != NULL && i < count; i++)
+            if (header[i].p_type == PT_LOAD &&
+                (header[i].p_flags & (PF_R | PF_W | PF_X)) == (PF_R | code) &&
+                object->constant_count < room) {
+                object->constant[object->constant_count].start = object->base + header[i].p_vaddr;
+                object->constant[object->constant_count++].size = header[i].p_filesz;
+            }
 }
 
 bool hf_object_writable(const struct hf_object *object, uintptr_t address)

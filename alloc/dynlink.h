@@ -48,8 +48,8 @@ struct hf_object {
     struct {
         uintptr_t start;
         size_t size;
-    } writable[4];
-    size_t writable_count;
+    } writable[4], constant[4]; /* what is neither writable nor code, or all that is not writable */
+    size_t writable_count, constant_count;
 };
 
 /* The first object of each namespace, in order; the base namespace first. Result: how many. */
@@ -64,6 +64,9 @@ const char *hf_dynlink_name(const struct link_map *map);
 /* The object that holds an address, in any namespace; NULL if none. Lock-free from glibc 2.35 on.
  */
 const struct link_map *hf_dynlink_find(const void *address);
+
+/* The same, lock-free and async-signal-safe; NULL for all addresses before glibc 2.35. */
+const struct link_map *hf_dynlink_find_fast(const void *address);
 
 /* The object's defined dynamic symbol of that name, or NULL. */
 const ElfW(Sym) * hf_object_symbol(const struct hf_object *object, const char *name);

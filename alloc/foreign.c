@@ -1,16 +1,26 @@
 /*
- * Owns the list of neighbours: appended to under routing's lock, read without one. May be called at
- * any stage; before the first neighbour is known it costs one load.
+ * Owns the table of neighbours: a number is reserved, filled and published by one thread, and read
+ * by all without a lock; published ones stay. May be called at any stage; before the first
+ * neighbour is known it costs two loads.
  */
 #include "foreign.h"
+
+#include "fatal.h"
+#include "ranges.h"
 
 #include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-static struct hf_neighbour neighbours[HF_NEIGHBOURS_MAX];
-static atomic_size_t neighbours_count;
+static struct hf_neighbour neighbours[HF_NEIGHBOURS_MAX + 1]; /* by number; 0 is nobody's */
+static _Atomic(uint8_t) states[HF_NEIGHBOURS_MAX + 1];
+enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
+
+/* The numbers of those that can be asked, in the order in which they became known. */
+static _Atomic(uint8_t) askable[HF_NEIGHBOURS_MAX];
+static atomic_size_t askable_count;
 
 static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, malloc_usable_size};
 
@@ -19,23 +29,232 @@ const struct hf_libc *hf_libc(void)
     return &libc;
 }
 
+/* ---- the table ---- */
+
+unsigned hf_neighbour_reserve(void)
+{
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        uint8_t expected = STATE_FREE;
+        if (atomic_compare_exchange_strong(&states[number], &expected, STATE_RESERVED))
+            return number;
+    }
+    return 0;
+}
+
+void hf_neighbour_give_back(unsigned number)
+{
+    atomic_store(&states[number], STATE_FREE);
+}
+
+void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
+{
+    neighbours[number] = *neighbour;
+    atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
+    if (neighbour->kind == HF_QUESTION_NONE)
+        return;
+    /* A reader that sees the count before the number asks nobody, number 0. */
+    askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
+}
+
 int hf_neighbour_add(const struct hf_neighbour *neighbour)
 {
-    size_t count = atomic_load_explicit(&neighbours_count, memory_order_relaxed);
-    if (count == HF_NEIGHBOURS_MAX)
+    struct hf_neighbour spoken_for = *neighbour;
+    unsigned number = hf_neighbour_reserve();
+    if (number == 0)
         return -ENOSPC;
-    neighbours[count] = *neighbour;
-    atomic_store_explicit(&neighbours_count, count + 1, memory_order_release);
+    spoken_for.kind = HF_QUESTION_OWNS;
+    spoken_for.form = HF_RELEASE_PLAIN;
+    spoken_for.release = (void *)neighbour->free;
+    hf_neighbour_publish(number, &spoken_for);
     return 0;
+}
+
+const struct hf_neighbour *hf_neighbour_at(unsigned number)
+{
+    if (number == 0 || number > HF_NEIGHBOURS_MAX)
+        return NULL;
+    bool known = atomic_load_explicit(&states[number], memory_order_acquire) == STATE_KNOWN;
+    return known ? &neighbours[number] : NULL;
+}
+
+unsigned hf_neighbour_number(const struct hf_neighbour *neighbour)
+{
+    return (unsigned)(neighbour - neighbours);
+}
+
+/* ---- whose is it ---- */
+
+static bool may_ask(const struct hf_neighbour *neighbour, const void *ptr)
+{
+    size_t window = (uintptr_t)ptr >> HF_WINDOW_SHIFT;
+    return neighbour->kind != HF_QUESTION_LOOKUP ||
+           (window < HF_WINDOWS && __atomic_load_n(&neighbour->windows[window], __ATOMIC_RELAXED));
+}
+
+static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr)
+{
+    int saved_errno = errno;
+    bool yes = false;
+    if (!may_ask(neighbour, ptr))
+        return false;
+    switch (neighbour->kind) {
+    case HF_QUESTION_NONE:
+        break;
+    case HF_QUESTION_OWNS:
+        yes = neighbour->owns(neighbour, ptr);
+        break;
+    case HF_QUESTION_TRUE:
+        yes = ((bool (*)(const void *))neighbour->question)(ptr);
+        break;
+    case HF_QUESTION_ONE:
+        yes = ((int (*)(const void *))neighbour->question)(ptr) == 1;
+        break;
+    case HF_QUESTION_SIZE:
+        yes = ((size_t(*)(const void *, void *))neighbour->question)(ptr, NULL) != 0;
+        break;
+    case HF_QUESTION_LOOKUP: {
+        unsigned arena;
+        size_t size = sizeof arena;
+        yes = ((int (*)(const char *, void *, size_t *, void *, size_t))neighbour->question)(
+                  "arenas.lookup", &arena, &size, (void *)&ptr, sizeof ptr) == 0;
+        break;
+    }
+    }
+    errno = saved_errno;
+    return yes;
+}
+
+/* Several allocators in the object that mapped the page: those that can be asked are, and what is
+ * left over is the one that cannot, if it is one. */
+static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first, const void *ptr)
+{
+    const struct hf_neighbour *silent = NULL;
+    bool several_silent = false;
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
+        if (neighbour == NULL || neighbour->map != first->map)
+            continue;
+        if (neighbour->kind == HF_QUESTION_NONE) {
+            several_silent = silent != NULL;
+            silent = neighbour;
+        } else if (asked_says_yes(neighbour, ptr)) {
+            return neighbour;
+        }
+    }
+    return several_silent ? NULL : silent;
+}
+
+static const struct hf_neighbour *ask_all(const void *ptr, unsigned page, bool remember)
+{
+    size_t count = atomic_load_explicit(&askable_count, memory_order_acquire);
+    bool asked_for_page = false;
+    for (size_t i = 0; i < count; i++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(askable[i]);
+        if (neighbour == NULL)
+            continue;
+        bool by_page = neighbour->kind == HF_QUESTION_LOOKUP;
+        if (by_page && page == HF_RANGE_NOBODY && remember)
+            continue;
+        if (asked_says_yes(neighbour, ptr)) {
+            if (by_page && remember)
+                hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE),
+                              HF_RANGE_PAGE, hf_neighbour_number(neighbour));
+            return neighbour;
+        }
+        asked_for_page |= by_page && may_ask(neighbour, ptr);
+    }
+    if (asked_for_page && remember)
+        hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE), HF_RANGE_PAGE,
+                      HF_RANGE_NOBODY);
+    return NULL;
 }
 
 const struct hf_neighbour *hf_neighbour_of(const void *ptr)
 {
-    size_t count = atomic_load_explicit(&neighbours_count, memory_order_acquire);
-    for (size_t i = 0; HF_UNLIKELY(i < count); i++)
-        if (neighbours[i].owns(&neighbours[i], ptr))
-            return &neighbours[i];
-    return NULL;
+    unsigned page = hf_ranges_id(ptr);
+    const struct hf_neighbour *neighbour = hf_neighbour_at(page);
+    if (HF_UNLIKELY(neighbour != NULL))
+        return HF_LIKELY(!neighbour->shares) ? neighbour : among_sharers(neighbour, ptr);
+    if (HF_LIKELY(atomic_load_explicit(&askable_count, memory_order_relaxed) == 0))
+        return NULL;
+    return ask_all(ptr, page, true);
+}
+
+const struct hf_neighbour *hf_neighbour_tell(const void *ptr)
+{
+    unsigned page = hf_ranges_id(ptr);
+    const struct hf_neighbour *neighbour = hf_neighbour_at(page);
+    if (neighbour != NULL && neighbour->shares)
+        neighbour = among_sharers(neighbour, ptr);
+    return neighbour != NULL ? neighbour : ask_all(ptr, page, false);
+}
+
+/* ---- sending it home ---- */
+
+static void homeless(const struct hf_neighbour *neighbour, const void *ptr, const char *call,
+                     const void *caller) __attribute__((noreturn, cold));
+
+static void homeless(const struct hf_neighbour *neighbour, const void *ptr, const char *call,
+                     const void *caller)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, call);
+    hf_text_add(&text, "(");
+    hf_text_add_hex(&text, (uintptr_t)ptr);
+    hf_text_add(&text, "): the block belongs to the ");
+    hf_text_add(&text, neighbour->allocator);
+    hf_text_add(&text, " inside ");
+    hf_text_add(&text, neighbour->object);
+    hf_text_add(&text, ", which has no function that could be called for this");
+    if (caller != NULL) {
+        hf_text_add(&text, "; called from ");
+        hf_text_add_code(&text, caller);
+    }
+    hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; install that "
+                       "object's debug file or an unstripped build of it, or free the block by "
+                       "that object's own function");
+    hf_fatal(&text);
+}
+
+void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const void *caller)
+{
+    switch (neighbour->form) {
+    case HF_RELEASE_PLAIN:
+        ((void (*)(void *))neighbour->release)(ptr);
+        return;
+    case HF_RELEASE_FLAGS:
+        ((void (*)(void *, int))neighbour->release)(ptr, 0);
+        return;
+    case HF_RELEASE_RESIZE:
+        ((void *(*)(void *, size_t))neighbour->release)(ptr, 0);
+        return;
+    case HF_RELEASE_NONE:
+        break;
+    }
+    homeless(neighbour, ptr, "free", caller);
+}
+
+void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
+                           const void *caller)
+{
+    if (size == 0 &&
+        neighbour->form != HF_RELEASE_NONE) { /* as libc's does, whatever theirs does */
+        hf_neighbour_free(neighbour, ptr, caller);
+        return NULL;
+    }
+    if (neighbour->realloc != NULL)
+        return neighbour->realloc(ptr, size);
+    if (neighbour->usable_size == NULL || neighbour->form == HF_RELEASE_NONE)
+        homeless(neighbour, ptr, "realloc", caller);
+    size_t old = neighbour->usable_size(ptr);
+    void *moved = libc.malloc(size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, ptr, old < size ? old : size);
+    hf_neighbour_free(neighbour, ptr, caller);
+    return moved;
 }
 
 void hf_free_foreign(void *ptr)
@@ -52,7 +271,7 @@ void hf_free_foreign(void *ptr)
     }
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
     if (HF_UNLIKELY(neighbour != NULL))
-        neighbour->free(ptr);
+        hf_neighbour_free(neighbour, ptr, __builtin_return_address(0));
     else
         libc.free(ptr);
 }
@@ -60,7 +279,9 @@ void hf_free_foreign(void *ptr)
 void *hf_foreign_realloc(void *ptr, size_t size)
 {
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
-    return neighbour != NULL ? neighbour->realloc(ptr, size) : libc.realloc(ptr, size);
+    return neighbour != NULL
+               ? hf_neighbour_realloc(neighbour, ptr, size, __builtin_return_address(0))
+               : libc.realloc(ptr, size);
 }
 
 size_t hf_foreign_usable_size(const void *ptr)

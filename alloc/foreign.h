@@ -1,9 +1,13 @@
 /*
  * Foreign pointers: who frees what the heap does not own.
  *
- * A pointer that a neighbour claims goes to that neighbour; every other goes to libc, by which is
+ * A pointer that a neighbour owns goes to that neighbour; every other goes to libc, by which is
  * meant malloc and free as libhomefree's own namespace sees them: a preloaded allocator's, if there
  * is one. libhomefree's own slots are never routed, so this never comes back here.
+ *
+ * What a neighbour owns is known in two ways: by its pages, because the calls of mmap(2) and its
+ * kind of the object that holds it are routed too (ranges.h says whose a page is), and by its own
+ * word, where it has a function that can be asked. Neither guesses.
  */
 #ifndef HOMEFREE_FOREIGN_H
 #define HOMEFREE_FOREIGN_H
@@ -20,24 +24,79 @@ struct hf_libc {
 };
 const struct hf_libc *hf_libc(void);
 
-/* An allocator that can be asked whether a pointer is its own. */
+/* How a neighbour's functions are called; the allocator decides. */
+enum hf_neighbour_question {
+    HF_QUESTION_NONE,  /* only its pages are known */
+    HF_QUESTION_TRUE,  /* bool f(const void *) */
+    HF_QUESTION_ONE,   /* int f(const void *): 1 is yes */
+    HF_QUESTION_OWNS,  /* the neighbour's `owns` */
+    HF_QUESTION_SIZE,  /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
+    HF_QUESTION_LOOKUP /* jemalloc's mallctl(), "arenas.lookup": takes a lock, so a page is asked
+                          about once; reads a tree without looking whether the leaf is there, so
+                          only where one of its own pages has been seen (windows) */
+};
+/* A leaf of that tree is never smaller than this (lg_vaddr 57, pages of 4 KiB), nor given back. */
+enum { HF_WINDOW_SHIFT = 27, HF_WINDOWS = 1 << (48 - HF_WINDOW_SHIFT) };
+enum hf_neighbour_release {
+    HF_RELEASE_NONE,   /* nothing can be called: the process ends with a line */
+    HF_RELEASE_PLAIN,  /* void f(void *) */
+    HF_RELEASE_FLAGS,  /* void f(void *, int): with 0 */
+    HF_RELEASE_RESIZE, /* void *f(void *, size_t): with 0, where that is known to free */
+};
+/* Where a neighbour's functions were found. */
+enum hf_neighbour_found {
+    HF_FOUND_NOTHING,
+    HF_FOUND_EXPORTED, /* dynamic symbols */
+    HF_FOUND_LOCAL,    /* .symtab */
+    HF_FOUND_DEBUG     /* a separate debug file, by build id */
+};
+
+/* Another allocator in the process. */
 struct hf_neighbour {
     const char *allocator; /* "mimalloc", … ; static string */
     const char *object;    /* path; lives as long as the object, which is pinned */
+    const void *map;       /* the object: its link_map */
+    enum hf_neighbour_question kind;
+    enum hf_neighbour_release form;
+    enum hf_neighbour_found found;
+    bool process; /* its free() is what the whole process calls */
+    bool shares;  /* other allocators live in the same object: pages alone do not tell */
+    void *question;
+    void *release;
+    uint8_t *windows; /* for HF_QUESTION_LOOKUP: one byte each, 1 where it may be asked */
+    /* For those that homefree itself speaks for, instead of the two above. */
     bool (*owns)(const struct hf_neighbour *self, const void *ptr);
-    void *question; /* the allocator's own function that `owns` calls */
     void (*free)(void *ptr);
-    void *(*realloc)(void *ptr, size_t size);
-    size_t (*usable_size)(const void *ptr); /* may be NULL */
+    void *(*realloc)(void *ptr, size_t size); /* may be NULL */
+    size_t (*usable_size)(const void *ptr);   /* may be NULL */
 };
 
-/* Adds one; the struct is copied. One caller at a time (routing's lock). Result: 0, or -ENOSPC
- * when HF_NEIGHBOURS_MAX are known. The object must never be unloaded. */
-int hf_neighbour_add(const struct hf_neighbour *neighbour);
-#define HF_NEIGHBOURS_MAX 8
+enum { HF_NEIGHBOURS_MAX = 254 }; /* numbers in ranges.h are 1 to 254 */
 
-/* The neighbour that claims a foreign pointer, or NULL. Lock-free. */
+/* A number whose pages can be recorded while it is found out what lives in the object; 0 when all
+ * are taken. Lock-free. */
+unsigned hf_neighbour_reserve(void);
+/* Gives a number back that no page ever had. */
+void hf_neighbour_give_back(unsigned number);
+/* Makes a reserved number a neighbour; the struct is copied. The object must never be unloaded. */
+void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour);
+/* Reserves and publishes one that homefree speaks for: 0, or -ENOSPC. */
+int hf_neighbour_add(const struct hf_neighbour *neighbour);
+/* The neighbour of a number, or NULL while there is none. */
+const struct hf_neighbour *hf_neighbour_at(unsigned number);
+/* A neighbour's number. */
+unsigned hf_neighbour_number(const struct hf_neighbour *neighbour);
+
+/* The neighbour that owns a foreign pointer, or NULL. Lock-free, but for HF_QUESTION_LOOKUP. */
 const struct hf_neighbour *hf_neighbour_of(const void *ptr);
+/* The same for a person who asks: a neighbour that can be asked is, and nothing is remembered. */
+const struct hf_neighbour *hf_neighbour_tell(const void *ptr);
+
+/* Send a neighbour's block home; `caller` is named where that cannot be done, which ends the
+ * process. A block is resized by its owner, or else moved to libc's memory. */
+void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const void *caller);
+void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
+                           const void *caller);
 
 /* For a foreign pointer, not NULL. */
 void *hf_foreign_realloc(void *ptr, size_t size);

@@ -64,8 +64,10 @@ bool hf_instance_started(void)
 }
 
 void hf_instance_offer_routing(int (*route)(void),
-                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *))
+                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
+                               int (*adopt)(void *handle))
 {
+    functions.adopt = adopt;
     functions.route = route;
     functions.route_report = report;
 }

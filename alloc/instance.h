@@ -36,6 +36,7 @@ struct hf_instance_functions {
     int (*stats)(struct hf_stats *out);
     int (*route)(void);
     int (*route_report)(struct hf_route_report *out, hf_route_visitor *visit, void *context);
+    int (*adopt)(void *handle);
     int (*python_install)(const struct hf_python_options *options, struct hf_python_state *out);
     int (*python_uninstall)(void);
 };
@@ -66,7 +67,8 @@ bool hf_instance_started(void);
 
 /* loader/ offers its functions here, from its constructor, before this copy starts. */
 void hf_instance_offer_routing(int (*route)(void),
-                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *));
+                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
+                               int (*adopt)(void *handle));
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
                               int (*uninstall)(void));

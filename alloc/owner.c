@@ -1,17 +1,126 @@
 /*
- * Who owns an address. Owns nothing; takes no lock of the heap.
+ * Who owns an address. Owns nothing; takes no lock of the heap and allocates nothing, but for the
+ * one case in which libc is asked for this thread's stack.
+ *
+ * Constraint: a person asks, about any address. So memory is read only by a system call that fails
+ * instead of faulting, what others say is believed only where it fits what the kernel says, and
+ * what nobody says exactly is unknown. An answer is about the moment of the question.
  */
+#include "owner.h"
+
 #include "dynlink.h"
 #include "foreign.h"
 #include "instance.h"
+#include "libc_heap.h"
+#include "maps.h"
+#include "ranges.h"
 #include "sized.h"
 #include "tenant.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+_Atomic(bool) hf_owner_break_is_shared;
 
 bool hf_owns(const void *ptr)
 {
     return hf_owned(ptr);
+}
+
+/* ---- stacks ---- */
+
+/*
+ * glibc puts a thread's control block at the end of the thread's stack, and a guard before it. So a
+ * mapping with a guard before it that ends in a control block is a stack from the one to the other.
+ * On x86-64 a control block tells itself: it holds its own address twice (the ABI's first word of a
+ * thread, and tcbhead_t.self).
+ */
+#define CONTROL_BLOCK_ROOM 8192
+
+static bool ends_in_control_block(const struct hf_mapping *mapping)
+{
+#if defined(__x86_64__)
+    enum { WORDS = CONTROL_BLOCK_ROOM / sizeof(uintptr_t), ALIGNMENT = 64 / sizeof(uintptr_t) };
+    uintptr_t words[WORDS];
+    if (mapping->end - mapping->start < sizeof words ||
+        !hf_maps_read((const void *)(mapping->end - sizeof words), words, sizeof words))
+        return false;
+    for (size_t i = 0; i + 2 < WORDS; i += ALIGNMENT) {
+        uintptr_t own = mapping->end - sizeof words + i * sizeof words[0];
+        if (words[i] == own && words[i + 2] == own)
+            return true;
+    }
+#else
+    (void)mapping;
+#endif
+    return false;
+}
+
+/* This thread's stack, also where the program made it or the guard is missing. */
+static bool is_own_stack(uintptr_t address, const struct hf_mapping *mapping)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here - mapping->start >= mapping->end - mapping->start)
+        return false;
+    pthread_attr_t attributes;
+    void *start = NULL;
+    size_t size = 0;
+    int saved_errno = errno;
+    bool found = pthread_getattr_np(pthread_self(), &attributes) == 0;
+    if (found) {
+        found = pthread_attr_getstack(&attributes, &start, &size) == 0 &&
+                address - (uintptr_t)start < size;
+        pthread_attr_destroy(&attributes);
+    }
+    errno = saved_errno;
+    return found;
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_stack(uintptr_t address, const struct hf_place *place)
+{
+    const struct hf_mapping *at = &place->at, *before = &place->before;
+    if (strcmp(at->name, "[stack]") == 0 || starts_with(at->name, "[anon: glibc: pthread stack"))
+        return true;
+    if (!at->anonymous || at->shared || !at->readable || !at->writable)
+        return false;
+    bool guarded = before->end == at->start && before->anonymous && !before->readable &&
+                   !before->writable && !before->executable;
+    return (guarded && ends_in_control_block(at)) || is_own_stack(address, at);
+}
+
+/* ---- the answer ---- */
+
+static void name_neighbour(const struct hf_neighbour *neighbour, struct hf_owner *owner)
+{
+    owner->kind = HF_OWNER_ALLOCATOR;
+    owner->allocator = neighbour->allocator;
+    owner->object = neighbour->object;
+}
+
+/* Neighbours are asked about user space's addresses with memory behind them only: their tables need
+ * not have room for others. */
+static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
+{
+    struct hf_place place;
+    int found = hf_maps_find(ptr, &place);
+    if (found == 0)
+        owner->kind = HF_OWNER_UNMAPPED;
+    if (found == 0 || (uintptr_t)ptr >> (HF_RANGE_BITS - 1) != 0)
+        return;
+    const struct hf_neighbour *neighbour = hf_neighbour_tell(ptr);
+    if (neighbour != NULL)
+        name_neighbour(neighbour, owner);
+    else if (found > 0 && is_stack((uintptr_t)ptr, &place))
+        owner->kind = HF_OWNER_STACK;
+    else if (found > 0)
+        hf_libc_heap_describe(ptr, &place, owner);
 }
 
 static void describe(const void *ptr, struct hf_owner *owner)
@@ -19,9 +128,8 @@ static void describe(const void *ptr, struct hf_owner *owner)
     if (hf_tenant_describe(ptr, owner))
         return;
     if (hf_owned(ptr)) {
-        owner->block_size = hf_heap_block_size(ptr);
         owner->kind = HF_OWNER_HEAP;
-        owner->block = owner->block_size != 0 ? ptr : NULL;
+        owner->block_size = hf_heap_block(ptr, &owner->block);
         owner->allocator = "homefree";
         owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
         return;
@@ -32,12 +140,7 @@ static void describe(const void *ptr, struct hf_owner *owner)
         owner->object = hf_dynlink_name(map);
         return;
     }
-    const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
-    if (neighbour != NULL) {
-        owner->kind = HF_OWNER_ALLOCATOR;
-        owner->allocator = neighbour->allocator;
-        owner->object = neighbour->object;
-    }
+    describe_elsewhere(ptr, owner);
 }
 
 int hf_owner_of(const void *ptr, struct hf_owner *out)
@@ -49,8 +152,7 @@ int hf_owner_of(const void *ptr, struct hf_owner *out)
     struct hf_owner owner = {.kind = HF_OWNER_UNKNOWN};
     if (out == NULL || out->size < offsetof(struct hf_owner, allocator))
         return -EINVAL;
-    if (ptr != NULL)
-        describe(ptr, &owner);
+    describe(ptr, &owner);
     hf_sized_copy(out, &owner, sizeof owner);
     return 0;
 }

@@ -9,6 +9,7 @@
  */
 #include "follow.h"
 
+#include "copy.h"
 #include "dynlink.h"
 #include "internal.h"
 #include "route.h"
@@ -48,6 +49,19 @@ static bool lists(const Dl_serinfo *list, const char *directory)
     return false;
 }
 
+/* A file's path. A private copy that lies elsewhere is searched for as if it lay beside its
+ * original: the loader has put the copy's folder where $ORIGIN was. */
+static int write_path(const struct link_map *caller, const char *directory, const char *file,
+                      char *path, size_t path_size)
+{
+    const char *folder = hf_copy_folder(caller);
+    char origin[PATH_MAX];
+    if (folder != NULL && dlinfo((void *)(uintptr_t)caller, RTLD_DI_ORIGIN, origin) == 0 &&
+        strncmp(directory, origin, strlen(origin)) == 0)
+        return snprintf(path, path_size, "%s%s/%s", folder, directory + strlen(origin), file);
+    return snprintf(path, path_size, "%s/%s", directory, file);
+}
+
 /*
  * Runs in the caller's place: the first of its directories that has the file, if that is one which
  * is searched for the caller and not for us. All others (LD_LIBRARY_PATH, the default directories,
@@ -61,7 +75,7 @@ static bool find_on_callers_path(const struct link_map *caller, const char *file
     bool found = false;
     for (unsigned i = 0; ours != NULL && i < search->dls_cnt && !found; i++) {
         const char *directory = search->dls_serpath[i].dls_name;
-        int length = snprintf(path, path_size, "%s/%s", directory, file);
+        int length = write_path(caller, directory, file, path, path_size);
         found = length > 0 && (size_t)length < path_size && access(path, F_OK) == 0;
         if (found && lists(ours, directory)) {
             found = false;
@@ -85,7 +99,9 @@ static bool expand_origin(const struct link_map *caller, const char *file, char 
         if (strncmp(file, words[i], length) != 0 ||
             dlinfo((void *)(uintptr_t)caller, RTLD_DI_ORIGIN, origin) != 0)
             continue;
-        int written = snprintf(path, path_size, "%s/%s", origin, file + length);
+        const char *folder = hf_copy_folder(caller);
+        int written =
+            snprintf(path, path_size, "%s/%s", folder != NULL ? folder : origin, file + length);
         return written > 0 && (size_t)written < path_size;
     }
     return false;
@@ -133,7 +149,8 @@ bool hf_follow_wants(void *handle, const char *name)
     if (handle == RTLD_NEXT || name == NULL)
         return false;
     int function = hf_routed_by_name(name);
-    return function >= 0 && !hf_routed_is_loader((enum hf_routed)function);
+    return function >= 0 && !hf_routed_is_loader((enum hf_routed)function) &&
+           function != HF_ROUTED_madvise;
 }
 
 void *hf_follow_scope(void *handle, const void *caller)

@@ -1,56 +1,500 @@
 /*
- * Owns the table of allocators that can be asked. Sources: mimalloc.h (mi_is_in_heap_region, 1.6
- * and later), gperftools/malloc_extension_c.h (MallocExtension_GetOwnership: 1 is "owned", 2.0 and
- * later).
+ * Owns the names of neighbours' objects (they outlive what the loader knows). Publishing is
+ * foreign.c's.
+ *
+ * What may be called of another allocator, and why: its public functions, whose signatures are the
+ * same in every version of it (allocators.def says where each is known from). That they are not
+ * exported changes nothing about them; a compiler may only have dropped or cloned them, and then
+ * their names are gone or changed. Nothing internal is called. Addresses come from the file that
+ * was loaded: its header, program headers and notes (build id) are compared with memory first.
  */
 #include "neighbours.h"
 
-#include "foreign.h"
+#include "elf_names.h"
+#include "homes.h"
+#include "ranges.h"
 #include "stubs.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 
-static bool owns_mimalloc(const struct hf_neighbour *self, const void *ptr)
+/* ---- names that stay ---- */
+
+static char kept[16384];
+static atomic_size_t kept_size;
+
+/* A copy that lives for ever, of a name or of several put together; "(unnamed)" when there is no
+ * more room. */
+static const char *keep(const char *name)
 {
-    return ((bool (*)(const void *))self->question)(ptr);
+    size_t size = strlen(name) + 1;
+    for (size_t at = 0; at < kept_size; at += strlen(kept + at) + 1)
+        if (strcmp(kept + at, name) == 0)
+            return kept + at;
+    size_t at = kept_size;
+    do {
+        if (size > sizeof kept - at)
+            return "(unnamed)";
+    } while (!atomic_compare_exchange_weak(&kept_size, &at, at + size));
+    return memcpy(kept + at, name, size);
 }
 
-static bool owns_tcmalloc(const struct hf_neighbour *self, const void *ptr)
-{
-    enum { OWNED = 1 };
-    return ((int (*)(const void *))self->question)(ptr) == OWNED;
-}
+/* ---- what one table of symbols says ---- */
 
-static const struct {
-    const char *allocator;
-    const char *question;
-    bool (*owns)(const struct hf_neighbour *self, const void *ptr);
-    const char *free, *realloc, *usable_size;
-} known[] = {
-    {"mimalloc", "mi_is_in_heap_region", owns_mimalloc, "mi_free", "mi_realloc", "mi_usable_size"},
-    {"tcmalloc", "MallocExtension_GetOwnership", owns_tcmalloc, "tc_free", "tc_realloc",
-     "tc_malloc_size"},
+enum { CALLS_MAX = 16, NAMES_PER_CALLS = 8, NAMES_MAX = CALLS_MAX * NAMES_PER_CALLS };
+
+/* A row of hf_allocator_calls whose mark was seen. */
+struct marked {
+    const struct hf_allocator_calls *calls;
+    char prefix[48];
+    size_t prefix_length;
+    void *mark;
 };
 
-void hf_neighbour_look(const struct hf_object *object)
+struct functions {
+    void *question, *realloc, *usable_size, *release;
+    uint8_t *windows;
+    enum hf_neighbour_release form;
+    enum hf_neighbour_question kind;
+};
+
+struct look {
+    const struct link_map *map;
+    struct hf_elf *file; /* that was loaded; its segments tell what is code */
+    bool present[HF_ALLOCATOR_COUNT];
+    bool complete[HF_ALLOCATOR_COUNT]; /* a release function was found */
+    enum hf_neighbour_found found[HF_ALLOCATOR_COUNT];
+    struct functions functions[HF_ALLOCATOR_COUNT];
+};
+
+struct marks {
+    struct look *look;
+    struct marked rows[CALLS_MAX];
+    size_t count;
+};
+
+static bool is_code(const struct look *look, uint64_t value)
 {
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(look->file, &cursor, &segment);)
+        if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
+            value - segment.p_vaddr < segment.p_filesz)
+            return true;
+    return false;
+}
+
+static void *code_of(const struct look *look, const struct hf_elf_symbol *symbol)
+{
+    if (!symbol->defined || symbol->type != STT_FUNC || !is_code(look, symbol->value))
+        return NULL;
+    return (void *)(look->map->l_addr + symbol->value);
+}
+
+static bool see_mark(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    struct marks *marks = context;
+    struct look *look = marks->look;
+    if (!symbol->defined)
+        return true;
+    if (pattern < hf_allocator_patterns_count)
+        look->present[hf_allocator_pattern_owners[pattern]] = true;
+    /* A mark may be one of the patterns above, which come first and are matched alone. */
+    for (size_t i = 0; i < hf_allocator_calls_count; i++) {
+        const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
+        const char *text = calls->mark[0] == '*' ? calls->mark + 1 : calls->mark;
+        size_t whole = strnlen(symbol->name, 128), rest = strlen(text);
+        bool same = whole < 128 && whole >= rest &&
+                    strcmp(symbol->name + (whole - rest), text) == 0 &&
+                    (calls->mark[0] == '*' || whole == rest);
+        if (!same || marks->count == CALLS_MAX)
+            continue;
+        struct marked *row = &marks->rows[marks->count];
+        size_t length = hf_allocator_prefix(calls->mark, symbol->name);
+        void *mark = code_of(look, symbol);
+        if (mark == NULL || length >= sizeof row->prefix)
+            continue;
+        row->calls = calls;
+        row->mark = mark;
+        row->prefix_length = length;
+        memcpy(row->prefix, symbol->name, length);
+        look->present[calls->allocator] = true;
+        marks->count++;
+    }
+    return true;
+}
+
+/* The names that are wanted, and what was found for each. */
+struct wanted {
+    struct look *look;
+    char names[NAMES_MAX][96];
+    const char *patterns[NAMES_MAX];
+    void *found[NAMES_MAX];
+    bool ambiguous[NAMES_MAX]; /* two functions of that name: nobody knows which is meant */
+    size_t count;
+};
+
+static bool see_function(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    struct wanted *wanted = context;
+    void *code = code_of(wanted->look, symbol);
+    if (code == NULL)
+        return true;
+    wanted->ambiguous[pattern] |= wanted->found[pattern] != NULL && wanted->found[pattern] != code;
+    wanted->found[pattern] = code;
+    return true;
+}
+
+static void want(struct wanted *wanted, const struct marked *row, const char *name)
+{
+    if (name == NULL || wanted->count == NAMES_MAX)
+        return;
+    char *text = wanted->names[wanted->count];
+    if (!hf_allocator_function(text, sizeof wanted->names[0], name, row->prefix,
+                               row->prefix_length))
+        return;
+    for (size_t i = 0; i < wanted->count; i++)
+        if (strcmp(wanted->patterns[i], text) == 0)
+            return;
+    wanted->patterns[wanted->count++] = text;
+}
+
+static void *got(const struct wanted *wanted, const struct marked *row, const char *name)
+{
+    char text[96];
+    if (name == NULL ||
+        !hf_allocator_function(text, sizeof text, name, row->prefix, row->prefix_length))
+        return NULL;
+    for (size_t i = 0; i < wanted->count; i++)
+        if (strcmp(wanted->patterns[i], text) == 0)
+            return wanted->ambiguous[i] ? NULL : wanted->found[i];
+    return NULL;
+}
+
+/* jemalloc's realloc() of size 0 frees, or allocates, as its options say. */
+static bool resizing_frees(void *mallctl)
+{
+    const char *action = NULL;
+    size_t size = sizeof action;
+    int result = ((int (*)(const char *, void *, size_t *, void *, size_t))mallctl)(
+        "opt.zero_realloc", (void *)&action, &size, NULL, 0);
+    return result == 0 && action != NULL && strcmp(action, "free") == 0;
+}
+
+static void call_release(const struct functions *functions, void *ptr)
+{
+    const struct hf_neighbour neighbour = {.form = functions->form, .release = functions->release};
+    hf_neighbour_free(&neighbour, ptr, NULL);
+}
+
+/* Where jemalloc may be asked about what it mapped before homefree came: around blocks of every
+ * kind that it hands out now. False where there is no telling. */
+static bool find_windows(struct functions *functions)
+{
+    static const size_t sizes[] = {16, 128, 1024, 8192, 32768, 262144, 2 << 20};
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    void *blocks[COUNT];
+    void *windows = mmap(NULL, HF_WINDOWS, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (windows == MAP_FAILED)
+        return false;
+    functions->windows = windows;
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = ((void *(*)(void *, size_t))functions->realloc)(NULL, sizes[i]);
+        if ((uintptr_t)blocks[i] >> HF_WINDOW_SHIFT < HF_WINDOWS)
+            functions->windows[(uintptr_t)blocks[i] >> HF_WINDOW_SHIFT] = blocks[i] != NULL;
+    }
+    for (size_t i = 0; i < COUNT; i++)
+        if (blocks[i] != NULL)
+            call_release(functions, blocks[i]);
+    return true;
+}
+
+static void take_functions(struct look *look, const struct marked *row, const struct wanted *wanted,
+                           enum hf_neighbour_found where)
+{
+    static const enum hf_neighbour_question kinds[] = {
+        [HF_ALLOCATOR_QUESTION_TRUE] = HF_QUESTION_TRUE,
+        [HF_ALLOCATOR_QUESTION_ONE] = HF_QUESTION_ONE,
+        [HF_ALLOCATOR_QUESTION_SIZE] = HF_QUESTION_SIZE,
+    };
+    const enum hf_allocator allocator = row->calls->allocator;
+    struct functions functions = {.form = HF_RELEASE_NONE};
+    if (look->complete[allocator])
+        return;
+    functions.question = got(wanted, row, row->calls->question);
+    functions.kind = functions.question != NULL ? kinds[row->calls->kind] : HF_QUESTION_NONE;
+    functions.realloc = got(wanted, row, row->calls->realloc);
+    functions.usable_size = got(wanted, row, row->calls->usable_size);
+    for (size_t i = 0; i < hf_allocator_releases_count && functions.release == NULL; i++) {
+        const struct hf_allocator_release *release = &hf_allocator_releases[i];
+        if (release->allocator != allocator || strcmp(release->mark, row->calls->mark) != 0)
+            continue;
+        functions.release = got(wanted, row, release->name);
+        functions.form =
+            release->form == HF_ALLOCATOR_FORM_FLAGS ? HF_RELEASE_FLAGS : HF_RELEASE_PLAIN;
+    }
+    if (allocator == HF_ALLOCATOR_JEMALLOC) {
+        if (functions.release == NULL && functions.realloc != NULL && resizing_frees(row->mark)) {
+            functions.release = functions.realloc;
+            functions.form = HF_RELEASE_RESIZE;
+        }
+        if (functions.release != NULL && functions.realloc != NULL && find_windows(&functions)) {
+            functions.question = row->mark;
+            functions.kind = HF_QUESTION_LOOKUP;
+        }
+    }
+    if (functions.release == NULL)
+        functions.form = HF_RELEASE_NONE;
+    look->functions[allocator] = functions;
+    look->found[allocator] = where;
+    look->complete[allocator] = functions.release != NULL;
+}
+
+static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table table,
+                      enum hf_neighbour_found where)
+{
+    const char *patterns[HF_NAMES_MAX];
+    size_t count = 0;
+    struct hf_names names;
+    struct marks marks = {.look = look};
+    struct wanted wanted;
+    for (size_t i = 0; i < hf_allocator_patterns_count && count < HF_NAMES_MAX; i++)
+        patterns[count++] = hf_allocator_patterns[i];
+    for (size_t i = 0; i < hf_allocator_calls_count && count < HF_NAMES_MAX; i++)
+        patterns[count++] = hf_allocator_calls[i].mark;
+    if (hf_names_prepare(&names, patterns, count) != 0 ||
+        hf_names_visit(&names, elf, table, see_mark, &marks) != 0 || marks.count == 0)
+        return;
+    wanted.look = look;
+    wanted.count = 0;
+    memset(wanted.found, 0, sizeof wanted.found);
+    memset(wanted.ambiguous, 0, sizeof wanted.ambiguous);
+    for (size_t i = 0; i < marks.count; i++) {
+        const struct marked *row = &marks.rows[i];
+        want(&wanted, row, row->calls->question);
+        want(&wanted, row, row->calls->realloc);
+        want(&wanted, row, row->calls->usable_size);
+        for (size_t r = 0; r < hf_allocator_releases_count; r++)
+            if (hf_allocator_releases[r].allocator == row->calls->allocator)
+                want(&wanted, row, hf_allocator_releases[r].name);
+    }
+    if (wanted.count != 0 && (hf_names_prepare(&names, wanted.patterns, wanted.count) != 0 ||
+                              hf_names_visit(&names, elf, table, see_function, &wanted) != 0))
+        return;
+    for (size_t i = 0; i < marks.count; i++)
+        take_functions(look, &marks.rows[i], &wanted, where);
+}
+
+/* ---- the file ---- */
+
+/* Whether a file's bytes are what is mapped at that address of the object. */
+static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_t offset,
+                         uint64_t address, size_t size)
+{
+    unsigned char bytes[512];
+    const unsigned char *memory = (const unsigned char *)map->l_addr + address;
+    if (size > sizeof bytes || hf_dynlink_find(memory) != map ||
+        hf_dynlink_find(memory + size - 1) != map)
+        return false;
+    return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
+}
+
+/* The path may lead to another file by now: a wheel was updated, a build went on. */
+static bool is_loaded_file(const struct link_map *map, struct hf_elf *elf)
+{
+    Elf64_Phdr segment;
+    bool same = false;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);) {
+        if (segment.p_type == PT_LOAD && segment.p_offset == 0) {
+            same = is_in_memory(map, elf, 0, segment.p_vaddr, sizeof elf->header);
+            if (!same)
+                return false;
+        }
+        if ((segment.p_type == PT_DYNAMIC &&
+             map->l_addr + segment.p_vaddr != (uintptr_t)map->l_ld) ||
+            (segment.p_type == PT_NOTE && segment.p_filesz != 0 && segment.p_filesz <= 512 &&
+             !is_in_memory(map, elf, segment.p_offset, segment.p_vaddr, segment.p_filesz)))
+            return false;
+    }
+    return same;
+}
+
+/* Debug files that lie beside their object, where debuggers look too: NAME.debug and
+ * .debug/NAME.debug. The build id decides. */
+static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path)
+{
+    unsigned char wanted[64], has[64];
+    size_t size = hf_elf_build_id(elf, wanted, sizeof wanted);
+    const char *slash = strrchr(path, '/');
+    int folder = slash != NULL ? (int)(slash - path) : 0;
+    const char *name = slash != NULL ? slash + 1 : path;
+    for (int i = 0; i < 2 && size != 0; i++) {
+        char beside[4096];
+        int length =
+            i == 0 ? snprintf(beside, sizeof beside, "%s.debug", path)
+                   : snprintf(beside, sizeof beside, "%.*s/.debug/%s.debug", folder, path, name);
+        if (length <= 0 || (size_t)length >= sizeof beside || hf_elf_open(debug, beside) != 0)
+            continue;
+        if (hf_elf_build_id(debug, has, sizeof has) == size && memcmp(wanted, has, size) == 0)
+            return true;
+        hf_elf_close(debug);
+    }
+    return false;
+}
+
+static void look_into_file(struct look *look)
+{
+    struct hf_elf elf, debug;
+    const char *path = look->map->l_name;
+    if (path == NULL || path[0] == '\0')
+        path = "/proc/self/exe";
+    if (hf_elf_open(&elf, path) != 0)
+        return;
+    look->file = &elf;
+    if (is_loaded_file(look->map, &elf)) {
+        look_into(look, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
+        if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
+            look_into(look, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
+        } else if (hf_elf_open_debug(&debug, &elf, NULL) == 0 ||
+                   open_debug_beside(&debug, &elf, path)) {
+            look_into(look, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
+            hf_elf_close(&debug);
+        }
+    }
+    hf_elf_close(&elf);
+}
+
+/* ---- publishing ---- */
+
+/* The interpreter's own allocator has another seam (loader/python/), and 3.13 carries a mimalloc
+ * besides, for builds without the GIL: its pages must not be taken for that one's. */
+static bool is_interpreter(const struct hf_object *object)
+{
+    return hf_object_symbol(object, "PyMem_SetAllocator") != NULL;
+}
+
+/* An allocator that is exported is found without reading the file. */
+static bool exports_allocator(const struct hf_object *object)
+{
+    for (size_t i = 0; i < hf_allocator_calls_count; i++) {
+        const char *mark = hf_allocator_calls[i].mark;
+        if (hf_object_symbol(object, mark[0] == '*' ? mark + 1 : mark) != NULL)
+            return true;
+    }
+    return false;
+}
+
+static unsigned publish(const struct hf_object *object, const struct look *look, bool process)
+{
+    unsigned first = 0, last = 0, count = 0;
+    const char *name = keep(hf_dynlink_name(object->map));
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
+        count += look->present[i];
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
+        if (!look->present[i] || (last = hf_neighbour_reserve()) == 0)
+            continue;
+        const struct functions *functions = &look->functions[i];
         struct hf_neighbour neighbour = {
-            .allocator = known[i].allocator,
-            .object = hf_dynlink_name(object->map),
-            .owns = known[i].owns,
-            .question = hf_object_address(object, known[i].question),
+            .allocator = hf_allocator_name((enum hf_allocator)i),
+            .object = name,
+            .map = object->map,
+            .kind = functions->kind,
+            .form = functions->form,
+            .found = look->complete[i] ? look->found[i] : HF_FOUND_NOTHING,
+            .process = process,
+            .shares = count > 1,
+            .question = functions->question,
+            .release = functions->release,
+            .windows = functions->windows,
+            .realloc = (void *(*)(void *, size_t))functions->realloc,
+            .usable_size = (size_t(*)(const void *))functions->usable_size,
         };
-        if (neighbour.question == NULL)
-            continue;
-        neighbour.free = (void (*)(void *))hf_object_address(object, known[i].free);
-        neighbour.realloc = (void *(*)(void *, size_t))hf_object_address(object, known[i].realloc);
-        neighbour.usable_size =
-            (size_t(*)(const void *))hf_object_address(object, known[i].usable_size);
-        if (neighbour.free == NULL || neighbour.realloc == NULL || neighbour.usable_size == NULL ||
-            dlopen(neighbour.object, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == NULL)
-            continue;
-        if (hf_neighbour_add(&neighbour) == 0)
+        hf_neighbour_publish(last, &neighbour);
+        first = first == 0 ? last : first;
+    }
+    return first;
+}
+
+void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
+                       const struct hf_imports *imports)
+{
+    bool candidate = imports->maps && (imports->advises || imports->moves_break);
+    if ((!candidate && !exports_allocator(object)) || is_interpreter(object))
+        return;
+    struct look look = {.map = object->map};
+    look_into_file(&look);
+    bool any = false, silent = false;
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
+        any |= look.present[i];
+        silent |= look.present[i] && look.functions[i].kind == HF_QUESTION_NONE;
+    }
+    unsigned number = 0;
+    if (any &&
+        dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL) {
+        void *own = hf_object_address(object, "free");
+        bool process = own != NULL && own == hf_scope_definition(scope, "free");
+        number = publish(object, &look, process);
+        if (number != 0 && !process)
             hf_stubs_ask_neighbours();
     }
+    /* Who can be asked answers for what came from the break, too. */
+    if (imports->moves_break && (!any || silent))
+        hf_homes_break_is_shared();
+    hf_homes_candidate(object->map, number);
+}
+
+bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool found[])
+{
+    char names[128];
+    size_t length = 0;
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
+        const char *name = hf_allocator_name((enum hf_allocator)i);
+        size_t size = strlen(name);
+        if (!found[i] || length + size + 4 > sizeof names)
+            continue;
+        if (length != 0) {
+            memcpy(names + length, " or ", 4);
+            length += 4;
+        }
+        memcpy(names + length, name, size);
+        length += size;
+    }
+    if (length == 0)
+        return false;
+    names[length] = '\0';
+    struct hf_neighbour neighbour = {
+        .allocator = keep(names), .object = keep(hf_dynlink_name(map)), .map = map};
+    hf_neighbour_publish(number, &neighbour);
+    return true;
+}
+
+/* ---- telling ---- */
+
+void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context)
+{
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
+        if (neighbour != NULL)
+            visit(neighbour, hf_ranges_bytes(number), context);
+    }
+}
+
+const char *hf_neighbour_remark(const struct link_map *map)
+{
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
+        if (neighbour == NULL || neighbour->map != map || neighbour->process)
+            continue;
+        char text[256];
+        snprintf(text, sizeof text, "an allocator lives inside: %s; its blocks %s",
+                 neighbour->allocator,
+                 neighbour->form != HF_RELEASE_NONE
+                     ? "go home to it, whoever frees them"
+                     : "cannot be sent home: no function of its can be called");
+        return keep(text);
+    }
+    return NULL;
 }

@@ -1,14 +1,50 @@
 /*
- * Finding neighbours: allocators in the process that say themselves what they own.
+ * Finding neighbours: other allocators in the process, shared or compiled into some object, and the
+ * functions of theirs that can be called.
  */
 #ifndef HOMEFREE_NEIGHBOURS_H
 #define HOMEFREE_NEIGHBOURS_H
 
+#include "allocators.h"
 #include "dynlink.h"
+#include "foreign.h"
+#include "target.h"
 
-/* Looks at a newly loaded object; registers the allocator that it exports, if it is one that can be
- * asked. The object is pinned, because its functions may be called from now on. Called in a routing
- * pass, under the loader's lock. */
-void hf_neighbour_look(const struct hf_object *object);
+/* What an object imports, as far as that tells an allocator. */
+struct hf_imports {
+    bool maps;        /* mmap and its kind, or syscall */
+    bool advises;     /* madvise */
+    bool moves_break; /* sbrk, brk */
+};
+
+/*
+ * Looks at an object whose slots have just been routed. Its file is read for symbols where it maps
+ * memory and uses it as allocators do, or exports an allocator.
+ * Called in a routing pass, under the loader's lock. Objects with functions that may be called from
+ * now on are pinned.
+ */
+void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
+                       const struct hf_imports *imports);
+
+/* Publishes a neighbour of which nothing is known but who it is (`found`, by enum hf_allocator).
+ * False, and nothing is published, where none was found. Any thread, also in a signal handler. */
+bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool found[]);
+
+/* ---- for `homefree doctor` and the report of routing ---- */
+
+/*
+ * Visits every known allocator of the process but the heap and libc. `bytes`: memory that its
+ * object was seen to map (and has not unmapped); the first of several allocators in one object
+ * stands for all of them (neighbour->shares), the others have 0. What was mapped before homefree
+ * came is not in it. neighbour->form says whether blocks can be sent home (HF_RELEASE_NONE: a
+ * foreign free of one ends the process), neighbour->found where its functions were found, kind
+ * whether it can be asked. Strings live as long as the process. Any thread; takes no lock.
+ */
+typedef void hf_neighbours_visitor(const struct hf_neighbour *neighbour, size_t bytes,
+                                   void *context);
+void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context);
+
+/* One line for a person about the allocators inside an object; NULL where there are none. */
+const char *hf_neighbour_remark(const struct link_map *map);
 
 #endif

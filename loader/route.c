@@ -5,29 +5,21 @@
  * When: the first pass runs in libhomefree's constructor, later ones after each dlopen() that a
  * routed slot sees, or when hf_route() is called. While slots change, nothing here calls a function
  * that the change could reach: libhomefree's own slots are never routed, and nothing is allocated.
- *
- * Protection: a RELRO range becomes writable for the time that one object's slots are written, and
- * read-only again before the next object. While the process has one thread, /proc/self/mem is used
- * instead: it writes to read-only pages of ours in a fifth of the time and opens nothing. With more
- * threads it is not, because the kernel does not promise that a thread never sees half a pointer.
- * All calls are checked; an object that cannot be made writable is refused, one that cannot be
- * protected again ends the process.
  */
 #include "route.h"
 
-#include "fatal.h"
+#include "adopt.h"
+#include "homes.h"
 #include "instance.h"
 #include "lock.h"
 #include "neighbours.h"
 #include "options.h"
+#include "patch.h"
 #include "sized.h"
 #include "target.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 /* Where the last pass ended in each namespace. Lists only grow at their end, until an object is
  * unloaded: then everything is looked at again. */
@@ -35,43 +27,13 @@ static const struct link_map *last_seen[HF_NAMESPACES_MAX];
 static _Atomic(unsigned long long) seen_loads, seen_unloads;
 static uint64_t passes, pass_nanoseconds;
 
-/* Slots that were not resolved yet when they were changed: a thread that was inside the resolver at
- * that moment may have overwritten the change. They are looked at once more at the pass's end. */
-#define UNRESOLVED_MAX 1024
-static struct {
-    void **address;
-    void *stub;
-} unresolved[UNRESOLVED_MAX];
-static size_t unresolved_count;
-
-/* From glibc 2.32 on; weak, so that older ones load us. */
-extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
-    __attribute__((weak, visibility("default")));
-
-/* /proc/self/mem, open for the time of a pass in a process of one thread; else -1. */
-static int memory = -1;
-
-static void open_memory(void)
-{
-    if (&hf_libc_single_threaded != NULL && hf_libc_single_threaded)
-        memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
-}
-
-static void close_memory(void)
-{
-    if (memory >= 0)
-        close(memory);
-    memory = -1;
-}
-
 /* One object under work. */
 struct work {
-    struct hf_object *object;
+    struct hf_patch patch;
     enum hf_object_role role;
     struct hf_scope *scope;
     size_t *changed;
-    bool opened; /* its RELRO range is writable */
-    int error;   /* why it could not be made writable; negative errno */
+    struct hf_imports imports;
 };
 
 static uint64_t now(void)
@@ -81,84 +43,23 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static bool protect(const struct hf_object *object, int protection)
-{
-    return mprotect((void *)object->relro_start, object->relro_size, protection) == 0;
-}
-
-/* Whether the file asks for the slot to be writable at all; looks the segments up once an object.
- */
-static bool is_writable(struct work *work, const struct hf_slot *slot)
-{
-    if (work->object->writable_count == 0)
-        hf_object_segments(work->object);
-    return hf_object_writable(work->object, (uintptr_t)slot->address);
-}
-
-static bool is_in_relro(const struct work *work, const struct hf_slot *slot)
-{
-    return (uintptr_t)slot->address - work->object->relro_start < work->object->relro_size;
-}
-
-/* Whether the slot may be written now; makes its RELRO range writable if that is where it lies. */
-static bool make_writable(struct work *work, const struct hf_slot *slot)
-{
-    if (!is_in_relro(work, slot) || work->opened)
-        return true;
-    if (work->error != 0)
-        return false;
-    if (!protect(work->object, PROT_READ | PROT_WRITE)) {
-        work->error = -errno;
-        return false;
-    }
-    work->opened = true;
-    return true;
-}
-
-/* Writes a slot that lies in a RELRO range without making it writable. No other thread can be
- * inside the resolver, so such a slot needs no second look. */
-static bool write_protected(const struct work *work, const struct hf_slot *slot, void *stub)
-{
-    return memory >= 0 && is_in_relro(work, slot) &&
-           pwrite(memory, &stub, sizeof stub, (off_t)(uintptr_t)slot->address) ==
-               (ssize_t)sizeof stub;
-}
-
 static void route_slot(const struct hf_slot *slot, void *context)
 {
     struct work *work = context;
-    struct hf_decision decision = hf_slot_decide(work->object, work->role, work->scope, slot);
-    if (decision.ignore || !decision.change || !is_writable(work, slot))
+    if (hf_routed_is_mapping(slot->function)) {
+        struct hf_imports *imports = &work->imports;
+        imports->advises |= slot->function == HF_ROUTED_madvise;
+        imports->maps |= slot->function != HF_ROUTED_madvise;
+        imports->moves_break |= slot->function == HF_ROUTED_sbrk ||
+                                slot->function == HF_ROUTED___sbrk ||
+                                slot->function == HF_ROUTED_brk;
+    }
+    struct hf_decision decision = hf_slot_decide(work->patch.object, work->role, work->scope, slot);
+    if (decision.ignore || !decision.change || !hf_patch_is_writable(&work->patch, slot->address))
         return;
     void *stub = hf_stub_for(slot->function, decision.original);
-    if (stub == NULL)
-        return;
-    if (write_protected(work, slot, stub)) {
+    if (stub != NULL && hf_patch_write(&work->patch, slot->address, stub, decision.original))
         ++*work->changed;
-        return;
-    }
-    if (!make_writable(work, slot))
-        return;
-    void *before = __atomic_exchange_n(slot->address, stub, __ATOMIC_ACQ_REL);
-    if (before != decision.original && unresolved_count < UNRESOLVED_MAX) {
-        unresolved[unresolved_count].address = slot->address;
-        unresolved[unresolved_count++].stub = stub;
-    }
-    ++*work->changed;
-}
-
-static void close_object(struct work *work)
-{
-    if (!work->opened || protect(work->object, PROT_READ))
-        return;
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make the relocated data of ");
-    hf_text_add(&text, hf_dynlink_name(work->object->map));
-    hf_text_add(&text, " read-only again after routing it (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
-    hf_fatal(&text);
 }
 
 static void route_object(const struct link_map *map, struct hf_scope *scope, size_t *changed)
@@ -169,11 +70,11 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     enum hf_object_role role = hf_object_role(&object);
     if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
         return;
+    struct work work = {{.object = &object}, role, scope, changed, {false}};
+    hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
+    hf_patch_close(&work.patch);
     if (role == HF_ROLE_ORDINARY && scope->base)
-        hf_neighbour_look(&object);
-    struct work work = {&object, role, scope, changed, false, 0};
-    hf_slots_visit(&object, role == HF_ROLE_RUNTIME, route_slot, &work);
-    close_object(&work);
+        hf_neighbour_look(&object, scope, &work.imports);
 }
 
 /* ---- a pass ---- */
@@ -214,9 +115,9 @@ static void pass(void *context)
     uint64_t started = now();
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
-    unresolved_count = 0;
-    if (passes == 0) /* later ones have few objects: opening would cost more than it saves */
-        open_memory();
+    if (unloaded)
+        hf_homes_forget();
+    hf_patch_begin(passes == 0); /* later ones have few objects */
     for (size_t i = 0; i < HF_NAMESPACES_MAX && unloaded; i++)
         last_seen[i] = NULL;
     for (size_t i = 0; i < count; i++) {
@@ -227,10 +128,7 @@ static void pass(void *context)
             last_seen[i] = map;
         }
     }
-    close_memory();
-    for (size_t i = 0; i < unresolved_count; i++)
-        if (__atomic_load_n(unresolved[i].address, __ATOMIC_ACQUIRE) != unresolved[i].stub)
-            __atomic_store_n(unresolved[i].address, unresolved[i].stub, __ATOMIC_RELEASE);
+    hf_patch_end();
     pass_nanoseconds += now() - started;
     passes++;
 }
@@ -267,7 +165,7 @@ __attribute__((constructor(102))) static void construct(void)
 /* 101, and earlier in the link than instance.c's: what other copies call must be there first. */
 __attribute__((constructor(101))) static void offer(void)
 {
-    hf_instance_offer_routing(hf_route, hf_route_report);
+    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
 }
 
 /* ---- the report ---- */
@@ -291,6 +189,11 @@ static void tell(struct telling *telling, const struct hf_route_entry *entry)
     ++*sums[entry->state];
     if (telling->visit != NULL)
         telling->visit(entry, telling->context);
+}
+
+static void tell_adopted(const struct hf_route_entry *entry, void *context)
+{
+    tell(context, entry);
 }
 
 static void tell_slot(const struct hf_slot *slot, void *context)
@@ -354,10 +257,14 @@ static void tell_object(struct telling *telling, const struct link_map *map)
             entry.reason = "the object is an allocator: calls inside it need no slot";
             tell(telling, &entry);
         }
-        hf_slots_visit(&object, false, tell_slot, telling);
+        entry.reason = hf_neighbour_remark(map);
+        if (entry.reason != NULL)
+            tell(telling, &entry);
+        hf_slots_visit(&object, &hf_routed_names, false, tell_slot, telling);
+        hf_adopt_tell(&object, tell_adopted, telling);
         break;
     case HF_ROLE_RUNTIME:
-        hf_slots_visit(&object, true, tell_slot, telling);
+        hf_slots_visit(&object, &hf_routed_names, true, tell_slot, telling);
         break;
     }
     telling->sums.objects++;

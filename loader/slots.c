@@ -16,13 +16,14 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ABSOLUTE 
 #endif
 
 struct wanted {
-    uint32_t symbols[HF_ROUTED_COUNT * 2];
-    enum hf_routed functions[HF_ROUTED_COUNT * 2];
+    const struct hf_function_names *names;
+    uint32_t symbols[HF_FUNCTION_NAMES_MAX * 2];
+    int functions[HF_FUNCTION_NAMES_MAX * 2];
     size_t count;
     uint32_t lowest, highest;
 };
 
-static void want(struct wanted *wanted, uint32_t symbol, enum hf_routed function)
+static void want(struct wanted *wanted, uint32_t symbol, int function)
 {
     for (size_t i = 0; i < wanted->count; i++)
         if (wanted->symbols[i] == symbol)
@@ -43,9 +44,9 @@ static void want_if_named(struct wanted *wanted, const struct hf_object *object,
     const ElfW(Sym) *symbol = &object->symbols[index];
     if ((symbol->st_shndx != SHN_UNDEF && !defined) || symbol->st_name >= object->strings_size)
         return;
-    int function = hf_routed_by_name(object->strings + symbol->st_name);
+    int function = wanted->names->find(object->strings + symbol->st_name);
     if (function >= 0)
-        want(wanted, index, (enum hf_routed)function);
+        want(wanted, index, function);
 }
 
 /* The largest symbol index that a relocation names, for objects whose hash tables do not say how
@@ -66,7 +67,6 @@ static uint32_t highest_relocated(const struct hf_object *object)
 static void find_wanted(const struct hf_object *object, bool defined, struct wanted *wanted)
 {
     uint32_t end;
-    wanted->count = 0;
     /* GNU hash tables cover the defined symbols, which come last; the undefined ones come before. A
      * table without symbols says nothing (its first index is 1 or the table's end), and a program's
      * covers undefined functions too, whose addresses are those of its PLT. */
@@ -86,8 +86,8 @@ static void find_wanted(const struct hf_object *object, bool defined, struct wan
     }
     if (!defined)
         return;
-    for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++) {
-        const ElfW(Sym) *symbol = hf_object_symbol(object, hf_routed_name(function));
+    for (int function = 0; function < wanted->names->count; function++) {
+        const ElfW(Sym) *symbol = hf_object_symbol(object, wanted->names->name(function));
         if (symbol != NULL)
             want(wanted, (uint32_t)(symbol - object->symbols), function);
     }
@@ -126,10 +126,12 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
     }
 }
 
-void hf_slots_visit(const struct hf_object *object, bool defined, hf_slot_visitor *visit,
-                    void *context)
+void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
+                    bool defined, hf_slot_visitor *visit, void *context)
 {
     struct wanted wanted;
+    wanted.names = names;
+    wanted.count = 0;
     find_wanted(object, defined, &wanted);
     if (wanted.count == 0)
         return;

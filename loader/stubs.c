@@ -1,29 +1,32 @@
 /*
  * Owns the stubs and the table of originals. Entries are filled under `lock`, before the stub's
  * address is published in a slot; calls read them without one. A stub may be called at any stage,
- * from any thread.
+ * from any thread; those of mmap(2) and its kind from signal handlers too.
  */
 #include "stubs.h"
 
 #include "follow.h"
 #include "foreign.h"
+#include "homes.h"
 #include "internal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 /* `call` is where the stub jumps: the original itself, or (once there are neighbours) the function
  * that asks them first and then calls `real`. */
 struct original {
     _Atomic(void *) call;
-    void *real;
+    _Atomic(void *) real;
 };
 static struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static bool asking;
+static _Atomic(bool) asking;
 
 #define EACH_STUB(DEFINE, ...) \
     DEFINE(0, __VA_ARGS__)     \
@@ -39,8 +42,9 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 #define CALL(name, index, result, parameters, arguments)                                  \
     ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].call, \
                                                 memory_order_relaxed)) arguments
-#define REAL(name, index, result, parameters, arguments) \
-    ((result(*) parameters)originals[HF_ROUTED_##name][index].real) arguments
+#define REAL(name, index, result, parameters, arguments)                                  \
+    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].real, \
+                                                memory_order_relaxed)) arguments
 
 /* ---- functions that take a pointer ---- */
 
@@ -77,9 +81,11 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
     }
 
 #define HF_RELEASES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB_VOID, name, parameters, arguments, call, neighbour->free(ptr))
-#define HF_DELETE(symbol, parameters, arguments) \
-    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), neighbour->free(ptr))
+    EACH_STUB(STUB_VOID, name, parameters, arguments, call,    \
+              hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)))
+#define HF_DELETE(symbol, parameters, arguments)                      \
+    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), \
+              hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)))
 /* A neighbour resizes by its own realloc, so a pair of count and size goes through here. */
 #define HF_RESIZES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB, name, result, parameters, arguments, call, call)
@@ -147,6 +153,109 @@ EACH_STUB(STUB_DLMOPEN, )
 EACH_STUB(STUB_DLSYM, )
 EACH_STUB(STUB_DLVSYM, )
 
+/* ---- functions that map memory ---- */
+
+/* What maps is told after the call, what unmaps before it: see ranges.h. Whose the call is says the
+ * return address. An object's function that ends in a jump to mmap(2) counts as its caller's; one
+ * that allocates does not end so, because it has to look at what it was given. */
+#define STUB_MMAP(index, name, ...)                                                           \
+    static void *stub_##name##_##index(void *address, size_t size, int protection, int flags, \
+                                       int file, off_t offset)                                \
+    {                                                                                         \
+        void *at = REAL(name, index, void *, (void *, size_t, int, int, int, off_t),          \
+                        (address, size, protection, flags, file, offset));                    \
+        return hf_homes_mapped(at, size, flags, __builtin_return_address(0));                 \
+    }
+#define STUB_MUNMAP(index, ...)                                                     \
+    static int stub_munmap_##index(void *address, size_t size)                      \
+    {                                                                               \
+        if (HF_LIKELY(!hf_homes_know(address, size)))                               \
+            return CALL(munmap, index, int, (void *, size_t), (address, size));     \
+        unsigned number = hf_homes_unmapping(address, size);                        \
+        int result = REAL(munmap, index, int, (void *, size_t), (address, size));   \
+        return result == 0 ? 0 : (int)hf_homes_kept(address, size, number, result); \
+    }
+#define STUB_MREMAP(index, ...)                                                              \
+    static void *stub_mremap_##index(void *address, size_t size, size_t new_size, int flags, \
+                                     void *new_address)                                      \
+    {                                                                                        \
+        if (HF_LIKELY(!hf_homes_know(address, size)))                                        \
+            return CALL(mremap, index, void *, (void *, size_t, size_t, int, void *),        \
+                        (address, size, new_size, flags, new_address));                      \
+        struct hf_homes_move move = hf_homes_moving(address, size, new_size, flags);         \
+        void *at = REAL(mremap, index, void *, (void *, size_t, size_t, int, void *),        \
+                        (address, size, new_size, flags, new_address));                      \
+        return hf_homes_moved(&move, at);                                                    \
+    }
+#define STUB_SBRK(index, name, ...)                                            \
+    static void *stub_##name##_##index(intptr_t increment)                     \
+    {                                                                          \
+        void *before = REAL(name, index, void *, (intptr_t), (increment));     \
+        return hf_homes_break(before, increment, __builtin_return_address(0)); \
+    }
+#define STUB_BRK(index, ...)                               \
+    static int stub_brk_##index(void *address)             \
+    {                                                      \
+        hf_homes_break_is_shared();                        \
+        return CALL(brk, index, int, (void *), (address)); \
+    }
+/* Everything but memory's calls ends in a jump that touches nothing: a call may return twice, and
+ * where the caller passed fewer arguments than six, other variables of its lie in their place,
+ * which must not be written even with what they hold. So a last argument that the ABI puts on the
+ * stack (x86-64's seventh) is not the stub's to know: it stays where it is. */
+#define SYSCALL_PARAMETERS (long, long, long, long, long, long, long)
+#if defined(__x86_64__)
+#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e)
+#    define SYSCALL_KNOWN_PARAMETERS                (long, long, long, long, long, long)
+#else
+#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e, f)
+#    define SYSCALL_KNOWN_PARAMETERS                SYSCALL_PARAMETERS
+#endif
+#define STUB_SYSCALL(index, ...)                                                                  \
+    __attribute__((noinline)) static long memory_syscall_##index(long number, long a, long b,     \
+                                                                 long c, long d, long e, long f)  \
+    {                                                                                             \
+        if (number == SYS_mmap) {                                                                 \
+            void *at = (void *)REAL(syscall, index, long, SYSCALL_PARAMETERS,                     \
+                                    (number, a, b, c, d, e, f));                                  \
+            return (long)hf_homes_mapped(at, (size_t)b, (int)d, __builtin_return_address(0));     \
+        }                                                                                         \
+        if (number == SYS_munmap) {                                                               \
+            unsigned home = hf_homes_unmapping((void *)a, (size_t)b);                             \
+            long result = REAL(syscall, index, long, (long, long, long), (number, a, b));         \
+            return result == 0 ? 0 : hf_homes_kept((void *)a, (size_t)b, home, result);           \
+        }                                                                                         \
+        if (number == SYS_mremap) {                                                               \
+            struct hf_homes_move move = hf_homes_moving((void *)a, (size_t)b, (size_t)c, (int)d); \
+            void *at = (void *)REAL(syscall, index, long, (long, long, long, long, long, long),   \
+                                    (number, a, b, c, d, e));                                     \
+            return (long)hf_homes_moved(&move, at);                                               \
+        }                                                                                         \
+        hf_homes_break_is_shared();                                                               \
+        return REAL(syscall, index, long, (long, long), (number, a));                             \
+    }                                                                                             \
+    static long stub_syscall_##index SYSCALL_KNOWN(long number, long a, long b, long c, long d,   \
+                                                   long e, long f)                                \
+    {                                                                                             \
+        if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||     \
+                        number == SYS_brk)) {                                                     \
+            void *memory = (void *)memory_syscall_##index;                                        \
+            __asm__("" : "+r"(memory)); /* GCC sees the other prototype otherwise */              \
+            return ((long(*) SYSCALL_KNOWN_PARAMETERS)memory)SYSCALL_KNOWN(number, a, b, c, d, e, \
+                                                                           f);                    \
+        }                                                                                         \
+        return CALL(syscall, index, long, SYSCALL_KNOWN_PARAMETERS,                               \
+                    SYSCALL_KNOWN(number, a, b, c, d, e, f));                                     \
+    }
+EACH_STUB(STUB_MMAP, mmap)
+EACH_STUB(STUB_MMAP, mmap64)
+EACH_STUB(STUB_MUNMAP, )
+EACH_STUB(STUB_MREMAP, )
+EACH_STUB(STUB_SBRK, sbrk)
+EACH_STUB(STUB_SBRK, __sbrk)
+EACH_STUB(STUB_BRK, )
+EACH_STUB(STUB_SYSCALL, )
+
 /* ---- the tables ---- */
 
 struct row {
@@ -163,7 +272,7 @@ struct row {
                             is_operator,                       \
                             {EACH_STUB(STUB_ADDRESS, symbol)}, \
                             {EACH_STUB(ASK_ADDRESS, symbol)}},
-#define LOADER_ROW(symbol) \
+#define PLAIN_ROW(symbol) \
     [HF_ROUTED_##symbol] = {#symbol, false, {EACH_STUB(STUB_ADDRESS, symbol)}, {NULL}},
 
 static const struct row rows[HF_ROUTED_COUNT] = {
@@ -172,7 +281,11 @@ static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_DELETE(symbol, parameters, arguments)               ROW(symbol, true)
 #include "functions.def"
-    LOADER_ROW(dlopen) LOADER_ROW(dlmopen) LOADER_ROW(dlsym) LOADER_ROW(dlvsym)};
+    PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
+#define HF_MAPS(name) PLAIN_ROW(name)
+#include "functions.def"
+        [HF_ROUTED_madvise] = {"madvise", false, {NULL}, {NULL}},
+};
 
 const char *hf_routed_name(enum hf_routed function)
 {
@@ -186,7 +299,12 @@ bool hf_routed_is_operator(enum hf_routed function)
 
 bool hf_routed_is_loader(enum hf_routed function)
 {
-    return function >= HF_ROUTED_dlopen;
+    return function >= HF_ROUTED_dlopen && function <= HF_ROUTED_dlvsym;
+}
+
+bool hf_routed_is_mapping(enum hf_routed function)
+{
+    return function > HF_ROUTED_dlvsym && function <= HF_ROUTED_madvise;
 }
 
 /* Objects have thousands of names, and nearly all are none of ours: a bit for each of the first
@@ -216,17 +334,31 @@ int hf_routed_by_name(const char *name)
     return -1;
 }
 
+static const char *name_of(int function)
+{
+    return rows[function].name;
+}
+
+const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
+_Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+
 static void set_call(enum hf_routed function, size_t index)
 {
-    void *ask = asking ? rows[function].asks[index] : NULL;
-    atomic_store_explicit(&originals[function][index].call,
-                          ask != NULL ? ask : originals[function][index].real,
-                          memory_order_relaxed);
+    /* Whoever starts asking does not wait for the lock: look again after writing. */
+    bool seen;
+    do {
+        seen = asking;
+        void *ask = seen ? rows[function].asks[index] : NULL;
+        atomic_store(&originals[function][index].call,
+                     ask != NULL ? ask : originals[function][index].real);
+    } while (asking != seen);
 }
 
 void *hf_stub_for(enum hf_routed function, void *original)
 {
     void *stub = NULL;
+    if (function == HF_ROUTED_madvise)
+        return NULL;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && stub == NULL; i++) {
         if (originals[function][i].real == NULL) {
@@ -250,13 +382,12 @@ bool hf_stub_is(enum hf_routed function, const void *address)
 
 void hf_stubs_ask_neighbours(void)
 {
-    pthread_mutex_lock(&lock);
-    asking = true;
+    if (atomic_exchange(&asking, true))
+        return;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
             if (originals[function][i].real != NULL)
                 set_call(function, i);
-    pthread_mutex_unlock(&lock);
 }
 
 static void lock_for_fork(void)

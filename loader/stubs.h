@@ -8,6 +8,8 @@
 #ifndef HOMEFREE_STUBS_H
 #define HOMEFREE_STUBS_H
 
+#include "slots.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -25,6 +27,9 @@ enum hf_routed {
     HF_ROUTED_dlmopen,
     HF_ROUTED_dlsym,
     HF_ROUTED_dlvsym,
+#define HF_MAPS(name) HF_ROUTED_##name,
+#include "functions.def"
+    HF_ROUTED_madvise, /* never routed: who imports it may be an allocator (homes.h) */
     HF_ROUTED_COUNT
 };
 
@@ -32,10 +37,14 @@ enum hf_routed {
 const char *hf_routed_name(enum hf_routed function);
 /* The function of that name, or -1. Costs a few comparisons for names that are none. */
 int hf_routed_by_name(const char *name);
+/* The two as a set of names. */
+extern const struct hf_function_names hf_routed_names;
 /* operator delete in any form. */
 bool hf_routed_is_operator(enum hf_routed function);
 /* dlopen and its kind: routed to follow what is loaded later. */
 bool hf_routed_is_loader(enum hf_routed function);
+/* mmap and its kind: routed to see who maps what. */
+bool hf_routed_is_mapping(enum hf_routed function);
 
 /* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
  * never given back. Any thread; takes a lock. */
@@ -46,7 +55,7 @@ bool hf_stub_is(enum hf_routed function, const void *address);
 void *hf_stub_original(enum hf_routed function, const void *address);
 
 /* From now on foreign pointers are offered to neighbours (foreign.h) before they go to originals:
- * until then that question costs nothing. Any thread. */
+ * until then that question costs nothing. Any thread; takes no lock. */
 void hf_stubs_ask_neighbours(void);
 
 #endif

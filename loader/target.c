@@ -10,6 +10,7 @@
  */
 #include "target.h"
 
+#include "adopted.h"
 #include "internal.h"
 
 #include <errno.h>
@@ -47,15 +48,22 @@ enum hf_object_role hf_object_role(const struct hf_object *object)
     return HF_ROLE_ORDINARY;
 }
 
+void *hf_scope_definition(const struct hf_scope *scope, const char *name)
+{
+    struct hf_object object;
+    void *found = NULL;
+    for (const struct link_map *map = scope->first; map != NULL && found == NULL; map = map->l_next)
+        if (hf_dynlink_open(map, &object))
+            found = hf_object_address(&object, name);
+    return found;
+}
+
+/* The same for a routed function, looked up once a pass. */
 static void *definition(struct hf_scope *scope, enum hf_routed function)
 {
     if (!scope->looked_up[function]) {
         scope->looked_up[function] = true;
-        struct hf_object object;
-        for (const struct link_map *map = scope->first;
-             map != NULL && scope->definitions[function] == NULL; map = map->l_next)
-            if (hf_dynlink_open(map, &object))
-                scope->definitions[function] = hf_object_address(&object, hf_routed_name(function));
+        scope->definitions[function] = hf_scope_definition(scope, hf_routed_name(function));
     }
     return scope->definitions[function];
 }
@@ -119,21 +127,27 @@ static void *resolve_by_call(const struct hf_slot *slot)
 }
 
 /* Whether an address is the function of that name that its object defines. */
-static bool is_definition(const struct link_map *map, enum hf_routed function, const void *address)
+static bool is_definition(const struct link_map *map, const char *name, const void *address)
 {
     struct hf_object object;
     return map != NULL && hf_dynlink_open(map, &object) &&
-           hf_object_address(&object, hf_routed_name(function)) == address;
+           hf_object_address(&object, name) == address;
 }
 
 /* Whether an address is the PLT entry that stands for the function everywhere in a process whose
  * program is at a fixed place. */
-static bool is_programs_plt(const struct hf_scope *scope, enum hf_routed function,
-                            const void *address)
+static bool is_programs_plt(const struct hf_scope *scope, const char *name, const void *address)
 {
     struct hf_object object;
     return scope->base && hf_dynlink_open(scope->first, &object) &&
-           hf_object_plt(&object, hf_routed_name(function)) == address;
+           hf_object_plt(&object, name) == address;
+}
+
+bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const void *value)
+{
+    const struct link_map *target = hf_dynlink_find(value);
+    return is_definition(target, name, value) ||
+           (target == scope->first && is_programs_plt(scope, name, value));
 }
 
 /* Where a slot that the loader has not resolved yet will go. */
@@ -143,18 +157,19 @@ static void *resolve(const struct hf_object *object, struct hf_scope *scope,
     bool ask = slot->kind == HF_SLOT_CALL && has_several_frees(scope);
     void *found = ask ? resolve_by_call(slot) : NULL;
     const struct link_map *map = hf_dynlink_find(found);
-    bool unresolved =
-        map == NULL || (map == object->map && !is_definition(map, slot->function, found));
+    bool unresolved = map == NULL || (map == object->map &&
+                                      !is_definition(map, hf_routed_name(slot->function), found));
     return unresolved ? definition(scope, slot->function) : found;
 }
 
-/* A versioned symbol of another library than the one that the function belongs to is another
- * function of the same name. */
-static bool is_another_function(const char *provider, enum hf_routed function)
+bool hf_slot_is_foreign(const struct hf_object *object, size_t symbol, bool is_operator)
 {
+    if (object->symbols[symbol].st_shndx != SHN_UNDEF)
+        return false;
+    const char *provider = hf_object_provider(object, symbol);
     if (provider == NULL)
         return false;
-    if (hf_routed_is_operator(function))
+    if (is_operator)
         return !is_cxx_runtime(provider);
     return !starts_with(provider, "libc.so") && !starts_with(provider, "libdl.so") &&
            !starts_with(provider, "libpthread.so");
@@ -178,18 +193,25 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     /* The loader takes the namespace to load into from its caller, which a stand-in is. */
     if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_RUNTIME || !scope->ours))
         return nothing;
-    if (object->symbols[slot->symbol].st_shndx == SHN_UNDEF &&
-        is_another_function(hf_object_provider(object, slot->symbol), slot->function))
+    /* libc and libstdc++ hold no allocator that could be mistaken for another. */
+    if (slot->function == HF_ROUTED_madvise ||
+        (role == HF_ROLE_RUNTIME && hf_routed_is_mapping(slot->function)))
+        return nothing;
+    if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(slot->function)))
         return refuse("the object asks for this function from a library other than libc");
 
     /* Nearly every slot goes to the first definition, libc's, and is decided by that alone. */
     if (value == definition(scope, slot->function))
         return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = value};
 
+    if (hf_adopted_is(value))
+        return (struct hf_decision){.state = HF_ROUTE_CHANGED};
+
     const struct link_map *target = hf_dynlink_find(value);
     bool own = target == object->map;
-    bool defined = is_definition(target, slot->function, value);
-    bool plt = !defined && target == scope->first && is_programs_plt(scope, slot->function, value);
+    const char *name = hf_routed_name(slot->function);
+    bool defined = is_definition(target, name, value);
+    bool plt = !defined && target == scope->first && is_programs_plt(scope, name, value);
     if (slot->kind == HF_SLOT_WORD && !defined && !plt)
         return own ? nothing : refuse("the variable was given another function");
     void *original = value;

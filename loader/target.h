@@ -8,6 +8,7 @@
 #define HOMEFREE_TARGET_H
 
 #include "slots.h"
+#include "stubs.h"
 
 #include <homefree/homefree.h>
 
@@ -46,5 +47,17 @@ enum hf_object_role hf_object_role(const struct hf_object *object);
  * that the object is relocated (the loader's lock). */
 struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object_role role,
                                   struct hf_scope *scope, const struct hf_slot *slot);
+
+/* The first definition of a function in the namespace's order of loading; NULL where there is none.
+ */
+void *hf_scope_definition(const struct hf_scope *scope, const char *name);
+
+/* Whether an initialised variable (HF_SLOT_WORD) still holds what the loader put there: a
+ * definition of the function, or the program's PLT entry that stands for it. */
+bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const void *value);
+
+/* Whether the object asks, by version, for this function of a library other than the one that it
+ * belongs to: another function of the same name. `is_operator`: C++'s, of its runtime. */
+bool hf_slot_is_foreign(const struct hf_object *object, size_t symbol, bool is_operator);
 
 #endif

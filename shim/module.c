@@ -8,36 +8,9 @@
  * names as assembler labels, because libc's headers declare them with attributes, inlines and
  * redirections (_FORTIFY_SOURCE) that a definition would have to repeat.
  */
-#include <homefree/homefree.h>
-
-#include <errno.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "calls.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
-
-static inline size_t page_size(void)
-{
-    return (size_t)sysconf(_SC_PAGESIZE);
-}
-
-static inline void *allocate_pages(size_t size)
-{
-    size_t page = page_size();
-    if (size > SIZE_MAX - page) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    return hf_memalign(page, size == 0 ? page : (size + page - 1) & -page);
-}
-
-/* The buffer is smaller than the caller says: ends the process, as glibc does. */
-static inline char *checked_getcwd(char *buffer, size_t size, size_t room)
-{
-    if (buffer != NULL && size > room)
-        abort();
-    return hf_getcwd(buffer, size);
-}
 
 #define HF_SHIM(name, result, parameters, arguments, call) \
     HIDDEN result shim_##name parameters __asm__(#name);   \

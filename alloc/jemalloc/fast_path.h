@@ -276,7 +276,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size) HF_EXPORT_AS("hf_heap_call
 void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     HF_EXPORT_AS("hf_heap_realloc");
 void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
-size_t hf_heap_block_size_entry(const void *ptr) HF_EXPORT_AS("hf_heap_block_size");
+size_t hf_heap_block_entry(const void *ptr, const void **block) HF_EXPORT_AS("hf_heap_block");
 size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
@@ -327,21 +327,67 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
     return ptr;
 }
 
-/* 0 where ptr is not the first byte of a live block, as far as can be told without a lock. */
-size_t hf_heap_block_size_entry(const void *ptr)
+/* Whether this thread's cache holds a block, which is free then though its slab does not know. */
+static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
 {
-    emap_full_alloc_ctx_t found;
+    if (!tsd_nominal(tsd) || !tcache_available(tsd) || class >= nhbins)
+        return false;
+    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
+    cache_bin_sz_t count = cache_bin_ncached_get_local(bin, &tcache_bin_info[class]);
+    for (cache_bin_sz_t i = 0; i < count; i++)
+        if (bin->stack_head[i] == block)
+            return true;
+    return false;
+}
+
+/* The extent that holds an address. A large one is entered in the tree by its first and last page
+ * only: the nearest entry before the address is it, or nothing is. A missing leaf holds none. */
+static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address, emap_full_alloc_ctx_t *found)
+{
+    for (uintptr_t page = address & ~(uintptr_t)PAGE_MASK;
+         page - hf_region.base < hf_region.size; page -= PAGE) {
+        if (emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd), &arena_emap_global, (void *)page,
+                                           found)) {
+            page &= ~(((uintptr_t)1 << 30) - 1);
+            continue;
+        }
+        edata_t *extent = found->edata;
+        if (extent == NULL)
+            continue;
+        bool holds = address - (uintptr_t)edata_base_get(extent) < edata_size_get(extent);
+        return holds && edata_state_get(extent) == extent_state_active ? extent : NULL;
+    }
+    return NULL;
+}
+
+/* As far as can be told without a lock: a block in another thread's cache counts as live. */
+size_t hf_heap_block_entry(const void *ptr, const void **block)
+{
+    emap_full_alloc_ctx_t found = {0};
     tsd_t *entered = hf_thread_enter();
-    bool none =
-        emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd_fetch()), &arena_emap_global, ptr, &found) ||
-        found.edata == NULL || found.szind >= SC_NSIZES ||
-        edata_state_get(found.edata) != extent_state_active;
-    if (!none) {
-        uintptr_t offset = (uintptr_t)ptr - (uintptr_t)edata_addr_get(found.edata);
-        none = found.slab ? offset % bin_infos[found.szind].reg_size != 0 : offset != 0;
+    tsd_t *tsd = tsd_fetch();
+    size_t size = 0;
+    uintptr_t address = (uintptr_t)ptr;
+    edata_t *extent = hf_extent_of(tsd, address, &found);
+    if (extent != NULL && found.szind < SC_NSIZES) {
+        uintptr_t start = (uintptr_t)edata_addr_get(extent);
+        size = sz_index2size(found.szind);
+        if (found.slab) {
+            const bin_info_t *info = &bin_infos[found.szind];
+            size_t index = (address - start) / info->reg_size;
+            bool live = index < info->nregs && bitmap_get(edata_slab_data_get(extent)->bitmap,
+                                                          &info->bitmap_info, index);
+            start += index * info->reg_size;
+            size = live ? size : 0;
+        }
+        if (address - start >= size || hf_is_cached(tsd, (const void *)start, found.szind))
+            size = 0;
+        *block = (const void *)start;
     }
     hf_thread_leave(entered);
-    return none ? 0 : sz_index2size(found.szind);
+    if (size == 0)
+        *block = NULL;
+    return size;
 }
 
 size_t hf_heap_usable_entry(const void *ptr, const void *caller)

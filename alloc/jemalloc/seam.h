@@ -68,8 +68,9 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
 void *hf_heap_aligned(size_t alignment, size_t size);
 /* The block's usable size; ends the process when ptr, which is in the region, is no block. */
 size_t hf_heap_usable(const void *ptr, const void *caller);
-/* The same, with 0 where ptr is not the first byte of a live block. */
-size_t hf_heap_block_size(const void *ptr);
+/* The usable size of the live block that holds an address of the region, and its first byte; 0 and
+ * NULL where there is none. Takes no lock. */
+size_t hf_heap_block(const void *ptr, const void **block);
 
 /* jemalloc's mallctl(3), also for a thread that has no data and can have none. Result: 0 or a
  * negative errno. */

@@ -217,6 +217,56 @@ typedef void hf_route_visitor(const struct hf_route_entry *entry, void *context)
  */
 HF_API int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context);
 
+/* ---- adopting ---- */
+
+/*
+ * Makes a loaded object that was not linked with homefree allocate from the heap: its calls of the
+ * malloc family, of libc's functions that hand out memory (strdup, asprintf, getline, …) and of
+ * operator new go there from now on. The object's alone: not those of the libraries that it needs,
+ * and not those of functions that it defines itself. What it allocated before goes home as before.
+ *
+ * handle: from dlopen(), of an object that stays loaded for the time of the call. The call is
+ * idempotent. Everything is changed, or nothing; hf_route_report() then has an entry for each
+ * changed slot, or one that says why the object was refused.
+ * Result: the number of slots changed, 0 when there is none left to change (a module that is linked
+ * with the shim has none); -EINVAL when handle is no loaded object's; -EPERM when HOMEFREE_CONF
+ * says route:off; -ENOTSUP for an object with an allocator of its own, for the program, libc, the
+ * C++ runtime and homefree; -EACCES or what the system said when a slot cannot be written, or a
+ * call by which the object frees cannot be routed; -ENOSPC, -E2BIG where homefree's tables are
+ * full.
+ * Must not be called from an IFUNC resolver. Takes the dynamic loader's lock. Frees nothing.
+ */
+HF_API int hf_adopt(void *handle);
+
+/* ---- private copies ---- */
+
+/*
+ * Copies a shared object's file so that dlopen() of the copy, with RTLD_LOCAL, gives an object of
+ * its own: none of its globals, inline statics and thread-local variables are shared with the
+ * original or another copy. What the libraries that it needs define stays shared.
+ *
+ * path: the original, which is only read. out: gets the copy's absolute path; size: of out in
+ * bytes, PATH_MAX is always enough. The copy lies beside the original where that folder can be
+ * written, otherwise in a folder for this user alone below XDG_RUNTIME_DIR, TMPDIR, /tmp or
+ * /var/tmp (privileged processes: the last two). $ORIGIN means the original's folder in either
+ * case, for the libraries that it needs and for what it opens. The libraries that it needs are
+ * loaded.
+ * Result: 0; -ENOEXEC when the file is damaged or no ELF file; -ENOTSUP for another machine;
+ * -EINVAL, -EISDIR for what is no file; -EPERM where no place allows code to be executed; -ENOSPC;
+ * or what the system said of the original or of the places.
+ * The caller may remove the file with hf_private_remove() at any time, also while it is loaded:
+ * debuggers then lose its symbols. Otherwise it is removed when the process exits, or, after a
+ * crash, by the next process of the same user that makes copies in the same folder; a child of
+ * fork() leaves its parent's copies alone.
+ * Must not be called from a constructor of the copied object's libraries. Uses malloc() and the
+ * dynamic loader.
+ */
+HF_API int hf_private_copy(const char *path, char *out, size_t size);
+
+/* Removes the file of a copy that this process has made. Result: 0, also when it was removed
+ * before; -EINVAL; -ENOENT when path is no copy of ours. */
+HF_API int hf_private_remove(const char *path);
+
 /* ---- statistics ---- */
 
 struct hf_stats {

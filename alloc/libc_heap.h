@@ -1,0 +1,16 @@
+/*
+ * The seam to glibc's malloc, as far as its data lies open in memory: whether an address is in it,
+ * and which block holds it. Nothing else in homefree knows the layout of its chunks.
+ */
+#ifndef HOMEFREE_LIBC_HEAP_H
+#define HOMEFREE_LIBC_HEAP_H
+
+#include "maps.h"
+
+#include <homefree/homefree.h>
+
+/* Fills owner where an address is exactly known to be glibc's malloc's. Reads memory safely, takes
+ * no lock; blocks may come and go meanwhile. */
+bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct hf_owner *owner);
+
+#endif

@@ -1,0 +1,163 @@
+/*
+ * Owns the map of pages. See ranges.h for who may call what; leaves are made by mmap(2), published
+ * by compare and exchange, and never given back.
+ */
+#include "ranges.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+uintptr_t hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
+
+#define LEAF_PAGES ((size_t)1 << (HF_RANGE_LEAF_SHIFT - HF_RANGE_SHIFT))
+
+/* The root's entries that were ever used, to count without reading a megabyte. */
+static size_t lowest = SIZE_MAX, highest;
+
+static void note(size_t entry)
+{
+    size_t seen = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+    while (entry < seen && !__atomic_compare_exchange_n(&lowest, &seen, entry, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    while (entry > seen && !__atomic_compare_exchange_n(&highest, &seen, entry, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* The leaf of an entry, made if there is none; NULL where there is no memory for it. */
+static uint8_t *leaf_of(size_t entry)
+{
+    uintptr_t seen = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
+    if (seen > UINT8_MAX)
+        return (uint8_t *)seen;
+    int saved_errno = errno;
+    uint8_t *leaf =
+        mmap(NULL, LEAF_PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (leaf == MAP_FAILED) {
+        errno = saved_errno;
+        return NULL;
+    }
+    for (;;) {
+        if (seen != HF_RANGE_UNKNOWN)
+            memset(leaf, (int)seen, LEAF_PAGES);
+        uintptr_t before = seen;
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &seen, (uintptr_t)leaf, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            break;
+        if (seen > UINT8_MAX) { /* another thread's leaf came first */
+            munmap(leaf, LEAF_PAGES);
+            leaf = (uint8_t *)seen;
+            break;
+        }
+        if (before != HF_RANGE_UNKNOWN && seen == HF_RANGE_UNKNOWN)
+            memset(leaf, 0, LEAF_PAGES);
+    }
+    errno = saved_errno;
+    return leaf;
+}
+
+/* Part of one entry: pages [first, end). */
+static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
+{
+    uintptr_t seen = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
+    bool whole = first == 0 && end == LEAF_PAGES;
+    while (seen <= UINT8_MAX) {
+        if (seen == id)
+            return true;
+        if (!whole)
+            break;
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &seen, (uintptr_t)id, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return true;
+    }
+    uint8_t *leaf = leaf_of(entry);
+    if (leaf == NULL)
+        return false;
+    /* Not memset: a reader on another page of the same word must see each byte whole, and pages of
+     * the map that hold only zeros must not come to life by being cleared. */
+    for (size_t page = first; page < end; page++)
+        if (__atomic_load_n(&leaf[page], __ATOMIC_RELAXED) != id)
+            __atomic_store_n(&leaf[page], (uint8_t)id, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* The whole pages of a range as page numbers; false where there are none. */
+static bool pages_of(const void *start, size_t size, uint64_t *first, uint64_t *end)
+{
+    const uintptr_t page = (uintptr_t)1 << HF_RANGE_SHIFT, limit = (uintptr_t)1 << HF_RANGE_BITS;
+    uintptr_t from = (uintptr_t)start;
+    if (from >= limit || size == 0)
+        return false;
+    uintptr_t to = size < limit - from ? from + size : limit;
+    *first = (from + page - 1) >> HF_RANGE_SHIFT;
+    *end = to >> HF_RANGE_SHIFT;
+    return *first < *end;
+}
+
+bool hf_ranges_set(const void *start, size_t size, unsigned id)
+{
+    uint64_t first, end;
+    bool complete = true;
+    if (!pages_of(start, size, &first, &end))
+        return true;
+    if (id != HF_RANGE_UNKNOWN) {
+        note(first / LEAF_PAGES);
+        note((end - 1) / LEAF_PAGES);
+    }
+    while (first < end) {
+        size_t entry = first / LEAF_PAGES, at = first % LEAF_PAGES;
+        size_t count = end - first < LEAF_PAGES - at ? end - first : LEAF_PAGES - at;
+        complete &= set_part(entry, at, at + count, id);
+        first += count;
+    }
+    return complete;
+}
+
+bool hf_ranges_any(const void *start, size_t size)
+{
+    uint64_t first, end;
+    if (__atomic_load_n(&lowest, __ATOMIC_RELAXED) == SIZE_MAX ||
+        !pages_of(start, size, &first, &end))
+        return false;
+    for (size_t entry = first / LEAF_PAGES; entry <= (end - 1) / LEAF_PAGES; entry++)
+        if (__atomic_load_n(&hf_ranges_root[entry], __ATOMIC_RELAXED) != HF_RANGE_UNKNOWN)
+            return true;
+    return false;
+}
+
+void hf_ranges_forget(unsigned id)
+{
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_RANGE_UNKNOWN; entry++) {
+        uintptr_t leaf = id;
+        if (__atomic_compare_exchange_n(&hf_ranges_root[entry], &leaf, (uintptr_t)HF_RANGE_UNKNOWN,
+                                        false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE) ||
+            leaf <= UINT8_MAX)
+            continue;
+        for (size_t page = 0; page < LEAF_PAGES; page++) {
+            uint8_t expected = (uint8_t)id;
+            if (__atomic_load_n((uint8_t *)leaf + page, __ATOMIC_RELAXED) == expected)
+                __atomic_compare_exchange_n((uint8_t *)leaf + page, &expected, HF_RANGE_UNKNOWN,
+                                            false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+size_t hf_ranges_bytes(unsigned id)
+{
+    size_t pages = 0;
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_RANGE_UNKNOWN; entry++) {
+        uintptr_t leaf = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
+        if (leaf == id)
+            pages += LEAF_PAGES;
+        for (size_t page = 0; leaf > UINT8_MAX && page < LEAF_PAGES; page++)
+            pages += __atomic_load_n((const uint8_t *)leaf + page, __ATOMIC_RELAXED) == id;
+    }
+    return pages << HF_RANGE_SHIFT;
+}

@@ -1,0 +1,55 @@
+/*
+ * Whose pages are whose: what the stubs of mmap(2) and its kind tell, kept in ranges.h's map.
+ *
+ * An object that may hold an allocator is a candidate: a routing pass says so (neighbours.h), and
+ * has looked for symbols of known allocators in it by then. Its mappings of private anonymous
+ * memory are recorded if they were found. Where nothing was, its read-only data is searched, once,
+ * when it first maps such memory, for the words that known allocators carry even when stripped.
+ *
+ * Everything here but hf_homes_forget() and hf_homes_candidate() may be called from any thread and
+ * in signal handlers: no lock, no allocation, and errno stays. Without _dl_find_object (glibc
+ * before 2.35) asking whose a call is takes a lock, so nothing is recorded there.
+ */
+#ifndef HOMEFREE_HOMES_H
+#define HOMEFREE_HOMES_H
+
+#include "dynlink.h"
+
+#include <sys/types.h>
+
+/* ---- for routing passes ---- */
+
+/* What is known of a candidate: the number of the neighbour inside it; 0: not known yet. Called
+ * under the loader's lock. */
+void hf_homes_candidate(const struct link_map *map, unsigned number);
+
+/* Objects were unloaded: forgets those that are no longer there, and their pages. */
+void hf_homes_forget(void);
+
+/* ---- for stubs ---- */
+
+/* After mmap(2). Result: at, MAP_FAILED too. */
+void *hf_homes_mapped(void *at, size_t size, int flags, const void *caller);
+
+/* Whether an address range needs hf_homes_unmapping(). */
+bool hf_homes_know(const void *address, size_t size);
+/* Before munmap(2); the result is for hf_homes_kept(), if that fails. */
+unsigned hf_homes_unmapping(void *address, size_t size);
+long hf_homes_kept(void *address, size_t size, unsigned number, long result);
+
+/* Around mremap(2). */
+struct hf_homes_move {
+    char *from;
+    size_t size, new_size;
+    unsigned number;
+    bool may_move;
+};
+struct hf_homes_move hf_homes_moving(void *address, size_t size, size_t new_size, int flags);
+void *hf_homes_moved(const struct hf_homes_move *move, void *at);
+
+/* After sbrk(2). Result: before. */
+void *hf_homes_break(void *before, intptr_t increment, const void *caller);
+/* Somebody but libc moves the program break. */
+void hf_homes_break_is_shared(void);
+
+#endif

@@ -1,0 +1,123 @@
+/*
+ * Owns the session's state: no lock of our own guards it (patch.h). While slots change, nothing
+ * here calls a function that the change could reach, and nothing is allocated.
+ *
+ * Protection: a RELRO range becomes writable for the time that one object's slots are written, and
+ * read-only again before the next object. While the process has one thread, /proc/self/mem is used
+ * instead where there are many: it writes to read-only pages of ours in a fifth of the time and
+ * opens nothing. With more threads it is not, because the kernel does not promise that a thread
+ * never sees half a pointer. All calls are checked; an object that cannot be made writable is
+ * refused, one that cannot be protected again ends the process.
+ */
+#include "patch.h"
+
+#include "fatal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Slots that were not resolved yet when they were changed: a thread that was inside the resolver at
+ * that moment may have overwritten the change. They are looked at once more at the session's end.
+ */
+#define UNRESOLVED_MAX 1024
+static struct {
+    void **address;
+    void *value;
+} unresolved[UNRESOLVED_MAX];
+static size_t unresolved_count;
+
+/* From glibc 2.32 on; weak, so that older ones load us. */
+extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
+    __attribute__((weak, visibility("default")));
+
+/* /proc/self/mem, open for the time of a session in a process of one thread; else -1. */
+static int memory = -1;
+
+void hf_patch_begin(bool many)
+{
+    unresolved_count = 0;
+    if (many && &hf_libc_single_threaded != NULL && hf_libc_single_threaded)
+        memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+}
+
+void hf_patch_end(void)
+{
+    if (memory >= 0)
+        close(memory);
+    memory = -1;
+    for (size_t i = 0; i < unresolved_count; i++)
+        if (__atomic_load_n(unresolved[i].address, __ATOMIC_ACQUIRE) != unresolved[i].value)
+            __atomic_store_n(unresolved[i].address, unresolved[i].value, __ATOMIC_RELEASE);
+}
+
+static bool protect(const struct hf_object *object, int protection)
+{
+    return mprotect((void *)object->relro_start, object->relro_size, protection) == 0;
+}
+
+bool hf_patch_is_writable(struct hf_patch *patch, void **slot)
+{
+    if (patch->object->writable_count == 0)
+        hf_object_segments(patch->object);
+    return hf_object_writable(patch->object, (uintptr_t)slot);
+}
+
+static bool is_in_relro(const struct hf_patch *patch, void **slot)
+{
+    return (uintptr_t)slot - patch->object->relro_start < patch->object->relro_size;
+}
+
+bool hf_patch_open(struct hf_patch *patch, void **slot)
+{
+    if (!is_in_relro(patch, slot) || patch->opened)
+        return true;
+    if (patch->error != 0)
+        return false;
+    if (!protect(patch->object, PROT_READ | PROT_WRITE)) {
+        patch->error = -errno;
+        return false;
+    }
+    patch->opened = true;
+    return true;
+}
+
+/* Writes a slot that lies in a RELRO range without making it writable. No other thread can be
+ * inside the resolver, so such a slot needs no second look. */
+static bool write_protected(const struct hf_patch *patch, void **slot, void *value)
+{
+    return memory >= 0 && is_in_relro(patch, slot) &&
+           pwrite(memory, &value, sizeof value, (off_t)(uintptr_t)slot) == (ssize_t)sizeof value;
+}
+
+bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expected)
+{
+    if (write_protected(patch, slot, value))
+        return true;
+    if (!hf_patch_open(patch, slot))
+        return false;
+    void *before = __atomic_exchange_n(slot, value, __ATOMIC_ACQ_REL);
+    if (before != expected && unresolved_count < UNRESOLVED_MAX) {
+        unresolved[unresolved_count].address = slot;
+        unresolved[unresolved_count++].value = value;
+    }
+    return true;
+}
+
+void hf_patch_close(struct hf_patch *patch)
+{
+    if (!patch->opened)
+        return;
+    patch->opened = false;
+    if (protect(patch->object, PROT_READ))
+        return;
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: cannot make the relocated data of ");
+    hf_text_add(&text, hf_dynlink_name(patch->object->map));
+    hf_text_add(&text, " read-only again after routing it (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
+    hf_fatal(&text);
+}

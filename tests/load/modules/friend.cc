@@ -1,0 +1,9 @@
+/*
+ * See friend.h.
+ */
+#include "friend.h"
+
+int *friend_variable()
+{
+    return &of_everyone;
+}

@@ -1,0 +1,37 @@
+/*
+ * A module that knows nothing of homefree and allocates in every way that the test knows; compiled
+ * in many ways.
+ */
+#ifndef HOMEFREE_TESTS_LOAD_WORKER_H
+#define HOMEFREE_TESTS_LOAD_WORKER_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct worker_way {
+    const char *name;
+    void *(*make)(void);         /* a block */
+    void (*release)(void *made); /* gives it back as the module would */
+};
+
+struct worker {
+    const struct worker_way *ways; /* the last has no name */
+    void *(*resize)(void *block, size_t size);
+    void *(*take)(size_t size); /* by malloc or operator new; NULL when there is no memory */
+    /* Variables that hold malloc's and realloc's addresses, and one that the program may change. */
+    void *(*const *constant_malloc)(size_t size);
+    void *(**variable_malloc)(size_t size);
+    void *(**changed_malloc)(size_t size);
+};
+
+typedef const struct worker *worker_function(void);
+worker_function worker;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

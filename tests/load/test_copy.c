@@ -1,0 +1,249 @@
+/*
+ * A private copy has every variable of its module to itself: exported, static, inline
+ * (STB_GNU_UNIQUE) and thread-local ones, also where the original was loaded with RTLD_GLOBAL
+ * first. What a library that it needs, or libstdc++, defines is everybody's. $ORIGIN means the
+ * original's folder, at link time and at run time, wherever the copy lies: beside the original, or
+ * (its folder cannot be written) elsewhere.
+ *
+ * usage: test-copy FRIEND MODULE…
+ */
+#include "../loader/support.h"
+#include "modules/state.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <homefree/homefree.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MODULES_MAX = 8, NOBODY = 65534 };
+static const char *paths[MODULES_MAX];
+static int module_count;
+
+/* A folder as an installation has it: the modules, and their library in a folder beside them. */
+static char folder[] = "/tmp/homefree-test-copy-XXXXXX";
+
+static void copy_file(const char *from, const char *to)
+{
+    char bytes[65536];
+    ssize_t length;
+    int in = open(from, O_RDONLY), out = open(to, O_WRONLY | O_CREAT | O_EXCL, 0755);
+    while (in >= 0 && out >= 0 && (length = read(in, bytes, sizeof bytes)) > 0)
+        if (write(out, bytes, (size_t)length) != length)
+            exit(EXIT_FAILURE);
+    if (in < 0 || out < 0 || close(in) != 0 || close(out) != 0) {
+        perror(to);
+        exit(EXIT_FAILURE);
+    }
+}
+
+static void install(const char *library, char **modules, int count)
+{
+    char path[PATH_MAX];
+    if (mkdtemp(folder) == NULL || chmod(folder, 0755) != 0)
+        exit(EXIT_FAILURE);
+    snprintf(path, sizeof path, "%s/friends", folder);
+    if (mkdir(path, 0755) != 0)
+        exit(EXIT_FAILURE);
+    snprintf(path, sizeof path, "%s/friends/%s", folder, strrchr(library, '/') + 1);
+    copy_file(library, path);
+    snprintf(path, sizeof path, "%s/friends/late.so", folder);
+    copy_file(library, path);
+    for (int i = 0; i < count; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, strrchr(modules[i], '/') + 1);
+        copy_file(modules[i], path);
+        paths[module_count++] = strdup(path);
+    }
+}
+
+static void uninstall(void)
+{
+    char command[PATH_MAX + 16];
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    if (system(command) != 0)
+        fprintf(stderr, "%s: not removed\n", folder);
+}
+
+static const struct state *open_copy(const char *path, char copy[PATH_MAX])
+{
+    int error = hf_private_copy(path, copy, PATH_MAX);
+    ck_assert_msg(error == 0, "%s: %s", path, strerror(-error));
+    void *handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(handle != NULL, "%s", dlerror());
+    return ((state_function *)symbol_of(handle, "state"))();
+}
+
+static void assert_differ(const struct state *a, const struct state *b, const char *path)
+{
+    ck_assert_msg(a->global() != b->global(), "%s: global", path);
+    ck_assert_msg(a->internal() != b->internal(), "%s: internal", path);
+    ck_assert_msg(a->unique() != b->unique(), "%s: unique", path);
+    ck_assert_msg(a->inside() != b->inside(), "%s: inside", path);
+    ck_assert_msg(a->thread() != b->thread(), "%s: thread", path);
+    ck_assert_msg(a->of_library() == b->of_library(), "%s: of_library", path);
+    ck_assert_msg(a->of_runtime() == b->of_runtime(), "%s: of_runtime", path);
+    ck_assert_msg(a->library() == b->library(), "%s: library", path);
+    int before = b->count();
+    a->count();
+    a->count();
+    ck_assert_int_eq(b->count(), before + 1);
+}
+
+static void check_copies(const char *path, int mode)
+{
+    char first[PATH_MAX], second[PATH_MAX];
+    const struct state *original = NULL;
+    if (mode >= 0)
+        original = ((state_function *)symbol_of(load(path, RTLD_NOW | mode), "state"))();
+    const struct state *a = open_copy(path, first), *b = open_copy(path, second);
+    ck_assert_str_ne(first, second);
+    if (original == NULL)
+        original = ((state_function *)symbol_of(load(path, RTLD_NOW), "state"))();
+    assert_differ(a, b, path);
+    assert_differ(a, original, path);
+    assert_differ(b, original, path);
+    ck_assert_msg(a->of_library() == a->library(), "%s: the library's own", path);
+
+    /* Relative to the module's file, at run time. */
+    void *late = a->open("$ORIGIN/friends/late.so");
+    ck_assert_msg(late != NULL, "%s: %s", path, dlerror());
+    ck_assert_ptr_eq(a->open("${ORIGIN}/friends/late.so"), late);
+    ck_assert_ptr_eq(original->open("$ORIGIN/friends/late.so"), late);
+    void *found = a->open("late.so");
+    ck_assert_msg(found == late, "%s: %s", path, dlerror());
+
+    /* The file is there for debuggers until it is removed. */
+    ck_assert_int_eq(access(first, R_OK), 0);
+    ck_assert_int_eq(hf_private_remove(first), 0);
+    ck_assert_int_eq(hf_private_remove(first), 0);
+    ck_assert_int_ne(access(first, R_OK), 0);
+    ck_assert_int_eq(a->count() > 0, true);
+    ck_assert_int_eq(hf_private_remove(path), -ENOENT);
+    ck_assert_int_eq(access(path, R_OK), 0);
+}
+
+static bool is_beside(const char *copy)
+{
+    return strncmp(copy, folder, strlen(folder)) == 0;
+}
+
+START_TEST(after_the_original)
+{
+    check_copies(paths[_i], RTLD_LOCAL);
+}
+END_TEST
+
+START_TEST(after_the_original_for_all)
+{
+    check_copies(paths[_i], RTLD_GLOBAL);
+}
+END_TEST
+
+START_TEST(before_the_original)
+{
+    check_copies(paths[_i], -1);
+}
+END_TEST
+
+START_TEST(beside_the_original)
+{
+    char copy[PATH_MAX];
+    struct stat status;
+    (void)open_copy(paths[_i], copy);
+    ck_assert_msg(is_beside(copy), "%s", copy);
+    ck_assert_int_eq(stat(copy, &status), 0);
+    ck_assert_int_eq(status.st_mode, S_IFREG | 0600);
+}
+END_TEST
+
+/* As somebody who may not write there. */
+START_TEST(elsewhere)
+{
+    char copy[PATH_MAX];
+    struct stat status;
+    if (geteuid() == 0)
+        ck_assert_int_eq(setresuid(NOBODY, NOBODY, NOBODY), 0);
+    else
+        ck_assert_int_eq(chmod(folder, 0555), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+    unsetenv("TMPDIR");
+    (void)open_copy(paths[_i], copy);
+    ck_assert_msg(!is_beside(copy) && strncmp(copy, "/tmp/homefree-", 14) == 0, "%s", copy);
+    check_copies(paths[_i], RTLD_GLOBAL);
+    *strrchr(copy, '/') = '\0';
+    ck_assert_int_eq(stat(copy, &status), 0);
+    ck_assert_int_eq(status.st_mode, S_IFDIR | 0700);
+}
+END_TEST
+
+START_TEST(arguments_of_both)
+{
+    char copy[PATH_MAX], path[PATH_MAX];
+    ck_assert_int_eq(hf_private_copy(NULL, copy, sizeof copy), -EINVAL);
+    ck_assert_int_eq(hf_private_copy("", copy, sizeof copy), -EINVAL);
+    ck_assert_int_eq(hf_private_copy(paths[0], NULL, 0), -EINVAL);
+    ck_assert_int_eq(hf_private_copy(paths[0], copy, 10), -ENAMETOOLONG);
+    ck_assert_int_eq(hf_private_copy(folder, copy, sizeof copy), -EISDIR);
+    ck_assert_int_eq(hf_private_copy("/dev/null", copy, sizeof copy), -EINVAL);
+    ck_assert_int_eq(hf_private_copy("/proc/self/maps", copy, sizeof copy), -ENOEXEC);
+    snprintf(path, sizeof path, "%s/", folder);
+    ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EISDIR);
+    snprintf(path, sizeof path, "%s/nothing.so", folder);
+    ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -ENOENT);
+    snprintf(path, sizeof path, "%s/fifo.so", folder);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EINVAL);
+    ck_assert_int_eq(hf_private_remove(NULL), -EINVAL);
+    /* By a relative name. */
+    ck_assert_int_eq(chdir(folder), 0);
+    ck_assert_int_eq(hf_private_copy(strrchr(paths[0], '/') + 1, copy, sizeof copy), 0);
+    ck_assert_msg(is_beside(copy), "%s", copy);
+}
+END_TEST
+
+/* Every length that a file can be cut to: an error or a copy, never a crash. */
+START_TEST(cut_short)
+{
+    char path[PATH_MAX], copy[PATH_MAX];
+    struct stat status;
+    ck_assert_int_eq(stat(paths[0], &status), 0);
+    snprintf(path, sizeof path, "%s/cut.so", folder);
+    copy_file(paths[0], path);
+    for (off_t length = status.st_size; length >= 0; length -= length > 20000 ? 1777 : 61) {
+        ck_assert_int_eq(truncate(path, length), 0);
+        int error = hf_private_copy(path, copy, sizeof copy);
+        ck_assert_msg(error == 0 || error == -ENOEXEC, "%d bytes: %d", (int)length, error);
+        if (error == 0)
+            hf_private_remove(copy);
+    }
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    if (count < 3 || count - 2 > MODULES_MAX)
+        return 2;
+    guard_against_hanging(100);
+    install(arguments[1], arguments + 2, count - 2);
+    TCase *tcase = tcase_create("copy");
+    tcase_add_loop_test(tcase, after_the_original, 0, module_count);
+    tcase_add_loop_test(tcase, after_the_original_for_all, 0, module_count);
+    tcase_add_loop_test(tcase, before_the_original, 0, module_count);
+    tcase_add_loop_test(tcase, beside_the_original, 0, module_count);
+    tcase_add_loop_test(tcase, elsewhere, 0, module_count);
+    tcase_add_test(tcase, arguments_of_both);
+    tcase_add_test(tcase, cut_short);
+    Suite *suite = suite_create("copy");
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    uninstall();
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
