@@ -171,32 +171,47 @@ static uintptr_t behind_pools(const struct search *search)
     return table;
 }
 
-/* Before 3.12: a variable, with others beside it that point into the same list. */
+/* Whether a word near words[i] can be the length of pymalloc's list (it doubles from 16 on), and
+ * another one points to an entry of such a list. Both are variables of the same file. */
+static bool has_company(const uintptr_t *words, size_t i, size_t all)
+{
+    enum { NEAR = 8 };
+    uintptr_t table = words[i], longest = 0;
+    size_t from = i > NEAR ? i - NEAR : 0, to = i + NEAR < all ? i + NEAR : all;
+    for (size_t near = from; near < to; near++) {
+        uint32_t halves[] = {(uint32_t)words[near], (uint32_t)(words[near] >> 32)};
+        for (size_t half = 0; half < 2; half++)
+            if (halves[half] >= 16 && halves[half] <= ARENAS_MAX && halves[half] > longest &&
+                (halves[half] & (halves[half] - 1)) == 0)
+                longest = halves[half];
+    }
+    for (size_t near = from; longest != 0 && near < to; near++)
+        if (near != i && words[near] - table < longest * sizeof(struct arena) &&
+            (words[near] - table) % sizeof(struct arena) == 0)
+            return true;
+    return false;
+}
+
+/* Before 3.12: a variable, which is zero when the program starts, so that it lies near the end of
+ * the writable data. */
 static uintptr_t in_data(const struct search *search)
 {
-    enum { NEAR = 32 };
     struct hf_object object;
     const struct link_map *map = search->cpython->map;
     if (!hf_dynlink_open(map, &object))
         return 0;
     hf_object_segments(&object);
-    for (size_t segment = 0; segment < object.writable_count; segment++) {
+    for (size_t segment = object.writable_count; segment-- > 0;) {
         const uintptr_t *words =
             (const uintptr_t *)((object.writable[segment].start + 7) & ~(uintptr_t)7);
-        size_t all = object.writable[segment].size / sizeof *words;
-        for (size_t i = 0; i + 1 < all; i++) {
+        size_t all = (object.writable[segment].size - 7) / sizeof *words;
+        for (size_t i = all; i-- > 0;) {
             uintptr_t table = words[i];
             if (table < 65536 || table % 16 != 0 || table >> 47 != 0 ||
-                hf_object_writable(&object, table))
+                hf_object_writable(&object, table) || !has_company(words, i, all))
                 continue;
-            size_t from = i > NEAR ? i - NEAR : 0, to = i + NEAR < all ? i + NEAR : all - 1;
-            for (size_t near = from; near < to; near++)
-                if (near != i && words[near] - table < ARENAS_MAX * sizeof(struct arena) &&
-                    (words[near] - table) % sizeof(struct arena) == 0) {
-                    if (is_table(search, table))
-                        return table;
-                    break;
-                }
+            if (is_table(search, table))
+                return table;
         }
     }
     return 0;

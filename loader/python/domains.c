@@ -37,42 +37,54 @@ static inline bool is_on(enum hf_py_domain domain)
     return HF_LIKELY(atomic_load_explicit(&domains[domain].on, memory_order_relaxed));
 }
 
+/* Debug hooks stand in front of RAW. pymalloc gets its large blocks from there, inside what the
+ * heap gave to RAW: to the hooks of the other domains, in the heap but no block of theirs. */
+static atomic_bool prefixed;
+
+static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
+{
+    return HF_LIKELY(hf_owned(ptr)) &&
+           (domain == HF_PY_RAW ||
+            HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) ||
+            hf_heap_block_size(ptr) != 0);
+}
+
 /* Python's malloc(0) gives a block, and so does its realloc to 0; the heap's does the first only.
  */
-#define HOOKS(name, domain)                                             \
-    static void *name##_malloc(void *ctx, size_t size)                  \
-    {                                                                   \
-        (void)ctx;                                                      \
-        if (is_on(domain))                                              \
-            return hf_malloc(size);                                     \
-        const struct hf_py_allocator *previous = previous_of(domain);   \
-        return previous->malloc(previous->ctx, size);                   \
-    }                                                                   \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)    \
-    {                                                                   \
-        (void)ctx;                                                      \
-        if (is_on(domain))                                              \
-            return hf_calloc(count, size);                              \
-        const struct hf_py_allocator *previous = previous_of(domain);   \
-        return previous->calloc(previous->ctx, count, size);            \
-    }                                                                   \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)      \
-    {                                                                   \
-        (void)ctx;                                                      \
-        if (HF_LIKELY(hf_owned(ptr)) || (ptr == NULL && is_on(domain))) \
-            return hf_realloc(ptr, size != 0 ? size : 1);               \
-        const struct hf_py_allocator *previous = previous_of(domain);   \
-        return previous->realloc(previous->ctx, ptr, size);             \
-    }                                                                   \
-    static void name##_free(void *ctx, void *ptr)                       \
-    {                                                                   \
-        (void)ctx;                                                      \
-        if (HF_LIKELY(hf_owned(ptr))) {                                 \
-            hf_free(ptr);                                               \
-            return;                                                     \
-        }                                                               \
-        const struct hf_py_allocator *previous = previous_of(domain);   \
-        previous->free(previous->ctx, ptr);                             \
+#define HOOKS(name, domain)                                           \
+    static void *name##_malloc(void *ctx, size_t size)                \
+    {                                                                 \
+        (void)ctx;                                                    \
+        if (is_on(domain))                                            \
+            return hf_malloc(size);                                   \
+        const struct hf_py_allocator *previous = previous_of(domain); \
+        return previous->malloc(previous->ctx, size);                 \
+    }                                                                 \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)  \
+    {                                                                 \
+        (void)ctx;                                                    \
+        if (is_on(domain))                                            \
+            return hf_calloc(count, size);                            \
+        const struct hf_py_allocator *previous = previous_of(domain); \
+        return previous->calloc(previous->ctx, count, size);          \
+    }                                                                 \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)    \
+    {                                                                 \
+        (void)ctx;                                                    \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))   \
+            return hf_realloc(ptr, size != 0 ? size : 1);             \
+        const struct hf_py_allocator *previous = previous_of(domain); \
+        return previous->realloc(previous->ctx, ptr, size);           \
+    }                                                                 \
+    static void name##_free(void *ctx, void *ptr)                     \
+    {                                                                 \
+        (void)ctx;                                                    \
+        if (is_mine(domain, ptr)) {                                   \
+            hf_free(ptr);                                             \
+            return;                                                   \
+        }                                                             \
+        const struct hf_py_allocator *previous = previous_of(domain); \
+        previous->free(previous->ctx, ptr);                           \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)
@@ -150,7 +162,10 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
         return -ENOSPC;
     }
     struct hf_py_allocator bottom;
-    struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, NULL);
+    bool debug;
+    struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, &debug);
+    if (domain == HF_PY_RAW && debug)
+        atomic_store(&prefixed, true);
     mine->saved[mine->count] = bottom;
     atomic_store_explicit(&mine->previous, &mine->saved[mine->count], memory_order_release);
     mine->count++;

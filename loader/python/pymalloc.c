@@ -364,22 +364,30 @@ static void arena_free(void *ctx, void *ptr, size_t size)
     previous_arenas.free(previous_arenas.ctx, ptr, size);
 }
 
-void hf_pymalloc_install(const struct hf_cpython *cpython)
+/* An interpreter with a GIL of its own may be reading: it may see old and new functions mixed, so
+ * the one that takes any arena comes first, and the context stays the old one's. */
+static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas current)
 {
-    struct hf_py_arenas current;
-    atomic_store(&lending, true);
-    cpython->get_arenas(&current);
-    if (current.alloc == arena_alloc)
-        return;
     previous_arenas = current;
-    /* An interpreter with a GIL of its own may be reading: it may see old and new functions mixed,
-     * so the one that takes any arena comes first, and the context stays the old one's. */
     current.free = arena_free;
     cpython->set_arenas(&current);
     current.alloc = arena_alloc;
     cpython->set_arenas(&current);
     hf_tenant_add(&tenant);
-    size_t size = cpython->is_initialized() ? hf_arenas_learn(cpython) : 0;
+}
+
+void hf_pymalloc_install(const struct hf_cpython *cpython)
+{
+    struct hf_py_arenas current;
+    atomic_store(&lending, true);
+    cpython->get_arenas(&current);
+    bool first = current.alloc != arena_alloc;
+    if (first)
+        hook_arenas(cpython, current);
+    /* Since 3.12 each interpreter may have arenas of its own. */
+    if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
+        return;
+    size_t size = hf_arenas_learn(cpython);
     if (size != 0) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
         (void)hf_loader_lock_run(become_neighbour, (void *)(uintptr_t)cpython);

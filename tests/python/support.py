@@ -1,0 +1,84 @@
+"""For the tests of the package: code that runs in a process of its own, and what became of it."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import unittest
+
+# What every piece of code finds: blocks of the three domains, and libc's functions called with the
+# GIL (held) and without it (bare).
+PRELUDE = """
+import ctypes, os, sys, threading
+import homefree
+from homefree import owner_of
+python = ctypes.pythonapi
+size_t, pointer = ctypes.c_size_t, ctypes.c_void_p
+def function(library, name, result, *arguments):
+    found = library[name]
+    found.restype, found.argtypes = result, arguments
+    return found
+raw_malloc = function(python, "PyMem_RawMalloc", pointer, size_t)
+raw_realloc = function(python, "PyMem_RawRealloc", pointer, pointer, size_t)
+raw_free = function(python, "PyMem_RawFree", None, pointer)
+mem_malloc = function(python, "PyMem_Malloc", pointer, size_t)
+mem_realloc = function(python, "PyMem_Realloc", pointer, pointer, size_t)
+mem_free = function(python, "PyMem_Free", None, pointer)
+object_malloc = function(python, "PyObject_Malloc", pointer, size_t)
+object_free = function(python, "PyObject_Free", None, pointer)
+held, bare = ctypes.PyDLL(None), ctypes.CDLL(None)
+free = function(held, "free", None, pointer)
+realloc = function(held, "realloc", pointer, pointer, size_t)
+usable = function(held, "malloc_usable_size", size_t, pointer)
+free_bare = function(bare, "free", None, pointer)
+realloc_bare = function(bare, "realloc", pointer, pointer, size_t)
+kind = lambda address: owner_of(address).kind
+def churn(count=20000):
+    return sum(len([str(i), (i,), {i: i}, bytearray(700)]) for i in range(count))
+"""
+
+
+class Outcome:
+    def __init__(self, done):
+        self.status = done.returncode
+        self.out = done.stdout
+        self.err = done.stderr
+
+
+class TestCase(unittest.TestCase):
+    maxDiff = None
+
+    def start(self, code, *flags, prelude=PRELUDE, end="", **environment):
+        done = subprocess.run(
+            [sys.executable, "-s", *flags, "-c", prelude + textwrap.dedent(code) + "\n" + end],
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Outcome(done)
+
+    def fine(self, code, *flags, prelude=PRELUDE, **environment):
+        """The code's asserts hold, it says nothing, and its process ends as it should."""
+        outcome = self.start(
+            code, *flags, prelude=prelude, end="print('done')", **environment
+        )
+        # CPython 3.12 and later warn about fork() in a process with threads.
+        said = [line for line in outcome.err.splitlines() if "fork()" not in line]
+        self.assertEqual((outcome.status, outcome.out, said), (0, "done\n", []), outcome.err)
+
+    def dies(self, code, *texts, flags=(), prelude=PRELUDE, **environment):
+        """The code ends its process by SIGABRT, with one line that has all of the texts in it."""
+        outcome = self.start(code, *flags, prelude=prelude, **environment)
+        self.assertEqual(outcome.status, -signal.SIGABRT, (outcome.out, outcome.err))
+        lines = outcome.err.splitlines()
+        self.assertEqual(len(lines), 1, outcome.err)
+        for text in ("homefree: fatal: ", *texts):
+            self.assertIn(text, lines[0])
+
+
+def main():
+    unittest.main(verbosity=0)
