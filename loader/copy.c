@@ -211,5 +211,4 @@ __attribute__((destructor)) static void remove_all(void)
     for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
         if (!atomic_exchange(&copy->removed, true))
             hf_copy_remove(copy->path, copy->maker);
-    hf_copy_remove_folder();
 }

@@ -1,5 +1,5 @@
 /*
- * Owns this process's folder for copies, and which folders have been cleaned. `lock` guards both.
+ * Owns this process's folders for copies, and which folders have been cleaned. `lock` guards both.
  *
  * Constraint: folders are shared with strangers (/tmp). So names are made with O_EXCL and mkdtemp,
  * links are never followed, and a file is removed only when it is ours by its owner and its mode,
@@ -31,8 +31,11 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static char own_folder[PATH_MAX];
-static pid_t own_folder_maker;
+/* This process's own folders, one for each place but the first. */
+static struct own_folder {
+    char path[PATH_MAX];
+    pid_t maker; /* 0: there is none; another process's after fork(2) */
+} own_folders[HF_COPY_PLACES];
 
 /* Folders that this process has cleaned; when there are more, cleaning comes again. */
 static struct {
@@ -212,9 +215,9 @@ static int check_executable(int folder)
     return (file_system.f_flag & ST_NOEXEC) != 0 ? -EPERM : 0;
 }
 
-static int make_own_folder(const char *base)
+static int make_own_folder(struct own_folder *own, const char *base)
 {
-    if (own_folder_maker == getpid())
+    if (own->maker == getpid())
         return 0;
     if (base == NULL || base[0] != '/')
         return -ENOENT;
@@ -229,15 +232,14 @@ static int make_own_folder(const char *base)
     if (error != 0)
         return error;
     struct maker maker = self();
-    char path[PATH_MAX];
-    int length = snprintf(path, sizeof path, "%s/" FOLDER_PREFIX "%lx-%ld-%llu-XXXXXX", base,
-                          maker.namespace, maker.pid, maker.start);
-    if (length < 0 || (size_t)length >= sizeof path)
+    own->maker = 0;
+    int length = snprintf(own->path, sizeof own->path, "%s/" FOLDER_PREFIX "%lx-%ld-%llu-XXXXXX",
+                          base, maker.namespace, maker.pid, maker.start);
+    if (length < 0 || (size_t)length >= sizeof own->path)
         return -ENAMETOOLONG;
-    if (mkdtemp(path) == NULL)
+    if (mkdtemp(own->path) == NULL)
         return -errno;
-    memcpy(own_folder, path, (size_t)length + 1);
-    own_folder_maker = getpid();
+    own->maker = getpid();
     return 0;
 }
 
@@ -248,9 +250,9 @@ static int folder_of(const char *original, int place, char out[PATH_MAX])
         NULL, secure_getenv("XDG_RUNTIME_DIR"), secure_getenv("TMPDIR"), "/tmp", "/var/tmp",
     };
     if (place > 0) {
-        int error = make_own_folder(bases[place]);
+        int error = make_own_folder(&own_folders[place], bases[place]);
         if (error == 0)
-            memcpy(out, own_folder, sizeof own_folder);
+            memcpy(out, own_folders[place].path, PATH_MAX);
         return error;
     }
     size_t length = (size_t)(strrchr(original, '/') - original);
@@ -298,21 +300,23 @@ int hf_copy_create(const char *original, int place, char path[PATH_MAX])
             close(folder);
         }
     }
+    if (result < 0 && place > 0 && own_folders[place].maker == getpid() &&
+        rmdir(own_folders[place].path) == 0)
+        own_folders[place].maker = 0;
     pthread_mutex_unlock(&lock);
     return result;
 }
 
 void hf_copy_remove(const char *path, pid_t maker)
 {
-    if (maker == getpid())
-        (void)unlink(path);
-}
-
-void hf_copy_remove_folder(void)
-{
-    if (own_folder_maker == getpid())
-        (void)rmdir(own_folder);
-    own_folder_maker = 0;
+    if (maker != getpid())
+        return;
+    (void)unlink(path);
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < HF_COPY_PLACES; i++)
+        if (own_folders[i].maker == maker && rmdir(own_folders[i].path) == 0)
+            own_folders[i].maker = 0;
+    pthread_mutex_unlock(&lock);
 }
 
 static void lock_for_fork(void)

@@ -28,10 +28,8 @@
  */
 int hf_copy_create(const char *original, int place, char path[PATH_MAX]);
 
-/* Removes a copy, if this very process made it (not a child of fork(2) that inherited it). */
+/* Removes a copy, if this very process made it (not a child of fork(2) that inherited it), and the
+ * process's own folders that are empty then. Any thread; takes a lock. */
 void hf_copy_remove(const char *path, pid_t maker);
-
-/* Removes this process's own folder, if it made one. At exit, after its files. */
-void hf_copy_remove_folder(void);
 
 #endif

@@ -7,9 +7,11 @@
  */
 #include "doctor.h"
 
+#include "foreign.h"
 #include "instance.h"
 #include "lock.h"
 #include "options.h"
+#include "ranges.h"
 #include "region.h"
 #include "target.h"
 
@@ -20,19 +22,9 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-enum {
-    JUMP_SLOT = R_X86_64_JUMP_SLOT,
-    GLOB_DAT = R_X86_64_GLOB_DAT,
-    ABSOLUTE = R_X86_64_64,
-    COPY = R_X86_64_COPY
-};
+enum { COPY = R_X86_64_COPY };
 #elif defined(__aarch64__)
-enum {
-    JUMP_SLOT = R_AARCH64_JUMP_SLOT,
-    GLOB_DAT = R_AARCH64_GLOB_DAT,
-    ABSOLUTE = R_AARCH64_ABS64,
-    COPY = R_AARCH64_COPY
-};
+enum { COPY = R_AARCH64_COPY };
 #endif
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -121,9 +113,6 @@ static const char *const allocating[] = {
 };
 #define ALLOCATING (sizeof allocating / sizeof allocating[0])
 
-/* How an allocator gets pages. */
-static const char *const mapping[] = {"mmap", "mmap64", "sbrk", "__mmap", "syscall"};
-
 static int index_of(const char *const *names, size_t count, const char *name)
 {
     for (size_t i = 0; i < count; i++)
@@ -131,6 +120,20 @@ static int index_of(const char *const *names, size_t count, const char *name)
             return (int)i;
     return -1;
 }
+
+static int find_allocating(const char *name)
+{
+    return index_of(allocating, ALLOCATING, name);
+}
+static const char *name_allocating(int function)
+{
+    return allocating[function];
+}
+static const struct hf_function_names allocating_names = {ALLOCATING, find_allocating,
+                                                          name_allocating};
+
+/* How an allocator gets pages. */
+static const char *const mapping[] = {"mmap", "mmap64", "sbrk", "__mmap", "syscall"};
 
 /* ---- one object ----------------------------------------------------------------------------- */
 
@@ -206,11 +209,12 @@ static void slot_line(struct collecting *collecting, const char *function, enum 
 static void routed_slot(const struct hf_slot *slot, void *context)
 {
     struct collecting *collecting = context;
-    if (hf_routed_is_loader(slot->function))
+    enum hf_routed routed = (enum hf_routed)slot->function;
+    if (hf_routed_is_loader(routed) || hf_routed_is_mapping(routed))
         return;
-    const char *function = hf_routed_name(slot->function);
+    const char *function = hf_routed_name(routed);
     const void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
-    const void *original = hf_stub_original(slot->function, value);
+    const void *original = hf_stub_original(routed, value);
     if (original != NULL) {
         slot_line(collecting, function, slot->kind, "routed", original, NULL);
         return;
@@ -265,32 +269,24 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) * sym
     }
 }
 
-static void other_slots(struct collecting *collecting, const ElfW(Rela) * table, size_t count)
+static void copied_variables(struct collecting *collecting)
 {
     const struct hf_object *object = collecting->object;
-    for (size_t i = 0; i < count; i++) {
-        unsigned type = (unsigned)ELF64_R_TYPE(table[i].r_info);
-        const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(table[i].r_info)];
-        if (symbol->st_name >= object->strings_size)
-            continue;
-        if (type == COPY) {
-            copied_variable(collecting, symbol, &table[i]);
-            continue;
-        }
-        if (type != JUMP_SLOT && type != GLOB_DAT && type != ABSOLUTE)
-            continue;
-        if (symbol->st_shndx != SHN_UNDEF && collecting->role != HF_ROLE_RUNTIME)
-            continue;
-        int function = index_of(allocating, ALLOCATING, object->strings + symbol->st_name);
-        const void *value = function < 0 ? NULL : *(void **)(object->base + table[i].r_offset);
-        if (value == NULL)
-            continue;
-        enum hf_slot_kind kind = type == JUMP_SLOT  ? HF_SLOT_CALL
-                                 : type == GLOB_DAT ? HF_SLOT_DATA
-                                                    : HF_SLOT_WORD;
-        slot_line(collecting, allocating[function], kind, "plain",
-                  resolved(collecting, value, function), NULL);
+    for (size_t i = object->rela_relative_count; i < object->rela_size / sizeof *object->rela;
+         i++) {
+        const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(object->rela[i].r_info)];
+        if (ELF64_R_TYPE(object->rela[i].r_info) == COPY && symbol->st_name < object->strings_size)
+            copied_variable(collecting, symbol, &object->rela[i]);
     }
+}
+
+static void allocating_slot(const struct hf_slot *slot, void *context)
+{
+    struct collecting *collecting = context;
+    const void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    if (value != NULL)
+        slot_line(collecting, allocating[slot->function], slot->kind, "plain",
+                  resolved(collecting, value, slot->function), NULL);
 }
 
 /* Whether it refers to a function that hands out pages. Undefined names alone are looked at, by
@@ -340,6 +336,8 @@ static void object_line(struct out *out, const struct hf_object *object, size_t 
         flags[used++] = 'h';
     if (object->map->l_prev == NULL && namespace == 0)
         flags[used++] = 'p';
+    if (hf_object_symbol(object, "_PyRuntime") != NULL)
+        flags[used++] = 'y';
     flags[used] = '\0';
     field(out, "object");
     number(out, namespace);
@@ -384,16 +382,11 @@ static void object_facts(struct collecting *collecting)
     if (collecting->role == HF_ROLE_ORDINARY && hf_object_address(object, "free") != NULL &&
         hf_object_address(object, "malloc") != NULL)
         reach_line(collecting, "the object is an allocator: calls inside it need no slot");
-    hf_slots_visit(object, collecting->role == HF_ROLE_RUNTIME, routed_slot, collecting);
-    if (object->jump_relocations != NULL && object->jump_is_rela)
-        other_slots(collecting, object->jump_relocations,
-                    object->jump_relocations_size / sizeof(ElfW(Rela)));
-    size_t count = object->rela_size / sizeof(ElfW(Rela)), skip = object->rela_relative_count;
-    const ElfW(Rela) *jump = object->jump_relocations;
-    if (object->rela != NULL && jump >= object->rela && jump < object->rela + count)
-        count = (size_t)(jump - object->rela);
-    if (object->rela != NULL && skip < count)
-        other_slots(collecting, object->rela + skip, count - skip);
+    const bool runtime = collecting->role == HF_ROLE_RUNTIME;
+    hf_slots_visit(object, &hf_routed_names, runtime, routed_slot, collecting);
+    hf_slots_visit(object, &allocating_names, runtime, allocating_slot, collecting);
+    if (object->map->l_prev == NULL && object->rela != NULL)
+        copied_variables(collecting);
 }
 
 /* ---- the process ---------------------------------------------------------------------------- */
@@ -440,11 +433,35 @@ static void tell_object(struct collecting *collecting, const struct hf_object *o
     object_facts(collecting);
 }
 
+/* Allocators whose pointers homefree knows, and whether it can send them home. */
+static void tell_neighbours(struct collecting *collecting, const struct hf_object *object,
+                            size_t namespace)
+{
+    (void)namespace;
+    struct out *out = collecting->out;
+    for (unsigned i = 1; i <= HF_NEIGHBOURS_MAX; i++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(i);
+        /* Those that homefree speaks for have their object's name alone: the same string. */
+        if (neighbour == NULL ||
+            (neighbour->map != object->map &&
+             (neighbour->map != NULL || neighbour->object != hf_dynlink_name(object->map))))
+            continue;
+        field(out, "neighbour");
+        number(out, collecting->index);
+        field(out, neighbour->allocator);
+        number(out, hf_ranges_bytes(i));
+        field(out,
+              neighbour->form != HF_RELEASE_NONE || neighbour->free != NULL ? "home" : "known");
+        end_line(out);
+    }
+}
+
 static void collect(void *context)
 {
     struct collecting *collecting = context;
     each_object(collecting, name_object);
     each_object(collecting, tell_object);
+    each_object(collecting, tell_neighbours);
 }
 
 static void heap_line(struct out *out, enum hf_doctor_moment moment)

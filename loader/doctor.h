@@ -15,7 +15,7 @@
  *   object NAMESPACE ROLE FLAGS PATH SONAME   objects are meant by their order, from 0
  *                               role: ordinary, runtime, linker, homefree; flags: any of m (calls
  *                               the system for pages), s (wants static TLS), h (this heap), p (the
- *                               program), or -
+ *                               program), y (CPython)
  *   defines OBJECT FUNCTION     it defines a function that allocators define
  *   slot OBJECT FUNCTION KIND STATE TARGET REASON
  *                               kind: call, data, word; state: routed, plain (not for routing),
@@ -23,7 +23,8 @@
  *   reach OBJECT REASON         out of routing's reach as a whole
  *   copy OBJECT VARIABLE FUNCTION TARGET      a variable that the program holds a copy of points
  *                               to an allocator's function
- *   neighbour OBJECT ALLOCATOR BYTES FOUND    homefree sends this allocator's pointers home
+ *   neighbour OBJECT ALLOCATOR BYTES STATE    pages of this allocator are known to homefree; state:
+ *                               home (its pointers are sent home), known (nothing can be called)
  *   end LINES                   last; how many came before
  */
 #ifndef HOMEFREE_DOCTOR_H

@@ -57,9 +57,17 @@ const char *hf_record_allocator(const struct hf_record_object *object)
         return "homefree";
     if (starts_with(object->soname, "libc.so"))
         return "libc";
-    if (object->home != NULL)
-        return object->home;
+    if (object->neighbours_count > 0)
+        return object->neighbours[0].allocator;
     return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
+}
+
+bool hf_record_home(const struct hf_record_object *object)
+{
+    bool home = object->neighbours_count > 0;
+    for (size_t i = 0; i < object->neighbours_count; i++)
+        home = home && object->neighbours[i].home;
+    return home;
 }
 
 static const char *name_of(const struct hf_record *record, size_t index)
@@ -160,7 +168,7 @@ static bool comes_home(const struct hf_record *record, const struct hf_record_se
 {
     for (size_t i = 0; i < from->count; i++) {
         const struct hf_record_object *object = &record->objects[from->indices[i]];
-        if (object->role != HF_RECORD_HOMEFREE && object->home == NULL)
+        if (object->role != HF_RECORD_HOMEFREE && !hf_record_home(object))
             return false;
     }
     return true;
@@ -191,20 +199,28 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
     return true;
 }
 
+/* CPython's own allocators are no strangers to it: pymalloc, and the mimalloc of 3.13 and later. */
 static bool find_embedded(struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    if (object->role != HF_RECORD_ORDINARY || hf_record_users(record, index) > 0)
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
         return true;
-    if (object->home != NULL)
-        return name(find(record, HF_DOCTOR_RULE_NEIGHBOUR, "%s lives in it", object->home),
-                    object->path);
-    for (size_t i = 0; i < object->allocators_count; i++)
-        if (!name(find(record, HF_DOCTOR_RULE_EMBEDDED, "%s lives in it%s",
-                       hf_allocator_name(object->allocators[i].allocator),
-                       object->allocators[i].exported ? ", and its functions are exported" : ""),
+    for (size_t i = 0; i < object->neighbours_count; i++) {
+        const struct hf_record_neighbour *neighbour = &object->neighbours[i];
+        if (!name(find(record, neighbour->home ? HF_DOCTOR_RULE_NEIGHBOUR : HF_DOCTOR_RULE_EMBEDDED,
+                       "%s lives in it", neighbour->allocator),
                   object->path))
             return false;
+    }
+    for (size_t i = 0; i < object->allocators_count; i++) {
+        const char *allocator = hf_allocator_name(object->allocators[i].allocator);
+        bool told = false;
+        for (size_t n = 0; n < object->neighbours_count; n++)
+            told = told || strcmp(object->neighbours[n].allocator, allocator) == 0;
+        if (!told &&
+            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "%s lives in it", allocator), object->path))
+            return false;
+    }
     return true;
 }
 
@@ -233,7 +249,8 @@ static bool find_of_object(struct hf_record *record, size_t index)
                          hf_record_allocator(object) != NULL ? hf_record_allocator(object)
                                                              : "an allocator"),
                     object->path);
-    if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program)
+    if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
+        !starts_with(object->soname, "libm.so"))
         good =
             name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
     if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)

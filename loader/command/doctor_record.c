@@ -202,6 +202,7 @@ static bool read_object(struct hf_record *record, const struct line *line)
     object.static_tls = strchr(flags, 's') != NULL;
     object.heap = strchr(flags, 'h') != NULL;
     object.program = strchr(flags, 'p') != NULL;
+    object.cpython = strchr(flags, 'y') != NULL;
     record->objects[record->objects_count++] = object;
     return true;
 }
@@ -297,12 +298,19 @@ static bool read_copy(struct hf_record *record, const struct line *line)
 
 static bool read_neighbour(struct hf_record *record, const struct line *line)
 {
-    size_t index;
-    if (line->count != 4 || line->fields[2] == NULL ||
-        !index_below(line->fields[1], record->objects_count, &index))
+    static const char *const states[] = {"known", "home"};
+    size_t index, state;
+    uint64_t bytes;
+    if (line->count != 5 || line->fields[2] == NULL ||
+        !index_below(line->fields[1], record->objects_count, &index) ||
+        !number(line->fields[3], &bytes) || !one_of(line->fields[4], states, 2, &state))
         return false;
-    record->objects[index].home = line->fields[2];
-    return line->fields[3] == NULL || number(line->fields[3], &record->objects[index].home_bytes);
+    struct hf_record_object *object = &record->objects[index];
+    if (object->neighbours_count == HF_RECORD_NEIGHBOURS)
+        return true;
+    struct hf_record_neighbour *neighbour = &object->neighbours[object->neighbours_count++];
+    *neighbour = (struct hf_record_neighbour){line->fields[2], bytes, state == 1};
+    return true;
 }
 
 static bool read_preload(struct hf_record *record, const struct line *line)

@@ -16,7 +16,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { HF_RECORD_TARGETS = 4 }; /* allocators that one object's calls can go to, and are told */
+enum {
+    HF_RECORD_TARGETS = 4,   /* allocators that one object's calls can go to, and are told */
+    HF_RECORD_NEIGHBOURS = 4 /* allocators in one object */
+};
 
 enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
 
@@ -29,7 +32,7 @@ struct hf_record_object {
     uint64_t namespace;
     enum hf_record_role role;
     const char *path, *soname; /* soname: or NULL */
-    bool maps, static_tls, heap, program;
+    bool maps, static_tls, heap, program, cpython;
     bool defines_malloc, defines_free;
     /* Where its calls go: malloc and its kind, free and its kind, operator new, operator delete. */
     struct hf_record_set allocates, frees, news, deletes;
@@ -42,8 +45,13 @@ struct hf_record_object {
         enum hf_allocator allocator;
         bool exported;
     } allocators[4];
-    const char *home; /* the allocator whose pointers homefree sends home to it, or NULL */
-    uint64_t home_bytes;
+    /* What homefree knows of the allocators in it. */
+    size_t neighbours_count;
+    struct hf_record_neighbour {
+        const char *allocator;
+        uint64_t bytes; /* in its pages, as far as they are known */
+        bool home;      /* its pointers are sent home; false: nothing of it can be called */
+    } neighbours[HF_RECORD_NEIGHBOURS];
 };
 
 struct hf_record_refusal {
@@ -105,6 +113,9 @@ void hf_record_free(struct hf_record *record);
  * NULL.
  */
 const char *hf_record_allocator(const struct hf_record_object *object);
+
+/* Whether homefree sends the pointers of every allocator in it home. */
+bool hf_record_home(const struct hf_record_object *object);
 
 /* How many objects call it as their malloc or free. */
 size_t hf_record_users(const struct hf_record *record, size_t index);

@@ -83,17 +83,23 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
         fputs(": forwards to the heap", out);
     } else if (users > 0) {
         fprintf(out, ": used by %zu object%s", users, users == 1 ? "" : "s");
-    } else if (object->home != NULL) {
+    } else if (hf_record_home(object)) {
         fputs(": its own; homefree sends its pointers home", out);
     } else if (object->allocators_count > 0) {
         fputs(": its own", out);
     } else {
         fputs(": used by nobody", out);
     }
-    if (object->home_bytes > 0) {
+    for (size_t i = 0; i < object->neighbours_count; i++) {
+        if (object->neighbours[i].bytes == 0)
+            continue;
         fputs(", ", out);
-        print_bytes(out, object->home_bytes);
+        print_bytes(out, object->neighbours[i].bytes);
         fputs(" mapped", out);
+        if (object->neighbours_count > 1) {
+            fputs(" by ", out);
+            hf_text_print(out, object->neighbours[i].allocator);
+        }
     }
     fputc('\n', out);
 }
@@ -103,7 +109,7 @@ static bool is_allocator(const struct hf_record *record, size_t index)
     const struct hf_record_object *object = &record->objects[index];
     if (object->role == HF_RECORD_LINKER)
         return false;
-    return object->role == HF_RECORD_HOMEFREE || object->home != NULL ||
+    return object->role == HF_RECORD_HOMEFREE || object->neighbours_count > 0 ||
            object->allocators_count > 0 || (object->defines_malloc && object->defines_free) ||
            hf_record_users(record, index) > 0;
 }
@@ -152,7 +158,9 @@ static void print_objects(FILE *out, const struct hf_record *record, bool all)
         if (!all && (is_empty(object) || is_usual(record, object)))
             continue;
         if (shown++ == 0)
-            fputs("\nObjects (malloc and free are whose; slots routed, refused):\n", out);
+            fputs("\nObjects, with whose malloc and whose free they call, and slots routed and "
+                  "refused:\n",
+                  out);
         fputs("  ", out);
         hf_text_print(out, object->path);
         if (object->namespace != 0)
@@ -283,8 +291,11 @@ static void write_allocators(struct hf_json *json, const struct hf_record *recor
         hf_json_string(json, "object", object->path);
         hf_json_unsigned(json, "users", hf_record_users(record, i));
         hf_json_boolean(json, "heap", object->heap);
-        hf_json_boolean(json, "home", object->home != NULL);
-        hf_json_unsigned(json, "mapped", object->home_bytes);
+        hf_json_boolean(json, "home", hf_record_home(object));
+        uint64_t bytes = 0;
+        for (size_t n = 0; n < object->neighbours_count; n++)
+            bytes += object->neighbours[n].bytes;
+        hf_json_unsigned(json, "mapped", bytes);
         hf_json_close(json);
     }
     hf_json_close(json);

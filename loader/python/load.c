@@ -8,7 +8,7 @@
  */
 #include "module.h"
 
-#include "elf_file.h"
+#include "inspect.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,24 +17,23 @@
 #include <stdio.h>
 #include <string.h>
 
-PyDoc_STRVAR(facts_doc, "file_facts(path, function)\n--\n\n"
-                        "What an extension's file says of itself, without running any of it: a "
-                        "dict with machine and running (the file's and this process's), shared "
-                        "(whether it is a shared object), found (whether it defines that "
-                        "function), functions (the first few PyInit_ functions that it defines) "
-                        "and homefree (version nodes that it needs of libhomefree).");
+PyDoc_STRVAR(facts_doc,
+             "file_facts(path, function)\n--\n\n"
+             "What an extension's file says of itself, without running any of it: a dict with "
+             "errors (of inspect: rule, message and remedy of each), allocators (names of those "
+             "inside it), found (whether it defines that function) and functions (the first few "
+             "PyInit_ functions that it defines).");
 PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object for itself alone; a handle.");
 PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nGives a handle back.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
+PyDoc_STRVAR(start_doc,
+             "start(handle, function, name)\n--\n\n"
+             "Calls a PyInit function in this interpreter, without Python's import system: a "
+             "module (single-phase initialisation), or a definition for make().");
+PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().");
 PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
-
-#if defined(__x86_64__)
-#    define RUNNING_MACHINE EM_X86_64
-#elif defined(__aarch64__)
-#    define RUNNING_MACHINE EM_AARCH64
-#endif
 
 static PyObject *fail(int error, const char *why, PyObject *path)
 {
@@ -55,36 +54,18 @@ static const char *bytes_of(PyObject *path, PyObject **owner)
     return PyBytes_AsString(*owner);
 }
 
-static const char *machine_name(int machine)
-{
-    switch (machine) {
-    case EM_X86_64:
-        return "x86-64";
-    case EM_AARCH64:
-        return "aarch64";
-    default:
-        return "another machine";
-    }
-}
-
 /* ---- facts ---- */
 
-enum { FUNCTIONS_MAX = 4, VERSIONS_MAX = 8, NAME_MAX_SHOWN = 200 };
+enum { FUNCTIONS_MAX = 4, NAME_SHOWN = 200 };
 
 struct facts {
+    struct hf_inspection inspection;
+    const char *why;    /* after failure */
     const char *wanted; /* the function */
     bool found;
-    char functions[FUNCTIONS_MAX][NAME_MAX_SHOWN];
+    char functions[FUNCTIONS_MAX][NAME_SHOWN];
     size_t functions_count;
-    char versions[VERSIONS_MAX][NAME_MAX_SHOWN];
-    size_t versions_count;
 };
-
-static void keep(char names[][NAME_MAX_SHOWN], size_t *count, size_t room, const char *name)
-{
-    if (*count < room)
-        snprintf(names[(*count)++], NAME_MAX_SHOWN, "%.*s", NAME_MAX_SHOWN - 1, name);
-}
 
 static bool look_at_symbol(const struct hf_elf_symbol *symbol, void *context)
 {
@@ -93,44 +74,67 @@ static bool look_at_symbol(const struct hf_elf_symbol *symbol, void *context)
         return true;
     if (strcmp(symbol->name, facts->wanted) == 0)
         facts->found = true;
-    keep(facts->functions, &facts->functions_count, FUNCTIONS_MAX, symbol->name);
+    if (facts->functions_count < FUNCTIONS_MAX)
+        snprintf(facts->functions[facts->functions_count++], NAME_SHOWN, "%.*s", NAME_SHOWN - 1,
+                 symbol->name);
     return true;
 }
 
-static bool look_at_version(const char *library, const char *version, bool needed, void *context)
+static int read_facts(const char *file, struct facts *facts)
 {
-    struct facts *facts = context;
-    if (needed && strncmp(version, "HOMEFREE_", 9) == 0 && strncmp(library, "libhomefree", 11) == 0)
-        keep(facts->versions, &facts->versions_count, VERSIONS_MAX, version);
-    return true;
+    int error = hf_inspect(file, &facts->inspection);
+    facts->why = facts->inspection.why;
+    if (error != 0 || hf_inspection_severity(&facts->inspection) == HF_SEVERITY_ERROR)
+        return error;
+    struct hf_elf elf;
+    error = hf_elf_open(&elf, file);
+    if (error == 0)
+        error = hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_at_symbol, facts);
+    facts->why = elf.why;
+    hf_elf_close(&elf);
+    return error == -ENOENT ? 0 : error;
 }
 
-static PyObject *list_of(char names[][NAME_MAX_SHOWN], size_t count)
+/* Appends to a list, whose reference is lost when that fails; takes over the item's. */
+static PyObject *append(PyObject *list, PyObject *item)
 {
-    PyObject *list = PyList_New(0);
-    for (size_t i = 0; list != NULL && i < count; i++) {
-        PyObject *name = PyUnicode_DecodeUTF8(names[i], (Py_ssize_t)strlen(names[i]), "replace");
-        if (name == NULL || PyList_Append(list, name) != 0)
-            Py_CLEAR(list);
-        Py_XDECREF(name);
-    }
+    if (list != NULL && (item == NULL || PyList_Append(list, item) != 0))
+        Py_CLEAR(list);
+    Py_XDECREF(item);
     return list;
 }
 
-static int read_facts(const char *file, struct facts *facts, struct hf_elf *elf)
+/* Names in files are any bytes. */
+static PyObject *text_of(const char *text)
 {
-    int error = hf_elf_open(elf, file);
-    if (error != 0)
-        return error;
-    if (elf->header.e_type == ET_DYN && elf->header.e_machine == RUNNING_MACHINE) {
-        error = hf_elf_dynamic(elf);
-        if (error == 0)
-            error = hf_elf_symbols(elf, HF_ELF_DYNSYM, look_at_symbol, facts);
-        if (error == 0)
-            error = hf_elf_versions(elf, look_at_version, facts);
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+static PyObject *facts_dict(const struct facts *facts)
+{
+    const struct hf_inspection *inspection = &facts->inspection;
+    PyObject *errors = PyList_New(0), *allocators = PyList_New(0), *functions = PyList_New(0);
+    for (size_t i = 0; i < inspection->findings_count; i++) {
+        const struct hf_rule_text *rule = &hf_rules[inspection->findings[i].rule];
+        if (rule->severity == HF_SEVERITY_ERROR)
+            errors = append(errors,
+                            Py_BuildValue("sNs", rule->name,
+                                          text_of(inspection->findings[i].message), rule->remedy));
     }
-    hf_elf_close(elf);
-    return error;
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        allocators =
+            append(allocators,
+                   PyUnicode_FromString(hf_allocator_name(inspection->allocators[i].allocator)));
+    for (size_t i = 0; i < facts->functions_count; i++)
+        functions = append(functions, text_of(facts->functions[i]));
+    PyObject *result = NULL;
+    if (errors != NULL && allocators != NULL && functions != NULL)
+        result = Py_BuildValue("{sOsOsOsO}", "errors", errors, "allocators", allocators, "found",
+                               facts->found ? Py_True : Py_False, "functions", functions);
+    Py_XDECREF(errors);
+    Py_XDECREF(allocators);
+    Py_XDECREF(functions);
+    return result;
 }
 
 static PyObject *file_facts(PyObject *module, PyObject *arguments)
@@ -138,28 +142,16 @@ static PyObject *file_facts(PyObject *module, PyObject *arguments)
     (void)module;
     PyObject *path, *owner;
     struct facts facts = {0};
-    struct hf_elf elf;
     int error;
     if (!PyArg_ParseTuple(arguments, "Os:file_facts", &path, &facts.wanted))
         return NULL;
     const char *file = bytes_of(path, &owner);
     if (file == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS error = read_facts(file, &facts, &elf);
+    Py_BEGIN_ALLOW_THREADS error = read_facts(file, &facts);
     Py_END_ALLOW_THREADS Py_DECREF(owner);
-    if (error != 0)
-        return fail(error, elf.why, path);
-    PyObject *functions = list_of(facts.functions, facts.functions_count);
-    PyObject *versions = list_of(facts.versions, facts.versions_count);
-    PyObject *result = NULL;
-    if (functions != NULL && versions != NULL)
-        result = Py_BuildValue("{sssssOsOsOsO}", "machine", machine_name(elf.header.e_machine),
-                               "running", machine_name(RUNNING_MACHINE), "shared",
-                               elf.header.e_type == ET_DYN ? Py_True : Py_False, "found",
-                               facts.found ? Py_True : Py_False, "functions", functions, "homefree",
-                               versions);
-    Py_XDECREF(functions);
-    Py_XDECREF(versions);
+    PyObject *result = error == 0 ? facts_dict(&facts) : fail(error, facts.why, path);
+    hf_inspection_free(&facts.inspection);
     return result;
 }
 
@@ -237,6 +229,66 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     return PyLong_FromLong(result);
 }
 
+/*
+ * Python's import system loads a single-phase module into another interpreter by running its PyInit
+ * function in the main one and copying the module's dict (3.13), or from its own copy of the dict:
+ * objects of one interpreter come to another. A private copy is new, so it is started where it is
+ * wanted.
+ */
+static PyObject *start(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *number;
+    const char *function, *name;
+    if (!PyArg_ParseTuple(arguments, "Oss:start", &number, &function, &name))
+        return NULL;
+    void *handle = PyLong_AsVoidPtr(number);
+    if (handle == NULL && PyErr_Occurred())
+        return NULL;
+    PyObject *(*init)(void) = (PyObject * (*)(void)) dlsym(handle, function);
+    if (init == NULL) {
+        PyErr_Format(PyExc_ImportError, "%s is not defined", function);
+        return NULL;
+    }
+    PyObject *made = init();
+    if ((made == NULL) != (PyErr_Occurred() != NULL)) {
+        /* As Python says it; the definition of multi-phase modules is borrowed. */
+        PyErr_Clear();
+        PyErr_Format(PyExc_SystemError, "initialization of %s %s", name,
+                     made == NULL ? "failed without raising an exception"
+                                  : "raised an unreported exception");
+        return NULL;
+    }
+    if (made == NULL)
+        return NULL;
+    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
+        Py_INCREF(made);
+        return made;
+    }
+    PyModuleDef *definition = PyModule_Check(made) ? PyModule_GetDef(made) : NULL;
+    if (definition == NULL) {
+        if (!PyErr_Occurred())
+            PyErr_Format(PyExc_SystemError, "initialization of %s did not return a module", name);
+        Py_DECREF(made);
+        return NULL;
+    }
+    /* For PyState_FindModule(). */
+    if (PyState_FindModule(definition) != made && PyState_AddModule(made, definition) != 0) {
+        Py_DECREF(made);
+        return NULL;
+    }
+    return made;
+}
+
+static PyObject *make(PyObject *module, PyObject *arguments)
+{
+    (void)module;
+    PyObject *definition, *spec;
+    if (!PyArg_ParseTuple(arguments, "O!O:make", &PyModuleDef_Type, &definition, &spec))
+        return NULL;
+    return PyModule_FromDefAndSpec((PyModuleDef *)definition, spec);
+}
+
 static PyObject *private_copy(PyObject *module, PyObject *path)
 {
     (void)module;
@@ -279,6 +331,8 @@ PyMethodDef homefree_load_methods[] = {
     {"open_file", open_file, METH_O, open_doc},
     {"close_handle", close_handle, METH_O, close_doc},
     {"adopt", adopt, METH_VARARGS, adopt_doc},
+    {"start", start, METH_VARARGS, start_doc},
+    {"make", make, METH_VARARGS, make_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},
     {"route", route, METH_NOARGS, route_doc},

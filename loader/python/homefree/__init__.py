@@ -30,6 +30,7 @@ from ._homefree import (
 )
 
 __all__ = [
+    "ImportHook",
     "Installed",
     "Owner",
     "RouteEntry",
@@ -38,7 +39,9 @@ __all__ = [
     "get_include",
     "get_library_dir",
     "get_pkgconfig_dir",
+    "import_hook",
     "install",
+    "load",
     "owner_of",
     "route_report",
     "stats",
@@ -48,10 +51,13 @@ __version__ = _homefree.version()
 
 # What lives in a module of its own, and is imported when it is first asked for: name -> module.
 _LAZY = {
+    "ImportHook": "_load",
     "get_cmake_dir": "_folders",
     "get_include": "_folders",
     "get_library_dir": "_folders",
     "get_pkgconfig_dir": "_folders",
+    "import_hook": "_load",
+    "load": "_load",
 }
 
 

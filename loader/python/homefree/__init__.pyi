@@ -11,10 +11,11 @@ from ._homefree import RouteReport as RouteReport
 from ._homefree import owner_of as owner_of
 from ._homefree import route_report as route_report
 from ._homefree import stats as stats
+from ._load import ImportHook as ImportHook
+from ._load import import_hook as import_hook
+from ._load import load as load
 
 __version__: str
 
-def install(
-    python: Literal["arena", "full", "off"] = "arena", numpy: bool = True
-) -> Installed: ...
+def install(python: Literal["arena", "full", "off"] = "arena", numpy: bool = True) -> Installed: ...
 def uninstall() -> None: ...

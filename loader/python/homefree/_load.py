@@ -26,6 +26,7 @@ from . import _homefree
 __all__ = ["ImportHook", "import_hook", "load"]
 
 ExtensionFileLoader = importlib.machinery.ExtensionFileLoader
+_ModuleType = type(sys)
 
 # Extension modules that are homefree's own must not wait for themselves.
 _OWN = __name__.partition(".")[0]
@@ -72,8 +73,10 @@ def _check_file(name, path):
         _refuse(name, path, "it is a folder", "name the extension module's file")
     if not stat.S_ISREG(mode):
         _refuse(name, path, "it is no regular file", "name the extension module's file")
-    if not os.access(path, os.R_OK):
-        _refuse(name, path, "permission denied", "make it readable for this user")
+    try:
+        os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError as error:
+        _refuse(name, path, error.strerror, _REMEDIES.get(error.errno, "check the path"))
 
 
 # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
@@ -97,36 +100,32 @@ def _check_tag(name, path):
     _refuse(name, path, why, "install the package for this Python, or run that one")
 
 
-def _check_content(name, path, shown):
+# What the dynamic linker knows better: how much room is left depends on the process.
+_LEFT_TO_THE_LOADER = {"static-tls-too-large"}
+
+
+def _check_content(name, path, shown, adopt):
     """`path` is read, `shown` is told: a private copy is read in its original's place."""
     wanted = _init_function(name)
     try:
         facts = _homefree.file_facts(path, wanted)
     except OSError as error:
         if error.errno == errno.ENOEXEC:
-            why, remedy = error.strerror, "build or install it again"
-        elif error.errno == errno.ENOTSUP:
-            why, remedy = error.strerror, "install the package for this machine"
+            remedy = "build or install it again"
         else:
-            why, remedy = error.strerror, _REMEDIES.get(error.errno, "check the file")
-        _refuse(name, shown, why, remedy)
-    if facts["machine"] != facts["running"]:
+            remedy = _REMEDIES.get(error.errno, "check the file")
+        _refuse(name, shown, error.strerror, remedy)
+    for rule, message, remedy in facts["errors"]:
+        if rule not in _LEFT_TO_THE_LOADER:
+            _refuse(name, shown, message, remedy[:1].lower() + remedy[1:].rstrip("."))
+    if adopt and facts["allocators"]:
         _refuse(
             name,
             shown,
-            f"it is built for {facts['machine']}, this process runs on {facts['running']}",
-            "install the package for this machine",
+            f"it has an allocator of its own inside ({', '.join(facts['allocators'])}), whose "
+            "calls cannot be pointed at the heap",
+            "load it with adopt=False: its deallocations are routed all the same",
         )
-    if not facts["shared"]:
-        _refuse(name, shown, "it is no shared object", "link it with -shared")
-    for version in facts["homefree"]:
-        if not _is_provided(version):
-            _refuse(
-                name,
-                shown,
-                f"it needs {version}, a newer homefree than this one ({_homefree.version()})",
-                "upgrade homefree, or build the module with this one",
-            )
     if facts["found"]:
         return
     if facts["functions"]:
@@ -139,16 +138,6 @@ def _check_content(name, path, shown):
         f"it does not define {wanted}: it is no Python extension module, or hides that function",
         "load a plain library with ctypes",
     )
-
-
-def _is_provided(version):
-    """Whether the running libhomefree has a version node."""
-    match = re.fullmatch(r"HOMEFREE_(\d+)\.(\d+)", version)
-    if match is None:
-        return False
-    have = tuple(int(part) for part in _homefree.version().split(".")[:2])
-    major, minor = (int(part) for part in match.groups())
-    return major == have[0] and minor <= have[1]
 
 
 def _loader_error(name, path, error):
@@ -176,10 +165,7 @@ def _loader_error(name, path, error):
 
 
 def _adopt(name, file, path):
-    try:
-        handle = _homefree.open_file(file)
-    except OSError as error:
-        raise _loader_error(name, path, error.strerror) from None
+    handle = _open(name, file, path)
     try:
         _homefree.adopt(handle, file)
     except OSError as error:
@@ -208,8 +194,9 @@ def _copy(name, path):
 
 
 class _Unrestricted:
-    """An interpreter with a GIL of its own refuses modules that keep their state in globals. A
-    private copy's globals are that interpreter's alone, so there it may have them."""
+    """An interpreter with a GIL of its own refuses modules that do not say that they are fit for
+    one. A private copy's globals are that interpreter's alone, so there it may have them. Not for
+    longer than its module is made: what that imports is not private."""
 
     def __enter__(self):
         self._previous = None
@@ -240,12 +227,15 @@ def _create(loader, spec, private, adopt, refuse):
     file = _copy(name, path) if private else path
     try:
         if refuse:
-            _check_content(name, file, path)
+            _check_content(name, file, path, adopt)
         if adopt:
             _adopt(name, file, path)
         if refuse and _identity(path) != identity and not private:
             _refuse(name, path, "it was changed while it was looked at", "try again")
-        module = _make(loader, spec, file, path, private)
+        if private:
+            module = _make_private(spec, file, path)
+        else:
+            module = _python_create(loader, spec, path)
     except BaseException:
         if private:
             _homefree.private_remove(file)
@@ -254,28 +244,28 @@ def _create(loader, spec, private, adopt, refuse):
     return module
 
 
-def _make(loader, spec, file, path, private):
-    if not private:
-        return _python_create(loader, spec, path)
-    # Python keeps what it loads by file name and module name; flags are the interpreter's.
-    flags = sys.getdlopenflags()
-    missing = object()
-    before = sys.modules.get(spec.name, missing)
-    spec.origin = file
-    sys.setdlopenflags(flags & ~os.RTLD_GLOBAL)
+def _open(name, file, path):
     try:
-        with _Unrestricted():
-            module = _python_create(loader, spec, path)
-    finally:
-        sys.setdlopenflags(flags)
-        spec.origin = path
-        # A module of the old kind has put itself there.
-        if before is missing:
-            sys.modules.pop(spec.name, None)
+        return _homefree.open_file(file)
+    except OSError as error:
+        raise _loader_error(name, path, error.strerror) from None
+
+
+def _make_private(spec, file, path):
+    """What Python's own loader does, but nothing is shared or kept: see start() in load.c."""
+    name = spec.name
+    handle = _open(name, file, path)
+    spec.origin = file
+    try:
+        module = _homefree.start(handle, _init_function(name), name)
+        if isinstance(module, _ModuleType):
+            module.__name__ = name
+            module.__file__ = path
         else:
-            sys.modules[spec.name] = before
-    if getattr(module, "__file__", path) != path:
-        module.__file__ = path
+            with _Unrestricted():
+                module = _homefree.make(module, spec)
+    finally:
+        spec.origin = path
     return module
 
 

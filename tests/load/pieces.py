@@ -1,0 +1,60 @@
+"""For the tests of load(): the modules that they load, in a folder of each test's own."""
+
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python"))
+import support
+
+MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
+
+
+class TestCase(support.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="homefree-test-load-"))
+        self.folder.chmod(0o755)
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def take(self, name, to=None):
+        """Puts a module into the test's folder."""
+        path = self.folder / (to or f"{name}.so")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(MODULES / f"{name}.so", path)
+        return path
+
+    def left(self, folder=None):
+        """What private copies have left."""
+        found = []
+        for root, folders, files in os.walk(folder or self.folder):
+            found += [
+                os.path.join(root, name)
+                for name in folders + files
+                if name.startswith((".homefree-", "homefree-"))
+            ]
+        return found
+
+    def refused(self, path, *texts, arguments="", before="", ran=False):
+        """load() raises an ImportError with all of the texts; no code of the file has run."""
+        prelude = "import ctypes, os, sys, homefree\n"
+        code = f"""
+            path = {os.fspath(path)!r}
+            {before}
+            try:
+                homefree.load(path{arguments})
+            except ImportError as error:
+                said = str(error)
+                assert error.path == path, error.path
+            else:
+                raise AssertionError("it was loaded")
+            for text in {texts!r}:
+                assert text in said, said
+            assert "; " in said, said
+            getenv = ctypes.CDLL(None).getenv
+            getenv.restype = ctypes.c_char_p
+            assert getenv(b"PHASE_RAN") is None
+            assert {ran} or getenv(b"PHASE_CONSTRUCTED") is None
+        """
+        self.fine(code, prelude=prelude)

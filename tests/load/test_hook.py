@@ -1,0 +1,139 @@
+"""The import hook: what import loads is checked, adopted or copied as load() does it, for the names
+that it is limited to, until it is removed; other modules are imported as before.
+
+usage: test_hook.py MODULES-FOLDER
+"""
+
+import pieces
+
+PRELUDE = """
+import os, sys, warnings
+import homefree
+def kinds(module):
+    return {homefree.owner_of(block).kind for block in module.allocate().values()}
+"""
+
+
+class Hook(pieces.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.take("inner", "pack/inner.so")
+        (self.folder / "pack/__init__.py").write_text("from . import inner\n")
+        (self.folder / "pack/pure.py").write_text("answer = 42\n")
+        self.take("multi")
+        self.take("single")
+
+    def run_code(self, code, **environment):
+        self.fine(
+            f"sys.path.insert(0, {str(self.folder)!r})\n" + code, prelude=PRELUDE, **environment
+        )
+
+    def test_package_is_adopted(self):
+        self.run_code("""
+hook = homefree.import_hook(adopt=True)
+import pack, pack.pure, multi, single
+assert pack.pure.answer == 42
+assert kinds(pack.inner) == kinds(multi) == kinds(single) == {"heap"}
+assert pack.inner.__file__.endswith("pack/inner.so")
+import importlib
+importlib.reload(multi)
+""")
+
+    def test_names(self):
+        self.run_code("""
+with homefree.import_hook(["pack"], adopt=True) as hook:
+    assert hook.covers("pack.inner") and hook.covers("pack") and not hook.covers("package")
+    import pack, multi
+assert kinds(pack.inner) == {"heap"}
+assert "heap" not in kinds(multi)
+try:
+    homefree.import_hook("pack")
+except TypeError:
+    pass
+else:
+    raise AssertionError
+""")
+
+    def test_removed(self):
+        self.run_code("""
+from importlib.machinery import ExtensionFileLoader
+before = ExtensionFileLoader.create_module
+hook = homefree.import_hook(adopt=True)
+other = homefree.import_hook(["nothing"])
+import multi
+hook.remove()
+hook.remove()
+import single
+assert kinds(multi) == {"heap"} and "heap" not in kinds(single)
+assert ExtensionFileLoader.create_module is not before
+other.remove()
+assert ExtensionFileLoader.create_module is before
+""")
+
+    def test_last_one_first(self):
+        self.run_code("""
+homefree.import_hook(adopt=True)
+homefree.import_hook(["multi"])
+import multi, single
+assert "heap" not in kinds(multi) and kinds(single) == {"heap"}
+""")
+
+    def test_private(self):
+        self.run_code("""
+homefree.import_hook(private=True)
+import multi, single, pack
+assert sys.modules["multi"] is multi and sys.modules["single"] is single
+assert single.__file__.endswith("/single.so") and "/.homefree-" not in single.__file__
+assert homefree.load(single.__file__, private=True).count() == 1
+assert single.count() == 1 == pack.inner.count()
+""")
+        self.assertEqual(self.left(), [])
+
+    def test_refuses(self):
+        (self.folder / "broken.so").write_bytes(b"\x7fELF")
+        self.take("newer")
+        self.run_code("""
+homefree.import_hook()
+for name in ("broken", "newer"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        assert "homefree refuses" in str(error) and error.name == name, error
+    else:
+        raise AssertionError(name)
+    assert name not in sys.modules
+import json, sqlite3, decimal  # Python's own are fine
+""")
+
+    def test_does_not_refuse(self):
+        self.take("hoarder")
+        self.run_code("""
+homefree.import_hook(adopt=True, refuse=False)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    import hoarder
+assert hoarder.count() == 1
+assert ["allocator of its own" in str(w.message) for w in said] == [True], said
+assert said[0].category is RuntimeWarning
+""")
+
+    def test_everything_of_python(self):
+        """Each extension module of the standard library is loaded, adopted and used."""
+        self.run_code("""
+homefree.import_hook(adopt=True)
+import asyncio, bz2, csv, ctypes, datetime, decimal, hashlib, json, lzma, pickle, random, select
+import socket, sqlite3, ssl, struct, unicodedata, xml.etree.ElementTree as tree, zlib
+data = os.urandom(10000)
+assert zlib.decompress(zlib.compress(data)) == data
+assert bz2.decompress(bz2.compress(data)) == data
+assert lzma.decompress(lzma.compress(data)) == data
+assert pickle.loads(pickle.dumps(data)) == data
+assert sqlite3.connect(":memory:").execute("select sum(1)").fetchone() == (1,)
+assert decimal.Decimal("1.1") ** 50 > 117
+assert tree.fromstring("<a><b/></a>")[0].tag == "b"
+assert asyncio.run(asyncio.sleep(0, 42)) == 42
+""")
+
+
+if __name__ == "__main__":
+    pieces.support.main()

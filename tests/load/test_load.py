@@ -1,0 +1,264 @@
+"""homefree.load(): what it loads is routed and (if asked) adopted; what it refuses, it refuses with
+an ImportError that says why and what to do, before any code of the file runs; the process lives on.
+
+usage: test_load.py MODULES-FOLDER
+"""
+
+import os
+import unittest
+
+import pieces
+
+PRELUDE = """
+import os, sys
+import homefree
+def kinds(module):
+    return {homefree.owner_of(block).kind for block in module.allocate().values()}
+"""
+
+
+class Loads(pieces.TestCase):
+    def load(self, code):
+        self.fine(code, prelude=PRELUDE)
+
+    def test_as_import_does(self):
+        path = self.take("multi")
+        self.load(f"""
+            module = homefree.load({str(path)!r})
+            assert sys.modules["multi"] is module
+            assert module.__name__ == "multi" and module.__file__ == {str(path)!r}
+            assert module.__spec__.origin == {str(path)!r}
+            assert (module.count(), module.count()) == (1, 2)
+            import pathlib
+            assert homefree.load(pathlib.Path({str(path)!r})) is module
+            entries = [e for e in homefree.route_report().entries if e.object == {str(path)!r}]
+            assert not [e for e in entries if e.state == "refused"], entries
+            assert "heap" not in kinds(module)
+        """)
+
+    def test_relative_and_named(self):
+        self.take("inner", "some/folder/thing.so")
+        self.load(f"""
+            os.chdir({str(self.folder)!r})
+            module = homefree.load("some/folder/thing.so", name="pack.inner")
+            assert module.__name__ == "pack.inner" and sys.modules["pack.inner"] is module
+            assert os.path.isabs(module.__file__)
+            try:
+                homefree.load("some/folder/thing.so", name="")
+            except ValueError:
+                pass
+            else:
+                raise AssertionError
+        """)
+
+    def test_single_phase(self):
+        path = self.take("single")
+        self.load(f"""
+            module = homefree.load({str(path)!r})
+            assert sys.modules["single"] is module
+            assert module.count() == 1
+        """)
+
+    def test_adopt(self):
+        for name in ("multi", "single"):
+            path = self.take(name)
+            self.load(f"""
+                module = homefree.load({str(path)!r}, adopt=True)
+                assert kinds(module) == {{"heap"}}, kinds(module)
+                functions = {{e.function for e in homefree.route_report().entries
+                              if e.object == {str(path)!r} and e.state == "changed"}}
+                assert {{"malloc", "strdup", "calloc"}} <= functions, functions
+                # libc and Python go on as before.
+                import ctypes
+                libc = ctypes.CDLL(None)
+                libc.malloc.restype = ctypes.c_void_p
+                assert homefree.owner_of(libc.malloc(100)).kind != "heap"
+            """)
+
+    def test_adopt_afterwards(self):
+        path = self.take("multi")
+        self.load(f"""
+            module = homefree.load({str(path)!r})
+            assert "heap" not in kinds(module)
+            assert homefree.load({str(path)!r}, adopt=True) is module
+            assert kinds(module) == {{"heap"}}
+        """)
+
+    def test_what_python_raises(self):
+        """The module's own error comes through as it is, and nothing is left in sys.modules."""
+        path = self.take("multi")
+        self.load(f"""
+            import importlib.machinery
+            def fail(*_):
+                raise RuntimeError("mine")
+            importlib.machinery.ExtensionFileLoader.exec_module = fail
+            try:
+                homefree.load({str(path)!r})
+            except RuntimeError as error:
+                assert str(error) == "mine"
+            assert "multi" not in sys.modules
+        """)
+
+
+class Refuses(pieces.TestCase):
+    def test_missing(self):
+        self.refused(self.folder / "nothing.so", "No such file", "check the path")
+
+    def test_folder(self):
+        self.refused(self.folder, "it is a folder")
+
+    def test_fifo(self):
+        os.mkfifo(self.folder / "fifo.so")
+        self.refused(self.folder / "fifo.so", "no regular file")
+
+    def test_device(self):
+        self.refused("/dev/zero", "no regular file")
+
+    @unittest.skipIf(os.geteuid() == 0, "root may read everything")
+    def test_permission(self):
+        path = self.take("multi")
+        path.chmod(0)
+        self.refused(path, "ermission denied", "make it readable")
+
+    def test_permission_as_root(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root to become somebody else")
+        path = self.take("multi")
+        path.chmod(0)
+        self.refused(
+            path, "ermission denied", "make it readable", before="homefree.load; os.seteuid(65534)"
+        )
+
+    def test_null_in_the_path(self):
+        self.fine(
+            """
+            try:
+                homefree.load("/tmp/a\\0b.so")
+            except ImportError as error:
+                assert "null" in str(error), error
+            """,
+            prelude="import homefree\n",
+        )
+
+    def test_not_elf(self):
+        for content in (b"", b"import os\n", b"\x7fELF", b"!<arch>\n" + bytes(100)):
+            path = self.folder / "multi.so"
+            path.write_bytes(content)
+            self.refused(path, "build or install it again")
+
+    def test_truncated(self):
+        whole = self.take("multi").read_bytes()
+        path = self.folder / "multi.so"
+        for length in (40, 64, 200, 500, 1000):
+            path.write_bytes(whole[:length])
+            self.refused(path)
+            self.refused(path, arguments=", private=True")
+        self.assertEqual(self.left(), [])
+
+    def test_machine(self):
+        content = bytearray(self.take("multi").read_bytes())
+        machine = int.from_bytes(content[18:20], "little")
+        for other in (183 if machine == 62 else 62, 3):
+            content[18:20] = other.to_bytes(2, "little")
+            path = self.folder / "multi.so"
+            path.write_bytes(content)
+            self.refused(path, "this is", "build it for this machine")
+
+    def test_class(self):
+        content = bytearray(self.take("multi").read_bytes())
+        content[4] = 1
+        path = self.folder / "multi.so"
+        path.write_bytes(content)
+        self.refused(path, "for this machine")
+
+    def test_another_python(self):
+        for tag in (
+            "cpython-36m-x86_64-linux-gnu",
+            "cpython-399-x86_64-linux-gnu",
+            "pypy39-pp73-x86_64-linux-gnu",
+            "graalpy310-310-native-x86_64-linux",
+        ):
+            path = self.take("multi", f"multi.{tag}.so")
+            self.refused(path, "built for another Python", tag.split("-")[0], "for this Python")
+
+    def test_this_python(self):
+        import importlib.machinery
+
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            path = self.take("multi", f"multi{suffix}")
+            self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
+
+    def test_another_name(self):
+        path = self.take("multi", "other.so")
+        self.refused(path, "it defines PyInit_multi, not PyInit_other", "name='multi'")
+
+    def test_no_module(self):
+        path = self.take("worker-c-now", "worker.so")
+        self.refused(path, "PyInit_worker", "ctypes")
+
+    def test_newer_homefree(self):
+        self.refused(self.take("newer"), "HOMEFREE_1.99", "upgrade homefree")
+
+    def test_allocator_of_its_own(self):
+        """It can be loaded, but not adopted."""
+        path = self.take("hoarder")
+        for arguments in (", adopt=True", ", adopt=True, private=True"):
+            self.refused(path, "an allocator of its own", arguments=arguments, ran=True)
+        self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
+
+    def test_routing_off(self):
+        path = self.take("multi")
+        self.fine(
+            f"""
+            try:
+                homefree.load({str(path)!r}, adopt=True)
+            except ImportError as error:
+                assert "route:off" in str(error), error
+            else:
+                raise AssertionError
+            homefree.load({str(path)!r})
+            """,
+            prelude="import homefree\n",
+            HOMEFREE_CONF="route:off",
+        )
+
+    def test_missing_library(self):
+        """The state modules need a library in a folder beside them, which is not there."""
+        path = self.take("state-runpath", "state.so")
+        self.refused(path, "PyInit_state")
+
+    def test_changes_meanwhile(self):
+        path = self.take("multi")
+        self.refused(
+            path,
+            "changed while",
+            "try again",
+            before="""
+            from homefree import _homefree
+            look = _homefree.file_facts
+            def change(path, function):
+                result = look(path, function)
+                os.utime(path, ns=(1, 1))
+                return result
+            _homefree.file_facts = change""",
+        )
+
+    def test_name_is_taken(self):
+        first, second = self.take("multi"), self.take("multi", "again/multi.so")
+        self.fine(
+            f"""
+            module = homefree.load({str(first)!r})
+            try:
+                homefree.load({str(second)!r})
+            except ImportError as error:
+                assert "loaded already" in str(error), error
+            else:
+                raise AssertionError
+            assert homefree.load({str(second)!r}, private=True) is not module
+            """,
+            prelude="import homefree\n",
+        )
+
+
+if __name__ == "__main__":
+    pieces.support.main()
