@@ -41,12 +41,17 @@ static inline bool is_on(enum hf_py_domain domain)
  * heap gave to RAW: to the hooks of the other domains, in the heap but no block of theirs. */
 static atomic_bool prefixed;
 
+static bool is_block(const void *ptr)
+{
+    const void *block;
+    return hf_heap_block(ptr, &block) != 0 && block == ptr;
+}
+
 static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
 {
     return HF_LIKELY(hf_owned(ptr)) &&
            (domain == HF_PY_RAW ||
-            HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) ||
-            hf_heap_block_size(ptr) != 0);
+            HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
 }
 
 /* Python's malloc(0) gives a block, and so does its realloc to 0; the heap's does the first only.
