@@ -518,10 +518,29 @@ int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_num
     return result != 0 ? result : out.error;
 }
 
+/* The same function of the copy of libhomefree that is the heap; NULL where it has none. */
+static int (*record_of_heap(void))(int descriptor)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    struct hf_object object;
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next) {
+            const struct hf_instance *instance =
+                hf_dynlink_open(map, &object) ? hf_object_address(&object, "hf_instance_record")
+                                              : NULL;
+            if (instance != NULL && instance->state == HF_INSTANCE_HEAP)
+                return (int (*)(int))hf_object_address(&object, "hf_doctor_record");
+        }
+    return NULL;
+}
+
 int hf_doctor_record(int descriptor)
 {
     hf_heap_start();
-    if (hf_instance_forward() != NULL)
-        return -ENOTSUP;
+    if (hf_instance_forward() != NULL) {
+        int (*theirs)(int) = record_of_heap();
+        return theirs != NULL && theirs != hf_doctor_record ? theirs(descriptor) : -ENOTSUP;
+    }
     return hf_doctor_write(descriptor, HF_DOCTOR_ASKED, 0);
 }

@@ -125,7 +125,10 @@ static void look_into(struct hf_record_object *object)
     const size_t room = sizeof object->allocators / sizeof object->allocators[0];
     if (hf_inspect(object->path, &inspection) == 0) {
         object->inspected = true;
-        for (size_t i = 0; i < inspection.allocators_count && i < room; i++) {
+        /* homefree's own extension holds the table of known allocators, and so their marks. */
+        const bool ours = inspection.homefree_linked && inspection.module != NULL &&
+                          strcmp(inspection.module, "_homefree") == 0;
+        for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
             object->allocators[i].allocator = inspection.allocators[i].allocator;
             object->allocators[i].exported = inspection.allocators[i].exported;
             object->allocators_count++;

@@ -354,7 +354,7 @@ HF_API int hf_python_uninstall(void);
  * caller's; a pipe must have a reader in another process, because the dynamic loader's lock is held
  * meanwhile.
  * Result: 0; a negative errno when the file could not be written; -ENOTSUP when this copy of
- * libhomefree forwards to another one. Any thread; not in a signal handler.
+ * libhomefree forwards to one that has no records. Any thread; not in a signal handler.
  */
 HF_API int hf_doctor_record(int descriptor);
 
