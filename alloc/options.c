@@ -42,6 +42,22 @@ const struct hf_option_row *hf_option_row(size_t index)
     return index < COUNT(rows) ? &rows[index] : NULL;
 }
 
+void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
+{
+    static const char suffixes[] = "\0KMGT";
+    unsigned suffix = 0;
+    uint64_t value = row->preset;
+    if (strcmp(row->type, "thp") == 0)
+        snprintf(out, size, "%s", thp_choices[value]);
+    else if (strcmp(row->type, "toggle") == 0)
+        snprintf(out, size, "%s", toggle_choices[value]);
+    if (strcmp(row->type, "thp") == 0 || strcmp(row->type, "toggle") == 0)
+        return;
+    for (; strcmp(row->type, "size") == 0 && value > 0 && value % 1024 == 0 && suffix < 4; suffix++)
+        value /= 1024;
+    snprintf(out, size, "%llu%.1s", (unsigned long long)value, suffixes + suffix);
+}
+
 /* A stretch of the configuration string. */
 struct span {
     const char *start;

@@ -39,5 +39,7 @@ struct hf_option_row {
     uint64_t preset, minimum, maximum;
 };
 const struct hf_option_row *hf_option_row(size_t index);
+/* A row's default, as HOMEFREE_CONF would say it: "16T", "on". */
+void hf_option_preset(const struct hf_option_row *row, char *out, size_t size);
 
 #endif

@@ -414,3 +414,11 @@ __attribute__((constructor(101))) static void construct(void)
     }
     pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
 }
+
+void *hf_stub_original(enum hf_routed function, const void *address)
+{
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+        if (rows[function].stubs[i] == address)
+            return originals[function][i].real;
+    return NULL;
+}

@@ -51,6 +51,8 @@ bool hf_routed_is_mapping(enum hf_routed function);
 void *hf_stub_for(enum hf_routed function, void *original);
 /* Whether an address is one of the function's stubs. */
 bool hf_stub_is(enum hf_routed function, const void *address);
+/* Where a stub goes with what the heap does not own; NULL for an address that is none. */
+void *hf_stub_original(enum hf_routed function, const void *address);
 
 /* From now on foreign pointers are offered to neighbours (foreign.h) before they go to originals:
  * until then that question costs nothing. Any thread; takes no lock. */

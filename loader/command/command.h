@@ -26,6 +26,7 @@ enum hf_command_exit {
  */
 typedef int hf_command_run(int count, char **arguments);
 
+hf_command_run hf_command_doctor;
 hf_command_run hf_command_exports;
 hf_command_run hf_command_inspect;
 

@@ -20,6 +20,7 @@ static const struct {
     hf_command_run *run;
     const char *summary;
 } commands[] = {
+    {"doctor", hf_command_doctor, "tell which allocators live in a process, and who uses which"},
     {"exports", hf_command_exports, "write the version script that hides all but PyInit_"},
     {"inspect", hf_command_inspect, "what shared objects would do to the process that loads them"},
 };

@@ -17,6 +17,8 @@
 
 /* host_module.c */
 extern PyMethodDef homefree_host_methods[];
+/* doctor.c: homefree.doctor() */
+extern PyMethodDef homefree_doctor_methods[];
 /* load.c: homefree.load() */
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 

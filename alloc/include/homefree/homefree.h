@@ -426,6 +426,17 @@ HF_API bool hf_release_is(const void *ptr);
  * Takes the dynamic loader's lock the first time that an object is given.
  */
 HF_API int hf_release_pin(const void *code);
+/* ---- what the process is like ---- */
+
+/*
+ * Writes the facts about this process's allocators (the loaded objects, which allocator each uses,
+ * what routing reached) to an open file, for `homefree doctor --read FILE`. The descriptor stays the
+ * caller's; a pipe must have a reader in another process, because the dynamic loader's lock is held
+ * meanwhile.
+ * Result: 0; a negative errno when the file could not be written; -ENOTSUP when this copy of
+ * libhomefree forwards to one that has no records. Any thread; not in a signal handler.
+ */
+HF_API int hf_doctor_record(int descriptor);
 
 /* The version of the loaded library, "1.0.0"; a static string. */
 HF_API const char *hf_version(void);

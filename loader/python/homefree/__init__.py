@@ -35,6 +35,7 @@ __all__ = [
     "Owner",
     "RouteEntry",
     "RouteReport",
+    "doctor",
     "get_cmake_dir",
     "get_include",
     "get_library_dir",
@@ -52,6 +53,7 @@ __version__ = _homefree.version()
 # What lives in a module of its own, and is imported when it is first asked for: name -> module.
 _LAZY = {
     "ImportHook": "_load",
+    "doctor": "_doctor",
     "get_cmake_dir": "_folders",
     "get_include": "_folders",
     "get_library_dir": "_folders",

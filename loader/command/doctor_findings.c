@@ -1,0 +1,335 @@
+/*
+ * What is found in a record: the rules of loader/doctor.def applied to its facts. Owns nothing
+ * between calls; see doctor_record.h.
+ *
+ * Files are only looked into where an object may hold an allocator: it asks the system for pages,
+ * or defines functions of an allocator. A file that cannot be read says nothing.
+ */
+#include "doctor_show.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
+    [HF_DOCTOR_RULE_##id] = {name, HF_SEVERITY_##severity, explanation, remedy},
+const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT] = {
+#include "doctor.def"
+};
+#undef HF_DOCTOR_RULE
+
+/* ---- asking a record ------------------------------------------------------------------------ */
+
+bool hf_record_has(const struct hf_record_set *set, size_t index)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->indices[i] == index)
+            return true;
+    return false;
+}
+
+size_t hf_record_users(const struct hf_record *record, size_t index)
+{
+    size_t users = 0;
+    for (size_t i = 0; i < record->objects_count; i++)
+        users += i != index && (hf_record_has(&record->objects[i].allocates, index) ||
+                                hf_record_has(&record->objects[i].frees, index));
+    return users;
+}
+
+static bool starts_with(const char *text, const char *prefix)
+{
+    return text != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *hf_record_allocator(const struct hf_record_object *object)
+{
+    if (object->role == HF_RECORD_HOMEFREE)
+        return "homefree";
+    if (starts_with(object->soname, "libc.so"))
+        return "libc";
+    if (object->neighbours_count > 0)
+        return object->neighbours[0].allocator;
+    return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
+}
+
+bool hf_record_home(const struct hf_record_object *object)
+{
+    bool home = object->neighbours_count > 0;
+    for (size_t i = 0; i < object->neighbours_count; i++)
+        home = home && object->neighbours[i].home;
+    return home;
+}
+
+static const char *name_of(const struct hf_record *record, size_t index)
+{
+    return base_name(record->objects[index].path);
+}
+
+/* ---- adding findings ------------------------------------------------------------------------ */
+
+/* The finding of that rule and message, new or known. NULL: no memory. */
+__attribute__((format(printf, 3, 4))) static struct hf_record_finding *
+find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
+{
+    char *message = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&message, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return NULL;
+    for (size_t i = 0; i < record->findings_count; i++)
+        if (record->findings[i].rule == rule && strcmp(record->findings[i].message, message) == 0) {
+            free(message);
+            return &record->findings[i];
+        }
+    struct hf_record_finding *larger =
+        realloc(record->findings, (record->findings_count + 1) * sizeof *larger);
+    if (larger == NULL) {
+        free(message);
+        return NULL;
+    }
+    record->findings = larger;
+    larger[record->findings_count] = (struct hf_record_finding){.rule = rule, .message = message};
+    return &larger[record->findings_count++];
+}
+
+static bool name(struct hf_record_finding *finding, const char *text)
+{
+    if (finding == NULL)
+        return false;
+    if (finding->count < HF_INSPECTION_NAMES_MAX) {
+        finding->names[finding->count] = strdup(text);
+        if (finding->names[finding->count] == NULL)
+            return false;
+    }
+    finding->count++;
+    return true;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static void look_into(struct hf_record_object *object)
+{
+    struct hf_inspection inspection;
+    const size_t room = sizeof object->allocators / sizeof object->allocators[0];
+    if (hf_inspect(object->path, &inspection) == 0) {
+        object->inspected = true;
+        /* homefree's own extension holds the table of known allocators, and so their marks. */
+        const bool ours = inspection.homefree_linked && inspection.module != NULL &&
+                          strcmp(inspection.module, "_homefree") == 0;
+        for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
+            object->allocators[i].allocator = inspection.allocators[i].allocator;
+            object->allocators[i].exported = inspection.allocators[i].exported;
+            object->allocators_count++;
+        }
+    }
+    hf_inspection_free(&inspection);
+}
+
+static void look_into_files(struct hf_record *record)
+{
+    for (size_t i = 0; i < record->objects_count; i++) {
+        struct hf_record_object *object = &record->objects[i];
+        if (object->role == HF_RECORD_ORDINARY &&
+            (object->maps || object->defines_malloc || object->defines_free))
+            look_into(object);
+    }
+}
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+static bool is_crash(int number)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        if (crashes[i] == number)
+            return true;
+    return false;
+}
+
+static bool find_death(struct hf_record *record, int number)
+{
+    if (!is_crash(number))
+        return true;
+    return find(record, HF_DOCTOR_RULE_DIED, "the process was ended by %s",
+                hf_doctor_signal(number)) != NULL;
+}
+
+/* Whether what was allocated there finds its way home from a routed free. */
+static bool comes_home(const struct hf_record *record, const struct hf_record_set *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct hf_record_object *object = &record->objects[from->indices[i]];
+        if (object->role != HF_RECORD_HOMEFREE && !hf_record_home(object))
+            return false;
+    }
+    return true;
+}
+
+static bool find_elsewhere(struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    const struct {
+        const struct hf_record_set *from, *to;
+        const char *allocating, *freeing;
+    } pairs[] = {
+        {&object->allocates, &object->frees, "malloc", "free"},
+        {&object->news, &object->deletes, "operator new", "operator delete"},
+    };
+    for (size_t p = 0; p < 2; p++) {
+        bool apart = pairs[p].from->count > 0 && pairs[p].to->count > 0;
+        for (size_t i = 0; i < pairs[p].from->count; i++)
+            apart = apart && !hf_record_has(pairs[p].to, pairs[p].from->indices[i]);
+        if (!apart || (object->refused == 0 && comes_home(record, pairs[p].from)))
+            continue;
+        if (!name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s is %s's, %s is %s's",
+                       pairs[p].allocating, name_of(record, pairs[p].from->indices[0]),
+                       pairs[p].freeing, name_of(record, pairs[p].to->indices[0])),
+                  object->path))
+            return false;
+    }
+    return true;
+}
+
+/* CPython's own allocators are no strangers to it: pymalloc, and the mimalloc of 3.13 and later. */
+static bool find_embedded(struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
+        return true;
+    for (size_t i = 0; i < object->neighbours_count; i++) {
+        const struct hf_record_neighbour *neighbour = &object->neighbours[i];
+        if (!name(find(record, neighbour->home ? HF_DOCTOR_RULE_NEIGHBOUR : HF_DOCTOR_RULE_EMBEDDED,
+                       "%s lives in it", neighbour->allocator),
+                  object->path))
+            return false;
+    }
+    for (size_t i = 0; i < object->allocators_count; i++) {
+        const char *allocator = hf_allocator_name(object->allocators[i].allocator);
+        bool told = false;
+        for (size_t n = 0; n < object->neighbours_count; n++)
+            told = told || strcmp(object->neighbours[n].allocator, allocator) == 0;
+        if (!told &&
+            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "%s lives in it", allocator), object->path))
+            return false;
+    }
+    return true;
+}
+
+static bool is_preloaded(const struct hf_record *record, const struct hf_record_object *object)
+{
+    const char *base = base_name(object->path);
+    for (const char *at = record->preload; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, ": ");
+        const char *start = memrchr(at, '/', length);
+        size_t skipped = start != NULL ? (size_t)(start + 1 - at) : 0;
+        if (strlen(base) == length - skipped && memcmp(base, at + skipped, length - skipped) == 0)
+            return true;
+        at += length;
+        at += *at != '\0';
+    }
+    return false;
+}
+
+static bool find_of_object(struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    bool good = find_elsewhere(record, index) && find_embedded(record, index);
+    if (good && object->role == HF_RECORD_ORDINARY && object->defines_malloc &&
+        object->defines_free && is_preloaded(record, object))
+        good = name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
+                         hf_record_allocator(object) != NULL ? hf_record_allocator(object)
+                                                             : "an allocator"),
+                    object->path);
+    if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
+        !starts_with(object->soname, "libm.so"))
+        good =
+            name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
+    if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)
+        good = name(find(record, HF_DOCTOR_RULE_OUT_OF_REACH, "%s", object->reach), object->path);
+    return good;
+}
+
+/* Objects that a process should have one of, by `is`. In one namespace, if `together`. */
+static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
+                         bool (*is)(const struct hf_record_object *), bool together)
+{
+    size_t count = 0, first = 0;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        if (!is(&record->objects[i]) ||
+            (together && count > 0 &&
+             record->objects[i].namespace != record->objects[first].namespace))
+            continue;
+        if (count == 0)
+            first = i;
+        count++;
+    }
+    if (count < 2)
+        return true;
+    for (size_t i = first; i < record->objects_count; i++)
+        if (is(&record->objects[i]) &&
+            (!together || record->objects[i].namespace == record->objects[first].namespace) &&
+            !name(find(record, rule, "%zu copies of %s", count, what), record->objects[i].path))
+            return false;
+    return true;
+}
+
+static bool is_homefree(const struct hf_record_object *object)
+{
+    return object->role == HF_RECORD_HOMEFREE;
+}
+static bool is_libstdcxx(const struct hf_record_object *object)
+{
+    return starts_with(object->soname, "libstdc++");
+}
+static bool is_libc(const struct hf_record_object *object)
+{
+    return starts_with(object->soname, "libc.so");
+}
+
+static bool find_of_slots(struct hf_record *record)
+{
+    for (size_t i = 0; i < record->refusals_count && record->routing; i++) {
+        const struct hf_record_refusal *refusal = &record->refusals[i];
+        bool word = strcmp(refusal->kind, "word") == 0;
+        if (!name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
+                       "%s of %s: %s", refusal->function, name_of(record, refusal->object),
+                       refusal->reason),
+                  record->objects[refusal->object].path))
+            return false;
+    }
+    for (size_t i = 0; i < record->copies_count; i++)
+        if (!name(find(record, HF_DOCTOR_RULE_COPY_RELOCATION,
+                       "the program's copy of a variable points to %s", record->copies[i].function),
+                  record->copies[i].variable))
+            return false;
+    return true;
+}
+
+int hf_record_find(struct hf_record *record, int number)
+{
+    look_into_files(record);
+    bool good = find_death(record, number);
+    for (size_t i = 0; good && i < record->objects_count; i++)
+        good = find_of_object(record, i);
+    good =
+        good &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true) &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", is_libc, false) &&
+        find_of_slots(record);
+    if (good && !record->routing)
+        good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF says route:off") != NULL;
+    return good ? 0 : -ENOMEM;
+}

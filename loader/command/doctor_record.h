@@ -1,0 +1,125 @@
+/*
+ * The record of a process (loader/doctor.h), read and checked, and what is found in it.
+ *
+ * Constraint: a record is hostile input. It was written by another process, which may have crashed;
+ * each number, index and field is checked, sizes are bounded, and a record without its last line is
+ * no record.
+ *
+ * Owns: everything that a struct hf_record points to, until hf_record_free(). One thread.
+ */
+#ifndef HF_LOADER_COMMAND_DOCTOR_RECORD_H
+#define HF_LOADER_COMMAND_DOCTOR_RECORD_H
+
+#include "inspect.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HF_RECORD_TARGETS = 4,   /* allocators that one object's calls can go to, and are told */
+    HF_RECORD_NEIGHBOURS = 4 /* allocators in one object */
+};
+
+enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
+
+/* A set of objects, by index. */
+struct hf_record_set {
+    size_t count, indices[HF_RECORD_TARGETS];
+};
+
+struct hf_record_object {
+    uint64_t namespace;
+    enum hf_record_role role;
+    const char *path, *soname; /* soname: or NULL */
+    bool maps, static_tls, heap, program, cpython;
+    bool defines_malloc, defines_free;
+    /* Where its calls go: malloc and its kind, free and its kind, operator new, operator delete. */
+    struct hf_record_set allocates, frees, news, deletes;
+    size_t routed, refused;
+    const char *reach; /* why routing cannot reach it, or NULL */
+    /* What its file holds, where that was looked at. */
+    bool inspected;
+    size_t allocators_count;
+    struct {
+        enum hf_allocator allocator;
+        bool exported;
+    } allocators[4];
+    /* What homefree knows of the allocators in it. */
+    size_t neighbours_count;
+    struct hf_record_neighbour {
+        const char *allocator;
+        uint64_t bytes; /* in its pages, as far as they are known */
+        bool home;      /* its pointers are sent home; false: nothing of it can be called */
+    } neighbours[HF_RECORD_NEIGHBOURS];
+};
+
+struct hf_record_refusal {
+    size_t object;
+    const char *function, *kind, *reason;
+};
+struct hf_record_copy {
+    size_t object;
+    const char *variable, *function;
+};
+
+struct hf_record_finding {
+    size_t rule; /* enum hf_doctor_rule */
+    char *message;
+    char *names[HF_INSPECTION_NAMES_MAX];
+    size_t count; /* all of them; as many as there is room for are in `names` */
+};
+
+struct hf_record {
+    const char *why; /* after failure: in one line; static */
+    char *text;      /* the file; strings point into it */
+    uint64_t pid;
+    const char *moment; /* "exit", "start", "signal", "asked" */
+    int signal;
+    const char *program, *preload;
+    bool routing;
+    bool heap_known;
+    uint64_t reserved, used, allocated, resident;
+    struct hf_record_object *objects;
+    size_t objects_count;
+    struct hf_record_refusal *refusals;
+    size_t refusals_count;
+    struct hf_record_copy *copies;
+    size_t copies_count;
+    struct hf_record_finding *findings;
+    size_t findings_count;
+};
+
+/* The rules of loader/doctor.def. */
+#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) HF_DOCTOR_RULE_##id,
+enum hf_doctor_rule {
+#include "doctor.def"
+    HF_DOCTOR_RULE_COUNT
+};
+#undef HF_DOCTOR_RULE
+extern const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT];
+
+/* Reads an open file. Result: 0; -ENOEXEC for what is no record, or a damaged one; -ENOMEM; or what
+ * read(2) says. `why` is set after each. hf_record_free() is harmless after failure. */
+int hf_record_read(int descriptor, struct hf_record *out);
+
+/* Looks into the files of the objects that may hold an allocator, and applies the rules. `signal`:
+ * the one that ended the process, or 0. Result: 0 or -ENOMEM. */
+int hf_record_find(struct hf_record *record, int signal);
+
+void hf_record_free(struct hf_record *record);
+
+/* The known name of an allocator that lives in the object ("libc", "jemalloc", "homefree"), or
+ * NULL.
+ */
+const char *hf_record_allocator(const struct hf_record_object *object);
+
+/* Whether homefree sends the pointers of every allocator in it home. */
+bool hf_record_home(const struct hf_record_object *object);
+
+/* How many objects call it as their malloc or free. */
+size_t hf_record_users(const struct hf_record *record, size_t index);
+
+bool hf_record_has(const struct hf_record_set *set, size_t index);
+
+#endif

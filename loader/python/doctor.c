@@ -1,0 +1,28 @@
+/*
+ * homefree.doctor()'s C side: writing this process's record (hf_doctor_record). No state.
+ */
+#include "module.h"
+
+#include <homefree/homefree.h>
+
+#include <errno.h>
+
+static PyObject *doctor_record(PyObject *self, PyObject *argument)
+{
+    int result, descriptor = PyObject_AsFileDescriptor(argument);
+    (void)self;
+    if (descriptor < 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS result = hf_doctor_record(descriptor);
+    Py_END_ALLOW_THREADS if (result == 0) Py_RETURN_NONE;
+    errno = -result;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+PyMethodDef homefree_doctor_methods[] = {
+    {"doctor_record", doctor_record, METH_O,
+     "doctor_record(file, /)\n--\n\n"
+     "Write the facts about this process's allocators to an open file, for\n"
+     "`homefree doctor --read`. OSError where that fails. Any thread."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,3 @@
+from typing import Any, TextIO
+
+def doctor(file: TextIO | None = None) -> dict[str, Any]: ...

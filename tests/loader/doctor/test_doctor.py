@@ -1,0 +1,717 @@
+"""The built command `homefree doctor`: what it finds in real processes, and how those may end.
+
+Usage: test_doctor.py HOMEFREE LIBHOMEFREE PACKAGE-FOLDER [unittest arguments]. The compiler is $CC,
+or cc. An empty PACKAGE-FOLDER: the Python package was not built.
+"""
+
+import ctypes.util
+import json
+import os
+import pty
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HOMEFREE, LIBRARY, PACKAGE = (sys.argv.pop(1) for _ in range(3))
+CC = shlex.split(os.environ.get("CC", "cc"))
+PYTHON = sys.executable
+EXACT = ("-O1", "-fno-builtin", "-w")
+
+HELLO = "#include <stdlib.h>\nint main(void) { free(malloc(1)); return 0; }\n"
+SEVERITIES = {"note", "warning", "error"}
+
+
+def environment(**more):
+    result = {k: v for k, v in os.environ.items() if k not in ("HOMEFREE_CONF", "NO_COLOR")}
+    result.update(more)
+    return result
+
+
+class InFolder(unittest.TestCase):
+    """Each test has an empty folder, and helpers that say what went wrong."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-doctor-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.records = self.folder / "records"
+        self.records.mkdir()
+
+    def tearDown(self):
+        self.assertEqual(os.listdir(self.records), [], "the command left files behind")
+
+    def build(self, name, source, *flags):
+        path, code = self.folder / name, self.folder / (name + ".c")
+        code.write_text(source)
+        subprocess.run([*CC, *EXACT, str(code), *flags, "-o", str(path)], check=True)
+        return str(path)
+
+    def run_doctor(self, *arguments, env=None, **options):
+        env = dict(env or environment())
+        env.setdefault("TMPDIR", str(self.records))
+        return subprocess.run(
+            [HOMEFREE, "doctor", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+            env=env,
+            timeout=100,
+            **options,
+        )
+
+    def document(self, status, *arguments, **options):
+        """Runs it with --json; the document, checked for its shape."""
+        result = self.run_doctor("--json", *arguments, **options)
+        self.assertEqual(result.returncode, status, result.stderr.decode(errors="replace"))
+        document = json.loads(result.stdout)
+        self.check_shape(document)
+        return document
+
+    def check_shape(self, document):
+        self.assertEqual(document["homefree"]["document"], "doctor")
+        self.assertEqual(document["homefree"]["format"], 1)
+        self.assertEqual(
+            set(document["summary"]), {"processes", "failed", "errors", "warnings", "notes"}
+        )
+        self.assertEqual(document["summary"]["processes"], len(document["processes"]))
+        for process in document["processes"]:
+            self.assertEqual(
+                set(process),
+                {"pid", "program", "recorded", "routing", "preload", "heap"}
+                | {"allocators", "objects", "findings"},
+            )
+            paths = [each["path"] for each in process["objects"]]
+            self.assertTrue(paths)
+            for each in process["objects"]:
+                self.assertIn(each["role"], {"ordinary", "runtime", "linker", "homefree"})
+                for key in ("malloc", "free", "new", "delete"):
+                    self.assertLessEqual(set(each[key]), set(paths))
+                for key in ("namespace", "routed", "refused"):
+                    self.assertIsInstance(each[key], int)
+            for each in process["allocators"]:
+                self.assertEqual(set(each), {"name", "object", "users", "heap", "home", "mapped"})
+                self.assertIn(each["object"], paths)
+            self.assertEqual(sum(each["heap"] for each in process["allocators"]), 1)
+            for each in process["findings"]:
+                self.assertEqual(
+                    set(each), {"rule", "severity", "message", "remedy", "count", "names"}
+                )
+                self.assertIn(each["severity"], SEVERITIES)
+                self.assertTrue(each["remedy"].endswith("."), each)
+
+    def process(self, status, *arguments, **options):
+        document = self.document(status, *arguments, **options)
+        self.assertEqual(len(document["processes"]), 1)
+        return document["processes"][0]
+
+    def finding(self, process, rule):
+        found = [each for each in process["findings"] if each["rule"] == rule]
+        self.assertTrue(found, f"no {rule} in {process['findings']}")
+        return found[0]
+
+    def refused(self, status, message, *arguments, **options):
+        result = self.run_doctor(*arguments, **options)
+        errors = result.stderr.decode(errors="replace")
+        self.assertEqual(result.returncode, status, errors)
+        self.assertEqual(result.stdout, b"")
+        self.assertTrue(errors.startswith("homefree doctor: "), errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+        self.assertIn(message, errors)
+
+
+def object_named(process, part):
+    return next(each for each in process["objects"] if part in os.path.basename(each["path"]))
+
+
+class Facts(InFolder):
+    """What it tells of processes that end well."""
+
+    def test_plain_program(self):
+        program = self.build("hello", HELLO)
+        process = self.process(0, "--", program)
+        hello = object_named(process, "hello")
+        self.assertEqual(process["program"], program)
+        self.assertEqual(process["recorded"], "exit")
+        self.assertEqual([os.path.basename(p) for p in hello["malloc"]], ["libc.so.6"])
+        self.assertEqual([os.path.basename(p) for p in hello["free"]], ["libc.so.6"])
+        self.assertEqual((hello["routed"], hello["refused"]), (1, 0))
+        self.assertEqual(process["findings"], [])
+
+    def test_numpy(self):
+        python = "/usr/bin/python3"
+        if subprocess.run([python, "-c", "import numpy"], stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("no NumPy")
+        process = self.process(0, "--", python, "-c", "import numpy; numpy.ones(9).sum()")
+        core = object_named(process, "_multiarray_umath")
+        self.assertEqual([os.path.basename(p) for p in core["free"]], ["libc.so.6"])
+        self.assertGreater(core["routed"], 0)
+        self.assertGreater(process["heap"]["reserved"], 0)
+
+    def test_hidden_jemalloc(self):
+        archive = Path("/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a")
+        if not archive.exists():
+            self.skipTest("no libjemalloc_pic.a")
+        (self.folder / "m.map").write_text("{ global: enter; local: *; };\n")
+        module = self.build(
+            "hidden.so",
+            "#include <stdlib.h>\nvoid *enter(void) { return malloc(100); }\n",
+            *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
+            f"-Wl,--version-script={self.folder}/m.map",
+        )
+        code = f"import ctypes; ctypes.CDLL({module!r}).enter()"
+        document = json.loads(self.run_doctor("--json", "--", PYTHON, "-c", code).stdout)
+        self.check_shape(document)
+        process = document["processes"][0]
+        allocator = next(a for a in process["allocators"] if a["object"] == module)
+        self.assertEqual(allocator["name"], "jemalloc")
+        found = self.finding(
+            process, "neighbour-allocator" if allocator["home"] else "embedded-allocator"
+        )
+        self.assertEqual(found["names"], [module])
+        self.assertIn("jemalloc", found["message"])
+
+    def test_preloaded(self):
+        program = self.build("hello", HELLO)
+        for soname, name in (
+            ("libjemalloc.so.2", "jemalloc"),
+            ("libtcmalloc_minimal.so.4", "tcmalloc"),
+            ("libmimalloc.so.2", "mimalloc"),
+        ):
+            if ctypes.util.find_library(soname.split(".")[0][3:]) is None:
+                continue
+            with self.subTest(soname):
+                env = environment(LD_PRELOAD=soname)
+                process = self.process(0, "--", program, env=env)
+                hello = object_named(process, "hello")
+                self.assertIn(soname.split(".")[0], hello["malloc"][0])
+                self.assertEqual(hello["malloc"], hello["free"])
+                self.assertTrue(process["preload"].startswith(soname + ":"), process["preload"])
+                self.assertIn(name, self.finding(process, "preloaded-allocator")["message"])
+                names = {a["name"]: a for a in process["allocators"]}
+                self.assertGreater(names[name]["users"], 0)
+                self.assertEqual(names["libc"]["users"], 0)
+
+    def test_two_copies(self):
+        copy = self.folder / "libhomefree-0123abcd.so.1"
+        shutil.copy(LIBRARY, copy)
+        code = f"import ctypes; ctypes.CDLL({str(copy)!r})"
+        process = self.process(1, "--", PYTHON, "-c", code)
+        found = self.finding(process, "several-homefrees")
+        self.assertEqual(found["count"], 2)
+        self.assertIn(str(copy), found["names"])
+        self.assertIn("auditwheel", found["remedy"])
+
+    def test_two_libstdcxx(self):
+        real = subprocess.run(
+            [*CC, "-print-file-name=libstdc++.so.6"], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.strip()
+        copy = self.folder / "libstdc++-0123abcd.so.6"
+        shutil.copy(real, copy)
+        code = f"import ctypes; ctypes.CDLL({real!r}); ctypes.CDLL({str(copy)!r})"
+        process = self.process(1, "--", PYTHON, "-c", code)
+        self.assertIn(str(copy), self.finding(process, "several-libstdcxx")["names"])
+
+    def test_free_elsewhere(self):
+        library = self.build(
+            "libhalf.so",
+            "#include <stddef.h>\nvoid *__libc_malloc(size_t);\n"
+            "void *malloc(size_t n) { return __libc_malloc(n); }\n",
+            *("-shared", "-fPIC"),
+        )
+        program = self.build("half", HELLO, "-Wl,--no-as-needed", library)
+        process = self.process(1, "--", program)
+        found = self.finding(process, "free-goes-elsewhere")
+        self.assertEqual(found["message"], "malloc is libhalf.so's, free is libc.so.6's")
+        self.assertIn(program, found["names"])
+
+    def test_copy_relocation(self):
+        library = self.build(
+            "libhook.so",
+            "#include <stdlib.h>\nvoid (*hook)(void *) = free;\n",
+            *("-shared", "-fPIC"),
+        )
+        program = self.build(
+            "copier",
+            "#include <stdlib.h>\nextern void (*hook)(void *);\n"
+            "int main(void) { hook(malloc(1)); return 0; }\n",
+            *("-no-pie", "-fno-pie", library),
+        )
+        found = self.finding(self.process(1, "--", program), "copy-relocation")
+        self.assertEqual((found["names"], found["count"]), (["hook"], 1))
+
+    def test_stored_pointer(self):
+        program = self.build(
+            "stored",
+            "#include <stdlib.h>\nstatic void mine(void *p) { free(p); }\n"
+            "void (*volatile hook)(void *) = free;\n"
+            "int main(void) { hook = (void (*)(void *))puts; return 0; }\n".replace(
+                "#include <stdlib.h>", "#include <stdio.h>\n#include <stdlib.h>"
+            ),
+            *("-pie", "-fPIE"),
+        )
+        found = self.finding(self.process(0, "--", program), "stored-pointer")
+        self.assertEqual(found["severity"], "note")
+        self.assertIn("another function", found["message"])
+
+    def test_routing_off(self):
+        program = self.build("hello", HELLO)
+        process = self.process(1, "--", program, env=environment(HOMEFREE_CONF="route:off"))
+        self.finding(process, "routing-off")
+        self.assertFalse(process["routing"])
+        self.assertEqual(object_named(process, "hello")["routed"], 0)
+
+    def test_table(self):
+        program = self.build("hello", HELLO)
+        result = self.run_doctor("--all", "--", program)
+        text = result.stdout.decode()
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertIn(f"{program} exited with status 0.\n", text)
+        self.assertRegex(text, r"  libc +\S+/libc.so.6: used by [1-9]")
+        self.assertRegex(text, r"  homefree +\S+: the heap, ")
+        self.assertIn(f"  {program}: libc, libc; 1, 0\n", text)
+        self.assertIn("Findings: none.\n", text)
+
+    def test_output_file(self):
+        program, report = self.build("hello", HELLO), self.folder / "report"
+        result = self.run_doctor("-o", report, "--json", "--", "sh", "-c", f"echo out; {program}")
+        self.assertEqual((result.returncode, result.stdout), (0, b"out\n"))
+        self.check_shape(json.loads(report.read_text()))
+        self.refused(3, "cannot write", "-o", self.folder / "none/report", "--", program)
+
+    def test_library_with_a_space(self):
+        program, place = self.build("hello", HELLO), self.folder / "a place:b"
+        place.mkdir()
+        shutil.copy(LIBRARY, place / "libhomefree.so.1")
+        self.process(0, "--library", place / "libhomefree.so.1", "--", program)
+        self.refused(3, "cannot use", "--library", place / "none", "--", program)
+
+    def test_default_command(self):
+        bin_folder = self.folder / "bin"
+        bin_folder.mkdir()
+        (bin_folder / "python3").symlink_to(PYTHON)
+        path = f"{bin_folder}:{os.environ['PATH']}"
+        process = self.process(0, env=environment(PATH=path, PYTHONPATH=PACKAGE))
+        if PACKAGE:
+            object_named(process, "_homefree.")
+            self.assertGreater(process["heap"]["allocated"], 100000)
+        self.refused(3, "cannot run 'python3'", env=environment(PATH=str(self.records)))
+
+
+class Ends(InFolder):
+    """Programs that end in other ways than by returning."""
+
+    def test_crashes(self):
+        for name, source, number in (
+            ("fault", "int main(void) { *(volatile int *)8 = 1; }", signal.SIGSEGV),
+            ("abort", "#include <stdlib.h>\nint main(void) { abort(); }", signal.SIGABRT),
+            ("trap", "int main(void) { __builtin_trap(); }", signal.SIGILL),
+            (
+                "deep",
+                "#include <stdlib.h>\nint f(int n) { volatile char b[9999]; b[0] = n;\n"
+                "return b[0] ? f(n + 1) + b[1] : f(n) + b[1]; }\n"
+                "int main(void) { return f(1); }",
+                signal.SIGSEGV,
+            ),
+        ):
+            with self.subTest(name):
+                program = self.build(name, source, "-fno-omit-frame-pointer")
+                document = self.document(1, "--", program)
+                self.assertEqual(document["command"]["signal"], number)
+                process = document["processes"][0]
+                self.assertEqual(process["recorded"], "signal")
+                self.assertIn(number.name, self.finding(process, "died")["message"])
+                self.assertEqual(object_named(process, name)["refused"], 0)
+
+    def test_crash_inside_the_heaps_locks(self):
+        # The crash comes while the loader's lock is held, which the copy must not wait for.
+        module = self.build(
+            "crash.so",
+            "__attribute__((constructor)) static void f(void) { *(volatile int *)8 = 1; }",
+            *("-shared", "-fPIC"),
+        )
+        code = f"import ctypes; ctypes.CDLL({module!r})"
+        process = self.process(1, "--", PYTHON, "-c", code)
+        object_named(process, "crash.so")
+        self.finding(process, "died")
+
+    def test_wrong_free_is_told(self):
+        program = self.build(
+            "wrong", "#include <stdlib.h>\nint main(void) { free(malloc(40) + 8); }"
+        )
+        result = self.run_doctor("--", program)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(f"{program} was ended by SIGABRT".encode(), result.stdout)
+        self.assertIn(b"free(): invalid pointer", result.stderr)
+
+    def test_exit_status_is_told(self):
+        result = self.run_doctor("--", "sh", "-c", "exit 7")
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"sh exited with status 7.\n", result.stdout)
+
+    def test_execs(self):
+        program = self.build("hello", HELLO)
+        process = self.process(0, "--", "sh", "-c", f"exec {program}")
+        self.assertEqual(process["program"], program)
+
+    def test_forks(self):
+        program = self.build(
+            "forks",
+            "#include <stdlib.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
+            "int main(void) { int status; if (fork() == 0) exit(0); wait(&status);\n"
+            "if (fork() == 0) abort(); wait(&status); return 0; }",
+        )
+        document = self.document(0, "--", program)
+        self.assertEqual(len(document["processes"]), 1)
+        document = self.document(1, "--children", "--", program)
+        self.assertEqual(len(document["processes"]), 3)
+        self.assertEqual(
+            sorted(each["recorded"] for each in document["processes"]), ["exit", "exit", "signal"]
+        )
+
+    def test_closes_everything(self):
+        program = self.build(
+            "closes",
+            "#include <unistd.h>\nint main(void) { for (int i = 0; i < 1024; i++) close(i); }",
+        )
+        self.process(0, "--", program)
+
+    def test_much_output(self):
+        code = "import sys; sys.stdout.write('x' * 3000000); sys.stderr.write('y' * 3000000)"
+        result = self.run_doctor("--", PYTHON, "-c", code)
+        self.assertTrue(result.stdout.startswith(b"x" * 3000000))
+        self.assertIn(b"Findings:", result.stdout)
+        self.assertEqual(result.stderr, b"y" * 3000000)
+        result = self.run_doctor("--json", "--", PYTHON, "-c", code)
+        self.check_shape(json.loads(result.stdout))
+        self.assertEqual(len(result.stderr), 6000000)
+
+    def interrupted(self, number, code, to_group, *arguments):
+        env = environment(TMPDIR=str(self.records))
+        with subprocess.Popen(
+            [HOMEFREE, "doctor", *arguments, "--", *code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            start_new_session=True,
+        ) as running:
+            self.assertEqual(running.stdout.readline(), b"ready\n")
+            (os.killpg if to_group else os.kill)(running.pid, number)
+            out, errors = running.communicate(timeout=60)
+        return running.returncode, out.decode(), errors.decode()
+
+    WAITS = (
+        "#include <stdio.h>\n#include <unistd.h>\n"
+        'int main(void) { puts("ready"); fflush(stdout); for (;;) pause(); }'
+    )
+
+    def test_interrupt_of_a_program(self):
+        program = self.build("waits", self.WAITS)
+        status, out, errors = self.interrupted(signal.SIGINT, [program], True)
+        self.assertIn("was ended by SIGINT.\n", out)
+        self.assertEqual((status, errors), (0, ""))
+
+    def test_interrupt_of_python(self):
+        code = "import signal\ntry:\n print('ready', flush=True)\n signal.pause()\n"
+        code += "except KeyboardInterrupt:\n print('interrupted')"
+        status, out, errors = self.interrupted(signal.SIGINT, [PYTHON, "-c", code], True)
+        self.assertIn("interrupted\n", out)
+        self.assertIn("exited with status 0", out)
+        self.assertEqual((status, errors), (0, ""))
+
+    def test_termination_is_handed_on(self):
+        program = self.build("waits", self.WAITS)
+        status, out, errors = self.interrupted(signal.SIGTERM, [program], False)
+        self.assertIn("was ended by SIGTERM.\n", out)
+        self.assertIn("as a signal ended it", out)
+        self.assertEqual((status, errors), (0, ""))
+
+    def test_killed(self):
+        self.refused(3, "SIGKILL ended it", "--", "sh", "-c", "kill -KILL $$")
+        document = json.loads(self.run_doctor("--json", "--", "sh", "-c", "kill -KILL $$").stdout)
+        self.check_shape(document)
+        self.assertEqual(document["summary"]["failed"], 1)
+
+    def test_at_start(self):
+        process = self.process(0, "--at", "start", "--", "sh", "-c", "kill -KILL $$")
+        self.assertEqual(process["recorded"], "start")
+
+    def test_underscore_exit(self):
+        program = self.build("quick", "#include <unistd.h>\nint main(void) { _exit(0); }")
+        self.refused(3, "_exit(2)", "--", program)
+
+    def test_static(self):
+        program = self.build("static", HELLO, "-static")
+        self.refused(3, "linked statically", "--", program)
+        os.chmod(program, 0o4755)
+        self.refused(3, "other privileges", "--", program)
+
+    def test_cannot_run(self):
+        self.refused(3, "cannot run '/nowhere/program': No such file", "--", "/nowhere/program")
+        self.refused(3, "cannot run 'nowhere-to-be-found'", "--", "nowhere-to-be-found")
+        (self.folder / "plain").write_text("")
+        self.refused(3, "Permission denied", "--", self.folder / "plain")
+
+    def test_no_room_for_records(self):
+        self.refused(
+            3, "cannot make a folder", "--", "true", env=environment(TMPDIR="/nowhere/at/all")
+        )
+
+    def test_request_of_others_is_ignored(self):
+        # The variable without the command: libhomefree must do nothing, whatever it says.
+        program = self.build("hello", HELLO)
+        for request in ("", "exit", "exit:0:", "exit:0:relative", "never:0:/tmp", "exit:-1:/tmp",
+                        "exit:99999999999999999999:/tmp", "exit:0:/" + "x" * 5000):  # fmt: skip
+            env = environment(LD_PRELOAD=LIBRARY, HOMEFREE_DOCTOR=request)
+            result = subprocess.run([program], env=env, stderr=subprocess.PIPE)
+            self.assertEqual((result.returncode, result.stderr), (0, b""), request)
+
+
+class Records(InFolder):
+    """Reading what a process wrote, or what says so."""
+
+    def record(self):
+        program = self.build("hello", HELLO)
+        place = self.folder / "made"
+        place.mkdir()
+        env = environment(LD_PRELOAD=LIBRARY, HOMEFREE_DOCTOR=f"exit:0:{place}")
+        subprocess.run([program], env=env, check=True)
+        (path,) = place.iterdir()
+        return path.read_bytes()
+
+    def read(self, data):
+        path = self.folder / "record"
+        path.write_bytes(data)
+        return self.run_doctor("--read", path)
+
+    def test_whole(self):
+        result = self.read(self.record())
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertIn(b"as it ended", result.stdout)
+
+    def test_not_records(self):
+        path = self.folder / "record"
+        for data, message in (
+            (b"", "it is empty"),
+            (b"hello\n", "no record"),
+            (b"\0" * 100, "no record"),
+            (b"homefree-doctor\t2\nend\t1\n", "another version"),
+            (b"homefree-doctor\t1\nend\t1\n", "damaged"),
+        ):
+            path.write_bytes(data)
+            self.refused(3, message, "--read", path)
+        self.refused(3, "cannot open", "--read", self.folder / "none")
+        self.refused(3, "not a regular file", "--read", self.folder)
+        os.mkfifo(self.folder / "fifo")
+        self.refused(3, "not a regular file", "--read", self.folder / "fifo")
+        with open(path, "wb") as file:
+            file.truncate(1 << 30)
+        self.refused(3, "larger than any record", "--read", path)
+
+    def test_every_cut(self):
+        whole = self.record()
+        ends = {len(line) for line in whole.splitlines()}
+        for length in sorted({*range(0, len(whole), max(1, len(whole) // 150)), *ends}):
+            result = self.read(whole[:length])
+            self.assertEqual((result.returncode, result.stdout), (3, b""), whole[:length])
+
+    def test_changed(self):
+        whole = self.record()
+        lines = whole.splitlines(keepends=True)
+        rng = random.Random(20261121)
+        for _ in range(400):
+            data = bytearray(whole)
+            for _ in range(rng.choice((1, 1, 3))):
+                data[rng.randrange(len(data))] = rng.choice(b"\0\t\n%-0179azpm\xff")
+            if rng.random() < 0.2:
+                some = list(lines)
+                del some[rng.randrange(len(some))]
+                data = b"".join(some)
+            result = self.read(bytes(data))
+            self.assertIn(result.returncode, (0, 1, 3), data)
+            if result.returncode == 3:
+                self.assertEqual(result.stderr.count(b"\n"), 1)
+            self.assertNotIn(b"\x1b", result.stdout + result.stderr)
+
+    def test_hostile_lines(self):
+        whole = self.record()
+        head, end = whole.split(b"end\t")
+        count = int(end)
+        for line in (
+            b"slot\t99999\tfree\tcall\trouted\t0\t-",
+            b"slot\t0\tfree\tcall\trouted\t18446744073709551616\t-",
+            b"slot\t-1\tfree\tcall\trouted\t0\t-",
+            b"slot\t0\t-\tcall\trouted\t0\t-",
+            b"slot\t0\tfree\tcall\tunknown\t0\t-",
+            b"slot\t0\tfree",
+            b"object\t0\tordinary\t-\t-\t-",
+            b"neighbour\t0\tjemalloc\t-\thome",
+            b"copy\t0\t-\t-\t0",
+            b"heap\t1\t2\t-\t-",
+            b"unheard\tof",
+            b"a\tb\tc\td\te\tf\tg\th\ti\tj",
+            b"reach\t0\t%zz",
+            b"reach\t0\t%00",
+            b"reach\t0\tspace d",
+            b"",
+        ):
+            data = head + line + b"\nend\t%d\n" % (count + 1)
+            result = self.read(data)
+            self.assertEqual((result.returncode, result.stdout), (3, b""), line)
+            self.assertIn(b"the record is damaged", result.stderr)
+        # What a path says stays text, also on a terminal.
+        data = head + b"object\t0\tordinary\tm\t/x%1b[31m%0a\t-\nend\t%d\n" % (count + 1)
+        result = self.run_doctor("--all", "--read", self.write(data))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(b"/x?[31m?", result.stdout)
+
+    def write(self, data):
+        path = self.folder / "record"
+        path.write_bytes(data)
+        return path
+
+
+class Faces(InFolder):
+    """Usage, colours, rules, pages, and the other ways to call it."""
+
+    def test_wrong_usage(self):
+        for arguments, message in (
+            (["--unknown"], "unknown option '--unknown'"),
+            (["-x"], "unknown option '-x'"),
+            (["--at"], "'--at' needs a value"),
+            (["--at", "noon"], "--at takes 'exit' or 'start'"),
+            (["--"], "followed by no command"),
+            (["--", ""], "the command is empty"),
+            (["--rules", "--", "true"], "--rules goes with --json alone"),
+            (["--rules", "--all"], "--rules goes with --json alone"),
+            (["--read", "x", "--", "true"], "--read shows a record"),
+            (["--read", "x", "--children"], "--read shows a record"),
+        ):
+            with self.subTest(arguments):
+                self.refused(2, message, *arguments)
+
+    def test_options_of_the_command_are_its_own(self):
+        result = self.run_doctor("echo", "--json", "-o", "x")
+        self.assertTrue(result.stdout.startswith(b"--json -o x\n"), result.stdout)
+
+    def on_terminal(self, env):
+        program = self.build("abort", "#include <stdlib.h>\nint main(void) { abort(); }")
+        leader, follower = pty.openpty()
+        env = {**env, "TMPDIR": str(self.records)}
+        running = subprocess.Popen([HOMEFREE, "doctor", "--", program], stdout=follower, env=env)
+        os.close(follower)
+        out = b""
+        try:
+            while block := os.read(leader, 4096):
+                out += block
+        except OSError:  # what the end looks like here
+            pass
+        os.close(leader)
+        self.assertEqual(running.wait(timeout=60), 1)
+        return out
+
+    def test_colour(self):
+        self.assertIn(b"\x1b[31m", self.on_terminal(environment()))
+        self.assertNotIn(b"\x1b", self.on_terminal(environment(NO_COLOR="1")))
+
+    def test_rules(self):
+        result = self.run_doctor("--rules", "--json")
+        rules = json.loads(result.stdout)["rules"]
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(len({rule["rule"] for rule in rules}), len(rules))
+        for rule in rules:
+            self.assertRegex(rule["rule"], r"^[a-z][a-z-]*$")
+            self.assertIn(rule["severity"], SEVERITIES)
+            self.assertTrue(rule["explanation"].endswith("."))
+        table = self.run_doctor("--rules").stdout.decode()
+        self.assertEqual(table.count("\n\n") + 1, len(rules))
+
+    def test_full_device(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run(
+                [HOMEFREE, "doctor", "--rules"], stdout=full, stderr=subprocess.PIPE
+            )
+        self.assertEqual(result.returncode, 3)
+
+    def as_module(self, *arguments, **options):
+        env = environment(PYTHONPATH=PACKAGE, TMPDIR=str(self.records))
+        return subprocess.run(
+            [PYTHON, "-m", "homefree", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            **options,
+        )
+
+    @unittest.skipUnless(PACKAGE, "the Python package was not built")
+    def test_one_face(self):
+        plain = subprocess.run([HOMEFREE, "--help"], stdout=subprocess.PIPE, text=True).stdout
+        commands = re.findall(r"^  ([a-z]+) ", plain.split("Commands:")[1], re.MULTILINE)
+        self.assertIn("doctor", commands)
+        for arguments in ([], ["--help"], ["--version"], ["nothing"], ["doctor", "--unknown"],
+                          *([name, "--help"] for name in commands), *([n] for n in commands
+                          if n != "doctor")):  # fmt: skip
+            with self.subTest(arguments):
+                direct = subprocess.run(
+                    [HOMEFREE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                )
+                module = self.as_module(*arguments)
+                self.assertEqual(
+                    (module.returncode, module.stdout, module.stderr),
+                    (direct.returncode, direct.stdout, direct.stderr),
+                )
+
+    @unittest.skipUnless(PACKAGE, "the Python package was not built")
+    def test_module_without_the_command(self):
+        package = self.folder / "homefree"
+        shutil.copytree(Path(PACKAGE) / "homefree", package, symlinks=True)
+        paths = package / "_paths.py"
+        paths.write_text(re.sub(r"^BIN = .*$", 'BIN = "none"', paths.read_text(), flags=re.M))
+        env = environment(PYTHONPATH=str(self.folder), LD_LIBRARY_PATH=os.path.dirname(LIBRARY))
+        result = subprocess.run(
+            [PYTHON, "-m", "homefree", "--help"], stderr=subprocess.PIPE, env=env, text=True
+        )
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertIn("homefree: the command belongs to this package", result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1)
+
+    @unittest.skipUnless(PACKAGE, "the Python package was not built")
+    def test_module_does_not_ignore_pipes(self):
+        # Python ignores SIGPIPE; the command must not inherit that.
+        code = "grep -i '^SigIgn' /proc/self/status"
+        module = self.as_module("doctor", "-o", os.devnull, "--", "sh", "-c", code).stdout
+        ignored = int(module.split()[1], 16)
+        self.assertFalse(ignored & 1 << (signal.SIGPIPE - 1), module)
+
+    @unittest.skipUnless(PACKAGE, "the Python package was not built")
+    def test_inside_python(self):
+        code = (
+            "import homefree, io, json, sys\n"
+            "homefree.install()\n"
+            "text = io.StringIO()\n"
+            "document = homefree.doctor(text)\n"
+            "assert 'when it was asked' in text.getvalue()\n"
+            "try:\n homefree._homefree.doctor_record(9999)\n"
+            "except OSError as error:\n assert error.errno == 9, error\n"
+            "else:\n raise AssertionError\n"
+            "json.dump(document, sys.stdout)\n"
+        )
+        env = environment(PYTHONPATH=PACKAGE, TMPDIR=str(self.records))
+        out = subprocess.run(
+            [PYTHON, "-c", code], stdout=subprocess.PIPE, env=env, check=True
+        ).stdout
+        document = json.loads(out)
+        self.check_shape(document)
+        process = document["processes"][0]
+        self.assertEqual(process["recorded"], "asked")
+        self.assertIn("pymalloc", {each["name"] for each in process["allocators"]})
+        self.assertEqual(process["findings"], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
