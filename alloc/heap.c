@@ -25,8 +25,16 @@ static bool is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
+/* Up to here, clearing what hf_malloc's fast path gives beats jemalloc's calloc, which has none. */
+#define CLEARED_HERE 2048
+
 void *hf_calloc(size_t count, size_t size)
 {
+    size_t bytes;
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= CLEARED_HERE) {
+        void *ptr = hf_malloc(bytes);
+        return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
+    }
     const struct hf_heap_functions *other = forward();
     return HF_UNLIKELY(other != NULL) ? other->calloc(count, size) : hf_heap_calloc(count, size);
 }

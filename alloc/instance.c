@@ -244,6 +244,9 @@ static void become_heap(void)
                            "address space (ulimit -v)");
         hf_fatal(&text);
     }
+    /* jemalloc makes its first arena before it reads that option. */
+    size_t oversize = HF_OVERSIZE;
+    (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
     pthread_atfork(hf_heap_emergency_lock, hf_heap_emergency_unlock, hf_heap_emergency_reset);
     record.region_base = hf_region.base;
     record.region_size = hf_region.size;

@@ -178,12 +178,12 @@ void hf_options_read(void)
 
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size)
 {
-    int length = snprintf(buffer, size,
-                          "dirty_decay_ms:%llu,muzzy_decay_ms:%llu,tcache_max:%llu,thp:%s,"
-                          "zero_realloc:free,background_thread:false",
-                          (unsigned long long)options->dirty_decay_ms,
-                          (unsigned long long)options->muzzy_decay_ms,
-                          (unsigned long long)options->tcache_max, thp_choices[options->thp]);
+    int length = snprintf(
+        buffer, size,
+        "dirty_decay_ms:%llu,muzzy_decay_ms:%llu,tcache_max:%llu,thp:%s,"
+        "zero_realloc:free,background_thread:false,oversize_threshold:%zu",
+        (unsigned long long)options->dirty_decay_ms, (unsigned long long)options->muzzy_decay_ms,
+        (unsigned long long)options->tcache_max, thp_choices[options->thp], HF_OVERSIZE);
     if (options->arenas != 0 && length > 0 && (size_t)length < size)
         snprintf(buffer + length, size - (size_t)length, ",narenas:%llu",
                  (unsigned long long)options->arenas);

@@ -13,6 +13,10 @@ struct hf_options {
 #undef HF_OPTION
 };
 
+/* Free stretches of pages from this size on go back to the system at once, in bytes. jemalloc's own
+ * 8 MiB would do that to an array of a million doubles at every operation on it. */
+#define HF_OVERSIZE ((size_t)256 << 20)
+
 /* The options in force: the defaults until hf_options_read() has run. */
 extern struct hf_options hf_options;
 

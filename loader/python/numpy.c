@@ -39,11 +39,12 @@ static atomic_bool on;
 
 /* ---- the functions ---- */
 
+enum { LARGE = 4 << 20, PAGE = 4096 };
+
 /* As NumPy itself asks for its large arrays. */
-static void *with_huge_pages(void *ptr, size_t size)
+static __attribute__((noinline)) void *with_huge_pages(void *ptr, size_t size)
 {
-    enum { LARGE = 4 << 20, PAGE = 4096 };
-    if (HF_UNLIKELY(size >= LARGE) && ptr != NULL) {
+    if (ptr != NULL) {
         size_t lead = -(uintptr_t)ptr & (PAGE - 1);
         (void)madvise((char *)ptr + lead, size - lead, MADV_HUGEPAGE);
     }
@@ -58,6 +59,8 @@ static bool is_on(void)
 static void *data_malloc(void *ctx, size_t size)
 {
     (void)ctx;
+    if (HF_LIKELY(is_on() && size < LARGE))
+        return hf_malloc(size);
     if (is_on() || previous.malloc == NULL)
         return with_huge_pages(hf_malloc(size), size);
     return previous.malloc(previous.ctx, size);
@@ -66,9 +69,12 @@ static void *data_malloc(void *ctx, size_t size)
 static void *data_calloc(void *ctx, size_t count, size_t size)
 {
     (void)ctx;
-    if (is_on() || previous.calloc == NULL)
-        return with_huge_pages(hf_calloc(count, size), count * size);
-    return previous.calloc(previous.ctx, count, size);
+    size_t bytes;
+    if (!is_on() && previous.calloc != NULL)
+        return previous.calloc(previous.ctx, count, size);
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes < LARGE)
+        return hf_calloc(count, size);
+    return with_huge_pages(hf_calloc(count, size), bytes);
 }
 
 static void *data_realloc(void *ctx, void *ptr, size_t size)
