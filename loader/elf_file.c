@@ -306,8 +306,7 @@ static int read_sections(struct hf_elf *elf)
     Elf64_Shdr first;
     part->result = hf_elf_read(elf, header->e_shoff, &first, sizeof first);
     if (part->result != 0)
-        return part->result =
-                   hf_elf_fail(elf, part->result, "the section headers lie outside the file");
+        return part->result;
     const uint64_t count = header->e_shnum != 0 ? header->e_shnum : first.sh_size;
     const uint64_t names = header->e_shstrndx != SHN_XINDEX ? header->e_shstrndx : first.sh_link;
     if (count > elf->size / sizeof(Elf64_Shdr))

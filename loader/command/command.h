@@ -27,6 +27,7 @@ enum hf_command_exit {
 typedef int hf_command_run(int count, char **arguments);
 
 hf_command_run hf_command_exports;
+hf_command_run hf_command_inspect;
 
 /*
  * Prints one line "<who>: <message>" on stderr. Control characters in the message, which names from

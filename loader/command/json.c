@@ -3,6 +3,8 @@
  */
 #include "json.h"
 
+#include "text.h"
+
 #include <homefree/homefree.h>
 
 #include <assert.h>
@@ -12,30 +14,11 @@
 
 /* ---- strings -------------------------------------------------------------------------------- */
 
-/* The length of the UTF-8 sequence at `at`; 0 where there is none: cut short, overlong, a surrogate
- * or beyond U+10FFFF (RFC 3629). Reads no further than the terminating zero. */
-static size_t sequence(const unsigned char *at)
-{
-    const unsigned char first = at[0];
-    if (first < 0x80)
-        return 1;
-    size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) ||
-        (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return length;
-}
-
 static void print_string(FILE *out, const char *text)
 {
     fputc('"', out);
     for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        const size_t length = sequence(at);
+        const size_t length = hf_text_sequence(at);
         if (length == 0) {
             fputs("\\ufffd", out);
             at++;

@@ -21,6 +21,7 @@ static const struct {
     const char *summary;
 } commands[] = {
     {"exports", hf_command_exports, "write the version script that hides all but PyInit_"},
+    {"inspect", hf_command_inspect, "what shared objects would do to the process that loads them"},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

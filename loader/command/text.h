@@ -1,0 +1,22 @@
+/*
+ * Text from outside, such as names in files, on its way to a terminal or a document. No state.
+ */
+#ifndef HF_LOADER_COMMAND_TEXT_H
+#define HF_LOADER_COMMAND_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* The length of the UTF-8 sequence at `at`; 0 where there is none: cut short, overlong, a surrogate
+ * or beyond U+10FFFF (RFC 3629). Reads no further than a terminating zero. */
+size_t hf_text_sequence(const unsigned char *at);
+
+/* Prints it so that it stays one line and cannot steer a terminal: a control character, of C1 too,
+ * and what is not UTF-8 is printed as '?'. */
+void hf_text_print(FILE *out, const char *text);
+
+/* Whether results on stdout may be coloured: it is a terminal, and NO_COLOR is not set. */
+bool hf_text_coloured(void);
+
+#endif

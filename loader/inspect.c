@@ -1,0 +1,692 @@
+/*
+ * Facts and findings about one file; see inspect.h. Owns the memory of an inspection, a chain of
+ * blocks that are freed together.
+ */
+#include "inspect_parts.h"
+
+#include "elf_names.h"
+
+#include <homefree/homefree.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__aarch64__)
+#    define NATIVE_MACHINE EM_AARCH64
+#    define NATIVE_NAME    "aarch64"
+#else
+#    define NATIVE_MACHINE EM_X86_64
+#    define NATIVE_NAME    "x86-64"
+#endif
+
+/* More needed libraries than any linker is given only cost time. */
+enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096, MESSAGE_LONGEST = 512 };
+
+const struct hf_rule_text hf_rules[HF_RULE_COUNT] = {
+#define HF_RULE(id, name, severity, explanation, remedy) \
+    {name, HF_SEVERITY_##severity, explanation, remedy},
+#include "rules.def"
+#undef HF_RULE
+};
+
+const char *hf_severity_name(enum hf_severity severity)
+{
+    static const char *const names[] = {"note", "warning", "error"};
+    return names[severity];
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+struct hf_inspection_memory {
+    struct hf_inspection_memory *next;
+    _Alignas(max_align_t) char data[];
+};
+
+void *hf_inspection_allocate(struct hf_inspection *inspection, size_t size)
+{
+    struct hf_inspection_memory *block = calloc(1, sizeof *block + size);
+    if (block == NULL)
+        return NULL;
+    block->next = inspection->memory;
+    inspection->memory = block;
+    return block->data;
+}
+
+const char *hf_inspection_copy(struct hf_inspection *inspection, const char *text)
+{
+    const size_t length = strnlen(text, HF_INSPECTION_STRING_MAX);
+    char *copy = hf_inspection_allocate(inspection, length + 1);
+    if (copy != NULL)
+        memcpy(copy, text, length);
+    return copy;
+}
+
+void hf_inspection_free(struct hf_inspection *inspection)
+{
+    while (inspection->memory != NULL) {
+        struct hf_inspection_memory *next = inspection->memory->next;
+        free(inspection->memory);
+        inspection->memory = next;
+    }
+    const char *why = inspection->why;
+    memset(inspection, 0, sizeof *inspection);
+    inspection->why = why;
+}
+
+/* ---- what one pass over the symbols gathers -------------------------------------------------- */
+
+/* Names of which the first few are kept. */
+struct names {
+    const char *first[HF_INSPECTION_NAMES_MAX];
+    size_t kept, count;
+};
+
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+/* C's names come before mangled ones, which say less to a reader. */
+static void keep(struct names *names, const char *name)
+{
+    size_t at = names->kept;
+    names->count++;
+    if (!is_mangled(name))
+        while (at > 0 && is_mangled(names->first[at - 1]))
+            at--;
+    if (at == HF_INSPECTION_NAMES_MAX)
+        return;
+    if (names->kept < HF_INSPECTION_NAMES_MAX)
+        names->kept++;
+    memmove(names->first + at + 1, names->first + at,
+            (names->kept - at - 1) * sizeof names->first[0]);
+    names->first[at] = name;
+}
+
+struct gather {
+    struct hf_inspection *inspection;
+    struct hf_elf *elf;
+    struct hf_names matcher; /* allocators' symbols, then allocator names */
+    const char *patterns[HF_NAMES_MAX];
+    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that each allocator was recognised by */
+    struct hf_name_set imports; /* undefined names that no version attributes to a library */
+    struct names exports;       /* other than what Python calls and the linker adds */
+    struct names functions;     /* exported allocator names */
+    const char *module;         /* the name in a PyInit_ function: the file's, or the first */
+    size_t modules;             /* how many such functions there are */
+    bool module_fits;           /* it is the file's */
+    struct hf_inspection_finding spare; /* where there is no room for another */
+    bool out_of_memory;
+};
+
+/* The names that an allocator which replaces the process's own exports. */
+static const char *const allocator_functions[] = {
+    "malloc",         "calloc",
+    "realloc",        "reallocarray",
+    "aligned_alloc",  "memalign",
+    "posix_memalign", "valloc",
+    "pvalloc",        "malloc_usable_size",
+    "free",           "cfree",
+    "free_sized",     "free_aligned_sized",
+    "_Znwm*",         "_Znam*",
+    "_ZdlPv*",        "_ZdaPv*",
+};
+
+enum { FUNCTIONS_COUNT = sizeof allocator_functions / sizeof allocator_functions[0] };
+
+static int prepare_matcher(struct gather *gather)
+{
+    size_t count = 0;
+    if (hf_allocator_patterns_count + FUNCTIONS_COUNT > HF_NAMES_MAX)
+        return -E2BIG;
+    for (size_t i = 0; i < hf_allocator_patterns_count; i++)
+        gather->patterns[count++] = hf_allocator_patterns[i];
+    for (size_t i = 0; i < FUNCTIONS_COUNT; i++)
+        gather->patterns[count++] = allocator_functions[i];
+    return hf_names_prepare(&gather->matcher, gather->patterns, count);
+}
+
+/* Of an allocator's symbols, the one that comes first in the table is the evidence. */
+static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    const enum hf_allocator allocator = hf_allocator_pattern_owners[pattern];
+    size_t at = 0;
+    while (at < inspection->allocators_count && inspection->allocators[at].allocator != allocator)
+        at++;
+    struct hf_inspection_allocator *found = &inspection->allocators[at];
+    if (at < inspection->allocators_count) {
+        found->exported |= exported;
+        if (gather->evidence[at] <= pattern)
+            return;
+    }
+    const size_t length = hf_allocator_prefix(hf_allocator_patterns[pattern], symbol);
+    const char *evidence = hf_inspection_copy(inspection, symbol);
+    char *prefix = hf_inspection_allocate(inspection, length + 1);
+    if (evidence == NULL || prefix == NULL) {
+        gather->out_of_memory = true;
+        return;
+    }
+    memcpy(prefix, symbol, length);
+    if (at == inspection->allocators_count) {
+        found->exported = exported;
+        inspection->allocators_count++;
+    }
+    found->allocator = allocator;
+    found->evidence = evidence;
+    found->prefix = prefix;
+    gather->evidence[at] = pattern;
+}
+
+/* What linkers and the compiler's start files export from everything. */
+static bool is_linkers(const struct hf_elf_symbol *symbol)
+{
+    static const char *const names[] = {
+        "_init",       "_fini",         "_edata",      "_end",
+        "__bss_start", "__bss_start__", "__bss_end__", "_bss_end__",
+        "__end__",     "__data_start",  "_DYNAMIC",    "_GLOBAL_OFFSET_TABLE_",
+    };
+    /* Version nodes are absolute symbols. */
+    if (symbol->section == SHN_ABS)
+        return true;
+    if (symbol->name[0] != '_')
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(symbol->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *module_of(const char *name)
+{
+    if (strncmp(name, "PyInit_", 7) == 0)
+        return name + 7;
+    return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
+}
+
+/* Whether the file has the module's name: up to the first dot, as Python reads it. */
+static bool is_files_name(const struct gather *gather, const char *module)
+{
+    const char *slash = strrchr(gather->inspection->path, '/');
+    const char *base = slash != NULL ? slash + 1 : gather->inspection->path;
+    const size_t length = strcspn(base, ".");
+    return strncmp(module, base, length) == 0 && module[length] == '\0';
+}
+
+static void note_module(struct gather *gather, const char *module)
+{
+    gather->modules++;
+    const bool fits = is_files_name(gather, module);
+    if (gather->module == NULL || (fits && !gather->module_fits)) {
+        gather->module = module;
+        gather->module_fits = fits;
+    }
+}
+
+/* A library such as libpython holds the functions of many modules and is none. */
+static void decide_module(struct gather *gather)
+{
+    if (!gather->module_fits && gather->modules > 1)
+        gather->module = NULL;
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT)
+        gather->module = NULL;
+}
+
+static void gather_defined(struct gather *gather, const struct hf_elf_symbol *symbol)
+{
+    const bool exported = symbol->binding != STB_LOCAL && (symbol->visibility == STV_DEFAULT ||
+                                                           symbol->visibility == STV_PROTECTED);
+    const int pattern = hf_names_match(&gather->matcher, symbol->name);
+    if (pattern >= 0 && (size_t)pattern < hf_allocator_patterns_count)
+        note_allocator(gather, (size_t)pattern, symbol->name, exported);
+    if (!exported || symbol->type == STT_SECTION || symbol->type == STT_FILE)
+        return;
+    const char *module = module_of(symbol->name);
+    if (module != NULL) {
+        note_module(gather, module);
+        gather->inspection->exports++;
+        return;
+    }
+    if (is_linkers(symbol))
+        return;
+    gather->inspection->exports++;
+    if (pattern >= 0 && (size_t)pattern >= hf_allocator_patterns_count)
+        keep(&gather->functions, symbol->name);
+    keep(&gather->exports, symbol->name);
+}
+
+static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct gather *gather = context;
+    if (symbol->name[0] == '\0')
+        return true;
+    if (symbol->defined) {
+        gather_defined(gather, symbol);
+    } else if (symbol->binding != STB_LOCAL) {
+        gather->inspection->imports++;
+        if (symbol->library == NULL && hf_name_set_add(&gather->imports, symbol->name) != 0)
+            gather->out_of_memory = true;
+    }
+    return !gather->out_of_memory;
+}
+
+/* .symtab holds what is hidden. */
+static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    struct gather *gather = context;
+    if (symbol->defined && pattern < hf_allocator_patterns_count)
+        note_allocator(gather, pattern, symbol->name, false);
+    return !gather->out_of_memory;
+}
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+static bool known_library(const struct hf_inspection *inspection, const char *name)
+{
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        if (strncmp(inspection->libraries[i].name, name, HF_INSPECTION_STRING_MAX) == 0)
+            return true;
+    return false;
+}
+
+static int list_libraries(struct hf_elf *elf, struct hf_inspection *inspection)
+{
+    inspection->libraries =
+        hf_inspection_allocate(inspection, LIBRARIES_MAX * sizeof *inspection->libraries);
+    if (inspection->libraries == NULL)
+        return -ENOMEM;
+    const char *name;
+    size_t count = 0;
+    for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL; count++) {
+        if (inspection->libraries_count == LIBRARIES_MAX || count >= NEEDED_MAX) {
+            inspection->libraries_unseen++;
+            continue;
+        }
+        if (known_library(inspection, name))
+            continue;
+        struct hf_inspection_library *library =
+            &inspection->libraries[inspection->libraries_count++];
+        library->name = hf_inspection_copy(inspection, name);
+        library->state = HF_LIBRARY_UNUSED;
+        if (library->name == NULL)
+            return -ENOMEM;
+        inspection->homefree_linked |= strncmp(name, "libhomefree.so", 14) == 0;
+    }
+    return 0;
+}
+
+/* HOMEFREE_1.10 is newer than HOMEFREE_1.9; false for what is no such name. */
+static bool read_node(const char *version, unsigned numbers[2])
+{
+    static const char start[] = "HOMEFREE_";
+    if (strncmp(version, start, sizeof start - 1) != 0)
+        return false;
+    const char *at = version + sizeof start - 1;
+    for (size_t i = 0; i < 2; i++) {
+        size_t digits = strspn(at, "0123456789");
+        if (digits == 0 || digits > 6 || at[digits] != (i == 0 ? '.' : '\0'))
+            return false;
+        numbers[i] = (unsigned)strtoul(at, NULL, 10);
+        at += digits + 1;
+    }
+    return true;
+}
+
+static bool newer(const unsigned one[2], const unsigned other[2])
+{
+    return one[0] != other[0] ? one[0] > other[0] : one[1] > other[1];
+}
+
+struct versions {
+    struct hf_inspection *inspection;
+    const char *newest;
+    unsigned numbers[2];
+};
+
+static bool note_version(const char *library, const char *version, bool needed, void *context)
+{
+    struct versions *versions = context;
+    struct hf_inspection *inspection = versions->inspection;
+    unsigned numbers[2];
+    const bool node = read_node(version, numbers);
+    if (!needed) {
+        inspection->homefree_itself |= node;
+        return true;
+    }
+    /* The linker writes a version down only where a symbol is imported with it. */
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        if (inspection->libraries[i].state != HF_LIBRARY_USED &&
+            strncmp(inspection->libraries[i].name, library, HF_INSPECTION_STRING_MAX) == 0)
+            inspection->libraries[i].state = HF_LIBRARY_USED;
+    if (node && (versions->newest == NULL || newer(numbers, versions->numbers))) {
+        versions->newest = version;
+        memcpy(versions->numbers, numbers, sizeof numbers);
+    }
+    return true;
+}
+
+static enum hf_inspection_kind kind_of(struct hf_elf *elf)
+{
+    uint64_t flags = 0;
+    if (elf->header.e_type == ET_EXEC)
+        return HF_KIND_PROGRAM;
+    if (elf->header.e_type != ET_DYN || hf_elf_dynamic(elf) == -ENOENT)
+        return HF_KIND_OTHER;
+    if (hf_elf_tag(elf, DT_FLAGS_1, &flags) && (flags & DF_1_PIE) != 0)
+        return HF_KIND_PROGRAM;
+    return HF_KIND_SHARED_OBJECT;
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static struct hf_inspection_finding *
+find(struct gather *gather, enum hf_rule rule, const char *format, ...)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    char message[MESSAGE_LONGEST];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    const char *copy = hf_inspection_copy(inspection, message);
+    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
+    if (copy == NULL || inspection->findings_count == room) {
+        gather->out_of_memory = true;
+        return &gather->spare;
+    }
+    struct hf_inspection_finding *finding = &inspection->findings[inspection->findings_count++];
+    finding->rule = rule;
+    finding->message = copy;
+    return finding;
+}
+
+static void add_names(struct gather *gather, struct hf_inspection_finding *finding,
+                      const struct names *names)
+{
+    if (gather->out_of_memory)
+        return;
+    finding->count = names->count;
+    for (size_t i = 0; i < names->kept; i++) {
+        finding->names[i] = hf_inspection_copy(gather->inspection, names->first[i]);
+        if (finding->names[i] == NULL) {
+            gather->out_of_memory = true;
+            return;
+        }
+        finding->names_count++;
+    }
+}
+
+static void find_machine(struct gather *gather)
+{
+    if (gather->elf->header.e_machine != NATIVE_MACHINE)
+        find(gather, HF_RULE_MACHINE, "the file is for %s, this is " NATIVE_NAME,
+             gather->inspection->machine);
+}
+
+static void find_kind(struct gather *gather)
+{
+    static const char *const kinds[] = {[ET_NONE] = "a file of no type",
+                                        [ET_REL] = "an object file",
+                                        [ET_EXEC] = "a program",
+                                        [ET_DYN] = "a file without a dynamic section",
+                                        [ET_CORE] = "a core file"};
+    const unsigned type = gather->elf->header.e_type;
+    if (gather->inspection->kind == HF_KIND_PROGRAM)
+        find(gather, HF_RULE_KIND, "it is a program");
+    else if (gather->inspection->kind == HF_KIND_OTHER)
+        find(gather, HF_RULE_KIND, "it is %s",
+             type < sizeof kinds / sizeof kinds[0] ? kinds[type] : "a file of an unknown type");
+}
+
+static void find_homefree(struct gather *gather, const struct versions *versions)
+{
+    static const unsigned ours[2] = {HF_VERSION_MAJOR, HF_VERSION_MINOR};
+    if (versions->newest != NULL && newer(versions->numbers, ours))
+        find(gather, HF_RULE_HOMEFREE, "it needs %.100s; this is homefree " HF_VERSION,
+             versions->newest);
+}
+
+static void find_tls(struct gather *gather)
+{
+    struct hf_elf_tls tls;
+    if (!hf_elf_tls(gather->elf, &tls))
+        return;
+    gather->inspection->tls_size = tls.size;
+    gather->inspection->tls_static = tls.initial_exec;
+    if (!tls.initial_exec || tls.size <= HF_STATIC_TLS_OPTIONAL)
+        return;
+    const bool large = tls.size > HF_STATIC_TLS_LATE;
+    find(gather, large ? HF_RULE_STATIC_TLS_TOO_LARGE : HF_RULE_STATIC_TLS,
+         "it needs %" PRIu64
+         " bytes of static TLS; glibc keeps %d for all libraries that come late",
+         tls.size, HF_STATIC_TLS_LATE);
+}
+
+static void find_segments(struct gather *gather)
+{
+    Elf64_Phdr segment;
+    bool stack = false, executable = false;
+    for (size_t cursor = 0; hf_elf_segment(gather->elf, &cursor, &segment);)
+        if (segment.p_type == PT_GNU_STACK) {
+            stack = true;
+            executable = (segment.p_flags & PF_X) != 0;
+        }
+    /* Without the header the stack is executable on x86-64 (glibc's DEFAULT_STACK_PERMS), and not
+     * on aarch64. */
+    if (executable)
+        find(gather, HF_RULE_EXECUTABLE_STACK, "it asks for an executable stack");
+    else if (!stack && gather->elf->header.e_machine == EM_X86_64)
+        find(gather, HF_RULE_EXECUTABLE_STACK,
+             "it does not say that it needs no executable stack (PT_GNU_STACK is missing)");
+    uint64_t value = 0;
+    if (hf_elf_tag(gather->elf, DT_TEXTREL, &value) ||
+        (hf_elf_tag(gather->elf, DT_FLAGS, &value) && (value & DF_TEXTREL) != 0))
+        find(gather, HF_RULE_TEXT_RELOCATIONS, "it has relocations in its code");
+}
+
+static void find_allocators(struct gather *gather)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    for (size_t i = 0; i < inspection->allocators_count; i++) {
+        const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
+        struct names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
+        add_names(gather,
+                  find(gather, HF_RULE_ALLOCATOR, "it holds %s (%s %.200s%s)",
+                       hf_allocator_name(allocator->allocator),
+                       allocator->by_string ? "its data has" : "it defines", allocator->evidence,
+                       allocator->by_string  ? ""
+                       : allocator->exported ? ", exported"
+                                             : ", hidden"),
+                  &evidence);
+    }
+}
+
+static void find_exports(struct gather *gather)
+{
+    if (gather->functions.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_EXPORTED_ALLOCATOR, "it exports %zu allocator function%s",
+                       gather->functions.count, gather->functions.count == 1 ? "" : "s"),
+                  &gather->functions);
+    if (gather->module != NULL && gather->exports.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_EXPORTS, "it exports %zu symbol%s besides %.100s",
+                       gather->exports.count, gather->exports.count == 1 ? "" : "s",
+                       gather->module - (gather->module[-2] == 'U' ? 8 : 7)),
+                  &gather->exports);
+}
+
+static void list_state(const struct hf_inspection *inspection,
+                       enum hf_inspection_library_state state, struct names *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        if (inspection->libraries[i].state == state)
+            keep(out, inspection->libraries[i].name);
+}
+
+static void find_libraries(struct gather *gather)
+{
+    struct names names;
+    list_state(gather->inspection, HF_LIBRARY_UNUSED, &names);
+    if (names.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_UNUSED_LIBRARY, "it imports nothing from %zu librar%s",
+                       names.count, names.count == 1 ? "y" : "ies"),
+                  &names);
+    list_state(gather->inspection, HF_LIBRARY_NOT_FOUND, &names);
+    if (names.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_LIBRARY_NOT_FOUND, "%zu librar%s that it needs %s not found",
+                       names.count, names.count == 1 ? "y" : "ies",
+                       names.count == 1 ? "was" : "were"),
+                  &names);
+}
+
+/* ---- inspecting ------------------------------------------------------------------------------ */
+
+/* Strings tell about allocators whose symbols are gone. */
+static int gather_strings(struct gather *gather)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    const char *found[HF_ALLOCATOR_COUNT] = {0};
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        found[inspection->allocators[i].allocator] = "";
+    const int result = hf_inspect_scan(gather->elf, found);
+    for (size_t a = 0; result == 0 && a < HF_ALLOCATOR_COUNT; a++)
+        if (found[a] != NULL && found[a][0] != '\0')
+            inspection->allocators[inspection->allocators_count++] =
+                (struct hf_inspection_allocator){.allocator = (enum hf_allocator)a,
+                                                 .by_string = true,
+                                                 .evidence = found[a],
+                                                 .prefix = ""};
+    return result;
+}
+
+static int gather_all(struct gather *gather, struct versions *versions)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    struct hf_elf *elf = gather->elf;
+    const char *soname = hf_elf_tag_string(elf, DT_SONAME);
+    if (soname != NULL)
+        inspection->soname = hf_inspection_copy(inspection, soname);
+
+    int result = list_libraries(elf, inspection);
+    if (result == 0)
+        result = hf_elf_versions(elf, note_version, versions);
+    if (result == 0)
+        result = prepare_matcher(gather);
+    if (result == 0)
+        result = hf_elf_symbols(elf, HF_ELF_DYNSYM, gather_dynamic, gather);
+    if (result == 0 || result == -ENOENT)
+        result = 0;
+    /* Nothing that runs depends on .symtab: a damaged one is as good as none. */
+    if (result == 0 && !inspection->homefree_itself)
+        hf_names_visit(&gather->matcher, elf, HF_ELF_SYMTAB, gather_hidden, gather);
+    if (result == 0 && !inspection->homefree_itself)
+        result = gather_strings(gather);
+    if (result == 0)
+        result = hf_inspect_libraries(elf, inspection, &gather->imports);
+    decide_module(gather);
+    if (gather->module != NULL)
+        inspection->module = hf_inspection_copy(inspection, gather->module);
+    if (versions->newest != NULL)
+        inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
+    if (inspection->homefree_itself) {
+        inspection->allocators_count = 0;
+        inspection->homefree_linked = false;
+    }
+    return gather->out_of_memory ? -ENOMEM : result;
+}
+
+static void find_all(struct gather *gather, const struct versions *versions)
+{
+    find_machine(gather);
+    find_kind(gather);
+    find_homefree(gather, versions);
+    find_tls(gather);
+    if (gather->inspection->kind == HF_KIND_SHARED_OBJECT)
+        find_segments(gather);
+    find_allocators(gather);
+    if (!gather->inspection->homefree_itself)
+        find_exports(gather);
+    find_libraries(gather);
+}
+
+static int begin(struct hf_inspection *out, const char *path)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = HF_KIND_OTHER;
+    out->machine = "unknown";
+    out->path = hf_inspection_copy(out, path);
+    return out->path != NULL ? 0 : -ENOMEM;
+}
+
+static int fail(struct hf_inspection *out, int result, const char *why)
+{
+    hf_inspection_free(out);
+    out->why = result == -ENOMEM ? "out of memory" : why;
+    return result;
+}
+
+int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out)
+{
+    int result = begin(out, path);
+    struct gather *gather = result == 0 ? calloc(1, sizeof *gather) : NULL;
+    if (gather == NULL)
+        return fail(out, -ENOMEM, NULL);
+    gather->inspection = out;
+    gather->elf = elf;
+    elf->why = NULL;
+    out->machine = elf->header.e_machine == EM_AARCH64 ? "aarch64" : "x86-64";
+    out->kind = kind_of(elf);
+    struct versions versions = {.inspection = out};
+    if (hf_elf_dynamic(elf) == 0)
+        result = gather_all(gather, &versions);
+    else if (out->kind == HF_KIND_SHARED_OBJECT)
+        result = hf_elf_dynamic(elf);
+    if (result == 0)
+        find_all(gather, &versions);
+    if (result == 0 && gather->out_of_memory)
+        result = -ENOMEM;
+    hf_name_set_free(&gather->imports);
+    free(gather);
+    return result == 0 ? 0 : fail(out, result, elf->why != NULL ? elf->why : "it is damaged");
+}
+
+/* What the reader refuses as another machine's. */
+static int inspect_stranger(const char *path, const char *why, struct hf_inspection *out)
+{
+    if (begin(out, path) != 0)
+        return fail(out, -ENOMEM, NULL);
+    struct gather gather = {.inspection = out};
+    find(&gather, HF_RULE_MACHINE, "it is %s; this is " NATIVE_NAME, why);
+    return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
+}
+
+int hf_inspect(const char *path, struct hf_inspection *out)
+{
+    struct hf_elf elf;
+    memset(out, 0, sizeof *out);
+    const int opened = hf_elf_open(&elf, path);
+    if (opened == -ENOTSUP)
+        return inspect_stranger(path, elf.why, out);
+    if (opened != 0)
+        return fail(out, opened, elf.why);
+    const int result = hf_inspect_elf(&elf, path, out);
+    hf_elf_close(&elf);
+    return result;
+}
+
+enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection)
+{
+    enum hf_severity severity = HF_SEVERITY_NOTE;
+    for (size_t i = 0; i < inspection->findings_count; i++)
+        if (hf_rules[inspection->findings[i].rule].severity > severity)
+            severity = hf_rules[inspection->findings[i].rule].severity;
+    return severity;
+}

@@ -1,0 +1,321 @@
+/*
+ * Which needed libraries are used: finds each where the dynamic linker would (DT_RPATH, DT_RUNPATH
+ * with $ORIGIN, /etc/ld.so.cache, the standard folders) and looks whether it defines a name that
+ * the object imports. LD_LIBRARY_PATH is left out: what was found must not depend on who asks.
+ *
+ * Owns: the set of names, and the cache file's contents during a search. Nothing is guessed: a
+ * library that is not found stays unknown.
+ */
+#include "inspect_parts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#    define MULTIARCH      "aarch64-linux-gnu"
+#    define CACHE_MACHINE  0x0a03 /* FLAG_AARCH64_LIB64 | FLAG_ELF_LIBC6 (glibc, ldconfig.h) */
+#    define NATIVE_MACHINE EM_AARCH64
+#else
+#    define MULTIARCH      "x86_64-linux-gnu"
+#    define CACHE_MACHINE  0x0303 /* FLAG_X8664_LIB64 | FLAG_ELF_LIBC6 */
+#    define NATIVE_MACHINE EM_X86_64
+#endif
+
+enum { PATH_LONGEST = 4096, CACHE_LARGEST = 64 * 1024 * 1024, SEARCHED_MAX = 64 };
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* FNV-1a. False for a name that is too long. */
+static bool hash_name(const char *name, size_t *out)
+{
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (size_t i = 0; name[i] != '\0'; i++) {
+        if (i == HF_INSPECTION_STRING_MAX)
+            return false;
+        hash = (hash ^ (unsigned char)name[i]) * UINT64_C(1099511628211);
+    }
+    *out = (size_t)(hash ^ hash >> 32);
+    return true;
+}
+
+static size_t find_slot(const struct hf_name_set *set, const char *name, size_t hash)
+{
+    size_t at = hash & (set->capacity - 1);
+    while (set->slots[at] != NULL && strcmp(set->slots[at], name) != 0)
+        at = (at + 1) & (set->capacity - 1);
+    return at;
+}
+
+static int grow(struct hf_name_set *set)
+{
+    struct hf_name_set larger = {.capacity = set->capacity == 0 ? 256 : set->capacity * 2};
+    larger.slots = calloc(larger.capacity, sizeof *larger.slots);
+    if (larger.slots == NULL)
+        return -ENOMEM;
+    for (size_t i = 0; i < set->capacity; i++) {
+        size_t hash;
+        if (set->slots[i] != NULL && hash_name(set->slots[i], &hash))
+            larger.slots[find_slot(&larger, set->slots[i], hash)] = set->slots[i];
+    }
+    larger.count = set->count;
+    free(set->slots);
+    *set = larger;
+    return 0;
+}
+
+int hf_name_set_add(struct hf_name_set *set, const char *name)
+{
+    size_t hash;
+    if (!hash_name(name, &hash))
+        return 0;
+    if (set->count >= set->capacity / 2) {
+        const int result = grow(set);
+        if (result != 0)
+            return result;
+    }
+    const size_t at = find_slot(set, name, hash);
+    if (set->slots[at] == NULL) {
+        set->slots[at] = name;
+        set->count++;
+    }
+    return 0;
+}
+
+bool hf_name_set_has(const struct hf_name_set *set, const char *name)
+{
+    size_t hash;
+    return set->count != 0 && hash_name(name, &hash) &&
+           set->slots[find_slot(set, name, hash)] != NULL;
+}
+
+void hf_name_set_free(struct hf_name_set *set)
+{
+    free(set->slots);
+    memset(set, 0, sizeof *set);
+}
+
+/* ---- the cache of ldconfig ------------------------------------------------------------------ */
+
+/* glibc, sysdeps/generic/dl-cache.h: struct cache_file_new. */
+struct cache_header {
+    char magic[20]; /* "glibc-ld.so.cache1.1" */
+    uint32_t count, strings_size;
+    uint32_t more[5];
+};
+struct cache_entry {
+    uint32_t flags, key, value, version; /* key, value: offsets of the name and the path */
+    uint64_t hardware;
+};
+
+struct cache {
+    bool tried;
+    char *data; /* with a zero byte after it */
+    size_t size;
+};
+
+static void read_cache(struct cache *cache)
+{
+    if (cache->tried)
+        return;
+    cache->tried = true;
+    const int descriptor = open("/etc/ld.so.cache", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0)
+        return;
+    struct stat status;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) &&
+        status.st_size >= (off_t)sizeof(struct cache_header) && status.st_size <= CACHE_LARGEST)
+        cache->data = calloc(1, (size_t)status.st_size + 1);
+    while (cache->data != NULL && cache->size < (size_t)status.st_size) {
+        const ssize_t got = pread(descriptor, cache->data + cache->size,
+                                  (size_t)status.st_size - cache->size, (off_t)cache->size);
+        if (got <= 0)
+            break;
+        cache->size += (size_t)got;
+    }
+    close(descriptor);
+}
+
+/* The path of a library, or NULL. Entries for special hardware come with others for all. */
+static const char *find_in_cache(struct cache *cache, const char *name)
+{
+    static const char magic[] = "glibc-ld.so.cache1.1";
+    struct cache_header header;
+    read_cache(cache);
+    if (cache->data == NULL || cache->size < sizeof header)
+        return NULL;
+    memcpy(&header, cache->data, sizeof header);
+    if (memcmp(header.magic, magic, sizeof header.magic) != 0 ||
+        header.count > (cache->size - sizeof header) / sizeof(struct cache_entry))
+        return NULL;
+    for (size_t i = 0; i < header.count; i++) {
+        struct cache_entry entry;
+        memcpy(&entry, cache->data + sizeof header + i * sizeof entry, sizeof entry);
+        if (entry.flags == CACHE_MACHINE && entry.key < cache->size && entry.value < cache->size &&
+            strcmp(cache->data + entry.key, name) == 0)
+            return cache->data + entry.value;
+    }
+    return NULL;
+}
+
+/* ---- the search ----------------------------------------------------------------------------- */
+
+struct search {
+    struct hf_elf *elf;
+    struct hf_inspection *inspection;
+    const struct hf_name_set *names;
+    struct cache cache;
+    char origin[PATH_LONGEST]; /* the object's folder; "" where it is not known */
+};
+
+struct look {
+    const struct hf_name_set *names;
+    bool found;
+};
+
+static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct look *look = context;
+    look->found = symbol->defined && symbol->binding != STB_LOCAL &&
+                  hf_name_set_has(look->names, symbol->name);
+    return !look->found;
+}
+
+/* Looks into one file. False where it is not there, or not a library for the same machine. */
+static bool try_file(struct search *search, struct hf_inspection_library *library, const char *path)
+{
+    struct hf_elf elf;
+    if (hf_elf_open(&elf, path) != 0)
+        return false;
+    struct look look = {search->names, false};
+    bool right = elf.header.e_machine == search->elf->header.e_machine &&
+                 elf.header.e_type == ET_DYN &&
+                 hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_for_use, &look) == 0;
+    if (right) {
+        library->path = hf_inspection_copy(search->inspection, path);
+        library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
+    }
+    hf_elf_close(&elf);
+    return right;
+}
+
+static bool append(char *path, size_t *length, const char *text, size_t size)
+{
+    if (size >= PATH_LONGEST - *length)
+        return false;
+    memcpy(path + *length, text, size);
+    *length += size;
+    path[*length] = '\0';
+    return true;
+}
+
+/* Tries one folder of a RUNPATH, `size` bytes that may hold $ORIGIN. Folders that are relative, or
+ * hold another of the linker's variables, are not searched. */
+static bool try_folder(struct search *search, struct hf_inspection_library *library,
+                       const char *folder, size_t size)
+{
+    static const struct {
+        const char *text;
+        size_t length;
+    } variables[] = {{"$ORIGIN", 7}, {"${ORIGIN}", 9}};
+    char path[PATH_LONGEST];
+    size_t length = 0;
+    path[0] = '\0';
+    while (size > 0) {
+        size_t taken = 0;
+        for (size_t i = 0; i < 2; i++)
+            if (size >= variables[i].length &&
+                memcmp(folder, variables[i].text, variables[i].length) == 0)
+                taken = variables[i].length;
+        if (taken != 0) {
+            if (search->origin[0] == '\0' ||
+                !append(path, &length, search->origin, strlen(search->origin)))
+                return false;
+        } else {
+            taken = 1;
+            if (folder[0] == '$' || !append(path, &length, folder, 1))
+                return false;
+        }
+        folder += taken;
+        size -= taken;
+    }
+    return path[0] == '/' && append(path, &length, "/", 1) &&
+           append(path, &length, library->name, strlen(library->name)) &&
+           try_file(search, library, path);
+}
+
+static bool try_folders(struct search *search, struct hf_inspection_library *library,
+                        const char *list)
+{
+    /* A list as long as the file must not be walked for each library. */
+    for (size_t count = 0; list != NULL && count < SEARCHED_MAX; count++) {
+        const size_t size = strnlen(list, PATH_LONGEST);
+        if (size == PATH_LONGEST)
+            return false;
+        const size_t part = strcspn(list, ":");
+        if (try_folder(search, library, list, part))
+            return true;
+        list = list[part] == ':' ? list + part + 1 : NULL;
+    }
+    return false;
+}
+
+static void find_library(struct search *search, struct hf_inspection_library *library)
+{
+    static const char standard[] =
+        "/lib/" MULTIARCH ":/usr/lib/" MULTIARCH ":/lib64:/usr/lib64:/lib:/usr/lib";
+    library->state = HF_LIBRARY_NOT_FOUND;
+    if (library->name[0] == '\0')
+        return;
+    if (strchr(library->name, '/') != NULL) {
+        if (library->name[0] == '/')
+            try_file(search, library, library->name);
+        return;
+    }
+    const char *runpath = hf_elf_tag_string(search->elf, DT_RUNPATH);
+    if (try_folders(search, library,
+                    runpath != NULL ? runpath : hf_elf_tag_string(search->elf, DT_RPATH)))
+        return;
+    /* The rest is this machine's. */
+    if (search->elf->header.e_machine != NATIVE_MACHINE)
+        return;
+    const char *cached = find_in_cache(&search->cache, library->name);
+    if (cached == NULL || !try_file(search, library, cached))
+        try_folders(search, library, standard);
+}
+
+/* The folder that the path leads through: the dynamic linker does not follow a link to the file
+ * itself either. */
+static void find_origin(struct search *search, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL   ? strdup(".")
+                   : slash == path ? strdup("/")
+                                   : strndup(path, (size_t)(slash - path));
+    char *real = folder != NULL ? realpath(folder, NULL) : NULL;
+    if (real != NULL && strlen(real) < sizeof search->origin)
+        memcpy(search->origin, real, strlen(real) + 1);
+    free(real);
+    free(folder);
+}
+
+int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
+                         const struct hf_name_set *names)
+{
+    struct search *search = calloc(1, sizeof *search);
+    if (search == NULL)
+        return hf_elf_fail(elf, -ENOMEM, "out of memory");
+    search->elf = elf;
+    search->inspection = inspection;
+    search->names = names;
+    find_origin(search, inspection->path);
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        if (inspection->libraries[i].state != HF_LIBRARY_USED)
+            find_library(search, &inspection->libraries[i]);
+    free(search->cache.data);
+    free(search);
+    return 0;
+}

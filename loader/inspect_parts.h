@@ -1,0 +1,37 @@
+/*
+ * Between the files of inspect.c: memory of an inspection, the scan of read-only data, and the
+ * search for needed libraries.
+ */
+#ifndef HOMEFREE_INSPECT_PARTS_H
+#define HOMEFREE_INSPECT_PARTS_H
+
+#include "inspect.h"
+
+/* Memory that lives as long as the inspection; NULL when there is none. Zeroed. */
+void *hf_inspection_allocate(struct hf_inspection *inspection, size_t size);
+/* A copy of at most HF_INSPECTION_STRING_MAX bytes; NULL when there is no memory. */
+const char *hf_inspection_copy(struct hf_inspection *inspection, const char *text);
+
+/*
+ * Looks for the strings of the known allocators in the read-only data of the file. found[a] is set
+ * to the string of allocator `a`; allocators whose entry is set already are not looked for. Reads
+ * each byte of the file at most once. Result: 0 or a negative errno.
+ */
+int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT]);
+
+/* Names, by hash. Holds pointers to the caller's strings. Names longer than
+ * HF_INSPECTION_STRING_MAX are left out: hashing them all could take for ever. */
+struct hf_name_set {
+    const char **slots;
+    size_t capacity, count; /* capacity: 0, or a power of two */
+};
+int hf_name_set_add(struct hf_name_set *set, const char *name);
+bool hf_name_set_has(const struct hf_name_set *set, const char *name);
+void hf_name_set_free(struct hf_name_set *set);
+
+/* Finds out which of the libraries whose state is not HF_LIBRARY_USED define one of `names`.
+ * Result: 0 or -ENOMEM. */
+int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
+                         const struct hf_name_set *names);
+
+#endif

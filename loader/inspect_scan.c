@@ -1,0 +1,117 @@
+/*
+ * The scan of read-only data for the strings of known allocators. Owns its buffer during a scan.
+ *
+ * A block at a time, a string at a time: memmem(3) skips a string's length where nothing fits, so
+ * eight long strings over 10 MB take a few milliseconds.
+ */
+#include "inspect_parts.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 256 * 1024, LONGEST = 64 };
+
+struct scan {
+    struct hf_elf *elf;
+    const char **found;
+    unsigned char *buffer; /* BLOCK + LONGEST */
+    uint64_t left;         /* bytes that may still be read */
+};
+
+static bool all_found(const struct scan *scan)
+{
+    for (size_t i = 0; i < hf_allocator_strings_count; i++)
+        if (scan->found[hf_allocator_strings[i].allocator] == NULL)
+            return false;
+    return true;
+}
+
+static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
+{
+    if (offset > scan->elf->size)
+        return 0;
+    if (size > scan->elf->size - offset)
+        size = scan->elf->size - offset;
+    if (size > scan->left)
+        size = scan->left;
+    scan->left -= size;
+    /* What was left of the block before: a string may begin in it. */
+    size_t kept = 0;
+    while (size > 0 && !all_found(scan)) {
+        const size_t part = size < BLOCK ? (size_t)size : BLOCK;
+        const int result = hf_elf_read(scan->elf, offset, scan->buffer + kept, part);
+        if (result != 0)
+            return result;
+        const size_t length = kept + part;
+        for (size_t i = 0; i < hf_allocator_strings_count; i++) {
+            const struct hf_allocator_string *string = &hf_allocator_strings[i];
+            if (scan->found[string->allocator] == NULL &&
+                memmem(scan->buffer, length, string->text, string->length) != NULL)
+                scan->found[string->allocator] = string->text;
+        }
+        kept = length < LONGEST ? length : LONGEST;
+        memmove(scan->buffer, scan->buffer + length - kept, kept);
+        offset += part;
+        size -= part;
+    }
+    return 0;
+}
+
+/* Read-only data in which no compiler puts strings. */
+static bool never_strings(const char *name)
+{
+    return strncmp(name, ".eh_frame", 9) == 0 || strncmp(name, ".gcc_except_table", 17) == 0;
+}
+
+static int scan_sections(struct scan *scan, bool *any)
+{
+    Elf64_Shdr section;
+    const char *name;
+    for (size_t cursor = 0; hf_elf_section(scan->elf, &cursor, &section, &name);) {
+        if (section.sh_type != SHT_PROGBITS || (section.sh_flags & SHF_ALLOC) == 0 ||
+            (section.sh_flags & (SHF_WRITE | SHF_EXECINSTR)) != 0)
+            continue;
+        *any = true;
+        if (never_strings(name))
+            continue;
+        const int result = scan_range(scan, section.sh_offset, section.sh_size);
+        if (result != 0)
+            return result;
+    }
+    return 0;
+}
+
+/* Without sections: what is mapped read-only. Older linkers map it together with the code. */
+static int scan_segments(struct scan *scan, bool code)
+{
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(scan->elf, &cursor, &segment);) {
+        if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) != 0 ||
+            ((segment.p_flags & PF_X) != 0) != code)
+            continue;
+        const int result = scan_range(scan, segment.p_offset, segment.p_filesz);
+        if (result != 0)
+            return result;
+    }
+    return 0;
+}
+
+int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT])
+{
+    struct scan scan = {.elf = elf, .found = found, .left = elf->size};
+    if (all_found(&scan))
+        return 0;
+    scan.buffer = malloc(BLOCK + LONGEST);
+    if (scan.buffer == NULL)
+        return hf_elf_fail(elf, -ENOMEM, "out of memory");
+    bool any = false;
+    int result = scan_sections(&scan, &any);
+    if (result == 0 && !any) {
+        result = scan_segments(&scan, false);
+        if (result == 0)
+            result = scan_segments(&scan, true);
+    }
+    free(scan.buffer);
+    return result;
+}

@@ -1,0 +1,26 @@
+/* A module with a little of everything that the reader reads, linked without start files so that it
+ * is small: the hostile tests try every byte of it. */
+#include <stddef.h>
+
+extern void *malloc(size_t size);
+extern int Py_IsInitialized(void);
+
+__thread int sample_counter = 3;
+static __thread int sample_hidden;
+
+int sample_api(void);
+int sample_api(void)
+{
+    return ++sample_counter + ++sample_hidden;
+}
+
+__attribute__((noinline)) static int sample_local(void)
+{
+    return Py_IsInitialized();
+}
+
+void *PyInit_sample(void);
+void *PyInit_sample(void)
+{
+    return malloc((size_t)sample_local());
+}

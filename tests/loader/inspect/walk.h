@@ -1,0 +1,28 @@
+/*
+ * What the suites of the reader share: reading files into memory, and a walk that asks a file for
+ * everything that can be asked.
+ */
+#ifndef TESTS_LOADER_INSPECT_WALK_H
+#define TESTS_LOADER_INSPECT_WALK_H
+
+#include "elf_file.h"
+#include "inspect.h"
+
+struct image {
+    unsigned char *data; /* exactly `size` bytes, so that a sanitizer sees one too far */
+    size_t size;
+};
+
+/* Fails the test when the file cannot be read. */
+struct image image_read(const char *path);
+struct image image_copy(const struct image *image, size_t size); /* the first bytes of it */
+void image_free(struct image *image);
+
+/* Opens, asks everything, closes. Fails the test when an answer contradicts the interface. Result:
+ * that of opening. */
+int walk(const struct image *image);
+
+/* Inspects; fails the test when a failure does not say why. Result: that of hf_inspect_elf(). */
+int inspect_image(const struct image *image, const char *path);
+
+#endif
