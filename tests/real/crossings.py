@@ -183,7 +183,8 @@ JOBS = {
 class Heap:
     """homefree's C functions, and the ones that they are crossed with."""
 
-    def __init__(self, library):
+    def __init__(self, library, place):
+        self.place = place  # among the libraries: how many were there before
         self.heap = self._declare(library, "hf_", str)
         self.libc = self._declare(ctypes.CDLL(None), "", str)
         self.raw = self._declare(ctypes.pythonapi, "PyMem_Raw", str.capitalize)
@@ -201,6 +202,10 @@ class Heap:
             function.restype, function.argtypes = result, parameters
             setattr(library, name, function)
         return library
+
+    def is_late(self, modules, name):
+        """Whether homefree came after a library, which had mapped memory by then."""
+        return list(modules).index(name) < self.place
 
     @property
     def families(self):
@@ -302,8 +307,71 @@ def torch_borrows(heap, modules):
     heap.raw.free(block)
 
 
+SIZES = (100, 8_000, 300_000, 8_000_000)
+
+
+def sent_home(heap, allocate, name, object_name, is_late):
+    """Blocks of a wheel's own allocator, freed and resized by everybody else."""
+    import homefree
+
+    for size in SIZES:
+        for family in heap.families:
+            address = allocate(size)
+            owner = homefree.owner_of(address)
+            if owner.kind == "unknown" and is_late:
+                continue
+            assert owner.kind == "allocator" and owner.allocator == name, (size, owner)
+            assert object_name in owner.object, owner
+            ctypes.memset(address, 1, size)
+            resized = family.realloc(address, 2 * size)
+            assert ctypes.string_at(resized, size) == b"\1" * size
+            family.free(resized)
+
+
+def pyarrow_is_freed(heap, modules):
+    pa = modules["pyarrow"]
+    for pool in work.pools(pa):
+        if pool.backend_name == "system":
+            continue
+
+        def allocate(size, pool=pool):
+            buffer = pa.allocate_buffer(size, pool)
+            # Nobody gives it back to pyarrow.
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
+            return buffer.address
+
+        sent_home(
+            heap, allocate, pool.backend_name, "libarrow.so", heap.is_late(modules, "pyarrow")
+        )
+
+
+def duckdb_is_freed(heap, modules):
+    import _duckdb
+
+    allocate = ctypes.CDLL(_duckdb.__file__).duckdb_je_malloc
+    allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    sent_home(heap, allocate, "jemalloc", "_duckdb", heap.is_late(modules, "duckdb"))
+
+
+def polars_is_known(heap, modules):
+    """A stripped jemalloc: its blocks cannot be sent home, but are known for what they are. What it
+    mapped before homefree came may be unknown, and is not taken for another's."""
+    import homefree
+
+    series = modules["polars"].Series(range(100_000))
+    owner = homefree.owner_of(series.to_numpy().ctypes.data)
+    if owner.kind == "unknown" and heap.is_late(modules, "polars"):
+        return
+    assert owner.kind == "allocator" and owner.allocator == "jemalloc", owner
+    assert "_polars_runtime" in owner.object, owner
+
+
 HEAP_JOBS = {"numpy": numpy_owns, "pyarrow": pyarrow_borrows, "torch": torch_borrows}
+HOME_JOBS = {"pyarrow": pyarrow_is_freed, "duckdb": duckdb_is_freed, "polars": polars_is_known}
 
 
-def heap_jobs(modules):
-    return [job for name, job in HEAP_JOBS.items() if name in modules]
+def heap_jobs(how, modules):
+    jobs = list(HEAP_JOBS.items())
+    if how != "route":
+        jobs += HOME_JOBS.items()
+    return [job for name, job in jobs if name in modules]

@@ -42,14 +42,14 @@ def in_threads(jobs, count=4):
     assert not failures, failures
 
 
-def start_homefree(how, library):
+def start_homefree(how, library, place):
     """Returns the C library, or None."""
     if how == "none":
         return None
     if how != "route":
         homefree = importlib.import_module("homefree")
         homefree.install(python=how)
-    return crossings.Heap(ctypes.CDLL(library))
+    return crossings.Heap(ctypes.CDLL(library), place)
 
 
 def main():
@@ -57,7 +57,7 @@ def main():
     modules, heap = {}, None
     for name in names:
         if name == "homefree":
-            heap = start_homefree(how, library)
+            heap = start_homefree(how, library, len(modules))
             continue
         modules[name] = importlib.import_module(name)
         # What was made before homefree came, and dies after.
@@ -72,7 +72,7 @@ def main():
         if how != "route":
             jobs.append(lambda: crossings.installed(heap, how, modules))
         jobs.append(lambda: crossings.blocks(heap))
-        jobs += [lambda job=job: job(heap, modules) for job in crossings.heap_jobs(modules)]
+        jobs += [lambda job=job: job(heap, modules) for job in crossings.heap_jobs(how, modules)]
     for job in jobs:
         job()
     in_threads(jobs)
