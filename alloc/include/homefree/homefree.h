@@ -426,6 +426,7 @@ HF_API bool hf_release_is(const void *ptr);
  * Takes the dynamic loader's lock the first time that an object is given.
  */
 HF_API int hf_release_pin(const void *code);
+
 /* ---- what the process is like ---- */
 
 /*
