@@ -421,7 +421,10 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
 void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
                        const struct hf_imports *imports)
 {
-    bool candidate = imports->maps && (imports->advises || imports->moves_break);
+    /* Nearly every object ends here: who maps no memory gives none out. */
+    if (!imports->maps)
+        return;
+    bool candidate = imports->advises || imports->moves_break;
     if ((!candidate && !exports_allocator(object)) || is_interpreter(object))
         return;
     struct look look = {.map = object->map};
@@ -484,17 +487,20 @@ void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context)
 
 const char *hf_neighbour_remark(const struct link_map *map)
 {
+    char text[512] = "";
+    size_t length = 0;
     for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
         const struct hf_neighbour *neighbour = hf_neighbour_at(number);
-        if (neighbour == NULL || neighbour->map != map || neighbour->process)
+        if (neighbour == NULL || neighbour->map != map || neighbour->process ||
+            length >= sizeof text)
             continue;
-        char text[256];
-        snprintf(text, sizeof text, "an allocator lives inside: %s; its blocks %s",
-                 neighbour->allocator,
-                 neighbour->form != HF_RELEASE_NONE
-                     ? "go home to it, whoever frees them"
-                     : "cannot be sent home: no function of its can be called");
-        return keep(text);
+        int added = snprintf(text + length, sizeof text - length,
+                             "%san allocator lives inside: %s; its blocks %s",
+                             length != 0 ? "; " : "", neighbour->allocator,
+                             neighbour->form != HF_RELEASE_NONE
+                                 ? "go home to it, whoever frees them"
+                                 : "cannot be sent home: no function of its can be called");
+        length += added > 0 ? (size_t)added : 0;
     }
-    return NULL;
+    return length != 0 ? keep(text) : NULL;
 }
