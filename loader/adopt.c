@@ -98,7 +98,7 @@ static void check_release(const struct hf_slot *slot, void *context)
 {
     struct adoption *adoption = context;
     const char *name = hf_routed_name(slot->function);
-    if (hf_routed_is_loader(slot->function))
+    if (hf_routed_is_loader(slot->function) || hf_routed_is_mapping(slot->function))
         return;
     struct hf_decision decision =
         hf_slot_decide(adoption->patch.object, HF_ROLE_ORDINARY, &adoption->scope, slot);
