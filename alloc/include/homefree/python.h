@@ -129,11 +129,36 @@ static inline struct hf_release *hf_python_record(void *pointer, const char *nam
     return record;
 }
 
-/* How deep this thread is in code that is known to hold the GIL. */
-static inline int *hf_py_held_depth(void)
+/* The thread that is in code known to hold the GIL. Only that thread writes it, with the GIL;
+ * before 3.12, where it matters, there is one in the process. No thread-local: that would make
+ * every module need ld.so's function for it. */
+static inline pthread_t *hf_py_holder(void)
 {
-    static __thread int depth;
-    return &depth;
+    static pthread_t holder;
+    return &holder;
+}
+
+static inline int hf_py_holds(void)
+{
+    return __atomic_load_n(hf_py_holder(), __ATOMIC_RELAXED) == pthread_self();
+}
+
+/* Says so; whether it had to be said. */
+static inline int hf_py_hold_begin(void)
+{
+#if !defined(Py_LIMITED_API) && PY_VERSION_HEX >= 0x030c0000
+    return 0;
+#else
+    int begun = !hf_py_holds();
+    __atomic_store_n(hf_py_holder(), pthread_self(), __ATOMIC_RELAXED);
+    return begun;
+#endif
+}
+
+static inline void hf_py_hold_end(int begun)
+{
+    if (begun)
+        __atomic_store_n(hf_py_holder(), 0, __ATOMIC_RELAXED);
 }
 
 /*
@@ -144,10 +169,11 @@ static inline int *hf_py_held_depth(void)
 static inline void hf_python_drop(struct hf_release *record)
 {
     struct hf_py_error kept;
+    int begun;
     hf_py_error_keep(&kept);
-    ++*hf_py_held_depth();
+    begun = hf_py_hold_begin();
     hf_release_drop(record);
-    --*hf_py_held_depth();
+    hf_py_hold_end(begun);
     hf_py_error_put_back(&kept);
 }
 

@@ -154,8 +154,9 @@ static inline void hf_py_dl_delete_versioned(struct hf_dl_managed_versioned *sel
 static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
 {
     struct hf_py_error kept;
+    int begun;
     hf_py_error_keep(&kept);
-    ++*hf_py_held_depth();
+    begun = hf_py_hold_begin();
     if (PyCapsule_IsValid(capsule, "dltensor")) {
         struct hf_dl_managed *managed =
             HF_PY_CAST(struct hf_dl_managed *, PyCapsule_GetPointer(capsule, "dltensor"));
@@ -167,7 +168,7 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
         if (managed->deleter != NULL)
             managed->deleter(managed);
     }
-    --*hf_py_held_depth();
+    hf_py_hold_end(begun);
     hf_py_error_put_back(&kept);
 }
 

@@ -26,7 +26,7 @@
 struct hf_py_gate_state {
     int open;       /* the main interpreter is alive and its atexit callback is registered */
     int inside;     /* threads between hf_py_gate_enter() and hf_py_gate_leave() */
-    int forks;      /* the fork handler is registered */
+    unsigned forks; /* 1 and one more in each forked child; 0: the fork handler is not registered */
     int64_t serial; /* the last that an interpreter got */
 };
 
@@ -41,14 +41,8 @@ static inline struct hf_py_gate_state *hf_py_gate(void)
     return &gate;
 }
 
-/* How often this thread is inside: a finalizer may let go of another object. */
-static inline int *hf_py_gate_depth(void)
-{
-    static __thread int depth;
-    return &depth;
-}
-
-static inline int hf_py_gate_enter(void)
+/* 0: closed; else what to leave with. */
+static inline unsigned hf_py_gate_enter(void)
 {
     struct hf_py_gate_state *gate = hf_py_gate();
     __atomic_add_fetch(&gate->inside, 1, __ATOMIC_SEQ_CST);
@@ -56,20 +50,22 @@ static inline int hf_py_gate_enter(void)
         __atomic_sub_fetch(&gate->inside, 1, __ATOMIC_SEQ_CST);
         return 0;
     }
-    ++*hf_py_gate_depth();
-    return 1;
+    return __atomic_load_n(&gate->forks, __ATOMIC_SEQ_CST);
 }
 
-static inline void hf_py_gate_leave(void)
+static inline void hf_py_gate_leave(unsigned entered)
 {
-    --*hf_py_gate_depth();
-    __atomic_sub_fetch(&hf_py_gate()->inside, 1, __ATOMIC_SEQ_CST);
+    struct hf_py_gate_state *gate = hf_py_gate();
+    if (__atomic_load_n(&gate->forks, __ATOMIC_SEQ_CST) == entered)
+        __atomic_sub_fetch(&gate->inside, 1, __ATOMIC_SEQ_CST);
 }
 
-/* In a forked child, the other threads that were inside are gone. */
+/* In a forked child: the threads that were inside are gone, and if this one is, it need not leave.
+ */
 static inline void hf_py_gate_forked(void)
 {
-    __atomic_store_n(&hf_py_gate()->inside, *hf_py_gate_depth(), __ATOMIC_SEQ_CST);
+    __atomic_store_n(&hf_py_gate()->inside, 0, __ATOMIC_SEQ_CST);
+    __atomic_add_fetch(&hf_py_gate()->forks, 1, __ATOMIC_SEQ_CST);
 }
 
 /* The atexit callback. Waits a second at most: a finalizer that never ends must not keep the
@@ -83,7 +79,7 @@ static inline PyObject *hf_py_gate_close(PyObject *self, PyObject *nothing)
     HF_PY_UNUSED(nothing);
     __atomic_store_n(&gate->open, 0, __ATOMIC_SEQ_CST);
     Py_BEGIN_ALLOW_THREADS;
-    while (__atomic_load_n(&gate->inside, __ATOMIC_SEQ_CST) > *hf_py_gate_depth() && left-- > 0)
+    while (__atomic_load_n(&gate->inside, __ATOMIC_SEQ_CST) > 0 && left-- > 0)
         nanosleep(&pause, NULL);
     Py_END_ALLOW_THREADS;
     Py_INCREF(Py_None);
@@ -95,11 +91,13 @@ static inline int hf_py_gate_open(void)
     static PyMethodDef close = {"homefree_close", hf_py_gate_close, METH_NOARGS, NULL};
     struct hf_py_gate_state *gate = hf_py_gate();
     PyObject *module, *callback, *done = NULL;
-    if (gate->forks == 0 && pthread_atfork(NULL, NULL, hf_py_gate_forked) != 0) {
-        PyErr_NoMemory();
-        return -1;
+    if (gate->forks == 0) {
+        if (pthread_atfork(NULL, NULL, hf_py_gate_forked) != 0) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        gate->forks = 1;
     }
-    gate->forks = 1;
     module = PyImport_ImportModule("atexit");
     callback = module != NULL ? PyCFunction_New(&close, NULL) : NULL;
     if (callback != NULL)
@@ -201,7 +199,7 @@ enum hf_py_gil { HF_PY_GIL_HELD, HF_PY_GIL_FREE, HF_PY_GIL_UNKNOWN };
 static inline enum hf_py_gil hf_py_gil(void)
 {
     PyThreadState *current, *known;
-    if (*hf_py_held_depth() > 0)
+    if (hf_py_holds())
         return HF_PY_GIL_HELD;
     current = hf_py_current();
     if (current == NULL)
@@ -219,14 +217,15 @@ static inline enum hf_py_gil hf_py_gil(void)
 static inline int hf_py_held_down(const struct hf_py_held *held)
 {
     struct hf_py_error kept;
-    int same, depth = *hf_py_held_depth();
+    int same, held_before = hf_py_holds();
     hf_py_error_keep(&kept);
-    *hf_py_held_depth() = 0; /* a finalizer may give the GIL up */
+    hf_py_hold_end(held_before); /* a finalizer may give the GIL up */
     same = hf_py_interpreter_serial(0) == held->serial;
     PyErr_Clear();
     if (same)
         Py_DECREF(held->object);
-    *hf_py_held_depth() = depth;
+    if (held_before)
+        hf_py_hold_begin();
     hf_py_error_put_back(&kept);
     return same ? 0 : -1;
 }
@@ -235,14 +234,15 @@ static inline int hf_py_held_attempt(void *pointer)
 {
     struct hf_py_held *held = HF_PY_CAST(struct hf_py_held *, pointer);
     enum hf_py_gil gil = hf_py_gil();
+    unsigned entered;
     int result = -1;
     if (gil == HF_PY_GIL_HELD) {
         result = hf_py_held_down(held);
-    } else if (gil == HF_PY_GIL_FREE && hf_py_gate_enter()) {
+    } else if (gil == HF_PY_GIL_FREE && (entered = hf_py_gate_enter()) != 0) {
         PyGILState_STATE state = PyGILState_Ensure();
         result = hf_py_held_down(held);
         PyGILState_Release(state);
-        hf_py_gate_leave();
+        hf_py_gate_leave(entered);
     }
     hf_free(held);
     return result;
