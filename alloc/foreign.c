@@ -134,8 +134,8 @@ static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first
         const struct hf_neighbour *neighbour = hf_neighbour_at(number);
         if (neighbour == NULL || neighbour->map != first->map)
             continue;
-        if (neighbour->kind == HF_QUESTION_NONE) {
-            several_silent = silent != NULL;
+        if (neighbour->kind == HF_QUESTION_NONE || !may_ask(neighbour, ptr)) {
+            several_silent |= silent != NULL;
             silent = neighbour;
         } else if (asked_says_yes(neighbour, ptr)) {
             return neighbour;

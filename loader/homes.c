@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { CANDIDATES_MAX = 256 };
 
@@ -144,6 +145,13 @@ static unsigned number_of_caller(const void *caller)
 
 /* ---- what the stubs tell ---- */
 
+/* As the kernel rounds the size of a mapping. */
+static size_t whole_pages(size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size + page - 1) & -page;
+}
+
 void *hf_homes_mapped(void *at, size_t size, int flags, const void *caller)
 {
     if (at == MAP_FAILED)
@@ -151,6 +159,7 @@ void *hf_homes_mapped(void *at, size_t size, int flags, const void *caller)
     int saved_errno = errno;
     bool plain = (flags & MAP_ANONYMOUS) != 0 && (flags & MAP_TYPE) == MAP_PRIVATE;
     unsigned number = plain && candidates_count != 0 ? number_of_caller(caller) : 0;
+    size = whole_pages(size);
     if (number != 0 || hf_ranges_any(at, size))
         hf_ranges_set(at, size, number);
     errno = saved_errno;
@@ -167,29 +176,28 @@ unsigned hf_homes_unmapping(void *address, size_t size)
     if (((uintptr_t)address & (HF_RANGE_PAGE - 1)) != 0 || !hf_ranges_any(address, size))
         return HF_RANGE_UNKNOWN;
     unsigned number = hf_ranges_id(address);
-    size = (size + HF_RANGE_PAGE - 1) & -(size_t)HF_RANGE_PAGE;
-    hf_ranges_set(address, size, HF_RANGE_UNKNOWN);
+    hf_ranges_set(address, whole_pages(size), HF_RANGE_UNKNOWN);
     return number;
 }
 
 long hf_homes_kept(void *address, size_t size, unsigned number, long result)
 {
     if (number != HF_RANGE_UNKNOWN)
-        hf_ranges_set(address, size, number);
+        hf_ranges_set(address, whole_pages(size), number);
     return result;
 }
 
 struct hf_homes_move hf_homes_moving(void *address, size_t size, size_t new_size, int flags)
 {
-    struct hf_homes_move move = {address, size, new_size, hf_ranges_id(address),
-                                 (flags & MREMAP_MAYMOVE) != 0};
+    struct hf_homes_move move = {address, whole_pages(size), whole_pages(new_size),
+                                 hf_ranges_id(address), (flags & MREMAP_MAYMOVE) != 0};
     if (move.number == HF_RANGE_UNKNOWN)
         return move;
     /* What stays where it is has live blocks that may be freed meanwhile. */
     if (move.may_move)
-        hf_ranges_set(address, size, HF_RANGE_UNKNOWN);
-    else if (new_size < size)
-        hf_ranges_set(move.from + new_size, size - new_size, HF_RANGE_UNKNOWN);
+        hf_ranges_set(move.from, move.size, HF_RANGE_UNKNOWN);
+    else if (move.new_size < move.size)
+        hf_ranges_set(move.from + move.new_size, move.size - move.new_size, HF_RANGE_UNKNOWN);
     return move;
 }
 

@@ -421,7 +421,10 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
 void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
                        const struct hf_imports *imports)
 {
-    bool candidate = imports->maps && (imports->advises || imports->moves_break);
+    /* Nearly every object ends here: who maps no memory gives none out. */
+    if (!imports->maps)
+        return;
+    bool candidate = imports->advises || imports->moves_break;
     if ((!candidate && !exports_allocator(object)) || is_interpreter(object))
         return;
     struct look look = {.map = object->map};

@@ -2,18 +2,18 @@
 # Builds jemalloc as a private static library whose pages are the region's and whose thread data
 # lies behind homefree's slot (include/jemalloc/internal/tsd_tls.h).
 #
-#   build.sh SOURCE SEAM WORK CC AR ARCHIVE HEADER
+#   build.sh SOURCE SEAM WORK CC AR ARCHIVE
 #
 # SOURCE  jemalloc's release tree; it is copied, never written
 # SEAM    this folder
 # WORK    a folder of our own, made anew
 # CC, AR  the compiler and archiver that build the rest
-# ARCHIVE, HEADER  what comes out
+# ARCHIVE what comes out
 #
 # Says nothing when all is well; the whole log is shown when a step fails.
 set -eu
 
-source=$1 seam=$2 work=$3 cc=$4 ar=$5 archive=$6 header=$7
+source=$1 seam=$2 work=$3 cc=$4 ar=$5 archive=$6
 here=$(pwd)
 log=$here/$work.log
 
@@ -33,15 +33,18 @@ patch -p1 -s <"$seam/homefree.patch" >>"$log" 2>&1 || fail patch
 # Every name is private (prefix and namespace); no C++ operators, no dlsym; sbrk is said to be
 # missing because memory from it would lie outside the region. Large pages on 64-bit Arm: one build
 # must run on kernels with 4, 16 and 64 KiB pages.
-case $(uname -m) in
-aarch64) page=--with-lg-page=16 ;;
+target=$($cc -dumpmachine 2>>"$log") || fail "no target"
+case $target in
+aarch64-*) page=--with-lg-page=16 ;;
 *) page= ;;
 esac
+host=
+[ "${target%%-*}" = "$(uname -m)" ] || host=--host=$target
 # Where branches lie costs up to a seventh of a malloc+free pair: on some x86-64 processors, one that
 # crosses 32 bytes is decoded anew each time.
 shape=-falign-functions=64
 printf 'int main(void) { return 0; }\n' >shape.c
-if [ "$(uname -m)" = x86_64 ] &&
+if [ "${target%%-*}" = x86_64 ] &&
     $cc -Werror -Wa,-mbranches-within-32B-boundaries -c shape.c -o shape.o 2>>"$log"; then
     shape="$shape -Wa,-mbranches-within-32B-boundaries"
 fi
@@ -49,10 +52,9 @@ ac_cv_func_sbrk=no CC="$cc" AR="$ar" \
     CPPFLAGS="-I$seam/include -I$seam -include $seam/pages.h" \
     EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition $shape" \
     ./configure --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx \
-    --disable-libdl --disable-initial-exec-tls --disable-shared --disable-doc --with-lg-vaddr=48 $page \
+    --disable-libdl --disable-initial-exec-tls --disable-shared --disable-doc --with-lg-vaddr=48 $page $host \
     >>"$log" 2>&1 || fail configure
 make -j"$(nproc 2>/dev/null || echo 2)" lib/libjemalloc_pic.a >>"$log" 2>&1 || fail make
 
 cd "$here"
 cp "$work/lib/libjemalloc_pic.a" "$archive"
-cp "$work/include/jemalloc/jemalloc.h" "$header"

@@ -342,16 +342,17 @@ static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
 
 /* The extent that holds an address. A large one is entered in the tree by its first and last page
  * only: the nearest entry before the address is it, or nothing is. A missing leaf holds none. */
-static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address, emap_full_alloc_ctx_t *found)
+static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address)
 {
     for (uintptr_t page = address & ~(uintptr_t)PAGE_MASK;
          page - hf_region.base < hf_region.size; page -= PAGE) {
+        emap_full_alloc_ctx_t found;
         if (emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd), &arena_emap_global, (void *)page,
-                                           found)) {
+                                           &found)) {
             page &= ~(((uintptr_t)1 << 30) - 1);
             continue;
         }
-        edata_t *extent = found->edata;
+        edata_t *extent = found.edata;
         if (extent == NULL)
             continue;
         bool holds = address - (uintptr_t)edata_base_get(extent) < edata_size_get(extent);
@@ -363,24 +364,25 @@ static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address, emap_full_alloc_ctx_
 /* As far as can be told without a lock: a block in another thread's cache counts as live. */
 size_t hf_heap_block_entry(const void *ptr, const void **block)
 {
-    emap_full_alloc_ctx_t found = {0};
     tsd_t *entered = hf_thread_enter();
     tsd_t *tsd = tsd_fetch();
     size_t size = 0;
     uintptr_t address = (uintptr_t)ptr;
-    edata_t *extent = hf_extent_of(tsd, address, &found);
-    if (extent != NULL && found.szind < SC_NSIZES) {
+    edata_t *extent = hf_extent_of(tsd, address);
+    /* The extent's own word: the tree's entry of a last page has none of these. */
+    szind_t class = extent != NULL ? edata_szind_get_maybe_invalid(extent) : SC_NSIZES;
+    if (class < SC_NSIZES) {
         uintptr_t start = (uintptr_t)edata_addr_get(extent);
-        size = sz_index2size(found.szind);
-        if (found.slab) {
-            const bin_info_t *info = &bin_infos[found.szind];
+        size = sz_index2size(class);
+        if (edata_slab_get(extent)) {
+            const bin_info_t *info = &bin_infos[class];
             size_t index = (address - start) / info->reg_size;
             bool live = index < info->nregs && bitmap_get(edata_slab_data_get(extent)->bitmap,
                                                           &info->bitmap_info, index);
             start += index * info->reg_size;
             size = live ? size : 0;
         }
-        if (address - start >= size || hf_is_cached(tsd, (const void *)start, found.szind))
+        if (address - start >= size || hf_is_cached(tsd, (const void *)start, class))
             size = 0;
         *block = (const void *)start;
     }

@@ -15,6 +15,7 @@ homefree_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     if [ "$1" = tests ]; then
         echo cmake valgrind clang clang-format clang-tidy libjemalloc2 python3-venv lld
+        echo python3-torch
     fi
 }
 
@@ -136,6 +137,60 @@ homefree_python_tools() {
         cat "$log" >&2
         rm -f "$log"
         homefree_fail "could not install ruff"
+    fi
+    rm -f "$log"
+}
+
+# homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports: one
+# for each CPython from 3.9 on, and one with Debian's torch and NumPy. Each is made once. One whose
+# libraries have no wheels for its interpreter says so in its file `unavailable`.
+homefree_wheels() {
+    mkdir -p "$1" || homefree_fail "cannot make $1"
+    made=
+    for python in /usr/bin/python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python \
+        /usr/local/bin/python3.* /usr/bin/python3.*; do
+        version=$("$python" - 2>/dev/null <<'EOT'
+import ensurepip, sys, sysconfig, venv
+
+wanted = sys.version_info >= (3, 9) and sys.implementation.name == "cpython"
+if wanted and not sysconfig.get_config_var("Py_GIL_DISABLED"):
+    print("3.%d" % sys.version_info[1])
+EOT
+        ) || continue
+        if [ "$python" = /usr/bin/python3 ] && "$python" -c 'import numpy, torch' 2>/dev/null; then
+            # Later releases of pyarrow want a later NumPy than Debian's.
+            homefree_wheels_in "$1/debian" "$python" --system-site-packages \
+                'pyarrow<26' polars duckdb
+        fi
+        case " $made " in
+        *" $version "*) continue ;;
+        esac
+        [ -z "$version" ] && continue
+        made="$made $version"
+        homefree_wheels_in "$1/cpython-$version" "$python" --clear numpy pyarrow polars duckdb
+    done
+}
+
+# homefree_wheels_in FOLDER PYTHON VENV-OPTION PACKAGE…
+homefree_wheels_in() {
+    [ -e "$1/ready" ] || [ -e "$1/unavailable" ] && return
+    folder=$1
+    interpreter=$2
+    option=$3
+    shift 3
+    echo "homefree: fetching real libraries for ${folder##*/}" >&2
+    log=$(mktemp)
+    rm -rf "$folder"
+    if "$interpreter" -m venv "$option" "$folder" >"$log" 2>&1 &&
+        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
+            --only-binary=:all: "$@" >>"$log" 2>&1; then
+        touch "$folder/ready"
+    elif grep -q 'No matching distribution' "$log"; then
+        echo "${folder##*/}: $(grep -m1 'No matching distribution' "$log")" >"$folder/unavailable"
+    else
+        cat "$log" >&2
+        rm -f "$log"
+        homefree_fail "could not install $* for $interpreter"
     fi
     rm -f "$log"
 }

@@ -1,0 +1,209 @@
+#!/usr/bin/env python3
+"""How fast Python is with homefree: install() in its modes, against the interpreter as it is.
+
+As pyperf does it, with the rivals in turn: each sample is a fresh process of worker.py, a round is
+one sample of each rival (every other round backwards), with the same hash seed for all of a round.
+A figure is the median of the rounds' own ratios to stock; in parentheses are the quartiles. The
+exit status is 0 also when a figure is missed, and 1 only when something could not be measured.
+
+    python_bench.py --package DIR [--python FILE] [--rounds N] [--only WORK,...] [--json]
+    python_bench.py --package DIR --callgrind
+
+--callgrind counts instructions of a loop instead of time, under valgrind: the difference between
+two loop counts. It sees what noise hides, but knows nothing of what an instruction costs.
+"""
+
+import argparse
+import json
+import math
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+WORKER = Path(__file__).resolve().parent / "worker.py"
+TUNING = ("PYTHON", "LD_", "MALLOC_", "HOMEFREE_", "GLIBC_")
+# Loops of one repeat: 10 to 30 ms each.
+LOOPS = {
+    "object_tree": 2,
+    "tuple_tree": 6,
+    "dict_churn": 3,
+    "json_text": 8,
+    "pickles": 8,
+    "numpy_arrays": 5,
+    "attributes": 30,
+}
+TITLES = {
+    "object_tree": "object trees",
+    "tuple_tree": "tuple trees",
+    "dict_churn": "dict and str churn",
+    "json_text": "json",
+    "pickles": "pickle",
+    "numpy_arrays": "NumPy, small arrays",
+    "attributes": "attribute access",
+}
+SETTLE, REPEATS = 3, 25
+# install() is arena; the others are reported.
+WANTED_EACH, WANTED_MEAN = {"arena": 1.04}, {"arena": 1.01}
+CALLGRIND_LOOPS = (2, 6)
+
+
+class Unmeasurable(Exception):
+    pass
+
+
+def run(command, package, seed):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(TUNING)}
+    environment.update(
+        PYTHONHASHSEED=str(seed),
+        PYTHONPATH=str(package),
+        PYTHONDONTWRITEBYTECODE="1",
+        OPENBLAS_NUM_THREADS="1",
+    )
+    done = subprocess.run(
+        [*map(str, command)], env=environment, capture_output=True, text=True, timeout=600
+    )
+    if done.returncode != 0:
+        raise Unmeasurable(f"{' '.join(map(str, command[-6:]))}: {done.stderr.strip()[-500:]}")
+    return done
+
+
+def pinned(options, command):
+    """On one processor, so that the scheduler's moves are not measured."""
+    if options.cpu < 0 or not shutil.which("taskset"):
+        return command
+    return ["taskset", "-c", str(options.cpu), *command]
+
+
+def sample(options, how, work, seed):
+    command = [options.python, WORKER, how, work, SETTLE, REPEATS, LOOPS[work]]
+    return float(run(pinned(options, command), options.package, seed).stdout)
+
+
+def instructions(options, how, work):
+    """Of one loop: startup and settling are the same in both runs."""
+    counts = []
+    for loops in CALLGRIND_LOOPS:
+        done = run(
+            ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", options.python]
+            + [WORKER, how, work, SETTLE, 0, loops],
+            options.package,
+            1,
+        )
+        found = re.search(r"Collected : (\d+)", done.stderr)
+        if not found:
+            raise Unmeasurable(f"callgrind said nothing of {work}: {done.stderr.strip()[-300:]}")
+        counts.append(int(found[1]))
+    return (counts[1] - counts[0]) / (CALLGRIND_LOOPS[1] - CALLGRIND_LOOPS[0])
+
+
+def measure(options):
+    """{work: {how: [values]}}"""
+    rivals = ["stock", *options.how.split(",")]
+    values = {work: {how: [] for how in rivals} for work in options.works}
+    if options.callgrind:
+        for work in options.works:
+            for how in rivals:
+                values[work][how].append(instructions(options, how, work))
+        return values
+    for number in range(options.rounds):
+        for work in options.works:
+            # Every other round goes backwards, so that none is always the one after a slow one.
+            for how in rivals[:: 1 if number % 2 == 0 else -1]:
+                values[work][how].append(sample(options, how, work, number + 1))
+    return values
+
+
+def summary(values):
+    """{how: {work: (median, quartile, quartile)}} of the ratios to stock."""
+    table = {}
+    for work, rivals in values.items():
+        for how, mine in rivals.items():
+            if how == "stock":
+                continue
+            ratios = [a / b for a, b in zip(mine, rivals["stock"])]
+            low, _, high = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+            table.setdefault(how, {})[work] = (statistics.median(ratios), low, high)
+    return table
+
+
+def verdict(value, wanted):
+    return "" if wanted is None else "ok" if value <= wanted else "missed"
+
+
+def print_table(values, table, unit):
+    hows = list(table)
+    lines = [["work", "stock", *(cell for how in hows for cell in (how, ""))]]
+    for work, rivals in values.items():
+        stock = statistics.median(rivals["stock"])
+        line = [TITLES[work], f"{stock * 1e3:.3f} ms" if unit == "s" else f"{stock:.0f}"]
+        for how in hows:
+            ratio, low, high = table[how][work]
+            line.append(f"{ratio:.3f} ({low:.3f}..{high:.3f})")
+            line.append(verdict(ratio, WANTED_EACH.get(how)))
+        lines.append(line)
+    line = ["geometric mean", ""]
+    for how in hows:
+        mean = geometric_mean(table[how])
+        line += [f"{mean:.3f}", verdict(mean, WANTED_MEAN.get(how))]
+    lines.append(line)
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    for line in lines:
+        print("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def geometric_mean(rows):
+    return math.exp(statistics.fmean(math.log(ratio) for ratio, _, _ in rows.values()))
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--package", type=Path, required=True, help="folder that holds homefree/")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
+    parser.add_argument("--only", default=",".join(LOOPS), help="works to measure (%(default)s)")
+    parser.add_argument("--how", default="arena,full", help="rivals of stock (%(default)s)")
+    parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1, help="-1: any")
+    parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
+    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
+    options = parser.parse_args()
+    options.works = options.only.split(",")
+    unknown = set(options.works) - set(LOOPS)
+    if unknown or options.rounds < 1:
+        parser.error(f"no such works: {', '.join(sorted(unknown))}" if unknown else "no rounds")
+    return options
+
+
+def main():
+    options = arguments()
+    if "numpy_arrays" in options.works:
+        try:
+            run([options.python, "-c", "import numpy"], options.package, 1)
+        except Unmeasurable:
+            print(f"skipped: {options.python} has no NumPy", file=sys.stderr)
+            options.works.remove("numpy_arrays")
+    try:
+        values = measure(options)
+    except (Unmeasurable, subprocess.TimeoutExpired, OSError) as error:
+        print(f"could not measure: {error}", file=sys.stderr)
+        return 1
+    table = summary(values)
+    if options.json:
+        document = {
+            "version": 1,
+            "unit": "instructions" if options.callgrind else "seconds",
+            "samples": values,
+            "ratios": table,
+            "geometric_mean": {how: geometric_mean(rows) for how, rows in table.items()},
+        }
+        print(json.dumps(document, indent=2))
+    else:
+        print_table(values, table, "instructions" if options.callgrind else "s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,263 @@
+/*
+ * Real allocators, hidden inside a module: their blocks go home whoever frees, resizes or measures
+ * them, whichever of the module and libhomefree came first. Where the module is stripped, what it
+ * mapped since is known, and freeing it elsewhere ends with a line instead of libc's confusion.
+ *
+ * usage: test-homes ORDER LIBHOMEFREE MODULE ALLOCATOR USER
+ *   ORDER   before: the module is loaded, and has allocated, before libhomefree comes; or after
+ *   MODULE  a stripped one has "stripped" in its name
+ */
+#include "death.h"
+#include "support.h"
+
+#include "modules/home.h"
+
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *homefree_path, *module_path, *allocator, *user_path;
+static bool before;
+
+static int (*owner_of)(const void *ptr, struct hf_owner *out);
+static void (*free_any)(void *ptr);
+static const struct home *home;
+static const struct user *user;
+static void (*delete)(void *ptr);
+
+enum { EARLY = 12, BLOCKS = 1000, HUGE = 64 << 20 };
+static char *early[EARLY]; /* from before libhomefree, if the module was there */
+
+static char *block_of(size_t size)
+{
+    char *block = home->acquire(size);
+    ck_assert_ptr_nonnull(block);
+    return memset(block, 1, size);
+}
+
+static void set_up(void)
+{
+    if (before) {
+        home = ((home_function *)symbol_of(load(module_path, RTLD_NOW), "home"))();
+        user = load_user(user_path, RTLD_LAZY);
+        for (int i = 0; i < EARLY; i++)
+            early[i] = block_of((size_t)24 << i);
+    }
+    void *handle = load(homefree_path, RTLD_NOW);
+    owner_of = (int (*)(const void *, struct hf_owner *))symbol_of(handle, "hf_owner_of");
+    free_any = (void (*)(void *))symbol_of(handle, "hf_free");
+    if (!before) {
+        home = ((home_function *)symbol_of(load(module_path, RTLD_NOW), "home"))();
+        user = load_user(user_path, RTLD_LAZY);
+    }
+    delete = (void (*)(void *))symbol_of(load("libstdc++.so.6", RTLD_NOW), "_ZdlPv");
+}
+
+static void assert_theirs(const void *block)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    ck_assert_int_eq(owner_of(block, &owner), 0);
+    ck_assert_int_eq(owner.kind, HF_OWNER_ALLOCATOR);
+    ck_assert_str_eq(owner.allocator, allocator);
+    ck_assert_ptr_nonnull(strstr(module_path, strrchr(owner.object, '/')));
+}
+
+START_TEST(what_came_before)
+{
+    set_up();
+    for (int i = 0; i < EARLY && before; i++) {
+        assert_theirs(early[i]);
+        ck_assert_uint_ge(malloc_usable_size(early[i]), (size_t)24 << i);
+        if (i % 3 == 0)
+            free(early[i]);
+        else if (i % 3 == 1)
+            user->release(early[i]);
+        else
+            free(realloc(early[i], (size_t)100 << i));
+    }
+}
+END_TEST
+
+/* Frees many, which the wrong allocator would not survive, and the right one gives out again. */
+static void check_release(void (*release)(void *ptr))
+{
+    static char *blocks[BLOCKS], *first[BLOCKS];
+    int again = 0;
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < BLOCKS; i++)
+            blocks[i] = block_of((size_t)i % 100 + 1);
+        for (int i = 0; i < BLOCKS && round > 0; i++)
+            for (int j = 0; j < BLOCKS; j++)
+                again += blocks[i] == first[j];
+        if (round == 0)
+            memcpy(first, blocks, sizeof first);
+        for (int i = 0; i < BLOCKS; i++)
+            release(blocks[i]);
+    }
+    ck_assert_msg(again > 0, "no block was ever given out again");
+    release(block_of(HUGE));
+}
+
+START_TEST(freed)
+{
+    set_up();
+    check_release(free);
+    check_release(free_any);
+    check_release(user->release);
+    check_release(user->constant->release);
+    check_release(delete);
+    check_release((void (*)(void *))dlsym(RTLD_DEFAULT, "free"));
+}
+END_TEST
+
+START_TEST(resized_and_measured)
+{
+    set_up();
+    void *(*const resizes[])(void *, size_t) = {realloc, user->resize, user->constant->resize};
+    for (size_t i = 0; i < 3; i++)
+        for (size_t size = 20; size < HUGE; size *= 5) {
+            char *block = block_of(size);
+            ck_assert_uint_eq(malloc_usable_size(block), home->measure(block));
+            ck_assert_uint_eq(user->measure(block), home->measure(block));
+            strcpy(block, "content");
+            block = resizes[i](block, 3 * size);
+            ck_assert_str_eq(block, "content");
+            assert_theirs(block);
+            block = user->resize_array(block, 2, size);
+            ck_assert_str_eq(block, "content");
+            assert_theirs(block);
+            free(block);
+        }
+}
+END_TEST
+
+START_TEST(grown_by_libc)
+{
+    set_up();
+    static char text[20000];
+    memset(text, 'x', sizeof text - 1);
+    for (int i = 0; i < 20; i++) {
+        size_t size = 16;
+        char *line = block_of(size);
+        FILE *stream = fmemopen(text, sizeof text - 1, "r");
+        ck_assert_int_eq(getdelim(&line, &size, '\n', stream), sizeof text - 1);
+        fclose(stream);
+        assert_theirs(line);
+        free(line);
+    }
+}
+END_TEST
+
+START_TEST(libcs_own_are_not_touched)
+{
+    set_up();
+    for (size_t size = 1; size < HUGE; size *= 3) {
+        char *block = calloc(1, size), *text = NULL;
+        struct hf_owner owner = {.size = sizeof owner};
+        ck_assert_int_eq(owner_of(block, &owner), 0);
+        ck_assert_int_ne(owner.kind, HF_OWNER_ALLOCATOR);
+        free(realloc(block, 2 * size));
+        ck_assert_int_gt(asprintf(&text, "%zu", size), 0);
+        user->release(text);
+        home->measure(block_of(size));
+    }
+}
+END_TEST
+
+/* Each thread allocates, also large blocks that are mapped anew, and frees another's by free(). */
+static void *exchange(void *context)
+{
+    static char *places[64];
+    unsigned random = (unsigned)(uintptr_t)context;
+    for (int i = 0; i < 4000; i++) {
+        random = random * 1664525 + 1013904223;
+        size_t size = (random >> 8) % 50 == 0 ? 4 << 20 : (random >> 8) % 3000 + 1;
+        char *block = (random >> 20) % 3 == 0 ? malloc(size) : home->acquire(size);
+        must(block != NULL);
+        block[0] = block[size - 1] = 1;
+        free(__atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL));
+    }
+    return NULL;
+}
+
+START_TEST(many_threads)
+{
+    pthread_t threads[4];
+    set_up();
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, (void *)(i * 77)), 0);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+}
+END_TEST
+
+static void free_in_child(void *context)
+{
+    free(context);
+    for (int i = 0; i < 100; i++)
+        user->release(home->acquire((size_t)i * 100));
+    (void)exchange(NULL);
+}
+
+START_TEST(after_fork)
+{
+    static struct outcome outcome;
+    set_up();
+    char *block = block_of(100);
+    outcome_of_function(&outcome, free_in_child, block);
+    assert_exited(&outcome, 0, 0, "");
+    free(block);
+}
+END_TEST
+
+START_TEST(after_dlclose)
+{
+    set_up();
+    char *block = block_of(100), *large = block_of(HUGE);
+    void *handle = load(module_path, RTLD_NOW | RTLD_NOLOAD);
+    dlclose(handle);
+    dlclose(handle); /* the one that set_up() opened */
+    free(block);
+    free(large);
+}
+END_TEST
+
+/* ---- stripped ---- */
+
+static void free_theirs(void *context)
+{
+    user->release(context);
+}
+
+START_TEST(stripped_it_is_named)
+{
+    static struct outcome outcome;
+    set_up();
+    (void)block_of(HUGE);         /* begins in what was mapped before anybody looked, perhaps */
+    char *block = block_of(HUGE); /* mapped just now */
+    assert_theirs(block);
+    outcome_of_function(&outcome, free_theirs, block);
+    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", allocator, "stripped",
+                  "called from", "debug file");
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    if (count != 6)
+        return 2;
+    before = strcmp(arguments[1], "before") == 0;
+    homefree_path = arguments[2];
+    module_path = arguments[3];
+    allocator = arguments[4];
+    user_path = arguments[5];
+    if (strstr(module_path, "stripped") != NULL)
+        return RUN_TESTS("homes", stripped_it_is_named, libcs_own_are_not_touched);
+    return RUN_TESTS("homes", what_came_before, freed, resized_and_measured, grown_by_libc,
+                     libcs_own_are_not_touched, many_threads, after_fork, after_dlclose);
+}

@@ -1,0 +1,127 @@
+"""Real libraries, imported together in one process with homefree among them, work and end well.
+
+One run of guest.py for each order, two at a time: it must end with 0, have said "fine", and nothing
+on stderr. The interpreters are the virtual environments that homefree_wheels (tests/support/
+prepare.sh) made; without them there is nothing to test, and the exit status is 77.
+
+Usage: test_real.py --wheels FOLDER --library LIBHOMEFREE [--package FOLDER] [--how HOW]
+                    [--conf CONF] [--orders all|some] ENVIRONMENT
+
+ENVIRONMENT is a folder of FOLDER (debian, cpython-3.12), or "newest". "all" is each order of the
+libraries, with homefree's place moving on from one to the next; "some" lets each library, and
+homefree, be first once and last once.
+"""
+
+import argparse
+import concurrent.futures
+import itertools
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+LIBRARIES = {"debian": ["numpy", "torch", "pyarrow", "polars", "duckdb"]}
+PLAIN = ["numpy", "pyarrow", "polars", "duckdb"]
+TIMEOUT = 120
+SKIPPED = 77
+
+
+def find(wheels, name):
+    """The environment's name and interpreter; exits where there is none."""
+    if name == "newest":
+        found = [path.name for path in wheels.glob("cpython-3.*") if (path / "ready").exists()]
+        found = [found for found in found if not found.endswith("t")]
+        if not found:
+            print(f"no environment with wheels in {wheels}: homefree_wheels makes them")
+            sys.exit(SKIPPED)
+        name = max(found, key=lambda text: int(re.search(r"3\.(\d+)", text)[1]))
+    folder = wheels / name
+    if not (folder / "ready").exists():
+        why = folder / "unavailable"
+        print(why.read_text() if why.exists() else f"there is no {name} in {wheels}")
+        sys.exit(SKIPPED)
+    return name, folder / "bin" / "python"
+
+
+def all_orders(libraries):
+    for number, order in enumerate(itertools.permutations(libraries)):
+        place = number % (len(order) + 1)
+        yield [*order[:place], "homefree", *order[place:]]
+
+
+def some_orders(libraries):
+    names = [*libraries, "homefree"]
+    for number in range(len(names)):
+        turned = names[number:] + names[:number]
+        yield turned if number % 2 else [turned[0], *turned[:1:-1], turned[1]]
+
+
+def run(python, options, order):
+    """None, or what is wrong."""
+    environment = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_"))
+    }
+    # Two runs share the processors, and each library would take all of them for itself.
+    environment.update(OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", POLARS_MAX_THREADS="2")
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if options.package:
+        environment["PYTHONPATH"] = str(options.package)
+    if options.conf:
+        environment["HOMEFREE_CONF"] = options.conf
+    command = [python, "-X", "faulthandler", HERE / "guest.py", options.how, options.library]
+    try:
+        done = subprocess.run(
+            [*map(str, command), *order],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=TIMEOUT,
+            env=environment,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        return f"{' '.join(order)}: hangs\n{expired.stderr}"
+    if done.returncode == 0 and done.stdout == "fine\n" and not done.stderr:
+        return None
+    return f"{' '.join(order)}: exit status {done.returncode}, said {done.stdout!r}\n" + "\n".join(
+        done.stderr.splitlines()[:60]
+    )
+
+
+def versions(python, libraries):
+    code = (
+        "import importlib.metadata as m, sys; print('CPython', sys.version.split()[0], *("
+        "f'{n} {m.version(n)}' for n in sys.argv[1:]), sep=', ')"
+    )
+    done = subprocess.run([python, "-c", code, *libraries], capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wheels", type=Path, required=True)
+    parser.add_argument("--library", type=Path, required=True)
+    parser.add_argument("--package", type=Path)
+    parser.add_argument("--how", default="arena", choices=["none", "route", "off", "arena", "full"])
+    parser.add_argument("--conf")
+    parser.add_argument("--orders", default="some", choices=["all", "some"])
+    parser.add_argument("environment")
+    options = parser.parse_args()
+    name, python = find(options.wheels, options.environment)
+    libraries = LIBRARIES.get(name, PLAIN)
+    orders = list({"all": all_orders, "some": some_orders}[options.orders](libraries))
+    with concurrent.futures.ThreadPoolExecutor(min(2, os.cpu_count() or 1)) as pool:
+        results = list(pool.map(lambda order: run(python, options, order), orders))
+    failures = [result for result in results if result]
+    print(versions(python, libraries), f"{len(orders)} orders, {len(failures)} failed", sep=": ")
+    print("\n".join(failures))
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
