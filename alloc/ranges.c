@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 uintptr_t hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
 
@@ -34,8 +36,10 @@ static uint8_t *leaf_of(size_t entry)
     if (seen > UINT8_MAX)
         return (uint8_t *)seen;
     int saved_errno = errno;
-    uint8_t *leaf =
-        mmap(NULL, LEAF_PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    /* Not mmap(): a preloaded tcmalloc defines one of its own, whose call inside is routed and
+     * would come back here, for ever. */
+    uint8_t *leaf = (uint8_t *)syscall(SYS_mmap, NULL, LEAF_PAGES, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (leaf == MAP_FAILED) {
         errno = saved_errno;
         return NULL;

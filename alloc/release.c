@@ -268,11 +268,14 @@ bool hf_release_is(const void *ptr)
     struct hf_owner owner = {.size = sizeof owner};
     if (ptr == NULL)
         return false;
-    if (other == NULL)
-        owner.block_size = hf_owned(ptr) ? hf_heap_block_size(ptr) : 0;
-    else if (other->release_make == NULL)
+    if (other == NULL) {
+        owner.block_size = hf_owned(ptr) ? hf_heap_block(ptr, &owner.block) : 0;
+        if (owner.block != ptr)
+            return false;
+    } else if (other->release_make == NULL) {
         owner.block_size = sizeof *record; /* no heap that would know */
-    else if (!hf_owned(ptr) || other->owner_of(ptr, &owner) != 0 || owner.block != ptr)
+    } else if (!hf_owned(ptr) || other->owner_of(ptr, &owner) != 0 || owner.block != ptr) {
         return false;
+    }
     return owner.block_size >= sizeof *record && record->magic == MAGIC;
 }

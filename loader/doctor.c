@@ -464,11 +464,11 @@ static void collect(void *context)
     each_object(collecting, tell_neighbours);
 }
 
-static void heap_line(struct out *out, enum hf_doctor_moment moment)
+static void heap_line(struct out *out, bool alone)
 {
     struct hf_stats stats = {.size = sizeof stats};
     field(out, "heap");
-    if (moment == HF_DOCTOR_SIGNAL || hf_stats(&stats) != 0) {
+    if (alone || hf_stats(&stats) != 0) {
         number(out, hf_region.size);
         for (int i = 0; i < 3; i++)
             field(out, NULL);
@@ -487,7 +487,7 @@ static const char *program_name(void)
     return hf_dynlink_namespaces(first) > 0 ? hf_dynlink_name(first[0]) : NULL;
 }
 
-int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number)
+int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number, bool alone)
 {
     static const char *const moments[] = {"exit", "start", "signal", "asked"};
     struct out out = {.descriptor = descriptor};
@@ -505,9 +505,9 @@ int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_num
     field(&out, "preload");
     field(&out, getenv("LD_PRELOAD"));
     end_line(&out);
-    heap_line(&out, moment);
+    heap_line(&out, alone);
     int result = 0;
-    if (moment == HF_DOCTOR_SIGNAL)
+    if (alone)
         collect(&collecting);
     else
         result = hf_loader_lock_run(collect, &collecting);
@@ -542,5 +542,5 @@ int hf_doctor_record(int descriptor)
         int (*theirs)(int) = record_of_heap();
         return theirs != NULL && theirs != hf_doctor_record ? theirs(descriptor) : -ENOTSUP;
     }
-    return hf_doctor_write(descriptor, HF_DOCTOR_ASKED, 0);
+    return hf_doctor_write(descriptor, HF_DOCTOR_ASKED, 0, false);
 }

@@ -30,6 +30,7 @@
 #ifndef HOMEFREE_DOCTOR_H
 #define HOMEFREE_DOCTOR_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define HF_DOCTOR_FIRST   "homefree-doctor"
@@ -40,9 +41,8 @@
 
 enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DOCTOR_ASKED };
 
-/* Writes a record. In HF_DOCTOR_SIGNAL no lock is taken and nothing but the record's file is
- * touched: it runs in a copy of a process that may have crashed anywhere. Result: 0 or a negative
- * errno. */
-int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number);
+/* Writes a record. `alone`: no lock is taken and nothing but the record's file is touched, in a
+ * copy of a process that may have stopped anywhere. Result: 0 or a negative errno. */
+int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number, bool alone);
 
 #endif

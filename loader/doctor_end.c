@@ -4,14 +4,19 @@
  * without HOMEFREE_DOCTOR in its environment, or in a privileged one.
  *
  * exit(3) and a return from main() end in a destructor. A signal that would end the process is
- * caught where nobody else catches it: a copy of the process with one thread, made without
- * pthread_atfork's handlers and with a time limit, writes the record; then the process dies of the
- * same signal. What no handler sees (SIGKILL, _exit(2)) leaves no record, and the command says so.
+ * caught where nobody else catches it, and the slots of _exit(2), in what the program is linked
+ * with, are given a stand-in. There, and in a forked child, locks may be held by nobody who is
+ * left; so a copy of the process with one thread, made without pthread_atfork's handlers and with a
+ * time limit, writes the record, and then the process ends as it was about to. What nobody sees
+ * (SIGKILL) leaves no record, and the command says so.
  */
 #include "doctor.h"
 
 #include "dynlink.h"
 #include "instance.h"
+#include "lock.h"
+#include "patch.h"
+#include "target.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +33,8 @@ enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
 
 static char directory[PATH_ROOM]; /* empty: nothing to do */
 static pid_t wanted;              /* 0: whichever process ends */
-static atomic_bool done;
+static pid_t started;             /* the process whose constructors ran */
+static atomic_int done;           /* the process that has its record: a vfork shares memory */
 
 static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGSYS,
                                     SIGTRAP, SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE, SIGALRM,
@@ -52,7 +58,7 @@ static char *append_number(char *at, unsigned long value)
 }
 
 /* The file appears under its name when it is whole. `pid`: of the process that is meant. */
-static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid)
+static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid, bool alone)
 {
     char path[PATH_ROOM + 64], part[PATH_ROOM + 64];
     append_number(append(append(path, directory), "/"), (unsigned long)pid);
@@ -60,11 +66,30 @@ static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid)
     int descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (descriptor < 0)
         return;
-    int result = hf_doctor_write(descriptor, moment, signal_number);
+    int result = hf_doctor_write(descriptor, moment, signal_number, alone);
     if (close(descriptor) == 0 && result == 0)
         (void)rename(part, path);
     else
         (void)unlink(part);
+}
+
+/* The copy sends no SIGCHLD, and is seen by no wait(2) but ours. */
+static void record_in_copy(enum hf_doctor_moment moment, int signal_number)
+{
+    pid_t pid = getpid();
+    pid_t copy = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+    if (copy == 0) {
+        for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
+            signal(fatal_signals[i], SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        alarm(SECONDS);
+        record(moment, signal_number, pid, true);
+        _exit(0);
+    }
+    while (copy > 0 && waitpid(copy, NULL, __WALL) < 0 && errno == EINTR)
+        continue;
 }
 
 static bool is_wanted(void)
@@ -72,26 +97,18 @@ static bool is_wanted(void)
     return directory[0] != '\0' && (wanted == 0 || wanted == getpid());
 }
 
+/* Whether this process has to write its record now; true once. */
+static bool is_due(void)
+{
+    return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
+}
+
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
     (void)context;
     int saved_errno = errno;
-    if (is_wanted() && !atomic_exchange(&done, true)) {
-        pid_t pid = getpid();
-        pid_t copy = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
-        if (copy == 0) {
-            for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
-                signal(fatal_signals[i], SIG_DFL);
-            sigset_t none;
-            sigemptyset(&none);
-            sigprocmask(SIG_SETMASK, &none, NULL);
-            alarm(SECONDS);
-            record(HF_DOCTOR_SIGNAL, signal_number, pid);
-            _exit(0);
-        }
-        while (copy > 0 && waitpid(copy, NULL, __WALL) < 0 && errno == EINTR)
-            continue;
-    }
+    if (is_due())
+        record_in_copy(HF_DOCTOR_SIGNAL, signal_number);
     signal(signal_number, SIG_DFL);
     errno = saved_errno;
     /* A fault comes again when this returns; what was sent must be sent again. */
@@ -130,6 +147,55 @@ static void catch_signals(void)
     }
 }
 
+/* ---- _exit(2) ---- */
+
+static const char *const leaving[] = {"_exit", "_Exit"};
+
+static int find_leaving(const char *name)
+{
+    for (int i = 0; i < 2; i++)
+        if (strcmp(name, leaving[i]) == 0)
+            return i;
+    return -1;
+}
+static const char *name_leaving(int function)
+{
+    return leaving[function];
+}
+
+static void leave(int status)
+{
+    if (is_due())
+        record_in_copy(HF_DOCTOR_EXIT, 0);
+    _exit(status);
+}
+
+static void patch_slot(const struct hf_slot *slot, void *context)
+{
+    struct hf_patch *patch = context;
+    if (slot->kind != HF_SLOT_WORD && hf_patch_is_writable(patch, slot->address))
+        (void)hf_patch_write(patch, slot->address, (void *)leave, *slot->address);
+}
+
+static void catch_leaving(void *context)
+{
+    static const struct hf_function_names names = {2, find_leaving, name_leaving};
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    (void)context;
+    if (hf_dynlink_namespaces(first) == 0)
+        return;
+    hf_patch_begin(false);
+    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+        struct hf_patch patch = {.object = &object};
+        if (!hf_dynlink_open(map, &object) || hf_object_role(&object) != HF_ROLE_ORDINARY)
+            continue;
+        hf_slots_visit(&object, &names, false, patch_slot, &patch);
+        hf_patch_close(&patch);
+    }
+    hf_patch_end();
+}
+
 /* MOMENT:PID:DIRECTORY. What is written otherwise was not written by the command: nothing is done.
  */
 static bool read_request(const char *request, enum hf_doctor_moment *moment)
@@ -159,20 +225,25 @@ __attribute__((constructor(103))) static void begin(void)
     enum hf_doctor_moment moment;
     if (request == NULL || hf_instance_forward() != NULL || !read_request(request, &moment))
         return;
-    if (moment == HF_DOCTOR_EXIT) {
+    if (moment == HF_DOCTOR_START) {
         if (is_wanted())
-            catch_signals();
-    } else if (is_wanted()) {
-        record(HF_DOCTOR_START, 0, getpid());
+            record(HF_DOCTOR_START, 0, getpid(), false);
         directory[0] = '\0';
+    } else if (is_wanted()) {
+        started = getpid();
+        catch_signals();
+        (void)hf_loader_lock_run(catch_leaving, NULL);
     }
 }
 
 __attribute__((destructor)) static void finish(void)
 {
-    if (!is_wanted() || atomic_exchange(&done, true))
-        return;
     int saved_errno = errno;
-    record(HF_DOCTOR_EXIT, 0, getpid());
+    if (is_due()) {
+        if (getpid() == started)
+            record(HF_DOCTOR_EXIT, 0, started, false);
+        else
+            record_in_copy(HF_DOCTOR_EXIT, 0);
+    }
     errno = saved_errno;
 }

@@ -273,6 +273,6 @@ const char *hf_doctor_run_why(const struct hf_doctor_run *run)
         return "SIGKILL ended it; --at start looks at it earlier";
     if (WIFSIGNALED(run->status))
         return "a signal ended it before it could; --at start looks at it earlier";
-    return "it ended with _exit(2), emptied its environment, or could not write the record; --at "
-           "start looks at it earlier";
+    return "it ended by a system call of its own, emptied its environment, or could not write the "
+           "record; --at start looks at it earlier";
 }

@@ -12,8 +12,7 @@ def _show(path, *options):
     result = subprocess.run(
         [find(), "doctor", *options, "--read", path],
         stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        capture_output=True,
         encoding="utf-8",
         errors="replace",
     )

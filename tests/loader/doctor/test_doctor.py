@@ -57,8 +57,7 @@ class InFolder(unittest.TestCase):
         env.setdefault("TMPDIR", str(self.records))
         return subprocess.run(
             [HOMEFREE, "doctor", *map(str, arguments)],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             stdin=subprocess.DEVNULL,
             env=env,
             timeout=100,
@@ -165,7 +164,8 @@ class Facts(InFolder):
             f"-Wl,--version-script={self.folder}/m.map",
         )
         code = f"import ctypes; ctypes.CDLL({module!r}).enter()"
-        document = json.loads(self.run_doctor("--json", "--", PYTHON, "-c", code).stdout)
+        env = environment(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8000")
+        document = json.loads(self.run_doctor("--json", "--", PYTHON, "-c", code, env=env).stdout)
         self.check_shape(document)
         process = document["processes"][0]
         allocator = next(a for a in process["allocators"] if a["object"] == module)
@@ -442,8 +442,48 @@ class Ends(InFolder):
         self.assertEqual(process["recorded"], "start")
 
     def test_underscore_exit(self):
-        program = self.build("quick", "#include <unistd.h>\nint main(void) { _exit(0); }")
-        self.refused(3, "_exit(2)", "--", program)
+        program = self.build("quick", "#include <unistd.h>\nint main(void) { _exit(3); }")
+        document = self.document(0, "--", program)
+        self.assertEqual(document["command"]["status"], 3)
+        object_named(document["processes"][0], "quick")
+
+    def test_exit_by_system_call(self):
+        program = self.build(
+            "quickest",
+            "#include <sys/syscall.h>\n#include <unistd.h>\n"
+            "int main(void) { syscall(SYS_exit_group, 0); }",
+        )
+        self.refused(3, "left no record", "--", program)
+
+    def test_vfork(self):
+        # What the child does in the memory that it shares must not be taken for the parent's end.
+        program = self.build(
+            "vforks",
+            "#include <sys/wait.h>\n#include <unistd.h>\n"
+            "int main(void) { int s; if (vfork() == 0) _exit(0); wait(&s); return s; }",
+        )
+        for option, count in (("--all", 1), ("--children", 2)):
+            document = self.document(0, option, "--", program)
+            self.assertEqual(len(document["processes"]), count)
+            self.assertEqual(document["command"]["status"], 0)
+
+    def test_fork_while_threads_load(self):
+        # A child of fork() has only one thread; the loader's lock may be another's for ever.
+        code = (
+            "import ctypes, os, threading\n"
+            "stop = False\n"
+            "def load():\n"
+            " while not stop:\n"
+            "  ctypes.CDLL('libm.so.6'); ctypes.CDLL('libc.so.6').malloc\n"
+            "thread = threading.Thread(target=load); thread.start()\n"
+            "for _ in range(30):\n"
+            " pid = os.fork()\n"
+            " if pid == 0: os._exit(0)\n"
+            " os.waitpid(pid, 0)\n"
+            "stop = True; thread.join()\n"
+        )
+        document = self.document(0, "--children", "--", PYTHON, "-c", code)
+        self.assertEqual(len(document["processes"]), 31)
 
     def test_static(self):
         program = self.build("static", HELLO, "-static")
@@ -565,7 +605,7 @@ class Records(InFolder):
             self.assertEqual((result.returncode, result.stdout), (3, b""), line)
             self.assertIn(b"the record is damaged", result.stderr)
         # What a path says stays text, also on a terminal.
-        data = head + b"object\t0\tordinary\tm\t/x%1b[31m%0a\t-\nend\t%d\n" % (count + 1)
+        data = head + b"object\t0\tordinary\tm\t/x%1b[31m%0a\t-\n" + b"end\t%d\n" % (count + 1)
         result = self.run_doctor("--all", "--read", self.write(data))
         self.assertEqual(result.returncode, 0)
         self.assertIn(b"/x?[31m?", result.stdout)
@@ -642,8 +682,7 @@ class Faces(InFolder):
         env = environment(PYTHONPATH=PACKAGE, TMPDIR=str(self.records))
         return subprocess.run(
             [PYTHON, "-m", "homefree", *arguments],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             env=env,
             **options,
         )
@@ -657,9 +696,7 @@ class Faces(InFolder):
                           *([name, "--help"] for name in commands), *([n] for n in commands
                           if n != "doctor")):  # fmt: skip
             with self.subTest(arguments):
-                direct = subprocess.run(
-                    [HOMEFREE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-                )
+                direct = subprocess.run([HOMEFREE, *arguments], capture_output=True)
                 module = self.as_module(*arguments)
                 self.assertEqual(
                     (module.returncode, module.stdout, module.stderr),
