@@ -224,6 +224,37 @@ START_TEST(cut_short)
 }
 END_TEST
 
+/* A file with changed bytes, most of them where the reader looks: an error or a copy. */
+START_TEST(changed_bytes)
+{
+    char path[PATH_MAX], copy[PATH_MAX];
+    struct stat status;
+    ck_assert_int_eq(stat(paths[0], &status), 0);
+    snprintf(path, sizeof path, "%s/changed.so", folder);
+    unsigned random = 1;
+    int made = 0;
+    for (int i = 0; i < 300; i++) {
+        copy_file(paths[0], path);
+        int fd = open(path, O_WRONLY);
+        for (int j = 0; j < 1 + i % 5; j++) {
+            unsigned char byte = (unsigned char)((random = random * 1103515245 + 12345) >> 16);
+            off_t where = (off_t)((random = random * 1103515245 + 12345) >> 8);
+            where %= i % 3 == 0 ? 0x400 : i % 3 == 1 ? 0x4000 : status.st_size;
+            ck_assert_int_eq((int)pwrite(fd, &byte, 1, where), 1);
+        }
+        close(fd);
+        int error = hf_private_copy(path, copy, sizeof copy);
+        ck_assert_msg(error == 0 || error == -ENOEXEC || error == -ENOTSUP, "%d: %d", i, error);
+        made += error == 0;
+        if (error == 0)
+            ck_assert_int_eq(hf_private_remove(copy), 0);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    ck_assert_int_gt(made, 0);
+    ck_assert_int_lt(made, 300);
+}
+END_TEST
+
 int main(int count, char **arguments)
 {
     if (count < 3 || count - 2 > MODULES_MAX)
@@ -238,6 +269,8 @@ int main(int count, char **arguments)
     tcase_add_loop_test(tcase, elsewhere, 0, module_count);
     tcase_add_test(tcase, arguments_of_both);
     tcase_add_test(tcase, cut_short);
+    tcase_add_test(tcase, changed_bytes);
+    tcase_set_timeout(tcase, 60);
     Suite *suite = suite_create("copy");
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);

@@ -4,6 +4,9 @@ that it is limited to, until it is removed; other modules are imported as before
 usage: test_hook.py MODULES-FOLDER
 """
 
+import importlib.util
+import sys
+
 import pieces
 
 PRELUDE = """
@@ -132,6 +135,53 @@ assert sqlite3.connect(":memory:").execute("select sum(1)").fetchone() == (1,)
 assert decimal.Decimal("1.1") ** 50 > 117
 assert tree.fromstring("<a><b/></a>")[0].tag == "b"
 assert asyncio.run(asyncio.sleep(0, 42)) == 42
+""")
+
+    def numpy(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("no NumPy")
+
+    def test_numpy_is_adopted(self):
+        self.numpy()
+        self.run_code("""
+homefree.import_hook(adopt=True)
+import numpy
+for _ in range(20):
+    matrix = numpy.random.rand(60, 60) + 60 * numpy.eye(60)
+    assert numpy.allclose(numpy.linalg.inv(matrix) @ matrix, numpy.eye(60))
+    assert numpy.sort(matrix.ravel())[0] == matrix.min()
+adopted = {e.object for e in homefree.route_report().entries
+           if e.function == "malloc" and e.state == "changed"}
+assert [path for path in adopted if "/numpy/" in path], adopted
+""")
+
+    def test_numpy_in_interpreters(self):
+        """Its modules keep state in globals, and are made for one interpreter."""
+        self.numpy()
+        self.run_code(f"""
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+new = sys.version_info >= (3, 13)
+code = '''
+import sys, warnings
+sys.path[:] = {sys.path!r}
+warnings.simplefilter("ignore")
+import homefree
+homefree.import_hook(["numpy"], private=True)
+import numpy
+assert numpy.arange(12).reshape(3, 4).T.tolist()[1] == [1, 5, 9]
+assert abs(numpy.linalg.det(numpy.eye(50) * 2) / 2**50 - 1) < 1e-9
+numpy.set_printoptions(precision=3)
+assert str(numpy.array([1 / 3])) == "[0.333]"
+'''
+for _ in range(3):
+    interpreter = interpreters.create("legacy") if new else interpreters.create(isolated=False)
+    failed = interpreters.run_string(interpreter, code)
+    assert failed is None, failed
+import numpy
+assert str(numpy.array([1 / 3])) == "[0.33333333]"
 """)
 
 
