@@ -364,6 +364,7 @@ static void look_into_file(struct look *look)
             hf_elf_close(&debug);
         }
     }
+    look->file = NULL;
     hf_elf_close(&elf);
 }
 
