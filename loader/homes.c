@@ -33,6 +33,14 @@ static struct candidate {
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
+bool hf_homes_is_candidate(const struct link_map *map)
+{
+    for (size_t i = 0; i < candidates_count; i++)
+        if (candidates[i].map == map)
+            return true;
+    return false;
+}
+
 void hf_homes_candidate(const struct link_map *map, unsigned number)
 {
     size_t place = CANDIDATES_MAX;

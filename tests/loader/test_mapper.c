@@ -333,6 +333,14 @@ START_TEST(the_report_names_them)
     ck_assert_int_eq(hf_route_report(NULL, look_for_remark, remarks), 0);
     ck_assert_ptr_nonnull(strstr(remarks, "mimalloc; its blocks cannot be sent home"));
     ck_assert_ptr_nonnull(strstr(remarks, "rpmalloc; its blocks go home to it"));
+    /* A pass that begins anew, because something was unloaded, finds nobody twice. */
+    ck_assert_int_eq(dlclose(load(user_path, RTLD_NOW)), 0);
+    (void)load(user_path, RTLD_NOW);
+    remarks[0] = '\0';
+    ck_assert_int_eq(hf_route_report(NULL, look_for_remark, remarks), 0);
+    const char *first = strstr(remarks, "rpmalloc");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(strstr(first + 1, "rpmalloc"));
 }
 END_TEST
 
