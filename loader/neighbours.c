@@ -364,6 +364,7 @@ static void look_into_file(struct look *look)
             hf_elf_close(&debug);
         }
     }
+    look->file = NULL;
     hf_elf_close(&elf);
 }
 
@@ -425,7 +426,8 @@ void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
     if (!imports->maps)
         return;
     bool candidate = imports->advises || imports->moves_break;
-    if ((!candidate && !exports_allocator(object)) || is_interpreter(object))
+    if ((!candidate && !exports_allocator(object)) || hf_homes_is_candidate(object->map) ||
+        is_interpreter(object))
         return;
     struct look look = {.map = object->map};
     look_into_file(&look);
