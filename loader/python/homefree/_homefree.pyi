@@ -5,9 +5,7 @@ class Installed(NamedTuple):
     numpy: Literal["off", "later", "installed", "context", "too old", "refused"]
 
 class Owner(NamedTuple):
-    kind: Literal[
-        "unknown", "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped"
-    ]
+    kind: Literal["unknown", "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped"]
     allocator: str | None
     object: str | None
     block: int | None
@@ -31,9 +29,7 @@ class RouteReport(NamedTuple):
     nanoseconds: int
     entries: tuple[RouteEntry, ...]
 
-def install(
-    python: Literal["arena", "full", "off"] = "arena", numpy: bool = True
-) -> Installed: ...
+def install(python: Literal["arena", "full", "off"] = "arena", numpy: bool = True) -> Installed: ...
 def uninstall() -> None: ...
 def owner_of(obj_or_address: Any, /) -> Owner: ...
 def stats() -> dict[str, int]: ...
