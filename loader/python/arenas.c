@@ -1,6 +1,6 @@
 /*
- * Owns the list of arenas outside the region: appended to and cleared under `lock`, read without
- * one. Entries are never moved; that of an arena that has gone is used again.
+ * Owns the number that these arenas' pages have in the map of other allocators' pages (ranges.h);
+ * given once, under the host's lock, and read without one.
  *
  * Where pymalloc keeps its own list is known to no function of CPython's. It is found from a block:
  * its pool is in a ring with the head of pymalloc's table of pools. Since 3.12 the list of arenas
@@ -12,12 +12,10 @@
 
 #include "dynlink.h"
 #include "internal.h"
+#include "ranges.h"
 #include "tenant.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
-#include <sys/mman.h>
 
 /* pymalloc's arena_object. */
 struct arena {
@@ -28,84 +26,41 @@ struct arena {
     struct arena *next, *previous;
 };
 
-#define USED_POOLS   64 /* pointers in pymalloc's table of pools */
-#define ARENAS_MAX   (1 << 16)
-#define ARENAS_BYTES (ARENAS_MAX * sizeof(_Atomic(uintptr_t)))
+#define USED_POOLS 64 /* pointers in pymalloc's table of pools */
+#define ARENAS_MAX (1 << 16)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(uintptr_t) *_Atomic list; /* first bytes; 0 where an entry is free */
-static atomic_size_t count;
-static _Atomic(uintptr_t) lowest, span; /* every arena lies in [lowest, lowest + span) */
-static atomic_size_t arena_size;
+static atomic_uint number;
 
-/* ---- the list ---- */
+/* ---- their pages ---- */
 
 bool hf_arenas_hold(const void *ptr)
 {
-    uintptr_t address = (uintptr_t)ptr;
-    if (HF_LIKELY(address - atomic_load_explicit(&lowest, memory_order_relaxed) >=
-                  atomic_load_explicit(&span, memory_order_relaxed)))
-        return false;
-    const _Atomic(uintptr_t) *entries = atomic_load_explicit(&list, memory_order_acquire);
-    size_t known = atomic_load_explicit(&count, memory_order_acquire);
-    size_t size = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    for (size_t i = 0; i < known; i++) {
-        uintptr_t base = atomic_load_explicit(&entries[i], memory_order_relaxed);
-        if (address - base < size)
-            return base != 0;
-    }
-    return false;
-}
-
-/* Makes the bounds include an arena. A reader between the two writes misses an arena that is new,
- * of which it cannot have a block yet. */
-static void widen(uintptr_t base, size_t size)
-{
-    uintptr_t low = lowest, end = low + span;
-    if (span == 0) {
-        lowest = base;
-        span = size;
-        return;
-    }
-    if (base + size > end)
-        end = base + size;
-    if (base < low) {
-        low = base;
-        span = 0;
-        lowest = low;
-    }
-    span = end - low;
+    unsigned mine = atomic_load_explicit(&number, memory_order_relaxed);
+    return mine != 0 && hf_ranges_id(ptr) == mine;
 }
 
 void hf_arenas_add(const void *arena, size_t size)
 {
-    pthread_mutex_lock(&lock);
-    if (list == NULL) {
-        void *at = mmap(NULL, ARENAS_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (at != MAP_FAILED)
-            list = at;
-    }
-    size_t i = 0;
-    while (list != NULL && i < count && list[i] != 0 && list[i] != (uintptr_t)arena)
-        i++;
-    if (list != NULL && i < ARENAS_MAX && (arena_size == 0 || arena_size == size)) {
-        arena_size = size;
-        list[i] = (uintptr_t)arena;
-        if (i == count)
-            count++;
-        widen((uintptr_t)arena, size);
-    }
-    pthread_mutex_unlock(&lock);
+    if (number != 0)
+        (void)hf_ranges_set(arena, size, number);
 }
 
-void hf_arenas_remove(const void *arena)
+void hf_arenas_remove(const void *arena, size_t size)
 {
-    pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < count; i++)
-        if (list[i] == (uintptr_t)arena)
-            list[i] = 0;
-    pthread_mutex_unlock(&lock);
+    if (number != 0)
+        (void)hf_ranges_set(arena, size, HF_RANGE_UNKNOWN);
+}
+
+bool hf_arenas_publish(const struct hf_neighbour *pymalloc)
+{
+    if (number != 0)
+        return true;
+    unsigned reserved = hf_neighbour_reserve();
+    if (reserved == 0)
+        return false;
+    hf_neighbour_publish(reserved, pymalloc);
+    atomic_store(&number, reserved);
+    return true;
 }
 
 /* ---- finding pymalloc's own list ---- */
@@ -253,24 +208,4 @@ size_t hf_arenas_learn(const struct hf_cpython *cpython)
     }
     bottom.free(bottom.ctx, block);
     return known ? search.arena_size : 0;
-}
-
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
-__attribute__((constructor(101))) static void construct(void)
-{
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
 }

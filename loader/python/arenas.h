@@ -6,6 +6,7 @@
 #define HOMEFREE_PYTHON_ARENAS_H
 
 #include "cpython.h"
+#include "foreign.h"
 
 #include <stdint.h>
 
@@ -32,9 +33,13 @@ static inline size_t hf_py_pool_size(size_t arena_size)
  */
 size_t hf_arenas_learn(const struct hf_cpython *cpython);
 
+/* Makes the pages of such arenas a neighbour's from now on. The caller holds the host's lock.
+ * Result: false when there is no room for another neighbour; no arena is known then. */
+bool hf_arenas_publish(const struct hf_neighbour *pymalloc);
+
 /* An arena outside the region comes, or goes. The thread is attached to some interpreter. */
 void hf_arenas_add(const void *arena, size_t size);
-void hf_arenas_remove(const void *arena);
+void hf_arenas_remove(const void *arena, size_t size);
 
 /* Whether an address outside the region lies in such an arena. Lock-free, any thread. */
 bool hf_arenas_hold(const void *ptr);

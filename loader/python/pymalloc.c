@@ -15,7 +15,6 @@
  */
 #include "pymalloc.h"
 
-#include "../lock.h"
 #include "../stubs.h"
 #include "arenas.h"
 #include "dynlink.h"
@@ -295,12 +294,6 @@ static const struct hf_tenant tenant = {tenant_free, tenant_realloc, tenant_usab
 
 /* The same blocks in arenas outside the region, as foreign.h asks for them. */
 
-static bool neighbour_owns(const struct hf_neighbour *self, const void *ptr)
-{
-    (void)self;
-    return hf_arenas_hold(ptr);
-}
-
 static void neighbour_free(void *ptr)
 {
     tenant_free(ptr, NULL);
@@ -316,23 +309,20 @@ static size_t neighbour_usable_size(const void *ptr)
     return tenant_usable_size(ptr, NULL);
 }
 
-/* Under the loader's lock, as every addition. */
-static void become_neighbour(void *context)
+/* Its pages are known one by one; nobody needs to be asked. */
+static bool become_neighbour(const struct hf_cpython *cpython)
 {
-    static bool done;
-    const struct hf_cpython *cpython = context;
     const struct hf_neighbour neighbour = {
         .allocator = "pymalloc",
         .object = hf_dynlink_name(cpython->map),
-        .owns = neighbour_owns,
+        .kind = HF_QUESTION_NONE,
+        .form = HF_RELEASE_PLAIN,
+        .release = (void *)neighbour_free,
         .free = neighbour_free,
         .realloc = neighbour_realloc,
         .usable_size = neighbour_usable_size,
     };
-    if (!done && hf_neighbour_add(&neighbour) == 0) {
-        done = true;
-        hf_stubs_ask_neighbours();
-    }
+    return hf_arenas_publish(&neighbour);
 }
 
 /* ---- arenas ---- */
@@ -360,7 +350,7 @@ static void arena_free(void *ctx, void *ptr, size_t size)
         hf_tenant_unmap(ptr, size);
         return;
     }
-    hf_arenas_remove(ptr);
+    hf_arenas_remove(ptr, size);
     previous_arenas.free(previous_arenas.ctx, ptr, size);
 }
 
@@ -387,10 +377,10 @@ void hf_pymalloc_install(const struct hf_cpython *cpython)
     /* Since 3.12 each interpreter may have arenas of its own. */
     if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
         return;
-    size_t size = hf_arenas_learn(cpython);
+    size_t size = become_neighbour(cpython) ? hf_arenas_learn(cpython) : 0;
     if (size != 0) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
-        (void)hf_loader_lock_run(become_neighbour, (void *)(uintptr_t)cpython);
+        hf_stubs_ask_neighbours();
     }
 }
 

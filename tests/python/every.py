@@ -5,6 +5,7 @@ usage: every.py PACKAGE-FOLDER PROGRAM [argument…]
 PACKAGE-FOLDER is put on PYTHONPATH. Fails when one interpreter fails, or when none is found.
 """
 
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -16,8 +17,11 @@ from test_cpython import interpreters
 
 def main():
     package, program, *arguments = sys.argv[1:]
+    # Without LD_LIBRARY_PATH, which Meson sets: the package must find its library itself.
     environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MALLOC_"))
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PYTHON", "MALLOC_", "LD_"))
     }
     environment |= {"PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
     found = [
@@ -25,23 +29,29 @@ def main():
         for path, text in interpreters()
         if tuple(int(part) for part in text.split(".")[:2]) >= (3, 9)
     ]
-    failures = 0
-    for path, text in found:
-        done = subprocess.run(
+
+    def run(path):
+        return subprocess.run(
             [path, "-s", program, *arguments],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=550,
             check=False,
         )
-        print(f"CPython {text} ({path}): exit status {done.returncode}")
-        if done.returncode != 0:
-            failures += 1
-            print(done.stdout, done.stderr)
-        else:
-            print(done.stderr.strip().rpartition("\n")[2])
+
+    failures = 0
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        results = pool.map(run, [path for path, _ in found])
+        for (path, text), done in zip(found, results):
+            print(f"CPython {text} ({path}): exit status {done.returncode}")
+            # 5: unittest of 3.12 and later has skipped every test.
+            if done.returncode not in (0, 5):
+                failures += 1
+                print(done.stdout, done.stderr)
+            else:
+                print(done.stderr.strip().rpartition("\n")[2])
     if not found:
         print("no CPython from 3.9 on")
     return 1 if failures or not found else 0

@@ -63,9 +63,7 @@ class TestCase(unittest.TestCase):
 
     def fine(self, code, *flags, prelude=PRELUDE, **environment):
         """The code's asserts hold, it says nothing, and its process ends as it should."""
-        outcome = self.start(
-            code, *flags, prelude=prelude, end="print('done')", **environment
-        )
+        outcome = self.start(code, *flags, prelude=prelude, end="print('done')", **environment)
         # CPython 3.12 and later warn about fork() in a process with threads.
         said = [line for line in outcome.err.splitlines() if "fork()" not in line]
         self.assertEqual((outcome.status, outcome.out, said), (0, "done\n", []), outcome.err)

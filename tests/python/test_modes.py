@@ -39,9 +39,7 @@ class Modes(support.TestCase):
         for allocator in ("", "pymalloc", "debug", "pymalloc_debug"):
             with self.subTest(allocator=allocator):
                 self.fine(
-                    EVERY_DOMAIN.format(
-                        mode="arena", raw="heap", small={"pymalloc"}, large="heap"
-                    ),
+                    EVERY_DOMAIN.format(mode="arena", raw="heap", small={"pymalloc"}, large="heap"),
                     PYTHONMALLOC=allocator,
                 )
 
@@ -178,7 +176,7 @@ class Modes(support.TestCase):
         self.fine(
             """
             class Allocator(ctypes.Structure):
-                _fields_ = [(name, pointer) for name in ("ctx", "malloc", "calloc", "realloc", "free")]
+                _fields_ = [(n, pointer) for n in ("ctx", "malloc", "calloc", "realloc", "free")]
             get = function(python, "PyMem_GetAllocator", None, ctypes.c_int, pointer)
             set = function(python, "PyMem_SetAllocator", None, ctypes.c_int, pointer)
             stock, ours = Allocator(), Allocator()

@@ -1,5 +1,4 @@
-"""install() and what goes on around it: threads, fork, and exit with live objects and threads.
-"""
+"""install() and what goes on around it: threads, fork, and exit with live objects and threads."""
 
 import sys
 

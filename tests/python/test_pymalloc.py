@@ -153,9 +153,7 @@ thread.join()
                 self.dies(BLOCKS.format(mode="") + f"free({age}[99] + 16)", "inside a block")
 
     def test_no_block(self):
-        self.dies(
-            BLOCKS.format(mode="") + "free((late[99] & -16384) + 8)", "pymalloc", "no block"
-        )
+        self.dies(BLOCKS.format(mode="") + "free((late[99] & -16384) + 8)", "pymalloc", "no block")
 
 
 SUBINTERPRETERS = """

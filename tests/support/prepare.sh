@@ -15,7 +15,7 @@ homefree_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     if [ "$1" = tests ]; then
         echo cmake valgrind clang clang-format clang-tidy libjemalloc2 libjemalloc-dev python3-venv lld
-        echo python3-torch gdb binutils
+        echo python3-torch gdb
     fi
 }
 

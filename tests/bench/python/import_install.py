@@ -3,8 +3,8 @@
 usage: import_install.py PACKAGE-FOLDER EMPTY-EXTENSION OBJECT [PYTHON [ROUNDS]]
 
 Each measurement is a process of its own, and counts the processor time that it takes; the kinds
-take turns, so that the machine's moods meet all of them. OBJECT is a shared object of which 300 copies are loaded for the second line. Budget: 3 ms,
-and 5 ms with 300 objects.
+take turns, so that the machine's moods meet all of them. OBJECT is a shared object of which 300
+copies are loaded for the second line. Budget: 3 ms, and 5 ms with 300 objects.
 """
 
 import os
