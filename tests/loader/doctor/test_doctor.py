@@ -19,7 +19,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-HOMEFREE, LIBRARY, PACKAGE = (sys.argv.pop(1) for _ in range(3))
+HOMEFREE, LIBRARY, PACKAGE = (p and os.path.abspath(p) for p in (sys.argv.pop(1) for _ in range(3)))
 CC = shlex.split(os.environ.get("CC", "cc"))
 PYTHON = sys.executable
 EXACT = ("-O1", "-fno-builtin", "-w")
