@@ -21,6 +21,7 @@ enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 /* The numbers of those that can be asked, in the order in which they became known. */
 static _Atomic(uint8_t) askable[HF_NEIGHBOURS_MAX];
 static atomic_size_t askable_count;
+static atomic_size_t asked_each_time; /* how many of them are not asked page by page */
 
 static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, malloc_usable_size};
 
@@ -52,6 +53,10 @@ void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
     if (neighbour->kind == HF_QUESTION_NONE)
         return;
+    if (neighbour->kind != HF_QUESTION_LOOKUP)
+        atomic_fetch_add(&asked_each_time, 1);
+    else /* nobody asked this one about them */
+        hf_ranges_forget(HF_RANGE_NOBODY);
     /* A reader that sees the count before the number asks nobody, number 0. */
     askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
 }
@@ -161,7 +166,7 @@ static const struct hf_neighbour *ask_all(const void *ptr, unsigned page, bool r
                               HF_RANGE_PAGE, hf_neighbour_number(neighbour));
             return neighbour;
         }
-        asked_for_page |= by_page && may_ask(neighbour, ptr);
+        asked_for_page |= by_page; /* where it may not be asked, it never will be */
     }
     if (asked_for_page && remember)
         hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE), HF_RANGE_PAGE,
@@ -175,7 +180,9 @@ const struct hf_neighbour *hf_neighbour_of(const void *ptr)
     const struct hf_neighbour *neighbour = hf_neighbour_at(page);
     if (HF_UNLIKELY(neighbour != NULL))
         return HF_LIKELY(!neighbour->shares) ? neighbour : among_sharers(neighbour, ptr);
-    if (HF_LIKELY(atomic_load_explicit(&askable_count, memory_order_relaxed) == 0))
+    if (HF_LIKELY(atomic_load_explicit(&askable_count, memory_order_relaxed) == 0) ||
+        (page == HF_RANGE_NOBODY &&
+         atomic_load_explicit(&asked_each_time, memory_order_relaxed) == 0))
         return NULL;
     return ask_all(ptr, page, true);
 }

@@ -33,6 +33,14 @@ static struct candidate {
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
+bool hf_homes_is_candidate(const struct link_map *map)
+{
+    for (size_t i = 0; i < candidates_count; i++)
+        if (candidates[i].map == map)
+            return true;
+    return false;
+}
+
 void hf_homes_candidate(const struct link_map *map, unsigned number)
 {
     size_t place = CANDIDATES_MAX;
@@ -173,11 +181,16 @@ bool hf_homes_know(const void *address, size_t size)
 
 unsigned hf_homes_unmapping(void *address, size_t size)
 {
-    if (((uintptr_t)address & (HF_RANGE_PAGE - 1)) != 0 || !hf_ranges_any(address, size))
+    const uintptr_t start = (uintptr_t)address, limit = (uintptr_t)1 << HF_RANGE_BITS;
+    if ((start & (HF_RANGE_PAGE - 1)) != 0 || start >= limit || size > limit - start ||
+        !hf_ranges_any(address, size))
         return HF_RANGE_UNKNOWN;
+    size = whole_pages(size);
     unsigned number = hf_ranges_id(address);
-    hf_ranges_set(address, whole_pages(size), HF_RANGE_UNKNOWN);
-    return number;
+    /* Put back after a failure only what was one neighbour's; the rest is unknown then. */
+    bool one = hf_ranges_id((const char *)address + size - 1) == number;
+    hf_ranges_set(address, size, HF_RANGE_UNKNOWN);
+    return one ? number : HF_RANGE_UNKNOWN;
 }
 
 long hf_homes_kept(void *address, size_t size, unsigned number, long result)

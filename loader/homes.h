@@ -23,6 +23,9 @@
  * under the loader's lock. */
 void hf_homes_candidate(const struct link_map *map, unsigned number);
 
+/* Whether an object has been looked at: it is not again when a pass begins anew. */
+bool hf_homes_is_candidate(const struct link_map *map);
+
 /* Objects were unloaded: forgets those that are no longer there, and their pages. */
 void hf_homes_forget(void);
 

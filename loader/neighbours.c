@@ -364,6 +364,7 @@ static void look_into_file(struct look *look)
             hf_elf_close(&debug);
         }
     }
+    look->file = NULL;
     hf_elf_close(&elf);
 }
 
@@ -425,7 +426,8 @@ void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
     if (!imports->maps)
         return;
     bool candidate = imports->advises || imports->moves_break;
-    if ((!candidate && !exports_allocator(object)) || is_interpreter(object))
+    if ((!candidate && !exports_allocator(object)) || hf_homes_is_candidate(object->map) ||
+        is_interpreter(object))
         return;
     struct look look = {.map = object->map};
     look_into_file(&look);
@@ -487,17 +489,20 @@ void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context)
 
 const char *hf_neighbour_remark(const struct link_map *map)
 {
+    char text[512] = "";
+    size_t length = 0;
     for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
         const struct hf_neighbour *neighbour = hf_neighbour_at(number);
-        if (neighbour == NULL || neighbour->map != map || neighbour->process)
+        if (neighbour == NULL || neighbour->map != map || neighbour->process ||
+            length >= sizeof text)
             continue;
-        char text[256];
-        snprintf(text, sizeof text, "an allocator lives inside: %s; its blocks %s",
-                 neighbour->allocator,
-                 neighbour->form != HF_RELEASE_NONE
-                     ? "go home to it, whoever frees them"
-                     : "cannot be sent home: no function of its can be called");
-        return keep(text);
+        int added = snprintf(text + length, sizeof text - length,
+                             "%san allocator lives inside: %s; its blocks %s",
+                             length != 0 ? "; " : "", neighbour->allocator,
+                             neighbour->form != HF_RELEASE_NONE
+                                 ? "go home to it, whoever frees them"
+                                 : "cannot be sent home: no function of its can be called");
+        length += added > 0 ? (size_t)added : 0;
     }
-    return NULL;
+    return length != 0 ? keep(text) : NULL;
 }

@@ -98,19 +98,25 @@ END_TEST
 
 START_TEST(what_nobody_knows)
 {
-    char *mapped = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *mapped = mmap(NULL, 12288, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     void *reserved = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* What looks like a chunk of libc's, but for its size. */
-    ((size_t *)(void *)mapped)[1] = (size_t)1 << 40 | 2;
-    const void *const addresses[] = {mapped, mapped + 16, mapped + 8191, shared, reserved};
-    for (size_t i = 0; i < 5; i++) {
+    /* What looks like a chunk of libc's, but for its size, its flags, its place. */
+    size_t *words = (size_t *)(void *)mapped;
+    words[1] = (size_t)1 << 40 | 2;
+    words[5] = 8192 | 2;
+    words[512 + 1] = 4096;
+    words[1024 + 1] = 2048 | 2;
+    const void *const addresses[] = {
+        mapped,        mapped + 16,        mapped + 48, mapped + 4096 + 16,
+        mapped + 8191, mapped + 8192 + 16, shared,      reserved};
+    for (size_t i = 0; i < sizeof addresses / sizeof addresses[0]; i++) {
         struct hf_owner owner = owner_of(addresses[i]);
         ck_assert_int_eq(owner.kind, HF_OWNER_UNKNOWN);
         ck_assert_ptr_null(owner.block);
         ck_assert_uint_eq(owner.block_size, 0);
     }
-    munmap(mapped, 8192);
+    munmap(mapped, 12288);
     munmap(shared, 4096);
     munmap(reserved, 4096);
 }

@@ -13,6 +13,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -74,6 +75,27 @@ START_TEST(mapped_and_unmapped)
     ck_assert_ptr_eq(others, at);
     ck_assert(!is_theirs(at) && !is_theirs(at + LARGE - 1));
     munmap(at, LARGE);
+}
+END_TEST
+
+/* libc's own mappings come to where theirs were, by no call that anybody sees. */
+START_TEST(libc_maps_where_they_were)
+{
+    const struct mapper *mapper = load_mapper(words_path);
+    int same = 0;
+    mallopt(M_MMAP_THRESHOLD, 64 * 1024);
+    for (int i = 0; i < 200; i++) {
+        char *at = mapper->map(NULL, LARGE, BOTH, PLAIN, -1, 0);
+        if (i % 2 == 0)
+            mapper->unmap(at, LARGE);
+        else
+            mapper->unmap_by_number(at, LARGE);
+        char *block = calloc(1, LARGE - 100);
+        same += block > at && block < at + LARGE;
+        ck_assert(!is_theirs(block));
+        free(block);
+    }
+    ck_assert_int_gt(same, 0);
 }
 END_TEST
 
@@ -156,6 +178,7 @@ START_TEST(errors_are_as_they_were)
     ck_assert_int_eq(mapper->unmap(at + 1, PAGE), -1);
     ck_assert_int_eq(errno, EINVAL);
     ck_assert_int_eq(mapper->unmap(at, 0), -1);
+    ck_assert_int_eq(mapper->unmap(at, SIZE_MAX / 2), -1);
     ck_assert(is_theirs(at) && is_theirs(at + PAGE));
     errno = 42;
     at = mapper->map(NULL, PAGE, BOTH, PLAIN, -1, 0);
@@ -310,6 +333,14 @@ START_TEST(the_report_names_them)
     ck_assert_int_eq(hf_route_report(NULL, look_for_remark, remarks), 0);
     ck_assert_ptr_nonnull(strstr(remarks, "mimalloc; its blocks cannot be sent home"));
     ck_assert_ptr_nonnull(strstr(remarks, "rpmalloc; its blocks go home to it"));
+    /* A pass that begins anew, because something was unloaded, finds nobody twice. */
+    ck_assert_int_eq(dlclose(load(user_path, RTLD_NOW)), 0);
+    (void)load(user_path, RTLD_NOW);
+    remarks[0] = '\0';
+    ck_assert_int_eq(hf_route_report(NULL, look_for_remark, remarks), 0);
+    const char *first = strstr(remarks, "rpmalloc");
+    ck_assert_ptr_nonnull(first);
+    ck_assert_ptr_null(strstr(first + 1, "rpmalloc"));
 }
 END_TEST
 
@@ -400,9 +431,9 @@ int main(int count, char **arguments)
     words_path = arguments[1];
     functions_path = arguments[2];
     user_path = arguments[3];
-    return RUN_TESTS("mapper", mapped_and_unmapped, what_is_not_recorded, moved_by_mremap,
-                     by_number_and_by_the_break, errors_are_as_they_were, large_ranges,
-                     blocks_go_home, it_stays_after_dlclose, nothing_can_be_called,
+    return RUN_TESTS("mapper", mapped_and_unmapped, libc_maps_where_they_were, what_is_not_recorded,
+                     moved_by_mremap, by_number_and_by_the_break, errors_are_as_they_were,
+                     large_ranges, blocks_go_home, it_stays_after_dlclose, nothing_can_be_called,
                      unloaded_it_is_forgotten, the_report_names_them, many_threads, signals,
                      after_fork);
 }

@@ -14,7 +14,7 @@ homefree_packages() {
     echo build-essential patch meson ninja-build pkg-config libelf-dev check python3-dev
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     if [ "$1" = tests ]; then
-        echo cmake valgrind clang clang-format clang-tidy libjemalloc2 python3-venv lld
+        echo cmake valgrind clang clang-format clang-tidy libjemalloc2 libjemalloc-dev python3-venv lld
         echo python3-torch
     fi
 }

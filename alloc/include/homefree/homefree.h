@@ -155,7 +155,7 @@ enum hf_owner_kind {
 struct hf_owner {
     size_t size;
     enum hf_owner_kind kind;
-    const char *allocator; /* "homefree", "mimalloc", "tcmalloc"; NULL where unknown */
+    const char *allocator; /* "homefree", "glibc", "mimalloc", …; NULL where unknown */
     const char *object;    /* path of the shared object that holds the allocator; NULL if unknown */
     const void *block;     /* first byte of the block; NULL where it cannot be known */
     size_t block_size;     /* usable bytes of the block; 0 where it cannot be known */
@@ -163,9 +163,15 @@ struct hf_owner {
 };
 
 /*
- * Names the owner of an address. For a heap address, `block` and `block_size` are filled when ptr
- * is the first byte of a live block.
- * Result: 0; -EINVAL when out is NULL or its size is too small. Takes no lock on the heap.
+ * Names the owner of an address; any value may be asked about, and nothing at it is touched. The
+ * answer is exact or HF_OWNER_UNKNOWN, never guessed. `block` and `block_size` tell the live block
+ * that holds the address: always for the heap (a block that another thread has just freed may count
+ * as live for a while), and for libc's malloc where its own data tells (one that waits for reuse in
+ * a cache of libc's counts as live). Another allocator inside the process is named where the calls
+ * by which it maps memory are routed, or where it has a function that can be asked; a stack of
+ * another thread, where glibc made it (x86-64).
+ * Result: 0; -EINVAL when out is NULL or its size is too small. Takes no lock on the heap. Outside
+ * the heap it reads /proc/self/maps: tens of microseconds.
  */
 HF_API int hf_owner_of(const void *ptr, struct hf_owner *out);
 
