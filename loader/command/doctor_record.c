@@ -135,6 +135,13 @@ static bool index_below(const char *text, size_t end, size_t *out)
     return true;
 }
 
+/* The object that a field means, or NULL. */
+static struct hf_record_object *object_of(struct hf_record *record, const char *text)
+{
+    size_t index;
+    return index_below(text, record->objects_count, &index) ? &record->objects[index] : NULL;
+}
+
 static bool one_of(const char *text, const char *const *words, size_t count, size_t *out)
 {
     for (*out = 0; text != NULL && *out < count; ++*out)
@@ -236,12 +243,11 @@ static bool read_slot(struct hf_record *record, const struct line *line)
 {
     static const char *const kinds[] = {"call", "data", "word"};
     static const char *const states[] = {"routed", "plain", "refused"};
-    size_t index, kind, state, target;
-    if (line->count != 7 || line->fields[2] == NULL ||
-        !index_below(line->fields[1], record->objects_count, &index) ||
+    size_t kind, state, target;
+    struct hf_record_object *object = object_of(record, line->fields[1]);
+    if (line->count != 7 || object == NULL || line->fields[2] == NULL ||
         !one_of(line->fields[3], kinds, 3, &kind) || !one_of(line->fields[4], states, 3, &state))
         return false;
-    struct hf_record_object *object = &record->objects[index];
     if (line->fields[5] != NULL) {
         if (!index_below(line->fields[5], record->objects_count, &target))
             return false;
@@ -257,18 +263,17 @@ static bool read_slot(struct hf_record *record, const struct line *line)
     if (!grow((void **)&record->refusals, record->refusals_count, sizeof *record->refusals,
               ENTRIES_MOST))
         return false;
-    record->refusals[record->refusals_count++] = (struct hf_record_refusal){
-        index, line->fields[2], kinds[kind], line->fields[6] != NULL ? line->fields[6] : "unknown"};
+    record->refusals[record->refusals_count++] =
+        (struct hf_record_refusal){(size_t)(object - record->objects), line->fields[2], kinds[kind],
+                                   line->fields[6] != NULL ? line->fields[6] : "unknown"};
     return true;
 }
 
 static bool read_defines(struct hf_record *record, const struct line *line)
 {
-    size_t index;
-    if (line->count != 3 || line->fields[2] == NULL ||
-        !index_below(line->fields[1], record->objects_count, &index))
+    struct hf_record_object *object = object_of(record, line->fields[1]);
+    if (line->count != 3 || object == NULL || line->fields[2] == NULL)
         return false;
-    struct hf_record_object *object = &record->objects[index];
     object->defines_malloc = object->defines_malloc || strcmp(line->fields[2], "malloc") == 0;
     object->defines_free = object->defines_free || strcmp(line->fields[2], "free") == 0;
     return true;
@@ -276,11 +281,10 @@ static bool read_defines(struct hf_record *record, const struct line *line)
 
 static bool read_reach(struct hf_record *record, const struct line *line)
 {
-    size_t index;
-    if (line->count != 3 || line->fields[2] == NULL ||
-        !index_below(line->fields[1], record->objects_count, &index))
+    struct hf_record_object *object = object_of(record, line->fields[1]);
+    if (line->count != 3 || object == NULL || line->fields[2] == NULL)
         return false;
-    record->objects[index].reach = line->fields[2];
+    object->reach = line->fields[2];
     return true;
 }
 
@@ -299,13 +303,12 @@ static bool read_copy(struct hf_record *record, const struct line *line)
 static bool read_neighbour(struct hf_record *record, const struct line *line)
 {
     static const char *const states[] = {"known", "home"};
-    size_t index, state;
+    size_t state;
     uint64_t bytes;
-    if (line->count != 5 || line->fields[2] == NULL ||
-        !index_below(line->fields[1], record->objects_count, &index) ||
+    struct hf_record_object *object = object_of(record, line->fields[1]);
+    if (line->count != 5 || object == NULL || line->fields[2] == NULL ||
         !number(line->fields[3], &bytes) || !one_of(line->fields[4], states, 2, &state))
         return false;
-    struct hf_record_object *object = &record->objects[index];
     if (object->neighbours_count == HF_RECORD_NEIGHBOURS)
         return true;
     struct hf_record_neighbour *neighbour = &object->neighbours[object->neighbours_count++];
