@@ -353,21 +353,20 @@ def duckdb_is_freed(heap, modules):
     sent_home(heap, allocate, "jemalloc", "_duckdb", heap.is_late(modules, "duckdb"))
 
 
-def polars_is_known(heap, modules):
-    """A stripped jemalloc: its blocks cannot be sent home, but are known for what they are. What it
-    mapped before homefree came may be unknown, and is not taken for another's."""
-    import homefree
+def polars_is_freed(heap, modules):
+    pl = modules["polars"]
 
-    series = modules["polars"].Series(range(100_000))
-    owner = homefree.owner_of(series.to_numpy().ctypes.data)
-    if owner.kind == "unknown" and heap.is_late(modules, "polars"):
-        return
-    assert owner.kind == "allocator" and owner.allocator == "jemalloc", owner
-    assert "_polars_runtime" in owner.object, owner
+    def allocate(size):
+        series = pl.int_range(size // 8 + 1, eager=True)
+        # Nobody gives it back to polars.
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(series))
+        return series.to_numpy(allow_copy=False).ctypes.data
+
+    sent_home(heap, allocate, "jemalloc", "_polars_runtime", heap.is_late(modules, "polars"))
 
 
 HEAP_JOBS = {"numpy": numpy_owns, "pyarrow": pyarrow_borrows, "torch": torch_borrows}
-HOME_JOBS = {"pyarrow": pyarrow_is_freed, "duckdb": duckdb_is_freed, "polars": polars_is_known}
+HOME_JOBS = {"pyarrow": pyarrow_is_freed, "duckdb": duckdb_is_freed, "polars": polars_is_freed}
 
 
 def heap_jobs(how, modules):

@@ -159,10 +159,18 @@ def geometric_mean(rows):
     return math.exp(statistics.fmean(math.log(ratio) for ratio, _, _ in rows.values()))
 
 
+def newest(wheels):
+    """The environment with NumPy that is made for tests/real."""
+    found = wheels.glob("cpython-3.*/ready") if wheels else []
+    found = sorted(found, key=lambda path: int(path.parent.name.rpartition(".")[2]))
+    return found[-1].parent / "bin" / "python" if found else None
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--package", type=Path, required=True, help="folder that holds homefree/")
-    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--python", type=Path, help="the newest of --wheels, or this one")
+    parser.add_argument("--wheels", type=Path, help="where homefree_wheels made environments")
     parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
     parser.add_argument("--only", default=",".join(LOOPS), help="works to measure (%(default)s)")
     parser.add_argument("--how", default="arena,full", help="rivals of stock (%(default)s)")
@@ -170,6 +178,7 @@ def arguments():
     parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
     parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
     options = parser.parse_args()
+    options.python = options.python or newest(options.wheels) or Path(sys.executable)
     options.works = options.only.split(",")
     unknown = set(options.works) - set(LOOPS)
     if unknown or options.rounds < 1:

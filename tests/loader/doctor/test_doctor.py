@@ -350,7 +350,8 @@ class Ends(InFolder):
         result = self.run_doctor("--", program)
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"{program} was ended by SIGABRT".encode(), result.stdout)
-        self.assertIn(b"free(): invalid pointer", result.stderr)
+        # Which of its checks libc fails first depends on what lies in front of the block.
+        self.assertRegex(result.stderr, rb"(free|munmap_chunk)\(\): invalid pointer")
 
     def test_exit_status_is_told(self):
         result = self.run_doctor("--", "sh", "-c", "exit 7")
