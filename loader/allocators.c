@@ -90,3 +90,11 @@ bool hf_allocator_function(char *out, size_t capacity, const char *name, const c
     memcpy(out + length, name, rest);
     return true;
 }
+
+bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT])
+{
+    for (size_t i = 0; i < hf_allocator_strings_count; i++)
+        if (!found[hf_allocator_strings[i].allocator])
+            return false;
+    return true;
+}

@@ -39,6 +39,9 @@ struct hf_allocator_string {
 };
 extern const struct hf_allocator_string hf_allocator_strings[];
 extern const size_t hf_allocator_strings_count;
+/* Whether the strings of every allocator were found: then they are a list of allocators, such as
+ * homefree's own, and none of them lives there. */
+bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT]);
 
 enum hf_allocator_question {
     HF_ALLOCATOR_QUESTION_TRUE, /* bool f(const void *) */

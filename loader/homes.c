@@ -113,7 +113,7 @@ static bool search_strings(const struct link_map *map, unsigned number)
     hf_object_segments(&object);
     for (size_t i = 0; i < object.constant_count; i++)
         search_segment(found, (const char *)object.constant[i].start, object.constant[i].size);
-    return hf_neighbour_silent(number, map, found);
+    return !hf_allocator_strings_all(found) && hf_neighbour_silent(number, map, found);
 }
 
 static int decide(struct candidate *candidate)

@@ -15,6 +15,7 @@ enum { BLOCK = 256 * 1024, LONGEST = 64 };
 struct scan {
     struct hf_elf *elf;
     const char **found;
+    bool seen[HF_ALLOCATOR_COUNT]; /* found by this scan */
     unsigned char *buffer; /* BLOCK + LONGEST */
     uint64_t left;         /* bytes that may still be read */
 };
@@ -47,8 +48,10 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
         for (size_t i = 0; i < hf_allocator_strings_count; i++) {
             const struct hf_allocator_string *string = &hf_allocator_strings[i];
             if (scan->found[string->allocator] == NULL &&
-                memmem(scan->buffer, length, string->text, string->length) != NULL)
+                memmem(scan->buffer, length, string->text, string->length) != NULL) {
                 scan->found[string->allocator] = string->text;
+                scan->seen[string->allocator] = true;
+            }
         }
         kept = length < LONGEST ? length : LONGEST;
         memmove(scan->buffer, scan->buffer + length - kept, kept);
@@ -113,5 +116,9 @@ int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT])
             result = scan_segments(&scan, true);
     }
     free(scan.buffer);
+    const bool is_list = hf_allocator_strings_all(scan.seen);
+    for (size_t i = 0; is_list && i < HF_ALLOCATOR_COUNT; i++)
+        if (scan.seen[i])
+            found[i] = NULL;
     return result;
 }

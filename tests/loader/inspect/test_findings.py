@@ -122,6 +122,15 @@ class Allocators(InspectTest):
                     self.assertEqual((found["name"], found["by"]), (name, "string"))
                     self.assert_rules(module, "embedded-allocator")
 
+    def test_a_list_of_allocators(self):
+        """Who carries the strings of all of them looks for allocators, as homefree does."""
+        text = "; ".join(STRINGS.values())
+        module = self.build(
+            "it.so", f'{MODULE}\nconst char *volatile text = "{text}";', script=ONLY_INIT
+        )
+        self.assertEqual(self.facts(module)["allocators"], [])
+        self.assert_rules(module)
+
     def test_strings_wherever_they_lie(self):
         """Over the border of what is read at once, at the beginning, at the end."""
         text = "<jemalloc>: "
