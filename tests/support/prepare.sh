@@ -8,6 +8,8 @@
 # homefree_build FOLDER TARGET [meson options]
 #   Configures FOLDER if need be and builds TARGET in it. Quiet; shows the log when something fails.
 #
+# homefree_wheels FOLDER     Environments with the real libraries of tests/real.
+#
 # Needs $root, the project's folder.
 
 homefree_packages() {
