@@ -61,19 +61,6 @@ void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
     askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
 }
 
-int hf_neighbour_add(const struct hf_neighbour *neighbour)
-{
-    struct hf_neighbour spoken_for = *neighbour;
-    unsigned number = hf_neighbour_reserve();
-    if (number == 0)
-        return -ENOSPC;
-    spoken_for.kind = HF_QUESTION_OWNS;
-    spoken_for.form = HF_RELEASE_PLAIN;
-    spoken_for.release = (void *)neighbour->free;
-    hf_neighbour_publish(number, &spoken_for);
-    return 0;
-}
-
 const struct hf_neighbour *hf_neighbour_at(unsigned number)
 {
     if (number == 0 || number > HF_NEIGHBOURS_MAX)
@@ -104,9 +91,6 @@ static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr
         return false;
     switch (neighbour->kind) {
     case HF_QUESTION_NONE:
-        break;
-    case HF_QUESTION_OWNS:
-        yes = neighbour->owns(neighbour, ptr);
         break;
     case HF_QUESTION_TRUE:
         yes = ((bool (*)(const void *))neighbour->question)(ptr);
@@ -237,6 +221,9 @@ void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const vo
     case HF_RELEASE_RESIZE:
         ((void *(*)(void *, size_t))neighbour->release)(ptr, 0);
         return;
+    case HF_RELEASE_TENANT:
+        neighbour->tenant->free(ptr, caller);
+        return;
     case HF_RELEASE_NONE:
         break;
     }
@@ -246,6 +233,8 @@ void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const vo
 void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
                            const void *caller)
 {
+    if (neighbour->form == HF_RELEASE_TENANT)
+        return neighbour->tenant->realloc(ptr, size, caller);
     if (size == 0 &&
         neighbour->form != HF_RELEASE_NONE) { /* as libc's does, whatever theirs does */
         hf_neighbour_free(neighbour, ptr, caller);
@@ -296,5 +285,7 @@ size_t hf_foreign_usable_size(const void *ptr)
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
     if (neighbour == NULL)
         return libc.usable_size((void *)(uintptr_t)ptr);
+    if (neighbour->form == HF_RELEASE_TENANT)
+        return neighbour->tenant->usable_size(ptr, __builtin_return_address(0));
     return neighbour->usable_size != NULL ? neighbour->usable_size(ptr) : 0;
 }

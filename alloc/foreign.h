@@ -13,6 +13,7 @@
 #define HOMEFREE_FOREIGN_H
 
 #include "internal.h"
+#include "tenant.h"
 
 struct hf_libc {
     void *(*malloc)(size_t size);
@@ -29,7 +30,6 @@ enum hf_neighbour_question {
     HF_QUESTION_NONE,  /* only its pages are known */
     HF_QUESTION_TRUE,  /* bool f(const void *) */
     HF_QUESTION_ONE,   /* int f(const void *): 1 is yes */
-    HF_QUESTION_OWNS,  /* the neighbour's `owns` */
     HF_QUESTION_SIZE,  /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
     HF_QUESTION_LOOKUP /* jemalloc's mallctl(), "arenas.lookup": takes a lock, so a page is asked
                           about once; reads a tree without looking whether the leaf is there, so
@@ -42,6 +42,7 @@ enum hf_neighbour_release {
     HF_RELEASE_PLAIN,  /* void f(void *) */
     HF_RELEASE_FLAGS,  /* void f(void *, int): with 0 */
     HF_RELEASE_RESIZE, /* void *f(void *, size_t): with 0, where that is known to free */
+    HF_RELEASE_TENANT  /* a tenant's pages outside the region: its own functions */
 };
 /* Where a neighbour's functions were found. */
 enum hf_neighbour_found {
@@ -64,9 +65,7 @@ struct hf_neighbour {
     void *question;
     void *release;
     uint8_t *windows; /* for HF_QUESTION_LOOKUP: one byte each, 1 where it may be asked */
-    /* For those that homefree itself speaks for, instead of the two above. */
-    bool (*owns)(const struct hf_neighbour *self, const void *ptr);
-    void (*free)(void *ptr);
+    const struct hf_tenant *tenant; /* for HF_RELEASE_TENANT, instead of all function pointers */
     void *(*realloc)(void *ptr, size_t size); /* may be NULL */
     size_t (*usable_size)(const void *ptr);   /* may be NULL */
 };
@@ -80,8 +79,6 @@ unsigned hf_neighbour_reserve(void);
 void hf_neighbour_give_back(unsigned number);
 /* Makes a reserved number a neighbour; the struct is copied. The object must never be unloaded. */
 void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour);
-/* Reserves and publishes one that homefree speaks for: 0, or -ENOSPC. */
-int hf_neighbour_add(const struct hf_neighbour *neighbour);
 /* The neighbour of a number, or NULL while there is none. */
 const struct hf_neighbour *hf_neighbour_at(unsigned number);
 /* A neighbour's number. */

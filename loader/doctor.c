@@ -450,8 +450,7 @@ static void tell_neighbours(struct collecting *collecting, const struct hf_objec
         number(out, collecting->index);
         field(out, neighbour->allocator);
         number(out, hf_ranges_bytes(i));
-        field(out,
-              neighbour->form != HF_RELEASE_NONE || neighbour->free != NULL ? "home" : "known");
+        field(out, neighbour->form != HF_RELEASE_NONE ? "home" : "known");
         end_line(out);
     }
 }

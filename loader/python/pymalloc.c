@@ -292,35 +292,16 @@ static void tenant_describe(const void *ptr, struct hf_owner *owner)
 static const struct hf_tenant tenant = {tenant_free, tenant_realloc, tenant_usable_size,
                                         tenant_describe, hf_arenas_hold};
 
-/* The same blocks in arenas outside the region, as foreign.h asks for them. */
-
-static void neighbour_free(void *ptr)
-{
-    tenant_free(ptr, NULL);
-}
-
-static void *neighbour_realloc(void *ptr, size_t size)
-{
-    return tenant_realloc(ptr, size, NULL);
-}
-
-static size_t neighbour_usable_size(const void *ptr)
-{
-    return tenant_usable_size(ptr, NULL);
-}
-
-/* Its pages are known one by one; nobody needs to be asked. */
+/* The same blocks in arenas outside the region. Their pages are known one by one; nobody needs to
+ * be asked. */
 static bool become_neighbour(const struct hf_cpython *cpython)
 {
     const struct hf_neighbour neighbour = {
         .allocator = "pymalloc",
         .object = hf_dynlink_name(cpython->map),
         .kind = HF_QUESTION_NONE,
-        .form = HF_RELEASE_PLAIN,
-        .release = (void *)neighbour_free,
-        .free = neighbour_free,
-        .realloc = neighbour_realloc,
-        .usable_size = neighbour_usable_size,
+        .form = HF_RELEASE_TENANT,
+        .tenant = &tenant,
     };
     return hf_arenas_publish(&neighbour);
 }

@@ -107,6 +107,7 @@ class Deaths(support.TestCase):
                         "pymalloc",
                         "GIL",
                         "112 bytes",
+                        "called from ",
                         "PyMem_RawMalloc",
                     )
 
