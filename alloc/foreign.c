@@ -21,7 +21,6 @@ enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 /* The numbers of those that can be asked, in the order in which they became known. */
 static _Atomic(uint8_t) askable[HF_NEIGHBOURS_MAX];
 static atomic_size_t askable_count;
-static atomic_size_t asked_each_time; /* how many of them are not asked page by page */
 
 static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, malloc_usable_size};
 
@@ -53,10 +52,6 @@ void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
     if (neighbour->kind == HF_QUESTION_NONE)
         return;
-    if (neighbour->kind != HF_QUESTION_LOOKUP)
-        atomic_fetch_add(&asked_each_time, 1);
-    else /* nobody asked this one about them */
-        hf_ranges_forget(HF_RANGE_NOBODY);
     /* A reader that sees the count before the number asks nobody, number 0. */
     askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
 }
@@ -76,19 +71,10 @@ unsigned hf_neighbour_number(const struct hf_neighbour *neighbour)
 
 /* ---- whose is it ---- */
 
-static bool may_ask(const struct hf_neighbour *neighbour, const void *ptr)
-{
-    size_t window = (uintptr_t)ptr >> HF_WINDOW_SHIFT;
-    return neighbour->kind != HF_QUESTION_LOOKUP ||
-           (window < HF_WINDOWS && __atomic_load_n(&neighbour->windows[window], __ATOMIC_RELAXED));
-}
-
 static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr)
 {
     int saved_errno = errno;
     bool yes = false;
-    if (!may_ask(neighbour, ptr))
-        return false;
     switch (neighbour->kind) {
     case HF_QUESTION_NONE:
         break;
@@ -101,13 +87,9 @@ static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr
     case HF_QUESTION_SIZE:
         yes = ((size_t(*)(const void *, void *))neighbour->question)(ptr, NULL) != 0;
         break;
-    case HF_QUESTION_LOOKUP: {
-        unsigned arena;
-        size_t size = sizeof arena;
-        yes = ((int (*)(const char *, void *, size_t *, void *, size_t))neighbour->question)(
-                  "arenas.lookup", &arena, &size, (void *)&ptr, sizeof ptr) == 0;
+    case HF_QUESTION_TREE:
+        yes = hf_page_tree_holds(&neighbour->tree, ptr);
         break;
-    }
     }
     errno = saved_errno;
     return yes;
@@ -123,7 +105,7 @@ static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first
         const struct hf_neighbour *neighbour = hf_neighbour_at(number);
         if (neighbour == NULL || neighbour->map != first->map)
             continue;
-        if (neighbour->kind == HF_QUESTION_NONE || !may_ask(neighbour, ptr)) {
+        if (neighbour->kind == HF_QUESTION_NONE) {
             several_silent |= silent != NULL;
             silent = neighbour;
         } else if (asked_says_yes(neighbour, ptr)) {
@@ -133,51 +115,18 @@ static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first
     return several_silent ? NULL : silent;
 }
 
-static const struct hf_neighbour *ask_all(const void *ptr, unsigned page, bool remember)
-{
-    size_t count = atomic_load_explicit(&askable_count, memory_order_acquire);
-    bool asked_for_page = false;
-    for (size_t i = 0; i < count; i++) {
-        const struct hf_neighbour *neighbour = hf_neighbour_at(askable[i]);
-        if (neighbour == NULL)
-            continue;
-        bool by_page = neighbour->kind == HF_QUESTION_LOOKUP;
-        if (by_page && page == HF_RANGE_NOBODY && remember)
-            continue;
-        if (asked_says_yes(neighbour, ptr)) {
-            if (by_page && remember)
-                hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE),
-                              HF_RANGE_PAGE, hf_neighbour_number(neighbour));
-            return neighbour;
-        }
-        asked_for_page |= by_page; /* where it may not be asked, it never will be */
-    }
-    if (asked_for_page && remember)
-        hf_ranges_set((const void *)((uintptr_t)ptr & -(uintptr_t)HF_RANGE_PAGE), HF_RANGE_PAGE,
-                      HF_RANGE_NOBODY);
-    return NULL;
-}
-
 const struct hf_neighbour *hf_neighbour_of(const void *ptr)
 {
-    unsigned page = hf_ranges_id(ptr);
-    const struct hf_neighbour *neighbour = hf_neighbour_at(page);
+    const struct hf_neighbour *neighbour = hf_neighbour_at(hf_ranges_id(ptr));
     if (HF_UNLIKELY(neighbour != NULL))
         return HF_LIKELY(!neighbour->shares) ? neighbour : among_sharers(neighbour, ptr);
-    if (HF_LIKELY(atomic_load_explicit(&askable_count, memory_order_relaxed) == 0) ||
-        (page == HF_RANGE_NOBODY &&
-         atomic_load_explicit(&asked_each_time, memory_order_relaxed) == 0))
-        return NULL;
-    return ask_all(ptr, page, true);
-}
-
-const struct hf_neighbour *hf_neighbour_tell(const void *ptr)
-{
-    unsigned page = hf_ranges_id(ptr);
-    const struct hf_neighbour *neighbour = hf_neighbour_at(page);
-    if (neighbour != NULL && neighbour->shares)
-        neighbour = among_sharers(neighbour, ptr);
-    return neighbour != NULL ? neighbour : ask_all(ptr, page, false);
+    size_t count = atomic_load_explicit(&askable_count, memory_order_acquire);
+    for (size_t i = 0; HF_UNLIKELY(i < count); i++) {
+        neighbour = hf_neighbour_at(askable[i]);
+        if (neighbour != NULL && asked_says_yes(neighbour, ptr))
+            return neighbour;
+    }
+    return NULL;
 }
 
 /* ---- sending it home ---- */

@@ -13,6 +13,7 @@
 #define HOMEFREE_FOREIGN_H
 
 #include "internal.h"
+#include "page_tree.h"
 #include "tenant.h"
 
 struct hf_libc {
@@ -27,16 +28,12 @@ const struct hf_libc *hf_libc(void);
 
 /* How a neighbour's functions are called; the allocator decides. */
 enum hf_neighbour_question {
-    HF_QUESTION_NONE,  /* only its pages are known */
-    HF_QUESTION_TRUE,  /* bool f(const void *) */
-    HF_QUESTION_ONE,   /* int f(const void *): 1 is yes */
-    HF_QUESTION_SIZE,  /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
-    HF_QUESTION_LOOKUP /* jemalloc's mallctl(), "arenas.lookup": takes a lock, so a page is asked
-                          about once; reads a tree without looking whether the leaf is there, so
-                          only where one of its own pages has been seen (windows) */
+    HF_QUESTION_NONE, /* only its pages are known */
+    HF_QUESTION_TRUE, /* bool f(const void *) */
+    HF_QUESTION_ONE,  /* int f(const void *): 1 is yes */
+    HF_QUESTION_SIZE, /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
+    HF_QUESTION_TREE  /* jemalloc's page tree is read */
 };
-/* A leaf of that tree is never smaller than this (lg_vaddr 57, pages of 4 KiB), nor given back. */
-enum { HF_WINDOW_SHIFT = 27, HF_WINDOWS = 1 << (48 - HF_WINDOW_SHIFT) };
 enum hf_neighbour_release {
     HF_RELEASE_NONE,   /* nothing can be called: the process ends with a line */
     HF_RELEASE_PLAIN,  /* void f(void *) */
@@ -64,7 +61,7 @@ struct hf_neighbour {
     bool shares;  /* other allocators live in the same object: pages alone do not tell */
     void *question;
     void *release;
-    uint8_t *windows; /* for HF_QUESTION_LOOKUP: one byte each, 1 where it may be asked */
+    struct hf_page_tree tree;       /* for HF_QUESTION_TREE */
     const struct hf_tenant *tenant; /* for HF_RELEASE_TENANT, instead of all function pointers */
     void *(*realloc)(void *ptr, size_t size); /* may be NULL */
     size_t (*usable_size)(const void *ptr);   /* may be NULL */
@@ -84,10 +81,8 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number);
 /* A neighbour's number. */
 unsigned hf_neighbour_number(const struct hf_neighbour *neighbour);
 
-/* The neighbour that owns a foreign pointer, or NULL. Lock-free, but for HF_QUESTION_LOOKUP. */
+/* The neighbour that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_neighbour *hf_neighbour_of(const void *ptr);
-/* The same for a person who asks: a neighbour that can be asked is, and nothing is remembered. */
-const struct hf_neighbour *hf_neighbour_tell(const void *ptr);
 
 /* Send a neighbour's block home; `caller` is named where that cannot be done, which ends the
  * process. A block is resized by its owner, or else moved to libc's memory. */

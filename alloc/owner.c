@@ -114,7 +114,7 @@ static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
         owner->kind = HF_OWNER_UNMAPPED;
     if (found == 0 || (uintptr_t)ptr >> (HF_RANGE_BITS - 1) != 0)
         return;
-    const struct hf_neighbour *neighbour = hf_neighbour_tell(ptr);
+    const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
     if (neighbour != NULL)
         name_neighbour(neighbour, owner);
     else if (found > 0 && is_stack((uintptr_t)ptr, &place))

@@ -16,7 +16,6 @@
 
 enum {
     HF_RANGE_UNKNOWN = 0,
-    HF_RANGE_NOBODY = 255, /* asked about, and nobody's who asks page by page */
     HF_RANGE_SHIFT = 12,
     HF_RANGE_PAGE = 1 << HF_RANGE_SHIFT,
     HF_RANGE_LEAF_SHIFT = 30,

@@ -5,8 +5,9 @@
  * What may be called of another allocator, and why: its public functions, whose signatures are the
  * same in every version of it (allocators.def says where each is known from). That they are not
  * exported changes nothing about them; a compiler may only have dropped or cloned them, and then
- * their names are gone or changed. Nothing internal is called. Addresses come from the file that
- * was loaded: its header, program headers and notes (build id) are compared with memory first.
+ * their names are gone or changed. Nothing internal is called; jemalloc's page tree is read, once
+ * it has shown to be one. Addresses come from the file that was loaded: its header, program headers
+ * and notes (build id) are compared with memory first.
  */
 #include "neighbours.h"
 
@@ -56,7 +57,7 @@ struct marked {
 
 struct functions {
     void *question, *realloc, *usable_size, *release;
-    uint8_t *windows;
+    struct hf_page_tree tree;
     enum hf_neighbour_release form;
     enum hf_neighbour_question kind;
 };
@@ -126,19 +127,40 @@ static bool see_mark(const struct hf_elf_symbol *symbol, size_t pattern, void *c
     return true;
 }
 
+/* jemalloc's page tree (page_tree.h), whatever its private prefix. */
+static const char *const tree_names[] = {"*arena_emap_global", "*extents_rtree"};
+enum { TREES = sizeof tree_names / sizeof tree_names[0] };
+
 /* The names that are wanted, and what was found for each. */
 struct wanted {
     struct look *look;
     char names[NAMES_MAX][96];
-    const char *patterns[NAMES_MAX];
+    const char *patterns[NAMES_MAX + TREES];
     void *found[NAMES_MAX];
     bool ambiguous[NAMES_MAX]; /* two functions of that name: nobody knows which is meant */
-    size_t count;
+    size_t count;              /* of functions; the names of page trees follow */
+    const char *tree;
+    size_t tree_size;
+    bool several_trees;
 };
+
+static void see_tree(const struct hf_elf_symbol *symbol, struct wanted *wanted)
+{
+    if (!symbol->defined || symbol->type != STT_OBJECT)
+        return;
+    const char *at = (const char *)(wanted->look->map->l_addr + symbol->value);
+    wanted->several_trees |= wanted->tree != NULL && wanted->tree != at;
+    wanted->tree = at;
+    wanted->tree_size = symbol->size;
+}
 
 static bool see_function(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
     struct wanted *wanted = context;
+    if (pattern >= wanted->count) {
+        see_tree(symbol, wanted);
+        return true;
+    }
     void *code = code_of(wanted->look, symbol);
     if (code == NULL)
         return true;
@@ -189,27 +211,33 @@ static void call_release(const struct functions *functions, void *ptr)
     hf_neighbour_free(&neighbour, ptr, NULL);
 }
 
-/* Where jemalloc may be asked about what it mapped before homefree came: around blocks of every
- * kind that it hands out now. False where there is no telling. */
-static bool find_windows(struct functions *functions)
+/* Makes sure that a page tree is what it seems to be: it has blocks of every size that the
+ * allocator gives out just now, and nothing that is not the allocator's. */
+static bool is_tree(const struct hf_page_tree *tree, const struct functions *functions)
 {
     static const size_t sizes[] = {16, 128, 1024, 8192, 32768, 262144, 2 << 20};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
     void *blocks[COUNT];
-    void *windows = mmap(NULL, HF_WINDOWS, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (windows == MAP_FAILED)
-        return false;
-    functions->windows = windows;
+    bool right = !hf_page_tree_holds(tree, &blocks) && !hf_page_tree_holds(tree, tree->root) &&
+                 !hf_page_tree_holds(tree, NULL);
     for (size_t i = 0; i < COUNT; i++) {
         blocks[i] = ((void *(*)(void *, size_t))functions->realloc)(NULL, sizes[i]);
-        if ((uintptr_t)blocks[i] >> HF_WINDOW_SHIFT < HF_WINDOWS)
-            functions->windows[(uintptr_t)blocks[i] >> HF_WINDOW_SHIFT] = blocks[i] != NULL;
+        right &= blocks[i] == NULL || hf_page_tree_holds(tree, blocks[i]);
     }
     for (size_t i = 0; i < COUNT; i++)
         if (blocks[i] != NULL)
             call_release(functions, blocks[i]);
-    return true;
+    return right && blocks[0] != NULL;
+}
+
+static bool find_tree(const struct wanted *wanted, struct functions *functions)
+{
+    const struct link_map *map = wanted->look->map;
+    const char *symbol = wanted->tree;
+    return symbol != NULL && !wanted->several_trees && hf_dynlink_find(symbol) == map &&
+           wanted->tree_size != 0 && hf_dynlink_find(symbol + wanted->tree_size - 1) == map &&
+           hf_page_tree_from(symbol, wanted->tree_size, &functions->tree) &&
+           is_tree(&functions->tree, functions);
 }
 
 static void take_functions(struct look *look, const struct marked *row, const struct wanted *wanted,
@@ -241,10 +269,8 @@ static void take_functions(struct look *look, const struct marked *row, const st
             functions.release = functions.realloc;
             functions.form = HF_RELEASE_RESIZE;
         }
-        if (functions.release != NULL && functions.realloc != NULL && find_windows(&functions)) {
-            functions.question = row->mark;
-            functions.kind = HF_QUESTION_LOOKUP;
-        }
+        if (functions.release != NULL && functions.realloc != NULL && find_tree(wanted, &functions))
+            functions.kind = HF_QUESTION_TREE;
     }
     if (functions.release == NULL)
         functions.form = HF_RELEASE_NONE;
@@ -268,10 +294,8 @@ static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table t
     if (hf_names_prepare(&names, patterns, count) != 0 ||
         hf_names_visit(&names, elf, table, see_mark, &marks) != 0 || marks.count == 0)
         return;
+    memset(&wanted, 0, sizeof wanted);
     wanted.look = look;
-    wanted.count = 0;
-    memset(wanted.found, 0, sizeof wanted.found);
-    memset(wanted.ambiguous, 0, sizeof wanted.ambiguous);
     for (size_t i = 0; i < marks.count; i++) {
         const struct marked *row = &marks.rows[i];
         want(&wanted, row, row->calls->question);
@@ -281,8 +305,9 @@ static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table t
             if (hf_allocator_releases[r].allocator == row->calls->allocator)
                 want(&wanted, row, hf_allocator_releases[r].name);
     }
-    if (wanted.count != 0 && (hf_names_prepare(&names, wanted.patterns, wanted.count) != 0 ||
-                              hf_names_visit(&names, elf, table, see_function, &wanted) != 0))
+    memcpy(wanted.patterns + wanted.count, tree_names, sizeof tree_names);
+    if (hf_names_prepare(&names, wanted.patterns, wanted.count + TREES) != 0 ||
+        hf_names_visit(&names, elf, table, see_function, &wanted) != 0)
         return;
     for (size_t i = 0; i < marks.count; i++)
         take_functions(look, &marks.rows[i], &wanted, where);
@@ -409,7 +434,7 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
             .shares = count > 1,
             .question = functions->question,
             .release = functions->release,
-            .windows = functions->windows,
+            .tree = functions->tree,
             .realloc = (void *(*)(void *, size_t))functions->realloc,
             .usable_size = (size_t(*)(const void *))functions->usable_size,
         };

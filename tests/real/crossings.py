@@ -183,8 +183,7 @@ JOBS = {
 class Heap:
     """homefree's C functions, and the ones that they are crossed with."""
 
-    def __init__(self, library, place):
-        self.place = place  # among the libraries: how many were there before
+    def __init__(self, library):
         self.heap = self._declare(library, "hf_", str)
         self.libc = self._declare(ctypes.CDLL(None), "", str)
         self.raw = self._declare(ctypes.pythonapi, "PyMem_Raw", str.capitalize)
@@ -202,10 +201,6 @@ class Heap:
             function.restype, function.argtypes = result, parameters
             setattr(library, name, function)
         return library
-
-    def is_late(self, modules, name):
-        """Whether homefree came after a library, which had mapped memory by then."""
-        return list(modules).index(name) < self.place
 
     @property
     def families(self):
@@ -310,7 +305,7 @@ def torch_borrows(heap, modules):
 SIZES = (100, 8_000, 300_000, 8_000_000)
 
 
-def sent_home(heap, allocate, name, object_name, is_late):
+def sent_home(heap, allocate, name, object_name):
     """Blocks of a wheel's own allocator, freed and resized by everybody else."""
     import homefree
 
@@ -318,8 +313,6 @@ def sent_home(heap, allocate, name, object_name, is_late):
         for family in heap.families:
             address = allocate(size)
             owner = homefree.owner_of(address)
-            if owner.kind == "unknown" and is_late:
-                continue
             assert owner.kind == "allocator" and owner.allocator == name, (size, owner)
             assert object_name in owner.object, owner
             ctypes.memset(address, 1, size)
@@ -341,7 +334,7 @@ def pyarrow_is_freed(heap, modules):
             return buffer.address
 
         sent_home(
-            heap, allocate, pool.backend_name, "libarrow.so", heap.is_late(modules, "pyarrow")
+            heap, allocate, pool.backend_name, "libarrow.so"
         )
 
 
@@ -350,7 +343,7 @@ def duckdb_is_freed(heap, modules):
 
     allocate = ctypes.CDLL(_duckdb.__file__).duckdb_je_malloc
     allocate.restype, allocate.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-    sent_home(heap, allocate, "jemalloc", "_duckdb", heap.is_late(modules, "duckdb"))
+    sent_home(heap, allocate, "jemalloc", "_duckdb")
 
 
 def polars_is_freed(heap, modules):
@@ -362,7 +355,7 @@ def polars_is_freed(heap, modules):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(series))
         return series.to_numpy(allow_copy=False).ctypes.data
 
-    sent_home(heap, allocate, "jemalloc", "_polars_runtime", heap.is_late(modules, "polars"))
+    sent_home(heap, allocate, "jemalloc", "_polars_runtime")
 
 
 HEAP_JOBS = {"numpy": numpy_owns, "pyarrow": pyarrow_borrows, "torch": torch_borrows}

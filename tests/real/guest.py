@@ -42,14 +42,14 @@ def in_threads(jobs, count=4):
     assert not failures, failures
 
 
-def start_homefree(how, library, place):
+def start_homefree(how, library):
     """Returns the C library, or None."""
     if how == "none":
         return None
     if how != "route":
         homefree = importlib.import_module("homefree")
         homefree.install(python=how)
-    return crossings.Heap(ctypes.CDLL(library), place)
+    return crossings.Heap(ctypes.CDLL(library))
 
 
 def main():
@@ -57,7 +57,7 @@ def main():
     modules, heap = {}, None
     for name in names:
         if name == "homefree":
-            heap = start_homefree(how, library, len(modules))
+            heap = start_homefree(how, library)
             continue
         modules[name] = importlib.import_module(name)
         # What was made before homefree came, and dies after.

@@ -1,0 +1,35 @@
+/*
+ * Another jemalloc's page tree, read in place: which addresses it owns, without calling it.
+ *
+ * Asking by mallctl("arenas.lookup") is no way to do it inside somebody's free(): it takes a lock,
+ * gives a thread that is about to end data that is never cleaned up (and jemalloc's destructor then
+ * crashes), and follows a null pointer where the tree has no leaf.
+ *
+ * The tree (rtree.h of jemalloc 5.0 to 5.3) maps a page's number to what lies there: one or two
+ * levels of pointers, never given back, and leaves of one or two words. The root is the end of
+ * arena_emap_global (5.3) or extents_rtree (before). Which shape it has is told by its size;
+ * whoever uses one checks it against blocks that the allocator gives out.
+ *
+ * Reading needs no lock, any thread, also in a signal handler.
+ */
+#ifndef HOMEFREE_PAGE_TREE_H
+#define HOMEFREE_PAGE_TREE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hf_page_tree {
+    const uintptr_t *root;
+    uint8_t levels, bits, page_shift;
+    bool compact; /* a leaf's word has other things beside the pointer */
+};
+
+/* From the symbol's address and size. False where no known shape has that size. */
+bool hf_page_tree_from(const void *symbol, size_t size, struct hf_page_tree *out);
+
+/* Whether the page that holds an address is known to the allocator as the first or the last one of
+ * a stretch, or as one of small blocks: so for every block's first byte. */
+bool hf_page_tree_holds(const struct hf_page_tree *tree, const void *ptr);
+
+#endif

@@ -1,0 +1,92 @@
+/*
+ * Another jemalloc's page tree: each known shape is read as it is built, an address without a leaf
+ * is not followed, and a symbol of another size is no tree. The trees are doubles, made here; real
+ * ones are in tests/loader/test_homes.c and tests/real.
+ */
+#include "page_tree.h"
+#include "suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { BEFORE_ROOT = 120 }; /* as in jemalloc 5.3.0 */
+
+static char *zeroed(size_t size)
+{
+    char *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                    -1, 0);
+    ck_assert_ptr_ne(at, MAP_FAILED);
+    return at;
+}
+
+/* Notes a word for the page of an address, making the nodes on the way. */
+static void note(uintptr_t *node, unsigned levels, unsigned bits, unsigned page_shift,
+                 size_t leaf_words, uintptr_t address, uintptr_t word)
+{
+    uintptr_t mask = ((uintptr_t)1 << bits) - 1;
+    unsigned shift = page_shift + bits * (levels - 1);
+    for (unsigned level = 1; level < levels; level++, shift -= bits) {
+        uintptr_t *child = &node[(address >> shift) & mask];
+        if (*child == 0)
+            *child = (uintptr_t)zeroed(sizeof *child * leaf_words << bits);
+        node = (uintptr_t *)*child;
+    }
+    node[leaf_words * ((address >> shift) & mask)] = word;
+}
+
+START_TEST(shapes)
+{
+    static const struct {
+        unsigned levels, bits, page_shift;
+        size_t leaf_words;
+        uintptr_t word;
+    } all[] = {
+        {2, 18, 12, 1, UINT64_C(0x00e87f0012345683)}, /* size class, pointer, flags */
+        {3, 15, 12, 2, UINT64_C(0x00007f0012345680)},
+        {2, 16, 16, 1, UINT64_C(0x0000ffff12345681)},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        size_t size = BEFORE_ROOT + (sizeof(uintptr_t) << all[i].bits);
+        char *symbol = zeroed(size);
+        struct hf_page_tree tree;
+        ck_assert(hf_page_tree_from(symbol, size, &tree));
+        const uintptr_t here = UINT64_C(0x7f5512340000);
+        const uintptr_t page = (uintptr_t)1 << all[i].page_shift;
+        ck_assert(!hf_page_tree_holds(&tree, (void *)here));
+        note((uintptr_t *)(symbol + BEFORE_ROOT), all[i].levels, all[i].bits, all[i].page_shift,
+             all[i].leaf_words, here, all[i].word);
+        ck_assert(hf_page_tree_holds(&tree, (void *)here));
+        ck_assert(hf_page_tree_holds(&tree, (void *)(here + page - 1)));
+        ck_assert(!hf_page_tree_holds(&tree, (void *)(here + page)));
+        ck_assert(!hf_page_tree_holds(&tree, (void *)(here - 1)));
+        const uintptr_t elsewhere[] = {0,           1,          here ^ (UINT64_C(1) << 46),
+                                       UINTPTR_MAX, ~here,      here | (UINT64_C(1) << 63),
+                                       here << 8,   here >> 12, here ^ (UINT64_C(1) << 31)};
+        for (size_t k = 0; k < sizeof elsewhere / sizeof elsewhere[0]; k++)
+            ck_assert(!hf_page_tree_holds(&tree, (void *)elsewhere[k]));
+        /* A page that was given back: a class and flags, but no pointer. */
+        note((uintptr_t *)(symbol + BEFORE_ROOT), all[i].levels, all[i].bits, all[i].page_shift,
+             all[i].leaf_words, here, all[i].leaf_words == 1 ? UINT64_C(0x00e8000000000003) : 0);
+        ck_assert(!hf_page_tree_holds(&tree, (void *)here));
+    }
+}
+END_TEST
+
+START_TEST(no_shape)
+{
+    const size_t sizes[] = {0,        8,        120,         4096,
+                            1 << 18,  1 << 20,  3u << 20,    1u << 21 | 1,
+                            1u << 22, SIZE_MAX, SIZE_MAX - 7};
+    struct hf_page_tree tree;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        bool alone = sizes[i] == 1 << 18 || sizes[i] == 1 << 21; /* a root with nothing before it */
+        ck_assert_int_eq(hf_page_tree_from(&tree, sizes[i], &tree), alone);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    return RUN_SUITE(shapes, no_shape);
+}
