@@ -16,8 +16,8 @@ struct scan {
     struct hf_elf *elf;
     const char **found;
     bool seen[HF_ALLOCATOR_COUNT]; /* found by this scan */
-    unsigned char *buffer; /* BLOCK + LONGEST */
-    uint64_t left;         /* bytes that may still be read */
+    unsigned char *buffer;         /* BLOCK + LONGEST */
+    uint64_t left;                 /* bytes that may still be read */
 };
 
 static bool all_found(const struct scan *scan)

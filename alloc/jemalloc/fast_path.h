@@ -344,8 +344,8 @@ static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
  * only: the nearest entry before the address is it, or nothing is. A missing leaf holds none. */
 static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address)
 {
-    for (uintptr_t page = address & ~(uintptr_t)PAGE_MASK;
-         page - hf_region.base < hf_region.size; page -= PAGE) {
+    for (uintptr_t page = address & ~(uintptr_t)PAGE_MASK; page - hf_region.base < hf_region.size;
+         page -= PAGE) {
         emap_full_alloc_ctx_t found;
         if (emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd), &arena_emap_global, (void *)page,
                                            &found)) {
@@ -377,8 +377,8 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
         if (edata_slab_get(extent)) {
             const bin_info_t *info = &bin_infos[class];
             size_t index = (address - start) / info->reg_size;
-            bool live = index < info->nregs && bitmap_get(edata_slab_data_get(extent)->bitmap,
-                                                          &info->bitmap_info, index);
+            bool live = index < info->nregs &&
+                        bitmap_get(edata_slab_data_get(extent)->bitmap, &info->bitmap_info, index);
             start += index * info->reg_size;
             size = live ? size : 0;
         }

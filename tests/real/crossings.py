@@ -333,9 +333,7 @@ def pyarrow_is_freed(heap, modules):
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
             return buffer.address
 
-        sent_home(
-            heap, allocate, pool.backend_name, "libarrow.so"
-        )
+        sent_home(heap, allocate, pool.backend_name, "libarrow.so")
 
 
 def duckdb_is_freed(heap, modules):

@@ -437,11 +437,11 @@ HF_API int hf_release_pin(const void *code);
 
 /*
  * Writes the facts about this process's allocators (the loaded objects, which allocator each uses,
- * what routing reached) to an open file, for `homefree doctor --read FILE`. The descriptor stays the
- * caller's; a pipe must have a reader in another process, because the dynamic loader's lock is held
- * meanwhile.
- * Result: 0; a negative errno when the file could not be written; -ENOTSUP when this copy of
- * libhomefree forwards to one that has no records. Any thread; not in a signal handler.
+ * what routing reached) to an open file, for `homefree doctor --read FILE`. The descriptor stays
+ * the caller's; a pipe must have a reader in another process, because the dynamic loader's lock is
+ * held meanwhile. Result: 0; a negative errno when the file could not be written; -ENOTSUP when
+ * this copy of libhomefree forwards to one that has no records. Any thread; not in a signal
+ * handler.
  */
 HF_API int hf_doctor_record(int descriptor);
 
