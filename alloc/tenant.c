@@ -7,6 +7,7 @@
  */
 #include "tenant.h"
 
+#include "fork_lock.h"
 #include "region.h"
 
 #include <pthread.h>
@@ -140,23 +141,5 @@ bool hf_tenant_describe(const void *ptr, struct hf_owner *owner)
     return true;
 }
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
-/* The region is never locked under `lock`, so the order of the handlers does not matter. */
-__attribute__((constructor(101))) static void construct(void)
-{
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
-}
+/* Nothing is locked under it. */
+HF_LOCK_OVER_FORK(lock, 101)

@@ -8,6 +8,8 @@
  */
 #include "copy_place.h"
 
+#include "fork_lock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -318,22 +320,4 @@ void hf_copy_remove(const char *path, pid_t maker)
     pthread_mutex_unlock(&lock);
 }
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
-__attribute__((constructor(103))) static void construct(void)
-{
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
-}
+HF_LOCK_OVER_FORK(lock, 103)

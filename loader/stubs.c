@@ -7,6 +7,7 @@
 
 #include "follow.h"
 #include "foreign.h"
+#include "fork_lock.h"
 #include "homes.h"
 #include "internal.h"
 
@@ -390,21 +391,6 @@ void hf_stubs_ask_neighbours(void)
                 set_call(function, i);
 }
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
 /* Before the first pass (102). */
 __attribute__((constructor(101))) static void construct(void)
 {
@@ -412,8 +398,10 @@ __attribute__((constructor(101))) static void construct(void)
         unsigned prefix = prefix_of(rows[i].name);
         prefixes[prefix / 64] |= (uint64_t)1 << prefix % 64;
     }
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
 }
+
+/* Nothing is locked under it. */
+HF_LOCK_OVER_FORK(lock, 101)
 
 void *hf_stub_original(enum hf_routed function, const void *address)
 {

@@ -5,6 +5,7 @@
  */
 #include "cpython.h"
 #include "domains.h"
+#include "fork_lock.h"
 #include "instance.h"
 #include "internal.h"
 #include "numpy.h"
@@ -109,25 +110,12 @@ int hf_python_uninstall(void)
     return other->python_uninstall != NULL ? other->python_uninstall() : -ENOTSUP;
 }
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
 /* Before this copy can become the heap that others forward to (instance.c, also 101, calls nothing
  * of ours; the functions are read when another copy comes). */
 __attribute__((constructor(101))) static void construct(void)
 {
     hf_instance_offer_python(hf_python_install, hf_python_uninstall);
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
 }
+
+/* The tenants' and the heap's locks may be taken under it. */
+HF_LOCK_OVER_FORK(lock, 104)

@@ -6,6 +6,7 @@
 #include "numpy.h"
 
 #include "dynlink.h"
+#include "fork_lock.h"
 #include "internal.h"
 
 #include <pthread.h>
@@ -202,22 +203,5 @@ void hf_numpy_uninstall(void)
     atomic_store(&on, false);
 }
 
-static void lock_for_fork(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-static void unlock_after_fork(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
-static void reset_after_fork(void)
-{
-    pthread_mutex_init(&lock, NULL);
-}
-
-__attribute__((constructor(101))) static void construct(void)
-{
-    pthread_atfork(lock_for_fork, unlock_after_fork, reset_after_fork);
-}
+/* Nothing is locked under it. */
+HF_LOCK_OVER_FORK(lock, 101)
