@@ -3,8 +3,9 @@
 usage: probe.py PREFIX LIBDIR
 
 Prints, a line each: the folder of Python.h (empty where there is none), the site directory under
-PREFIX, and the way from the package's folder there to LIBDIR and to PREFIX. Our own, because Meson
-1.0 does not know every newer Python.
+PREFIX, the way from the package's folder there to LIBDIR and to PREFIX, and this Python's prefix
+where it does not look into that site directory (else nothing). Our own, because Meson 1.0 does not
+know every newer Python.
 """
 
 import os
@@ -31,6 +32,7 @@ def main():
     print(site(prefix))
     print(os.path.relpath(os.path.join(prefix, libdir), package))
     print(os.path.relpath(prefix, package))
+    print("" if os.path.realpath(site(prefix)) in map(os.path.realpath, sys.path) else sys.prefix)
 
 
 if __name__ == "__main__":
