@@ -64,11 +64,6 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number)
     return known ? &neighbours[number] : NULL;
 }
 
-unsigned hf_neighbour_number(const struct hf_neighbour *neighbour)
-{
-    return (unsigned)(neighbour - neighbours);
-}
-
 /* ---- whose is it ---- */
 
 static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr)

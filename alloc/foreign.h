@@ -78,8 +78,6 @@ void hf_neighbour_give_back(unsigned number);
 void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour);
 /* The neighbour of a number, or NULL while there is none. */
 const struct hf_neighbour *hf_neighbour_at(unsigned number);
-/* A neighbour's number. */
-unsigned hf_neighbour_number(const struct hf_neighbour *neighbour);
 
 /* The neighbour that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_neighbour *hf_neighbour_of(const void *ptr);

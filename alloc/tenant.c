@@ -19,7 +19,6 @@ const uint8_t *hf_tenant_who;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const struct hf_tenant *_Atomic tenants[HF_TENANTS_MAX];
-static atomic_size_t lent;
 
 static size_t granule_of(const void *ptr)
 {
@@ -101,20 +100,13 @@ void *hf_tenant_map(const struct hf_tenant *tenant, size_t size, size_t alignmen
         return NULL;
     }
     write_map(at, size, number);
-    atomic_fetch_add_explicit(&lent, size, memory_order_relaxed);
     return at;
 }
 
 void hf_tenant_unmap(void *address, size_t size)
 {
     write_map(address, size, 0);
-    atomic_fetch_sub_explicit(&lent, size, memory_order_relaxed);
     (void)hf_region_unmap(address, size);
-}
-
-size_t hf_tenant_lent(void)
-{
-    return atomic_load_explicit(&lent, memory_order_relaxed);
 }
 
 const struct hf_tenant *hf_tenant_at(size_t granule)

@@ -44,9 +44,6 @@ void *hf_tenant_map(const struct hf_tenant *tenant, size_t size, size_t alignmen
 /* Takes lent pages back, all that one hf_tenant_map() gave. Any thread. */
 void hf_tenant_unmap(void *address, size_t size);
 
-/* Bytes that are lent now. */
-size_t hf_tenant_lent(void);
-
 /* Who lives at an address of the region; NULL where no pages are lent. Lock-free. */
 extern const uint8_t *hf_tenant_who __attribute__((visibility("hidden")));
 const struct hf_tenant *hf_tenant_at(size_t granule);

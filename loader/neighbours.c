@@ -503,15 +503,6 @@ bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool
 
 /* ---- telling ---- */
 
-void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context)
-{
-    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
-        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
-        if (neighbour != NULL)
-            visit(neighbour, hf_ranges_bytes(number), context);
-    }
-}
-
 const char *hf_neighbour_remark(const struct link_map *map)
 {
     char text[512] = "";

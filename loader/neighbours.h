@@ -32,18 +32,6 @@ bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool
 
 /* ---- for `homefree doctor` and the report of routing ---- */
 
-/*
- * Visits every known allocator of the process but the heap and libc. `bytes`: memory that its
- * object was seen to map (and has not unmapped); the first of several allocators in one object
- * stands for all of them (neighbour->shares), the others have 0. What was mapped before homefree
- * came is not in it. neighbour->form says whether blocks can be sent home (HF_RELEASE_NONE: a
- * foreign free of one ends the process), neighbour->found where its functions were found, kind
- * whether it can be asked. Strings live as long as the process. Any thread; takes no lock.
- */
-typedef void hf_neighbours_visitor(const struct hf_neighbour *neighbour, size_t bytes,
-                                   void *context);
-void hf_neighbours_visit(hf_neighbours_visitor *visit, void *context);
-
 /* One line for a person about the allocators inside an object; NULL where there are none. */
 const char *hf_neighbour_remark(const struct link_map *map);
 

@@ -37,6 +37,15 @@ hf_command_run hf_command_inspect;
 __attribute__((format(printf, 2, 3))) void hf_command_complain(const char *who, const char *format,
                                                                ...);
 
+/* Complains that memory ran out. Result: HF_EXIT_FAILED. */
+int hf_command_out_of_memory(const char *who);
+
+/*
+ * Complains about the option at which getopt_long(3) stopped: `option` is what it returned, ':' for
+ * a value that is missing (with a list of options that begins with one). Result: HF_EXIT_USAGE.
+ */
+int hf_command_bad_option(const char *who, int option, char **arguments);
+
 /*
  * Prints `text` on stdout and makes sure that it got there. Result: HF_EXIT_CLEAN; HF_EXIT_FAILED
  * after a complaint by `who`, for example on a full device.

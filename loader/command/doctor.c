@@ -8,6 +8,7 @@
 #include "command.h"
 #include "doctor_run.h"
 #include "doctor_show.h"
+#include "rules.h"
 #include "text.h"
 
 #include <dirent.h>
@@ -66,12 +67,6 @@ struct request {
     char **command;
 };
 
-static int out_of_memory(void)
-{
-    hf_command_complain(who, "out of memory");
-    return HF_EXIT_FAILED;
-}
-
 /* ---- the command line ----------------------------------------------------------------------- */
 
 static int wrong(const char *message)
@@ -88,17 +83,6 @@ static int check(const struct request *request, bool any_run, bool command)
     if (request->record != NULL && (any_run || command))
         return wrong("--read shows a record, and runs nothing");
     return HF_EXIT_CLEAN;
-}
-
-static int bad_option(char **arguments)
-{
-    if (optopt != 0 && strncmp(arguments[optind - 1], "--", 2) != 0)
-        hf_command_complain(who, "unknown option '-%c'; 'homefree doctor --help' lists them",
-                            optopt);
-    else
-        hf_command_complain(who, "unknown option '%s'; 'homefree doctor --help' lists them",
-                            arguments[optind - 1]);
-    return HF_EXIT_USAGE;
 }
 
 /* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
@@ -150,13 +134,8 @@ static int read_arguments(struct request *request, int count, char **arguments)
         case 'h':
             request->help = true;
             return HF_EXIT_CLEAN;
-        case ':':
-            hf_command_complain(who,
-                                "option '%s' needs a value; 'homefree doctor --help' tells which",
-                                arguments[optind - 1]);
-            return HF_EXIT_USAGE;
         default:
-            return bad_option(arguments);
+            return hf_command_bad_option(who, option, arguments);
         }
     }
     const bool separated = optind > 1 && strcmp(arguments[optind - 1], "--") == 0;
@@ -224,7 +203,7 @@ static void show_record(struct report *report, const char *path)
     } else if (asprintf(&what, "'%s'", path) < 0) {
         report->failed++;
         close(descriptor);
-        (void)out_of_memory();
+        (void)hf_command_out_of_memory(who);
     } else {
         show(report, descriptor, what, 0);
         free(what);
@@ -274,7 +253,7 @@ static void show_children(struct report *report)
         closedir(folder);
     if (!enough) {
         report->failed++;
-        (void)out_of_memory();
+        (void)hf_command_out_of_memory(who);
     }
     if (count > 0)
         qsort(pids, count, sizeof *pids, compare_pids);
@@ -353,31 +332,6 @@ static void write_report(struct report *report)
     hf_json_finish(json);
 }
 
-static void list_rules(bool as_json, FILE *out)
-{
-    struct hf_json json;
-    if (as_json) {
-        hf_json_begin(&json, out, "doctor rules", FORMAT);
-        hf_json_array(&json, "rules");
-    }
-    for (size_t i = 0; i < HF_DOCTOR_RULE_COUNT; i++) {
-        const struct hf_rule_text *rule = &hf_doctor_rules[i];
-        if (as_json) {
-            hf_json_object(&json, NULL);
-            hf_json_string(&json, "rule", rule->name);
-            hf_json_string(&json, "severity", hf_severity_name(rule->severity));
-            hf_json_string(&json, "explanation", rule->explanation);
-            hf_json_string(&json, "remedy", rule->remedy);
-            hf_json_close(&json);
-        } else {
-            fprintf(out, "%s%s (%s)\n  %s\n  %s\n", i == 0 ? "" : "\n", rule->name,
-                    hf_severity_name(rule->severity), rule->explanation, rule->remedy);
-        }
-    }
-    if (as_json)
-        hf_json_finish(&json);
-}
-
 /* Makes the text of `report` (NULL: the rules) and puts it where it belongs. */
 static int write_out(const struct request *request, struct report *report)
 {
@@ -385,15 +339,16 @@ static int write_out(const struct request *request, struct report *report)
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
-        return out_of_memory();
+        return hf_command_out_of_memory(who);
     if (report != NULL) {
         report->out = out;
         write_report(report);
     } else {
-        list_rules(request->json, out);
+        hf_rules_list(out, request->json, "doctor rules", FORMAT, hf_doctor_rules,
+                      HF_DOCTOR_RULE_COUNT);
     }
     const bool whole = ferror(out) == 0;
-    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : out_of_memory();
+    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
     /* Without any record there is nothing but the complaint; a document says so itself. */
     if (result == HF_EXIT_CLEAN && (report == NULL || report->shown > 0 || request->json))
         result =

@@ -61,12 +61,6 @@ static int usage(void)
     return HF_EXIT_USAGE;
 }
 
-static int out_of_memory(void)
-{
-    hf_command_complain(who, "out of memory");
-    return HF_EXIT_FAILED;
-}
-
 /* ---- the command line --------------------------------------------------------------------- */
 
 static void add_input(struct request *request, enum source source, const char *value)
@@ -127,21 +121,8 @@ static int read_arguments(struct request *request, int count, char **arguments)
         case 'h':
             request->help = true;
             return HF_EXIT_CLEAN;
-        case ':':
-            hf_command_complain(who,
-                                "option '%s' needs a value; 'homefree exports --help' tells which",
-                                arguments[optind - 1]);
-            return HF_EXIT_USAGE;
         default:
-            /* getopt_long has passed a long option by; of a group of short ones, maybe not. */
-            if (optopt != 0 && strncmp(arguments[optind - 1], "--", 2) != 0)
-                hf_command_complain(
-                    who, "unknown option '-%c'; 'homefree exports --help' lists them", optopt);
-            else
-                hf_command_complain(who,
-                                    "unknown option '%s'; 'homefree exports --help' lists them",
-                                    arguments[optind - 1]);
-            return HF_EXIT_USAGE;
+            return hf_command_bad_option(who, option, arguments);
         }
     }
     for (; optind < count; optind++) { /* behind "--" */
@@ -196,7 +177,7 @@ static int read_objects(struct hf_exports *list, const char *path, struct hf_obj
     if (result == 0)
         return HF_EXIT_CLEAN;
     if (why[0] == '\0')
-        return out_of_memory();
+        return hf_command_out_of_memory(who);
     hf_command_complain(who, "'%s' %s", path, why);
     return HF_EXIT_FAILED;
 }
@@ -231,7 +212,7 @@ static int add_line(struct hf_exports *list, const char *path, size_t number, ch
                             fault);
         return HF_EXIT_USAGE;
     }
-    return hf_exports_add_symbol(list, symbol) == 0 ? HF_EXIT_CLEAN : out_of_memory();
+    return hf_exports_add_symbol(list, symbol) == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
 }
 
 static int read_symbols(struct hf_exports *list, const char *path)
@@ -267,7 +248,7 @@ static int collect(struct hf_exports *list, const struct request *request)
         const char *value = request->inputs[i].value;
         if (request->inputs[i].source == MODULE) {
             if (hf_exports_add_module(list, value) != 0)
-                result = out_of_memory();
+                result = hf_command_out_of_memory(who);
         } else if (request->inputs[i].source == OBJECTS) {
             objects_asked = true;
             result = read_objects(list, value, &seen);
@@ -302,13 +283,13 @@ static int write_script(const struct request *request)
 {
     struct hf_exports *list = hf_exports_new();
     if (list == NULL)
-        return out_of_memory();
+        return hf_command_out_of_memory(who);
     int result = collect(list, request);
     if (result == HF_EXIT_CLEAN) {
         char *text = NULL;
         size_t length = 0;
         if (hf_exports_script(list, request->node, &text, &length) != 0)
-            result = out_of_memory();
+            result = hf_command_out_of_memory(who);
         else
             result = hf_command_write(who, request->output, text, length);
         free(text);
@@ -322,7 +303,7 @@ int hf_command_exports(int count, char **arguments)
     struct request request = {.output = "-"};
     request.inputs = calloc((size_t)count, sizeof *request.inputs);
     if (request.inputs == NULL)
-        return out_of_memory();
+        return hf_command_out_of_memory(who);
 
     int result = read_arguments(&request, count, arguments);
     if (result == HF_EXIT_CLEAN && request.help)

@@ -7,6 +7,7 @@
 #include "inspect.h"
 #include "command.h"
 #include "json.h"
+#include "rules.h"
 #include "text.h"
 
 #include <errno.h>
@@ -41,12 +42,6 @@ struct request {
     size_t count;
 };
 
-static int out_of_memory(void)
-{
-    hf_command_complain(who, "out of memory");
-    return HF_EXIT_FAILED;
-}
-
 /* ---- the command line ----------------------------------------------------------------------- */
 
 /* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
@@ -75,14 +70,7 @@ static int read_arguments(struct request *request, int count, char **arguments)
             request->help = true;
             return HF_EXIT_CLEAN;
         default:
-            if (optopt != 0 && strncmp(arguments[optind - 1], "--", 2) != 0)
-                hf_command_complain(
-                    who, "unknown option '-%c'; 'homefree inspect --help' lists them", optopt);
-            else
-                hf_command_complain(who,
-                                    "unknown option '%s'; 'homefree inspect --help' lists them",
-                                    arguments[optind - 1]);
-            return HF_EXIT_USAGE;
+            return hf_command_bad_option(who, option, arguments);
         }
     }
     request->files = arguments + optind;
@@ -360,45 +348,20 @@ static void inspect_files(const struct request *request, FILE *out, struct total
     }
 }
 
-static void list_rules(bool as_json, FILE *out)
-{
-    struct hf_json json;
-    if (as_json) {
-        hf_json_begin(&json, out, "inspect rules", FORMAT);
-        hf_json_array(&json, "rules");
-    }
-    for (size_t i = 0; i < HF_RULE_COUNT; i++) {
-        if (as_json) {
-            hf_json_object(&json, NULL);
-            hf_json_string(&json, "rule", hf_rules[i].name);
-            hf_json_string(&json, "severity", hf_severity_name(hf_rules[i].severity));
-            hf_json_string(&json, "explanation", hf_rules[i].explanation);
-            hf_json_string(&json, "remedy", hf_rules[i].remedy);
-            hf_json_close(&json);
-        } else {
-            fprintf(out, "%s%s (%s)\n  %s\n  %s\n", i == 0 ? "" : "\n", hf_rules[i].name,
-                    hf_severity_name(hf_rules[i].severity), hf_rules[i].explanation,
-                    hf_rules[i].remedy);
-        }
-    }
-    if (as_json)
-        hf_json_finish(&json);
-}
-
 static int run(const struct request *request)
 {
     char *text = NULL;
     size_t length = 0;
     FILE *out = open_memstream(&text, &length);
     if (out == NULL)
-        return out_of_memory();
+        return hf_command_out_of_memory(who);
     struct totals totals = {.files = 0};
     if (request->rules)
-        list_rules(request->json, out);
+        hf_rules_list(out, request->json, "inspect rules", FORMAT, hf_rules, HF_RULE_COUNT);
     else
         inspect_files(request, out, &totals);
     const bool whole = ferror(out) == 0;
-    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : out_of_memory();
+    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
     if (result == HF_EXIT_CLEAN)
         result = hf_command_print(who, text, length);
     free(text);

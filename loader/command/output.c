@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -31,6 +32,25 @@ void hf_command_complain(const char *who, const char *format, ...)
             *at = '?';
     fprintf(stderr, "%s: %s\n", who, line);
     free(line);
+}
+
+int hf_command_out_of_memory(const char *who)
+{
+    hf_command_complain(who, "out of memory");
+    return HF_EXIT_FAILED;
+}
+
+int hf_command_bad_option(const char *who, int option, char **arguments)
+{
+    /* getopt_long has passed a long option by; of a group of short ones, maybe not. */
+    const char *last = arguments[optind - 1];
+    if (option == ':')
+        hf_command_complain(who, "option '%s' needs a value; '%s --help' tells which", last, who);
+    else if (optopt != 0 && strncmp(last, "--", 2) != 0)
+        hf_command_complain(who, "unknown option '-%c'; '%s --help' lists them", optopt, who);
+    else
+        hf_command_complain(who, "unknown option '%s'; '%s --help' lists them", last, who);
+    return HF_EXIT_USAGE;
 }
 
 int hf_command_print(const char *who, const char *text, size_t length)
