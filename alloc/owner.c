@@ -115,7 +115,9 @@ static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
     if (found == 0 || (uintptr_t)ptr >> (HF_RANGE_BITS - 1) != 0)
         return;
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
-    if (neighbour != NULL)
+    if (neighbour != NULL && neighbour->form == HF_RELEASE_TENANT)
+        neighbour->tenant->describe(ptr, owner);
+    else if (neighbour != NULL)
         name_neighbour(neighbour, owner);
     else if (found > 0 && is_stack((uintptr_t)ptr, &place))
         owner->kind = HF_OWNER_STACK;
@@ -125,9 +127,9 @@ static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
 
 static void describe(const void *ptr, struct hf_owner *owner)
 {
-    if (hf_tenant_describe(ptr, owner))
-        return;
     if (hf_owned(ptr)) {
+        if (hf_tenant_describe(ptr, owner))
+            return;
         owner->kind = HF_OWNER_HEAP;
         owner->block_size = hf_heap_block(ptr, &owner->block);
         owner->allocator = "homefree";

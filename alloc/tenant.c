@@ -51,21 +51,6 @@ static uint8_t number_of(const struct hf_tenant *tenant)
     return 0;
 }
 
-void hf_tenant_add(const struct hf_tenant *tenant)
-{
-    pthread_mutex_lock(&lock);
-    (void)number_of(tenant);
-    pthread_mutex_unlock(&lock);
-}
-
-static const struct hf_tenant *outside(const void *ptr)
-{
-    for (size_t i = 0; i < HF_TENANTS_MAX && tenants[i] != NULL; i++)
-        if (tenants[i]->owns_outside != NULL && tenants[i]->owns_outside(ptr))
-            return tenants[i];
-    return NULL;
-}
-
 static bool open_map(const uint8_t *who, size_t first, size_t count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -126,7 +111,7 @@ bool hf_tenant_free(void *ptr, const void *caller)
 
 bool hf_tenant_describe(const void *ptr, struct hf_owner *owner)
 {
-    const struct hf_tenant *tenant = hf_owned(ptr) ? hf_tenant_of(ptr) : outside(ptr);
+    const struct hf_tenant *tenant = hf_tenant_of(ptr);
     if (tenant == NULL)
         return false;
     tenant->describe(ptr, owner);

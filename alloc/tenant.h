@@ -24,12 +24,7 @@ struct hf_tenant {
     void *(*realloc)(void *ptr, size_t size, const void *caller);
     size_t (*usable_size)(const void *ptr, const void *caller);
     void (*describe)(const void *ptr, struct hf_owner *owner);
-    /* Whether an address outside the region is the tenant's too; may be NULL. Lock-free. */
-    bool (*owns_outside)(const void *ptr);
 };
-
-/* Makes a tenant known before it has pages; hf_tenant_map() does so too. */
-void hf_tenant_add(const struct hf_tenant *tenant);
 
 /*
  * Lends pages: `size` bytes, at a multiple of `alignment`; both are multiples of HF_TENANT_GRANULE,
@@ -57,7 +52,8 @@ static inline const struct hf_tenant *hf_tenant_of(const void *ptr)
                                                                             : hf_tenant_at(granule);
 }
 
-/* For hf_owner_of(): fills owner where an address is a tenant's. */
+/* For hf_owner_of(): fills owner where an address of the region is a tenant's. What a tenant has
+ * outside is a neighbour's (foreign.h, HF_RELEASE_TENANT). */
 bool hf_tenant_describe(const void *ptr, struct hf_owner *owner);
 
 #endif

@@ -33,12 +33,6 @@ static atomic_uint number;
 
 /* ---- their pages ---- */
 
-bool hf_arenas_hold(const void *ptr)
-{
-    unsigned mine = atomic_load_explicit(&number, memory_order_relaxed);
-    return mine != 0 && hf_ranges_id(ptr) == mine;
-}
-
 void hf_arenas_add(const void *arena, size_t size)
 {
     if (number != 0)

@@ -41,7 +41,4 @@ bool hf_arenas_publish(const struct hf_neighbour *pymalloc);
 void hf_arenas_add(const void *arena, size_t size);
 void hf_arenas_remove(const void *arena, size_t size);
 
-/* Whether an address outside the region lies in such an arena. Lock-free, any thread. */
-bool hf_arenas_hold(const void *ptr);
-
 #endif

@@ -290,7 +290,7 @@ static void tenant_describe(const void *ptr, struct hf_owner *owner)
 }
 
 static const struct hf_tenant tenant = {tenant_free, tenant_realloc, tenant_usable_size,
-                                        tenant_describe, hf_arenas_hold};
+                                        tenant_describe};
 
 /* The same blocks in arenas outside the region. Their pages are known one by one; nobody needs to
  * be asked. */
@@ -344,7 +344,6 @@ static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas cu
     cpython->set_arenas(&current);
     current.alloc = arena_alloc;
     cpython->set_arenas(&current);
-    hf_tenant_add(&tenant);
 }
 
 void hf_pymalloc_install(const struct hf_cpython *cpython)
