@@ -63,6 +63,17 @@
 #    define HF_HAVE_PYTHON_BUFFER 0
 #endif
 
+/*
+ * The name of the function that Python calls in this module, PyInit_<name>, where the build gives
+ * the name as HOMEFREE_MODULE_NAME (homefree.setuptools, homefree.extension.load and CMake's
+ * homefree_exports() do), so that the source need not repeat it:
+ *
+ *     PyMODINIT_FUNC HF_MODULE_INIT(void)
+ */
+#define HF_MODULE_INIT               HF_PY_INIT_OF(HOMEFREE_MODULE_NAME)
+#define HF_PY_INIT_OF(name)          HF_PY_INIT_OF_EXPANDED(name)
+#define HF_PY_INIT_OF_EXPANDED(name) PyInit_##name
+
 #ifdef __cplusplus
 extern "C" {
 #    define HF_PY_CAST(type, value)   (reinterpret_cast<type>(value))
