@@ -1,6 +1,6 @@
 /*
  * What the calls of functions.def need besides libhomefree's functions: shared by the shim
- * (module.c) and by adoption (loader/adopted.c), which stand in for the same functions.
+ * (module.h) and by adoption (loader/adopted.c), which stand in for the same functions.
  *
  * Owns nothing. May be called at any stage.
  */

@@ -3,7 +3,7 @@
  * [new.delete] asks for exceptions: a C module refers to none of these names, so its linker leaves
  * this member of the archive out, and libstdc++ with it.
  *
- * Owns nothing. The mangled names are assembler labels (see module.c), so that the declarations of
+ * Owns nothing. The mangled names are assembler labels (see module.h), so that the declarations of
  * <new>, which are not hidden, do not decide the visibility.
  */
 #include <homefree/homefree.h>

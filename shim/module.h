@@ -1,0 +1,52 @@
+/*
+ * The hidden malloc family of a module: one static archive that the module links. Every name is
+ * hidden, so it is the module's own and nobody else's; each is one jump into libhomefree.
+ *
+ * Each function is a member of the archive by itself, so that a module refers to those functions of
+ * libhomefree that it uses and to no others. meson.build makes a source for each name in
+ * functions.def; it defines HF_PICK_<name> as `~, 1` and includes this file.
+ *
+ * Owns nothing. May be called at any stage, before the module's constructors too.
+ *
+ * The functions are declared here under names of our own and get libc's names as assembler labels,
+ * because libc's headers declare them with attributes, inlines and redirections (_FORTIFY_SOURCE)
+ * that a definition would have to repeat.
+ */
+#ifndef HOMEFREE_MODULE_H
+#define HOMEFREE_MODULE_H
+
+#include "calls.h"
+
+#define HIDDEN __attribute__((visibility("hidden")))
+
+/* DEFINE_1(...) for the name that was picked, DEFINE_0(...), which is nothing, for the others. */
+#define SECOND(first, second, ...)    second
+#define PICKED_OF(...)                SECOND(__VA_ARGS__)
+#define IF_PICKED(name, what)         IF_PICKED_AGAIN(PICKED_OF(HF_PICK_##name, 0, ~), what)
+#define IF_PICKED_AGAIN(picked, what) IF_PICKED_NOW(picked, what)
+#define IF_PICKED_NOW(picked, what)   what##_##picked
+
+#define HF_SHIM(name, ...)          IF_PICKED(name, PLAIN)(name, __VA_ARGS__)
+#define HF_SHIM_VARIADIC(name, ...) IF_PICKED(name, VARIADIC)(name, __VA_ARGS__)
+
+#define PLAIN_0(...)
+#define PLAIN_1(name, result, parameters, arguments, call) \
+    HIDDEN result shim_##name parameters __asm__(#name);   \
+    result shim_##name parameters                          \
+    {                                                      \
+        return call;                                       \
+    }
+#define VARIADIC_0(...)
+#define VARIADIC_1(name, parameters, last, call)      \
+    HIDDEN int shim_##name parameters __asm__(#name); \
+    int shim_##name parameters                        \
+    {                                                 \
+        va_list ap;                                   \
+        va_start(ap, last);                           \
+        int length = call;                            \
+        va_end(ap);                                   \
+        return length;                                \
+    }
+#include "functions.def"
+
+#endif
