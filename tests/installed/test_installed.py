@@ -10,13 +10,17 @@ CMake, by Meson against the installation, and by Meson with homefree as a subpro
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
 import unittest
 
-BUILD = SOURCE = PREFIX = pathlib.Path()
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import installation  # noqa: E402
+from installation import run  # noqa: E402
+
+BUILD = SOURCE = pathlib.Path()
+INSTALLED = None
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
 MODULE = r"""
@@ -84,19 +88,6 @@ shared_module(
 """
 
 
-def run(*command, cwd=None, **environment):
-    result = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-    )
-    if result.returncode != 0:
-        raise AssertionError(f"{command}\n{result.stdout}\n{result.stderr}")
-    return result.stdout
-
-
 def python_include():
     return run(PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('include'))").strip()
 
@@ -106,8 +97,8 @@ class Installed(unittest.TestCase):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-installed-"))
         self.addCleanup(shutil.rmtree, self.work)
         (self.work / "greet.c").write_text(MODULE)
-        self.libdir = next(PREFIX.rglob("homefree.pc")).parents[1]
-        self.pkgconfig = {"PKG_CONFIG_PATH": str(self.libdir / "pkgconfig")}
+        self.libdir = INSTALLED.library
+        self.pkgconfig = {"PKG_CONFIG_PATH": str(INSTALLED.pkgconfig)}
 
     def write(self, name, text):
         (self.work / name).write_text(textwrap.dedent(text).replace("{include}", python_include()))
@@ -145,7 +136,8 @@ class Installed(unittest.TestCase):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
         self.write("CMakeLists.txt", CMAKE)
-        run("cmake", "-S", self.work, "-B", self.work / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        prefix = f"-DCMAKE_PREFIX_PATH={INSTALLED.root}"
+        run("cmake", "-S", self.work, "-B", self.work / "b", prefix)
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
@@ -188,11 +180,5 @@ class Installed(unittest.TestCase):
 if __name__ == "__main__":
     BUILD, SOURCE = (pathlib.Path(argument) for argument in sys.argv[1:3])
     with tempfile.TemporaryDirectory(prefix="homefree-prefix-") as folder:
-        PREFIX = pathlib.Path(folder)
-        # Relocated, as a package that is unpacked elsewhere would be.
-        run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", PREFIX / "d")
-        staged = PREFIX / "d" / pathlib.Path("usr/local")
-        for file in staged.rglob("homefree.pc"):
-            file.write_text(file.read_text().replace("prefix=/usr/local", f"prefix={staged}"))
-        PREFIX = staged
+        INSTALLED = installation.prefix(BUILD, folder)
         unittest.main(argv=sys.argv[:1], verbosity=2)

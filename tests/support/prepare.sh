@@ -9,6 +9,8 @@
 #   Configures FOLDER if need be and builds TARGET in it. Quiet; shows the log when something fails.
 #
 # homefree_wheels FOLDER     Environments with the real libraries of tests/real.
+# homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
+# homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
 #
 # Needs $root, the project's folder.
 
@@ -193,6 +195,43 @@ homefree_wheels_in() {
         cat "$log" >&2
         rm -f "$log"
         homefree_fail "could not install $* for $interpreter"
+    fi
+    rm -f "$log"
+}
+
+# What people build extensions with, from PyPI; torch and NumPy are Debian's, and so is setuptools'
+# age: Debian's torch cannot do with a later one than venv brings.
+homefree_tools() {
+    [ -e "$1/wheels/tools/ready" ] && return
+    echo "homefree: fetching the build tools of the examples" >&2
+    log=$(mktemp)
+    python=python3
+    [ -x /usr/bin/python3 ] && python=/usr/bin/python3
+    rm -rf "$1/wheels/tools"
+    if ! { mkdir -p "$1/wheels" && "$python" -m venv --system-site-packages "$1/wheels/tools" &&
+        "$1/wheels/tools/bin/python" -m pip install --quiet --disable-pip-version-check \
+            --only-binary=:all: 'meson>=1.3' meson-python scikit-build-core pkgconf \
+            wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest; } \
+        >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        homefree_fail "could not install the build tools of the examples"
+    fi
+    rm -f "$log"
+    touch "$1/wheels/tools/ready"
+}
+
+# As a user's `pip wheel .`, but for jemalloc, which FOLDER has built already.
+homefree_wheel() {
+    log=$(mktemp)
+    echo "homefree: building the wheel" >&2
+    rm -rf "$1/dist"
+    if ! "$1/wheels/tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps \
+        --wheel-dir "$1/dist" --config-settings=setup-args=-Djemalloc_build="$PWD/$1" "$root" \
+        >"$log" 2>&1; then
+        cat "$log" >&2
+        rm -f "$log"
+        homefree_fail "could not build the wheel"
     fi
     rm -f "$log"
 }

@@ -1,0 +1,147 @@
+"""An example does what its README says, against an installed homefree.
+
+usage: test_example.py EXAMPLE-FOLDER --form wheel|prefix --build BUILD-FOLDER
+
+The folder is copied to an empty place; the commands in its README are run there as they stand; then
+its own tests, under pytest; then `homefree inspect` on everything that the commands built.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import installation  # noqa: E402
+
+PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+
+# What a module may need besides libhomefree and what the example itself builds.
+SYSTEM = re.compile(r"(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux[-\w]*)\.so\.\d+")
+TORCH = re.compile(r"lib(torch|torch_cpu|torch_python|c10)\.so(\.[\d.]+)?")
+
+
+def commands(readme):
+    blocks = re.findall(r"^```sh\n(.*?)^```$", readme.read_text(), re.MULTILINE | re.DOTALL)
+    if len(blocks) != 1:
+        sys.exit(f"{readme}: one block of shell commands is expected, there are {len(blocks)}")
+    return blocks[0]
+
+
+def step(what, command, folder, variables):
+    """Its output goes to the test's log as it comes."""
+    print(f"---- {what}", flush=True)
+    status = subprocess.run(command, cwd=folder, env=variables, stderr=subprocess.STDOUT).returncode
+    if status != 0:
+        sys.exit(f"{what}: exit status {status}")
+
+
+def shared_objects(folders, own):
+    """What the commands built: shared objects that are neither homefree's nor stand for it."""
+    for folder in folders:
+        for path in sorted(folder.rglob("*.so*")):
+            inside = own is not None and own in path.parents
+            stands_in = any(part.endswith(".needs") for part in path.parts)
+            if path.is_file() and not path.is_symlink() and not inside and not stands_in:
+                with path.open("rb") as file:
+                    if file.read(4) == b"\x7fELF":
+                        yield path
+
+
+def check_needed(path, names):
+    dynamic = installation.run("readelf", "-dW", path)
+    needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    torch = "libtorch" in dynamic or "libc10" in dynamic
+    for name in needed:
+        fine = name == "libhomefree.so.1" or name in names or SYSTEM.fullmatch(name)
+        if not fine and not (torch and TORCH.fullmatch(name)):
+            sys.exit(f"{path.name} needs {name}")
+    print(f"{path.name} needs {', '.join(needed)}")
+    for rpath in re.findall(r"\((?:RUNPATH|RPATH)\).*\[(.*)\]", dynamic):
+        print(f"    and looks in {rpath}")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("example", type=pathlib.Path)
+    parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="leave the folder, and say where")
+    arguments = parser.parse_args()
+    tools = arguments.build / "wheels/tools"
+    if not (tools / "ready").exists():
+        print("the tools that examples are built with are not there: tests/run fetches them")
+        return 77
+    with tempfile.TemporaryDirectory(prefix="homefree-example-") as name:
+        if arguments.keep:
+            name = tempfile.mkdtemp(prefix="homefree-example-")
+            print(f"in {name}")
+        check(arguments, tools, pathlib.Path(name))
+    return 0
+
+
+def check(arguments, tools, place):
+    source = arguments.example.resolve()
+    bin_folder, site = installation.environment(PYTHON, tools, place / "environment")
+    path = [str(bin_folder), str(tools.resolve() / "bin"), os.environ["PATH"]]
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "HOMEFREE", "LD_", "PKG_CONFIG", "CMAKE"))
+    }
+    if arguments.form == "wheel":
+        installed = installation.wheel(
+            installation.find_wheel(arguments.build / "dist"), bin_folder, site
+        )
+        own = installed.root
+    else:
+        installed = installation.prefix(arguments.build, place)
+        path.insert(0, str(installed.path))
+        (site / "prefix.pth").write_text(f"{installed.site}\n")
+        own = None
+    # What is built by a PEP 517 backend finds a wheel by its entry points.
+    if arguments.form == "prefix" or not (source / "pyproject.toml").exists():
+        variables.update(installed.build_variables())
+    variables.update(
+        PATH=os.pathsep.join(path),
+        VIRTUAL_ENV=str(place / "environment"),
+        XDG_CACHE_HOME=str(place / "cache"),
+        PIP_NO_BUILD_ISOLATION="0",  # pip's way of saying: do not isolate
+        PIP_NO_DEPS="1",
+        PIP_NO_INDEX="1",
+        PIP_DISABLE_PIP_VERSION_CHECK="1",
+        PIP_ROOT_USER_ACTION="ignore",
+        NO_COLOR="1",
+    )
+
+    # Next to nothing else; but what lies beside the example and is shared by its kind comes along.
+    work = place / "work"
+    for folder in [source, *source.parent.glob("library")]:
+        shutil.copytree(
+            folder,
+            work / folder.name,
+            ignore=shutil.ignore_patterns("__pycache__", "build", "*.so", "*.egg-info"),
+        )
+    work = work / source.name
+    script = commands(work / "README.md")
+    step("the commands of README.md", ["sh", "-eu", "-c", script], work, variables)
+    tests = sorted(path.name for path in work.glob("test_*.py"))
+    if not tests:
+        sys.exit(f"{source} has no test_*.py")
+    pytest = [bin_folder / "python3", "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    step("its tests", pytest, work, variables)
+
+    built = list(shared_objects([place / "work", site, place / "cache"], own))
+    if not built:
+        sys.exit("the commands built no shared object")
+    for path in built:
+        check_needed(path, {other.name for other in built})
+    step("inspection", ["homefree", "inspect", *built], work, variables)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,74 @@
+"""Installed homefrees for tests: a prefix, as `meson install` makes it, and a wheel in a virtual
+environment. Both from a build folder, without building anything again."""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+
+def run(*command, cwd=None, **environment):
+    """Runs a command; its standard output. AssertionError with what it printed, if it fails."""
+    result = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode != 0:
+        words = " ".join(map(str, command))
+        raise AssertionError(f"{words}\n{result.stdout}\n{result.stderr}")
+    return result.stdout
+
+
+class Installation:
+    """Where an installed homefree has what, and what a user sets to build with it."""
+
+    def __init__(self, root, pkgconfig, command_folder, site):
+        self.root, self.pkgconfig, self.site = root, pkgconfig, site
+        self.library = pkgconfig.parent
+        self.path = command_folder
+
+    def build_variables(self):
+        """For pkg-config and CMake."""
+        return {"PKG_CONFIG_PATH": str(self.pkgconfig), "CMAKE_PREFIX_PATH": str(self.root)}
+
+
+def prefix(build, folder):
+    """Installs into `folder`, as a package that is unpacked elsewhere would be."""
+    stage = pathlib.Path(folder) / "stage"
+    run("meson", "install", "-C", build, "--no-rebuild", "--destdir", stage)
+    (pc,) = stage.rglob("homefree.pc")
+    text = pc.read_text()
+    was = next(line for line in text.splitlines() if line.startswith("prefix="))
+    root = stage / was.partition("=")[2].lstrip("/")
+    pc.write_text(text.replace(was, f"prefix={root}"))
+    sites = [path.parents[1] for path in stage.rglob("homefree/__init__.py")]
+    return Installation(root, pc.parent, root / "bin", sites[0] if sites else None)
+
+
+def environment(python, tools, folder):
+    """A virtual environment of `python` (a path) with its system's packages and those of another,
+    `tools`. Result: its bin folder and its site-packages."""
+    run(python, "-m", "venv", "--system-site-packages", "--without-pip", folder)
+    (site,) = pathlib.Path(folder).glob("lib/python3*/site-packages")
+    (shared,) = pathlib.Path(tools).glob("lib/python3*/site-packages")
+    (site / "tools.pth").write_text(f"{shared}\n")
+    return pathlib.Path(folder) / "bin", site
+
+
+def wheel(file, bin_folder, site):
+    """Installs the wheel `file` into a virtual environment that environment() made."""
+    run(bin_folder / "python3", "-m", "pip", "install", "-q", "--no-deps", "--no-index", file)
+    package = site / "homefree"
+    return Installation(package, package / "lib/pkgconfig", bin_folder, site)
+
+
+def find_wheel(folder):
+    """The one wheel in a folder; where there is none, the test is skipped and says so."""
+    wheels = list(pathlib.Path(folder).glob("homefree-*.whl"))
+    if len(wheels) != 1:
+        print(f"no wheel in {folder}: tests/run builds it there", file=sys.stderr)
+        sys.exit(77)
+    return wheels[0]
