@@ -7,6 +7,7 @@
 
 #include "fatal.h"
 #include "ranges.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -197,6 +198,24 @@ void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size
     return moved;
 }
 
+static bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+static __attribute__((noinline, cold)) void watch(const struct hf_neighbour *neighbour, void *ptr,
+                                                  const void *caller, bool freed)
+{
+    const char *object = neighbour != NULL ? neighbour->object : NULL;
+    struct hf_owner owner = {.object = NULL};
+    if (neighbour != NULL && neighbour->form == HF_RELEASE_TENANT) {
+        neighbour->tenant->describe(ptr, &owner);
+        object = owner.object;
+    }
+    size_t size = object != NULL ? owner.block_size : libc.usable_size(ptr);
+    hf_watch_foreign(ptr, size, (const void *)libc.free, object, caller, freed);
+}
+
 void hf_free_foreign(void *ptr)
 {
     if (ptr == NULL)
@@ -210,18 +229,21 @@ void hf_free_foreign(void *ptr)
         }
     }
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
+    if (is_watched())
+        watch(neighbour, ptr, __builtin_return_address(0), true);
     if (HF_UNLIKELY(neighbour != NULL))
         hf_neighbour_free(neighbour, ptr, __builtin_return_address(0));
     else
         libc.free(ptr);
 }
 
-void *hf_foreign_realloc(void *ptr, size_t size)
+void *hf_foreign_realloc(void *ptr, size_t size, const void *caller)
 {
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
-    return neighbour != NULL
-               ? hf_neighbour_realloc(neighbour, ptr, size, __builtin_return_address(0))
-               : libc.realloc(ptr, size);
+    if (is_watched())
+        watch(neighbour, ptr, caller, size == 0);
+    return neighbour != NULL ? hf_neighbour_realloc(neighbour, ptr, size, caller)
+                             : libc.realloc(ptr, size);
 }
 
 size_t hf_foreign_usable_size(const void *ptr)

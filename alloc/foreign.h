@@ -89,7 +89,7 @@ void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size
                            const void *caller);
 
 /* For a foreign pointer, not NULL. */
-void *hf_foreign_realloc(void *ptr, size_t size);
+void *hf_foreign_realloc(void *ptr, size_t size, const void *caller);
 size_t hf_foreign_usable_size(const void *ptr);
 
 #endif

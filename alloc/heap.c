@@ -7,6 +7,7 @@
 #include "instance.h"
 #include "internal.h"
 #include "tenant.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -33,24 +34,31 @@ void *hf_calloc(size_t count, size_t size)
     size_t bytes;
     if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= CLEARED_HERE) {
         void *ptr = hf_malloc(bytes);
-        return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
+        return HF_LIKELY(ptr != NULL) ? memset(HF_FOR_CALLER(ptr, bytes), 0, bytes) : NULL;
     }
     const struct hf_heap_functions *other = forward();
-    return HF_UNLIKELY(other != NULL) ? other->calloc(count, size) : hf_heap_calloc(count, size);
+    if (HF_UNLIKELY(other != NULL))
+        return other->calloc(count, size);
+    return HF_FOR_CALLER(hf_heap_calloc(count, size), bytes);
+}
+
+void *hf_realloc_for(void *ptr, size_t size, const void *caller)
+{
+    const struct hf_heap_functions *other = forward();
+    if (HF_UNLIKELY(!hf_owned(ptr)))
+        return hf_foreign_realloc(ptr, size, caller);
+    if (HF_UNLIKELY(other != NULL))
+        return other->realloc(ptr, size);
+    const struct hf_tenant *tenant = hf_tenant_of(ptr);
+    return HF_UNLIKELY(tenant != NULL) ? tenant->realloc(ptr, size, caller)
+                                       : hf_heap_realloc(ptr, size, caller);
 }
 
 void *hf_realloc(void *ptr, size_t size)
 {
     if (ptr == NULL)
         return hf_malloc(size);
-    const struct hf_heap_functions *other = forward();
-    if (HF_UNLIKELY(!hf_owned(ptr)))
-        return hf_foreign_realloc(ptr, size);
-    if (HF_UNLIKELY(other != NULL))
-        return other->realloc(ptr, size);
-    const struct hf_tenant *tenant = hf_tenant_of(ptr);
-    return HF_UNLIKELY(tenant != NULL) ? tenant->realloc(ptr, size, __builtin_return_address(0))
-                                       : hf_heap_realloc(ptr, size, __builtin_return_address(0));
+    return hf_realloc_for(ptr, size, __builtin_return_address(0));
 }
 
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
@@ -72,8 +80,9 @@ void *hf_memalign(size_t alignment, size_t size)
     if (alignment < sizeof(void *))
         alignment = sizeof(void *);
     const struct hf_heap_functions *other = forward();
-    return HF_UNLIKELY(other != NULL) ? other->aligned(alignment, size)
-                                      : hf_heap_aligned(alignment, size);
+    if (HF_UNLIKELY(other != NULL))
+        return other->aligned(alignment, size);
+    return HF_FOR_CALLER(hf_heap_aligned(alignment, size), size);
 }
 
 void *hf_aligned_alloc(size_t alignment, size_t size)
@@ -90,7 +99,7 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
     errno = saved_errno;
     if (ptr == NULL)
         return ENOMEM;
-    *out = ptr;
+    *out = HF_FOR_CALLER(ptr, size);
     return 0;
 }
 
@@ -124,14 +133,14 @@ size_t hf_usable_size(const void *ptr)
 char *hf_strdup(const char *s)
 {
     size_t size = strlen(s) + 1;
-    char *copy = hf_malloc(size);
+    char *copy = HF_FOR_CALLER(hf_malloc(size), size);
     return copy != NULL ? memcpy(copy, s, size) : NULL;
 }
 
 char *hf_strndup(const char *s, size_t n)
 {
     size_t length = strnlen(s, n);
-    char *copy = hf_malloc(length + 1);
+    char *copy = HF_FOR_CALLER(hf_malloc(length + 1), length + 1);
     if (copy == NULL)
         return NULL;
     copy[length] = '\0';

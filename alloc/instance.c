@@ -15,6 +15,7 @@
 #include "options.h"
 #include "region.h"
 #include "release.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,6 +37,7 @@ static struct hf_instance_functions functions = {
     .owner_of = hf_owner_of,
     .stats = hf_stats,
     .release_make = hf_release_make,
+    .watch_begin = hf_watch_begin_here,
 };
 static struct hf_instance record = {
     .magic = HF_INSTANCE_MAGIC,
@@ -237,7 +239,8 @@ static void become_heap(void)
         hf_fatal(&text);
     }
     /* Prepare handlers run last registered first: the emergency lock is taken before jemalloc's
-     * locks, the region's after them. */
+     * locks, the region's after them, and that of watches last of all. */
+    pthread_atfork(hf_watch_lock, hf_watch_unlock, hf_watch_reset);
     pthread_atfork(hf_region_lock, hf_region_unlock, hf_region_reset);
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (!hf_heap_boot(jemalloc_options)) {

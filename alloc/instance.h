@@ -41,6 +41,7 @@ struct hf_instance_functions {
     int (*python_uninstall)(void);
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
+    int (*watch_begin)(struct hf_watch **out, size_t room);
 };
 
 /*

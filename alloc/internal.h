@@ -27,6 +27,9 @@
 
 #include "jemalloc/seam.h"
 
+/* hf_realloc() for code that calls on somebody's behalf; caller: an address in whose code it is. */
+void *hf_realloc_for(void *ptr, size_t size, const void *caller);
+
 /* The ownership test, with no GOT between it and the bounds. */
 static inline bool hf_owned(const void *ptr)
 {

@@ -9,6 +9,7 @@
 
 #include "fork_lock.h"
 #include "region.h"
+#include "watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -105,6 +106,11 @@ bool hf_tenant_free(void *ptr, const void *caller)
     const struct hf_tenant *tenant = hf_tenant_of(ptr);
     if (HF_LIKELY(tenant == NULL))
         return false;
+    if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED))) {
+        struct hf_owner owner = {.object = NULL};
+        tenant->describe(ptr, &owner);
+        hf_watch_foreign(ptr, owner.block_size, NULL, owner.object, caller, true);
+    }
     tenant->free(ptr, caller);
     return true;
 }

@@ -7,6 +7,7 @@
  */
 #include "foreign.h"
 #include "internal.h"
+#include "watch.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,6 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* As realloc, for whose code it is. */
+static void *give_or_grow(void *block, size_t size, const void *caller)
+{
+    return block != NULL ? hf_realloc_for(block, size, caller)
+                         : hf_watch_given(hf_malloc(size), size, caller);
+}
 
 /* Moves a block that libc allocated into the heap; the block is freed in any case. */
 static void *adopt(void *block, size_t size)
@@ -39,7 +47,7 @@ static char *adopt_string(char *s)
 wchar_t *hf_wcsdup(const wchar_t *s)
 {
     size_t size = (wcslen(s) + 1) * sizeof *s;
-    wchar_t *copy = hf_malloc(size);
+    wchar_t *copy = HF_FOR_CALLER(hf_malloc(size), size);
     return copy != NULL ? memcpy(copy, s, size) : NULL;
 }
 
@@ -52,7 +60,7 @@ int hf_vasprintf(char **out, const char *format, va_list args)
     char *copy = adopt(text, (size_t)length + 1);
     if (copy == NULL)
         return -1;
-    *out = copy;
+    *out = HF_FOR_CALLER(copy, 0);
     return length;
 }
 
@@ -62,12 +70,14 @@ int hf_asprintf(char **out, const char *format, ...)
     va_start(args, format);
     int length = hf_vasprintf(out, format, args);
     va_end(args);
+    if (length >= 0)
+        (void)HF_FOR_CALLER(*out, 0);
     return length;
 }
 
 /* libc reads the line into a block of its own, which is copied; the caller's buffer grows at its
  * owner's. libc's other way, to grow the caller's buffer itself, would need its slots routed. */
-ssize_t hf_getdelim(char **line, size_t *size, int delimiter, FILE *stream)
+static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
 {
     if (line == NULL || size == NULL || stream == NULL) {
         errno = EINVAL;
@@ -82,7 +92,7 @@ ssize_t hf_getdelim(char **line, size_t *size, int delimiter, FILE *stream)
             /* As glibc: at least 120 bytes, then twice what there was. */
             size_t grown = *line != NULL && *size <= SIZE_MAX / 2 ? 2 * *size : 120;
             grown = grown < need ? need : grown;
-            char *bigger = hf_realloc(*line, grown);
+            char *bigger = give_or_grow(*line, grown, caller);
             if (bigger == NULL) {
                 free(text);
                 errno = ENOMEM;
@@ -99,19 +109,25 @@ ssize_t hf_getdelim(char **line, size_t *size, int delimiter, FILE *stream)
     return length;
 }
 
+ssize_t hf_getdelim(char **line, size_t *size, int delimiter, FILE *stream)
+{
+    return read_line(line, size, delimiter, stream, __builtin_return_address(0));
+}
+
 ssize_t hf_getline(char **line, size_t *size, FILE *stream)
 {
-    return hf_getdelim(line, size, '\n', stream);
+    return read_line(line, size, '\n', stream, __builtin_return_address(0));
 }
 
 char *hf_realpath(const char *path, char *resolved)
 {
-    return resolved != NULL ? realpath(path, resolved) : adopt_string(realpath(path, NULL));
+    return resolved != NULL ? realpath(path, resolved)
+                            : HF_FOR_CALLER(adopt_string(realpath(path, NULL)), 0);
 }
 
 char *hf_canonicalize_file_name(const char *path)
 {
-    return adopt_string(realpath(path, NULL));
+    return HF_FOR_CALLER(adopt_string(realpath(path, NULL)), 0);
 }
 
 /* buffer NULL is glibc's extension: size 0 means as long as it needs to be. */
@@ -120,12 +136,12 @@ char *hf_getcwd(char *buffer, size_t size)
     if (buffer != NULL)
         return getcwd(buffer, size);
     char *path = getcwd(NULL, size);
-    return size == 0 ? adopt_string(path) : adopt(path, size);
+    return HF_FOR_CALLER(size == 0 ? adopt_string(path) : adopt(path, size), 0);
 }
 
 char *hf_get_current_dir_name(void)
 {
-    return adopt_string(get_current_dir_name());
+    return HF_FOR_CALLER(adopt_string(get_current_dir_name()), 0);
 }
 
 /* One block: the pointers, then the strings, as libc lays it out. */
@@ -144,7 +160,7 @@ char **hf_backtrace_symbols(void *const *addresses, int count)
         to = stpcpy(to, names[i]) + 1;
     }
     free(names);
-    return copy;
+    return HF_FOR_CALLER(copy, 0);
 }
 
 /* ---- open_memstream ---- */
@@ -157,6 +173,7 @@ char **hf_backtrace_symbols(void *const *addresses, int count)
 struct memory_stream {
     char **buffer;
     size_t *size;
+    const void *opener; /* whose block it is */
     char *bytes;
     size_t room;     /* bytes allocated */
     size_t length;   /* bytes of content */
@@ -168,7 +185,7 @@ static bool grow(struct memory_stream *stream, size_t need)
     if (need <= stream->room)
         return true;
     size_t room = stream->room * 2 > need ? stream->room * 2 : need;
-    char *bytes = hf_realloc(stream->bytes, room);
+    char *bytes = give_or_grow(stream->bytes, room, stream->opener);
     if (bytes == NULL)
         return false;
     memset(bytes + stream->room, 0, room - stream->room);
@@ -237,6 +254,7 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
         return NULL;
     stream->buffer = buffer;
     stream->size = size;
+    stream->opener = __builtin_return_address(0);
     FILE *file = NULL;
     if (grow(stream, BUFSIZ))
         file = fopencookie(stream, "w",
@@ -256,6 +274,7 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
 struct entries {
     struct dirent **names;
     size_t count, room;
+    const void *caller; /* whose blocks they are */
 };
 
 static void entries_free(struct entries *entries)
@@ -269,13 +288,14 @@ static bool entries_add(struct entries *entries, const struct dirent *entry)
 {
     if (entries->count == entries->room) {
         size_t room = entries->room == 0 ? 32 : 2 * entries->room;
-        struct dirent **names = hf_reallocarray(entries->names, room, sizeof *names);
+        struct dirent **names = give_or_grow(entries->names, room * sizeof *names, entries->caller);
         if (names == NULL)
             return false;
         entries->names = names;
         entries->room = room;
     }
     struct dirent *copy = hf_malloc(entry->d_reclen);
+    (void)hf_watch_given(copy, 0, entries->caller);
     if (copy == NULL)
         return false;
     memcpy(copy, entry, entry->d_reclen);
@@ -293,9 +313,9 @@ static int compare_entries(const void *a, const void *b, void *compare)
 }
 
 static int scan(DIR *stream, struct dirent ***names, int (*select)(const struct dirent *),
-                dirent_compare *compare)
+                dirent_compare *compare, const void *caller)
 {
-    struct entries entries = {0};
+    struct entries entries = {.caller = caller};
     const struct dirent *entry;
     int saved_errno = errno;
     while (errno = 0, (entry = readdir(stream)) != NULL) {
@@ -318,12 +338,14 @@ static int scan(DIR *stream, struct dirent ***names, int (*select)(const struct 
         qsort_r(entries.names, entries.count, sizeof *entries.names, compare_entries,
                 (void *)&compare);
     errno = saved_errno;
-    *names = entries.names != NULL ? entries.names : hf_malloc(1);
+    *names =
+        entries.names != NULL ? entries.names : hf_watch_given(hf_malloc(1), 1, entries.caller);
     return (int)entries.count;
 }
 
-int hf_scandirat(int dirfd, const char *directory, struct dirent ***names,
-                 int (*select)(const struct dirent *), dirent_compare *compare)
+static int scan_at(int dirfd, const char *directory, struct dirent ***names,
+                   int (*select)(const struct dirent *), dirent_compare *compare,
+                   const void *caller)
 {
     int fd = openat(dirfd, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -335,11 +357,17 @@ int hf_scandirat(int dirfd, const char *directory, struct dirent ***names,
         errno = error;
         return -1;
     }
-    return scan(stream, names, select, compare);
+    return scan(stream, names, select, compare, caller);
+}
+
+int hf_scandirat(int dirfd, const char *directory, struct dirent ***names,
+                 int (*select)(const struct dirent *), dirent_compare *compare)
+{
+    return scan_at(dirfd, directory, names, select, compare, __builtin_return_address(0));
 }
 
 int hf_scandir(const char *directory, struct dirent ***names, int (*select)(const struct dirent *),
                dirent_compare *compare)
 {
-    return hf_scandirat(AT_FDCWD, directory, names, select, compare);
+    return scan_at(AT_FDCWD, directory, names, select, compare, __builtin_return_address(0));
 }

@@ -172,6 +172,14 @@ void hf_corrupted_cached(const void *ptr)
     hf_heap_corrupted(ptr, NULL, HF_CORRUPT_IN_FREE, HF_CORRUPT_FREED_CACHED);
 }
 
+/* ---- watching ---- */
+
+/* While somebody watches, every call comes to a slow path: no fast path asks. */
+JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
+{
+    return unlikely(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
 /* ---- a full region ---- */
 
 /*
@@ -197,6 +205,7 @@ static bool hf_retry(size_t size)
 void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
 void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
 
+/* Reached by a jump only, so that the return address is that of hf_malloc's caller. */
 static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
     if (unlikely(hf_forward != NULL))
@@ -206,6 +215,8 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     void *ptr = likely(hf_forward == NULL) ? malloc_default(size) : hf_forward->malloc(size);
     if (unlikely(ptr == NULL) && hf_forward == NULL && hf_retry(size))
         ptr = malloc_default(size);
+    if (hf_is_watched() && ptr != NULL && hf_forward == NULL)
+        hf_watch_allocated(ptr, size, __builtin_return_address(0));
     hf_thread_leave(entered);
     return ptr;
 }
@@ -227,6 +238,8 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
     tsd_t *entered = hf_thread_enter();
     tsd_fetch_min();
     hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
+    if (hf_is_watched())
+        hf_watch_freed(ptr, caller);
     free_default(ptr);
     hf_thread_leave(entered);
     set_errno(saved_errno);
@@ -281,6 +294,7 @@ size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("h
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
 bool hf_heap_boot_entry(const char *configuration) HF_EXPORT_AS("hf_heap_boot");
+void hf_heap_slow_entry(bool slow) HF_EXPORT_AS("hf_heap_slow");
 void hf_heap_emergency_lock_entry(void) HF_EXPORT_AS("hf_heap_emergency_lock");
 void hf_heap_emergency_unlock_entry(void) HF_EXPORT_AS("hf_heap_emergency_unlock");
 void hf_heap_emergency_reset_entry(void) HF_EXPORT_AS("hf_heap_emergency_reset");
@@ -301,6 +315,9 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     tsd_t *entered = hf_thread_enter();
     tsd_fetch();
     hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    bool watched = hf_is_watched();
+    if (watched)
+        hf_watch_freed(ptr, caller);
     void *resized = je_realloc(ptr, size);
     if (unlikely(resized == NULL) && size != 0) {
         if (hf_retry(size))
@@ -308,6 +325,8 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
         if (resized == NULL)
             set_errno(ENOMEM); /* jemalloc leaves it to mmap, which not every failure comes from */
     }
+    if (unlikely(watched) && (resized != NULL || size != 0))
+        hf_watch_resized(ptr, resized, size, caller);
     hf_thread_leave(entered);
     return resized;
 }
@@ -416,6 +435,17 @@ bool hf_heap_boot_entry(const char *configuration)
     je_malloc_conf = configuration;
     jemalloc_constructor();
     return malloc_initialized();
+}
+
+void hf_heap_slow_entry(bool slow)
+{
+    tsd_t *entered = hf_thread_enter();
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    if (slow)
+        tsd_global_slow_inc(tsdn);
+    else
+        tsd_global_slow_dec(tsdn);
+    hf_thread_leave(entered);
 }
 
 void hf_heap_emergency_lock_entry(void)

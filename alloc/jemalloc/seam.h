@@ -56,7 +56,21 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
 /* Ends the process: no memory for something that must not fail. */
 void hf_heap_fatal_memory(void) __attribute__((noreturn, cold));
 
+/* Whether anybody watches (watch.h); asked in slow paths alone, into which watching sends all. */
+extern bool hf_watching __attribute__((visibility("hidden")));
+/* A block was handed out: to be called after that. caller: an address in the code that called; what
+ * was recorded of the same block before is forgotten. */
+void hf_watch_allocated(const void *ptr, size_t size, const void *caller);
+/* A block of the heap is about to be taken back, by free or by realloc. */
+void hf_watch_freed(const void *ptr, const void *caller);
+/* What became of the realloc that hf_watch_freed() was called for: resized is NULL when it failed,
+ * and nothing has happened then. */
+void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller);
+
 /* ---- what alloc/ calls on jemalloc's side ---- */
+
+/* Keeps all threads out of the fast paths until it is called as often with false. */
+void hf_heap_slow(bool slow);
 
 /* Starts jemalloc with its configuration string, which must outlive the process's use of it.
  * False when it cannot start (no memory). Called once, by hf_heap_start(). */

@@ -19,6 +19,8 @@
 extern PyMethodDef homefree_host_methods[];
 /* doctor.c: homefree.doctor() */
 extern PyMethodDef homefree_doctor_methods[];
+/* check.c: homefree.check */
+extern PyMethodDef homefree_check_methods[];
 /* load.c: homefree.load() */
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 

@@ -28,6 +28,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 #include <wchar.h>
 
 #define HF_VERSION_MAJOR 1
@@ -432,6 +433,97 @@ HF_API bool hf_release_is(const void *ptr);
  * Takes the dynamic loader's lock the first time that an object is given.
  */
 HF_API int hf_release_pin(const void *code);
+
+/* ---- watching ---- */
+
+/*
+ * A watch records what the heap hands out and takes back while it is open, in all threads, and
+ * whose code asked for it: so it is known which memory crossed a boundary. homefree/check.h makes
+ * assertions of it.
+ *
+ * Whose code: the shared object that holds the call, that is, the code that wrote malloc, free, new
+ * or delete, looked at through the shim, routing and libhomefree (and through libstdc++'s
+ * operators, but not through its other code: what a std::string does in libstdc++ is libstdc++'s).
+ * Memory that CPython's own functions allocate and free, whoever calls them, is the interpreter's.
+ *
+ * A crossing is a block that one object got from the heap and another one freed, or resized. A
+ * resized block is from then on the one's who resized it. Memory of another allocator that is freed
+ * through the heap (hf_free, also as a module's free) is a crossing too: from the object that holds
+ * its allocator, which is libc for what libc's malloc handed out, whoever had called that. Who
+ * allocated a block before the watch began is not known, also where another watch does know it;
+ * freeing it is no crossing then, but counted (`before` below).
+ *
+ * While any watch is open every call takes the heap's slow path and a lock; while none is, watching
+ * costs nothing. A call that another thread is in when the watch begins or ends may be missed.
+ * Watches may overlap; each has its own begin and its own records. Fork: a child has copies of its
+ * parent's watches, open ones stay open, and each process records its own calls from then on.
+ */
+struct hf_watch;
+
+/* What a watch saw. */
+struct hf_watch_report {
+    size_t size;
+    uint64_t allocations; /* blocks that the heap handed out */
+    uint64_t frees;       /* blocks that the heap took back */
+    uint64_t before;      /* of these, blocks that were handed out before the watch began */
+    uint64_t foreign;     /* frees through the heap of blocks that it does not own */
+    uint64_t crossings;   /* blocks that crossed */
+    uint64_t dropped;     /* calls that were not recorded because the records were full */
+};
+
+/* Blocks that crossed from one object to another. */
+struct hf_crossing {
+    size_t size;
+    const char *allocated_by; /* path of the shared object or program; "" where it is not known */
+    const char *freed_by;     /* the same */
+    uint64_t count;           /* blocks */
+    uint64_t bytes; /* in them, as asked for; as usable where the heap does not own them */
+};
+
+/* What happened at one address. */
+struct hf_watch_block {
+    size_t size;
+    uint32_t allocated;       /* how often a block there was handed out */
+    uint32_t freed;           /* how often a block there was freed */
+    uint32_t freed_unmatched; /* of these, without being handed out before, as far as the watch
+                                 knows: 1 for a block from before the watch that was freed once */
+    const char *allocated_by; /* who was handed the last one out; "" where it is not known */
+    const char *freed_by; /* who freed the last one; "" where none was freed, or it is unknown */
+};
+
+typedef void hf_crossing_visitor(const struct hf_crossing *crossing, void *context);
+
+/*
+ * Begins a watch. room: how many different addresses it has room to record, at most 2^26; 0 for
+ * half a million (32 MiB of address space, of which what is used becomes memory).
+ * Result: 0, and the watch in *out, which the caller gives to hf_watch_drop(); -EINVAL; -ENOMEM;
+ * -ENOSPC when HF_WATCHES_MAX are open; -ENOTSUP when this copy of libhomefree forwards to one that
+ * has no watches.
+ */
+HF_API int hf_watch_begin(struct hf_watch **out, size_t room);
+#define HF_WATCHES_MAX 16
+
+/* Ends a watch, whose records stay. Any thread. Result: 0; -EALREADY where it has ended before;
+ * -EINVAL for NULL. */
+HF_API int hf_watch_end(struct hf_watch *watch);
+
+/* Ends a watch if need be, and gives its memory back, with the strings that it handed out. NULL
+ * does nothing. */
+HF_API void hf_watch_drop(struct hf_watch *watch);
+
+/*
+ * Says what a watch has seen so far: `out` (may be NULL) gets the sums, `visit` (may be NULL) is
+ * called for each pair of objects that memory crossed between; its argument is valid during the
+ * call, the strings in it as long as the watch.
+ * Result: 0; -EINVAL for NULL, or when out's size is too small. Before glibc 2.35 this takes the
+ * dynamic loader's lock, and does not know the names of objects that were unloaded meanwhile.
+ */
+HF_API int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out,
+                           hf_crossing_visitor *visit, void *context);
+
+/* Says what happened at an address, by which the first byte of a block is meant. Result: 0, with
+ * counts of 0 where nothing did; -EINVAL. The loader's lock: as above. */
+HF_API int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
 
 /* ---- what the process is like ---- */
 

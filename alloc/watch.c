@@ -1,0 +1,375 @@
+/*
+ * Owns the list of open watches and the lock of all watches. Recording may happen at any stage and
+ * in any thread that may call the heap, also under the heap's emergency lock and in a forked child.
+ *
+ * Locks: nothing is locked or called under `lock`, and jemalloc holds none of its locks when it
+ * calls here. A block is recorded as freed before it is given back, and as handed out after that,
+ * so that another thread which gets the same address never comes in between.
+ */
+#include "watch.h"
+
+#include "dynlink.h"
+#include "instance.h"
+#include "watch_table.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+bool hf_watching;
+
+#define SIZE_MASK (UINT64_MAX >> 2)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hf_watch *open_watches[HF_WATCHES_MAX];
+static size_t open_count;
+
+void hf_watch_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void hf_watch_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void hf_watch_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+/* ---- sides ---- */
+
+/* Whose code it was, found out before the lock is taken. */
+struct who {
+    const void *key;
+    uintptr_t base;
+    const char *name; /* NULL: not known yet */
+};
+
+/* The name is the object's own, which stays while its code is calling us. */
+static struct who who_is(const void *code)
+{
+    const struct link_map *map = hf_dynlink_find_fast(code);
+    if (map == NULL)
+        return (struct who){code, 0, NULL};
+    return (struct who){map, map->l_addr, hf_dynlink_name(map)};
+}
+
+void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    if (size > HF_WATCH_NAMES - watch->names_used) {
+        watch->dropped++;
+        return;
+    }
+    memcpy(watch->names + watch->names_used, name, size);
+    side->name = (uint32_t)watch->names_used;
+    watch->names_used += size;
+}
+
+/* The number of a side, 0 where there is no room for it. */
+static uint16_t side_of(struct hf_watch *watch, const struct who *who)
+{
+    if (who->key == NULL)
+        return 0;
+    size_t at = hf_watch_hash((uintptr_t)who->key, HF_WATCH_SIDES);
+    for (;; at = (at + 1) % HF_WATCH_SIDES) {
+        struct hf_watch_side *side = &watch->sides[at];
+        if (at == 0)
+            continue;
+        if (side->key == NULL)
+            break;
+        if (side->key == who->key && side->base == who->base &&
+            (who->name == NULL || side->name == 0 ||
+             strcmp(watch->names + side->name, who->name) == 0))
+            return (uint16_t)at;
+    }
+    /* Half full at most: the search above always ends. */
+    if (watch->sides_used == HF_WATCH_SIDES / 2) {
+        watch->dropped++;
+        return 0;
+    }
+    struct hf_watch_side *side = &watch->sides[at];
+    watch->sides_used++;
+    side->key = who->key;
+    side->base = who->base;
+    side->is_code = who->name == NULL;
+    if (who->name != NULL)
+        hf_watch_name(watch, side, who->name);
+    return (uint16_t)at;
+}
+
+/* ---- pairs ---- */
+
+static void count_crossing(struct hf_watch *watch, uint16_t from, uint16_t to, uint64_t bytes,
+                           uint64_t count)
+{
+    size_t at = hf_watch_hash(((uintptr_t)from << 16 | to) << 4, HF_WATCH_PAIRS);
+    struct hf_watch_pair *pair;
+    if (from == to)
+        return;
+    for (pair = &watch->pairs[at]; pair->used && (pair->from != from || pair->to != to);
+         pair = &watch->pairs[at])
+        at = (at + 1) % HF_WATCH_PAIRS;
+    if (!pair->used) {
+        if (watch->pairs_used == HF_WATCH_PAIRS / 2) {
+            watch->dropped++;
+            return;
+        }
+        watch->pairs_used++;
+        *pair = (struct hf_watch_pair){.from = from, .to = to, .used = true};
+    }
+    pair->count += count;
+    pair->bytes += bytes;
+}
+
+/* ---- blocks ---- */
+
+static struct hf_watch_entry *entry_at(struct hf_watch *watch, uintptr_t address)
+{
+    size_t at = hf_watch_hash(address, watch->slots);
+    while (watch->blocks[at].address != 0 && watch->blocks[at].address != address)
+        at = (at + 1) & (watch->slots - 1);
+    return &watch->blocks[at];
+}
+
+struct hf_watch_entry *hf_watch_find(struct hf_watch *watch, uintptr_t address)
+{
+    struct hf_watch_entry *entry = entry_at(watch, address);
+    return entry->address != 0 ? entry : NULL;
+}
+
+/* The entry of an address, made where there is none; NULL where there is no room. */
+static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t address)
+{
+    struct hf_watch_entry *entry = entry_at(watch, address);
+    if (entry->address == 0) {
+        if (watch->blocks_used == watch->room) {
+            watch->dropped++;
+            return NULL;
+        }
+        watch->blocks_used++;
+        entry->address = address;
+    }
+    return entry;
+}
+
+static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t size,
+                             const struct who *who)
+{
+    struct hf_watch_entry *entry = make_entry(watch, address);
+    if (entry == NULL)
+        return;
+    if (!entry->live) {
+        entry->live = 1;
+        entry->old = 0;
+        entry->allocated++;
+        watch->allocations++;
+    }
+    if (size != 0)
+        entry->size = size & SIZE_MASK;
+    entry->allocated_by = side_of(watch, who);
+}
+
+static void record_freed(struct hf_watch *watch, uintptr_t address, const struct who *who)
+{
+    struct hf_watch_entry *entry = make_entry(watch, address);
+    watch->frees++;
+    if (entry == NULL)
+        return;
+    entry->freed++;
+    entry->freed_by = side_of(watch, who);
+    if (entry->live)
+        count_crossing(watch, entry->allocated_by, entry->freed_by, entry->size, 1);
+    else
+        entry->allocated_by = 0;
+    if (!entry->live || entry->old) {
+        entry->freed_unmatched++;
+        watch->before++;
+    }
+    entry->live = 0;
+}
+
+/* The block has stayed where it was: it was not freed. Where it was resized, it has crossed all the
+ * same. Nobody else had the address meanwhile. */
+static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
+{
+    struct hf_watch_entry *entry = hf_watch_find(watch, address);
+    if (entry == NULL || entry->freed == 0)
+        return;
+    bool was_known = entry->allocated_by != 0;
+    bool was_old = !was_known || entry->old;
+    watch->frees--;
+    entry->freed--;
+    entry->live = was_known || resized;
+    entry->old = was_old;
+    if (was_old) {
+        entry->freed_unmatched--;
+        watch->before--;
+    }
+    if (was_known && !resized)
+        count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
+                       -(uint64_t)1);
+    if (resized) {
+        entry->size = size & SIZE_MASK;
+        entry->allocated_by = entry->freed_by;
+    }
+}
+
+void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
+{
+    struct who who = who_is(caller);
+    hf_watch_lock();
+    for (size_t i = 0; i < open_count; i++)
+        record_allocated(open_watches[i], (uintptr_t)ptr, size, &who);
+    hf_watch_unlock();
+}
+
+void hf_watch_freed(const void *ptr, const void *caller)
+{
+    struct who who = who_is(caller);
+    hf_watch_lock();
+    for (size_t i = 0; i < open_count; i++)
+        record_freed(open_watches[i], (uintptr_t)ptr, &who);
+    hf_watch_unlock();
+}
+
+void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
+{
+    struct who who = who_is(caller);
+    hf_watch_lock();
+    for (size_t i = 0; i < open_count; i++)
+        if (resized == NULL || resized == ptr)
+            record_kept(open_watches[i], (uintptr_t)ptr, size, resized != NULL);
+        else
+            record_allocated(open_watches[i], (uintptr_t)resized, size, &who);
+    hf_watch_unlock();
+}
+
+void hf_watch_foreign(const void *ptr, size_t size, const void *home, const char *object,
+                      const void *caller, bool freed)
+{
+    struct who who = who_is(caller), owner = {object, 0, object};
+    if (object == NULL)
+        owner = who_is(home);
+    hf_watch_lock();
+    for (size_t i = 0; i < open_count; i++) {
+        struct hf_watch *watch = open_watches[i];
+        struct hf_watch_entry *entry = make_entry(watch, (uintptr_t)ptr);
+        watch->foreign += freed;
+        if (entry == NULL)
+            continue;
+        entry->freed += freed;
+        entry->freed_unmatched += freed;
+        entry->size = size & SIZE_MASK;
+        entry->allocated_by = side_of(watch, &owner);
+        entry->freed_by = side_of(watch, &who);
+        count_crossing(watch, entry->allocated_by, entry->freed_by, size, 1);
+    }
+    hf_watch_unlock();
+}
+
+/* ---- beginning and ending ---- */
+
+static int end_here(struct hf_watch *watch)
+{
+    bool was_open = false;
+    hf_watch_lock();
+    for (size_t i = 0; i < open_count; i++)
+        if (open_watches[i] == watch) {
+            open_watches[i] = open_watches[--open_count];
+            was_open = true;
+            break;
+        }
+    watch->open = false;
+    __atomic_store_n(&hf_watching, open_count > 0, __ATOMIC_RELEASE);
+    hf_watch_unlock();
+    if (was_open)
+        hf_heap_slow(false);
+    return was_open ? 0 : -EALREADY;
+}
+
+static void drop_here(struct hf_watch *watch)
+{
+    int saved_errno = errno;
+    (void)end_here(watch);
+    (void)munmap(watch, watch->mapped);
+    errno = saved_errno;
+}
+
+static const struct hf_watch_functions functions = {
+    .end = end_here,
+    .drop = drop_here,
+    .report = hf_watch_report_here,
+    .at = hf_watch_at_here,
+};
+
+int hf_watch_begin_here(struct hf_watch **out, size_t room)
+{
+    if (out == NULL || room > HF_WATCH_ROOM_MAX)
+        return -EINVAL;
+    room = room != 0 ? room : HF_WATCH_ROOM;
+    size_t slots = 2;
+    while (slots < 2 * room)
+        slots *= 2;
+    size_t size = sizeof(struct hf_watch) + slots * sizeof(struct hf_watch_entry);
+    int saved_errno = errno;
+    struct hf_watch *watch = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved_errno;
+    if (watch == MAP_FAILED)
+        return -ENOMEM;
+    watch->functions = &functions;
+    watch->mapped = size;
+    watch->room = room;
+    watch->slots = slots;
+    watch->names_used = 1; /* the first name is "" */
+    hf_watch_lock();
+    watch->open = open_count < HF_WATCHES_MAX;
+    if (watch->open) {
+        open_watches[open_count++] = watch;
+        __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
+    }
+    hf_watch_unlock();
+    if (!watch->open) {
+        (void)munmap(watch, size);
+        return -ENOSPC;
+    }
+    hf_heap_slow(true);
+    *out = watch;
+    return 0;
+}
+
+int hf_watch_begin(struct hf_watch **out, size_t room)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other == NULL)
+        return hf_watch_begin_here(out, room);
+    return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
+}
+
+int hf_watch_end(struct hf_watch *watch)
+{
+    return watch != NULL ? watch->functions->end(watch) : -EINVAL;
+}
+
+void hf_watch_drop(struct hf_watch *watch)
+{
+    if (watch != NULL)
+        watch->functions->drop(watch);
+}
+
+int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out, hf_crossing_visitor *visit,
+                    void *context)
+{
+    return watch != NULL ? watch->functions->report(watch, out, visit, context) : -EINVAL;
+}
+
+int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out)
+{
+    return watch != NULL ? watch->functions->at(watch, block, out) : -EINVAL;
+}

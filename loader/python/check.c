@@ -1,0 +1,155 @@
+/*
+ * The extension's part for homefree.check: watches, as capsules. Owns nothing; a capsule that goes
+ * takes its watch along. homefree/check.py has the words that users read.
+ */
+#include "module.h"
+
+#include <errno.h>
+#include <homefree/homefree.h>
+#include <string.h>
+
+#define CAPSULE "homefree.watch"
+
+static void drop(PyObject *capsule)
+{
+    hf_watch_drop(PyCapsule_GetPointer(capsule, CAPSULE));
+}
+
+static PyObject *failed(int error)
+{
+    switch (error) {
+    case -ENOSPC:
+        return PyErr_Format(PyExc_RuntimeError,
+                            "homefree.check: %d watches are open; end one of them first",
+                            HF_WATCHES_MAX);
+    case -ENOTSUP:
+        PyErr_SetString(PyExc_RuntimeError,
+                        "homefree.check: another libhomefree in this process is the heap, and has "
+                        "no watches; install one version of homefree for both");
+        return NULL;
+    case -ENOMEM:
+        return PyErr_NoMemory();
+    default:
+        errno = -error;
+        return PyErr_SetFromErrno(PyExc_OSError);
+    }
+}
+
+static PyObject *watch_begin(PyObject *module, PyObject *room)
+{
+    (void)module;
+    struct hf_watch *watch = NULL;
+    size_t count = PyLong_AsSize_t(room);
+    if (count == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    int error = hf_watch_begin(&watch, count);
+    if (error != 0)
+        return failed(error);
+    PyObject *capsule = PyCapsule_New(watch, CAPSULE, drop);
+    if (capsule == NULL)
+        hf_watch_drop(watch);
+    return capsule;
+}
+
+static PyObject *watch_end(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (watch == NULL)
+        return NULL;
+    (void)hf_watch_end(watch);
+    Py_RETURN_NONE;
+}
+
+/* What the visitor saw: it is called without the GIL. */
+struct seen {
+    struct hf_crossing *crossings;
+    size_t count, room;
+    int failed;
+};
+
+static void visit(const struct hf_crossing *crossing, void *context)
+{
+    struct seen *seen = context;
+    if (seen->count == seen->room) {
+        size_t room = seen->room * 2 + 16;
+        struct hf_crossing *grown = hf_reallocarray(seen->crossings, room, sizeof *grown);
+        if (grown == NULL) {
+            seen->failed = 1;
+            return;
+        }
+        seen->crossings = grown;
+        seen->room = room;
+    }
+    seen->crossings[seen->count++] = *crossing;
+}
+
+static PyObject *crossings_of(const struct seen *seen)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list != NULL && i < seen->count; i++) {
+        const struct hf_crossing *crossing = &seen->crossings[i];
+        PyObject *entry =
+            Py_BuildValue("(NNKK)", PyUnicode_DecodeFSDefault(crossing->allocated_by),
+                          PyUnicode_DecodeFSDefault(crossing->freed_by),
+                          (unsigned long long)crossing->count, (unsigned long long)crossing->bytes);
+        if (entry == NULL || PyList_Append(list, entry) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    return list;
+}
+
+static PyObject *watch_report(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    struct hf_watch_report report = {.size = sizeof report};
+    struct seen seen = {NULL, 0, 0, 0};
+    int error;
+    if (watch == NULL)
+        return NULL;
+    /* Whoever has the loader's lock may be waiting for the GIL. */
+    Py_BEGIN_ALLOW_THREADS error = hf_watch_report(watch, &report, visit, &seen);
+    Py_END_ALLOW_THREADS PyObject *list = NULL;
+    if (error != 0)
+        failed(error);
+    else if (seen.failed)
+        PyErr_NoMemory();
+    else
+        list = crossings_of(&seen);
+    hf_free(seen.crossings);
+    return list == NULL
+               ? NULL
+               : Py_BuildValue("(NKKKKK)", list, (unsigned long long)report.allocations,
+                               (unsigned long long)report.frees, (unsigned long long)report.before,
+                               (unsigned long long)report.foreign,
+                               (unsigned long long)report.dropped);
+}
+
+static PyObject *watch_at(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *capsule;
+    unsigned long long address;
+    struct hf_watch_block found = {.size = sizeof found};
+    if (!PyArg_ParseTuple(args, "OK:watch_at", &capsule, &address))
+        return NULL;
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    int error;
+    if (watch == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS error = hf_watch_at(watch, (const void *)(uintptr_t)address, &found);
+    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
+    return Py_BuildValue("(IIINN)", found.allocated, found.freed, found.freed_unmatched,
+                         PyUnicode_DecodeFSDefault(found.allocated_by),
+                         PyUnicode_DecodeFSDefault(found.freed_by));
+}
+
+PyMethodDef homefree_check_methods[] = {
+    {"watch_begin", watch_begin, METH_O, "watch_begin(room, /)\n--\n\nSee homefree.check."},
+    {"watch_end", watch_end, METH_O, "watch_end(watch, /)\n--\n\nSee homefree.check."},
+    {"watch_report", watch_report, METH_O, "watch_report(watch, /)\n--\n\nSee homefree.check."},
+    {"watch_at", watch_at, METH_VARARGS, "watch_at(watch, address, /)\n--\n\nSee homefree.check."},
+    {NULL, NULL, 0, NULL},
+};
