@@ -4,6 +4,7 @@ from ._doctor import doctor as doctor
 from ._folders import get_cmake_dir as get_cmake_dir
 from ._folders import get_include as get_include
 from ._folders import get_library_dir as get_library_dir
+from ._folders import get_missing_dir as get_missing_dir
 from ._folders import get_pkgconfig_dir as get_pkgconfig_dir
 from ._homefree import Installed as Installed
 from ._homefree import Owner as Owner

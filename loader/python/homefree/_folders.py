@@ -33,3 +33,9 @@ def get_cmake_dir():
 def get_pkgconfig_dir():
     """The folder of homefree.pc, for PKG_CONFIG_PATH."""
     return _folder(_paths.PKGCONFIG, "pkg-config files")
+
+
+def get_missing_dir():
+    """The folder of the libhomefree.so.1 for a wheel to have beside its module, and last in the
+    module's RUNPATH: loading it fails with an ImportError that says to install homefree."""
+    return _folder(_paths.MISSING, "stub for wheels")
