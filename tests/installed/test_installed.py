@@ -23,40 +23,6 @@ BUILD = SOURCE = pathlib.Path()
 INSTALLED = None
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
-MODULE = r"""
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
-#include <homefree/homefree.h>
-#include <homefree/python.h>
-#include <stdlib.h>
-#include <string.h>
-
-int helper_that_must_stay_inside(void);
-int helper_that_must_stay_inside(void)
-{
-    return 1;
-}
-
-static PyObject *check(PyObject *self, PyObject *args)
-{
-    char *copy = strdup("memory of the module");
-    int owned = hf_owns(copy) && helper_that_must_stay_inside();
-    PyObject *capsule = hf_capsule_new(copy, "copy", free);
-    if (capsule == NULL)
-        return NULL;
-    Py_DECREF(capsule);
-    return PyBool_FromLong(owned);
-}
-
-static PyMethodDef methods[] = {{"check", check, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "greet", NULL, -1, methods};
-
-PyMODINIT_FUNC PyInit_greet(void)
-{
-    return PyModule_Create(&module);
-}
-"""
-
 CMAKE = """
 cmake_minimum_required(VERSION 3.15)
 project(greet C)
@@ -96,7 +62,7 @@ class Installed(unittest.TestCase):
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-installed-"))
         self.addCleanup(shutil.rmtree, self.work)
-        (self.work / "greet.c").write_text(MODULE)
+        shutil.copy2(pathlib.Path(__file__).parent / "greet.c", self.work)
         self.libdir = INSTALLED.library
         self.pkgconfig = {"PKG_CONFIG_PATH": str(INSTALLED.pkgconfig)}
 

@@ -1,0 +1,252 @@
+"""homefree's wheel: what is in it, in each CPython, and modules that are built against it.
+
+usage: test_wheel.py BUILD-FOLDER SOURCE-FOLDER [unittest's arguments]
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "loader"))
+import installation  # noqa: E402
+from installation import run  # noqa: E402
+from test_cpython import interpreters  # noqa: E402
+
+BUILD = SOURCE = WHEEL = pathlib.Path()
+GREET = pathlib.Path(__file__).parents[1] / "installed/greet.c"
+
+PACKAGE = """
+    include/homefree/homefree.h include/homefree/python.h include/homefree/check.h
+    lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a
+    lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
+    bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
+"""
+
+CMAKE = """
+cmake_minimum_required(VERSION 3.15)
+project(greet C)
+find_package(homefree REQUIRED)
+add_library(greet MODULE greet.c)
+set_target_properties(greet PROPERTIES PREFIX "")
+target_include_directories(greet PRIVATE {include})
+target_link_libraries(greet PRIVATE homefree::module)
+homefree_exports(greet)
+install(TARGETS greet DESTINATION .)
+install(FILES ${homefree_MISSING} DESTINATION greet.needs)
+"""
+
+MESON = """
+project('greet', 'c')
+homefree = dependency('homefree')
+program = find_program('homefree', dirs: homefree.get_variable('bindir'))
+script = custom_target(
+  output: 'greet.map',
+  command: [program, 'exports', '--module', 'greet', '-o', '@OUTPUT@'],
+)
+shared_module(
+  'greet',
+  'greet.c',
+  name_prefix: '',
+  include_directories: include_directories('{include}'),
+  dependencies: homefree,
+  link_args: '-Wl,--version-script=' + script.full_path(),
+  link_depends: script,
+  install: true,
+  install_dir: '/',
+  install_rpath: homefree.get_variable('rpath') + ':$ORIGIN/greet.needs',
+)
+install_data(homefree.get_variable('missing'), install_dir: '/greet.needs')
+"""
+
+SHELL = """
+set -e
+$(pkg-config --variable=exports homefree) --module greet -o greet.map
+cc -shared -fPIC -I{include} -o "$TARGET/greet.so" greet.c \
+    $(pkg-config --cflags --libs homefree) -Wl,--version-script=greet.map \
+    -Wl,-rpath,"$(pkg-config --variable=rpath homefree):\\$ORIGIN/greet.needs"
+mkdir "$TARGET/greet.needs"
+cp "$(pkg-config --variable=missing homefree)" "$TARGET/greet.needs"
+"""
+
+USE = "import greet; print(greet.check())"
+
+
+def outside(environment_of):
+    """The environment without what would lead to a homefree by other ways."""
+    return {
+        name: value
+        for name, value in {**os.environ, **environment_of}.items()
+        if not name.startswith(("PYTHON", "LD_", "HOMEFREE"))
+    }
+
+
+class Content(unittest.TestCase):
+    def setUp(self):
+        self.archive = zipfile.ZipFile(WHEEL)
+        self.addCleanup(self.archive.close)
+
+    def test_all_of_an_installation_is_inside_the_package(self):
+        names = set(self.archive.namelist())
+        self.assertLessEqual({f"homefree/{name}" for name in PACKAGE.split()}, names)
+        others = {name.partition("/")[0] for name in names}
+        self.assertEqual(len(others), 3, others)  # the package, .dist-info, .data (manual pages)
+        self.assertTrue([name for name in names if name.endswith("man/man1/homefree.1")])
+
+    def test_one_file_serves_every_cpython(self):
+        self.assertIn("-abi3-linux_", WHEEL.name)
+
+    def test_no_path_of_the_build_is_left(self):
+        for name in self.archive.namelist():
+            content = self.archive.read(name)
+            # The shim's archive keeps its debug information, for those who step through a module.
+            if not name.endswith(".a"):
+                self.assertNotIn(str(SOURCE).encode() + b"/", content, name)
+
+    def test_the_command_needs_libc_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = self.archive.extract("homefree/bin/homefree", folder)
+            dynamic = run("readelf", "-dW", file)
+        needed = [line.split("[")[1][:-1] for line in dynamic.split("\n") if "NEEDED" in line]
+        self.assertEqual(needed, ["libc.so.6"])
+
+    def test_build_backends_find_it(self):
+        (name,) = [n for n in self.archive.namelist() if n.endswith("entry_points.txt")]
+        text = self.archive.read(name).decode()
+        self.assertIn("[cmake.prefix]\nhomefree = homefree\n", text)
+        self.assertIn("[pkg_config]\nhomefree = homefree.lib.pkgconfig\n", text)
+
+
+class InstalledWheel(unittest.TestCase):
+    """A virtual environment with the wheel, for each test."""
+
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+
+    def setUp(self):
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-wheel-"))
+        self.addCleanup(shutil.rmtree, self.work)
+        bin_folder, self.site = installation.environment(
+            self.python, BUILD / "wheels/tools", self.work / "environment"
+        )
+        self.interpreter = bin_folder / "python3"
+        self.wheel = installation.wheel(WHEEL, bin_folder, self.site)
+        shutil.copy2(GREET, self.work)
+
+    def write(self, name, text):
+        include = run(
+            self.python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"
+        ).strip()
+        (self.work / name).write_text(text.replace("{include}", include))
+
+    def ask(self, code, **environment):
+        """What an interpreter of the environment prints; it is not told where homefree is."""
+        return subprocess.run(
+            [self.interpreter, "-c", code],
+            env=outside(environment),
+            cwd=self.work,
+            capture_output=True,
+            text=True,
+        )
+
+    def assert_module_finds_the_heap(self):
+        result = self.ask(USE)
+        self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+
+    def assert_missing_is_said(self):
+        """Without homefree the import says what to install; with it in the process, it works."""
+        away = self.work / "away"
+        away.mkdir()
+        shutil.move(self.site / "homefree", away)
+        result = self.ask(USE)
+        self.assertEqual(result.returncode, 1)
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertIn("ImportError: this module needs homefree: python3 -m pip install", last)
+        result = self.ask(
+            f"import sys; sys.path.append({str(away)!r})\nimport homefree, greet\n"
+            "print(greet.check())"
+        )
+        self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+
+    def test_shell(self):
+        self.write("build.sh", SHELL)
+        build = self.wheel.build_variables()
+        run("sh", "build.sh", cwd=self.work, TARGET=str(self.site), **build)
+        self.assert_module_finds_the_heap()
+        self.assert_missing_is_said()
+
+    def test_cmake(self):
+        self.write("CMakeLists.txt", CMAKE)
+        build = self.work / "b"
+        run("cmake", "-S", self.work, "-B", build, f"-DCMAKE_PREFIX_PATH={self.wheel.root}")
+        run("cmake", "--build", build)
+        run("cmake", "--install", build, "--prefix", self.site)
+        self.assert_module_finds_the_heap()
+        self.assert_missing_is_said()
+
+    def test_meson(self):
+        self.write("meson.build", MESON)
+        build = self.work / "b"
+        run("meson", "setup", build, self.work, **self.wheel.build_variables())
+        run("meson", "install", "-C", build, "--destdir", self.site)
+        self.assert_module_finds_the_heap()
+        self.assert_missing_is_said()
+
+    def test_a_module_in_a_package_finds_the_heap_too(self):
+        package = self.site / "group/inner"
+        package.mkdir(parents=True)
+        self.write("build.sh", SHELL)
+        build = self.wheel.build_variables()
+        run("sh", "build.sh", cwd=self.work, TARGET=str(package), **build)
+        result = self.ask("from group.inner import greet; print(greet.check())")
+        self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+
+    def test_command(self):
+        for command in (["homefree"], [self.interpreter, "-m", "homefree"]):
+            path = f"{self.interpreter.parent}{os.pathsep}{os.environ['PATH']}"
+            answer = run(*command, "--version", PATH=path)
+            self.assertEqual(answer, "homefree 1.0.0\n")
+            program = ["--", self.interpreter, "-c", "import homefree"]
+            answer = run(*command, "doctor", *program, PATH=path)
+            self.assertIn(str(self.wheel.library / "libhomefree.so.1"), answer)
+
+    def test_a_wheel_whose_library_is_gone_says_so(self):
+        (self.wheel.library / "libhomefree.so.1").unlink()
+        result = self.ask("import homefree")
+        self.assertEqual(result.returncode, 1)
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertRegex(
+            last, r"^ImportError: homefree: the heap's library does not load .*install"
+        )
+
+    def test_every_cpython(self):
+        tag = int(WHEEL.name.split("-")[2].replace("cp3", ""))
+        seen = 0
+        for python, version in interpreters():
+            if tuple(int(part) for part in version.split(".")[:2]) < (3, tag):
+                continue
+            with self.subTest(python=python):
+                folder = self.work / f"cpython{seen}"
+                run(python, "-m", "venv", folder)
+                self.interpreter = folder / "bin/python"
+                run(self.interpreter, "-m", "pip", "install", "-q", "--no-index", WHEEL)
+                result = self.ask(
+                    "import homefree, os\n"
+                    "print(homefree.install())\n"
+                    "for get in 'include', 'library_dir', 'cmake_dir', 'pkgconfig_dir':\n"
+                    "    assert os.path.isdir(getattr(homefree, 'get_' + get)()), get"
+                )
+                self.assertEqual(result.stderr, "")
+                self.assertIn("python='arena'", result.stdout)
+                seen += 1
+        self.assertGreater(seen, 0)
+
+
+if __name__ == "__main__":
+    BUILD, SOURCE = (pathlib.Path(argument).resolve() for argument in sys.argv[1:3])
+    WHEEL = installation.find_wheel(BUILD / "dist")
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
