@@ -12,8 +12,8 @@
 #include "instance.h"
 #include "watch_table.h"
 
-#include <dlfcn.h>
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,9 +22,9 @@ bool hf_watching;
 __thread const void *hf_watch_caller;
 static void (*marks_changed)(void);
 
-/* The free() of the process, where what no neighbour owns goes: libc's or a preloaded allocator's.
- * Its address as libhomefree sees it may be the program's PLT entry instead. */
-static const void *home_of_others;
+/* In the object whose free() is the process's, where what no neighbour owns goes. Not the address
+ * of free() as seen from here, which may be that of a PLT entry of the program. */
+static const void *home_of_others = (const void *)gnu_get_libc_version;
 
 #define SIZE_MASK (UINT64_MAX >> 2)
 
@@ -50,6 +50,11 @@ void hf_watch_reset(void)
 void hf_watch_offer_marks(void (*changed)(void))
 {
     marks_changed = changed;
+}
+
+void hf_watch_set_home(const void *free_function)
+{
+    __atomic_store_n(&home_of_others, free_function, __ATOMIC_RELAXED);
 }
 
 /* ---- sides ---- */
@@ -271,7 +276,7 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
 {
     struct who who = who_is(caller), owner = {object, 0, object};
     if (object == NULL)
-        owner = who_holds(home_of_others);
+        owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
     hf_watch_lock();
     for (size_t i = 0; i < open_count; i++) {
         struct hf_watch *watch = open_watches[i];
@@ -342,7 +347,6 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
     errno = saved_errno;
     if (watch == MAP_FAILED)
         return -ENOMEM;
-    __atomic_store_n(&home_of_others, dlsym(RTLD_DEFAULT, "free"), __ATOMIC_RELAXED);
     watch->functions = &functions;
     watch->mapped = size;
     watch->room = room;

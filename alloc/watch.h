@@ -35,6 +35,9 @@ extern __thread const void *hf_watch_caller
 /* loader/ offers what is to be called after `hf_watching` has changed, without a lock. */
 void hf_watch_offer_marks(void (*changed)(void));
 
+/* The process's own free(), when it is not libc's. */
+void hf_watch_set_home(const void *free_function);
+
 /* For fork, and only in the copy that is the heap. */
 void hf_watch_lock(void);
 void hf_watch_unlock(void);

@@ -182,6 +182,20 @@ void hf_marks_follow(const struct link_map *map)
         mark_object(map, true);
 }
 
+/* What a call of free() in the program's namespace reaches; told by definitions alone, because the
+ * loader's answer may be a PLT entry of the program. */
+static void find_home(const struct link_map *map)
+{
+    for (; map != NULL; map = map->l_next) {
+        struct hf_object object;
+        void *found = hf_dynlink_open(map, &object) ? hf_object_address(&object, "free") : NULL;
+        if (found != NULL) {
+            hf_watch_set_home(found);
+            return;
+        }
+    }
+}
+
 /* Whoever changed it last comes last: what is looked at here is the latest. */
 static void change(void *context)
 {
@@ -189,6 +203,8 @@ static void change(void *context)
     (void)context;
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
+    if (on && count > 0)
+        find_home(first[0]);
     hf_patch_begin(false);
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
