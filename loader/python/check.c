@@ -12,7 +12,10 @@
 
 static void drop(PyObject *capsule)
 {
-    hf_watch_drop(PyCapsule_GetPointer(capsule, CAPSULE));
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    /* One that is still open takes the loader's lock; see below. */
+    Py_BEGIN_ALLOW_THREADS hf_watch_drop(watch);
+    Py_END_ALLOW_THREADS
 }
 
 static PyObject *failed(int error)
