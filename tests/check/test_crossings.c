@@ -4,7 +4,7 @@
 #include "suite.h"
 #include "watching.h"
 
-#define SELF "test_crossings"
+#define SELF "test_check_crossings"
 
 static const char *paths[2];
 static struct module first, second;
