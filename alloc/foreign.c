@@ -213,7 +213,13 @@ static __attribute__((noinline, cold)) void watch(const struct hf_neighbour *nei
         object = owner.object;
     }
     size_t size = object != NULL ? owner.block_size : libc.usable_size(ptr);
-    hf_watch_foreign(ptr, size, (const void *)libc.free, object, caller, freed);
+    hf_watch_freed_foreign(ptr, size, object, caller, freed);
+}
+
+void hf_watch_foreign(void *ptr)
+{
+    if (is_watched() && ptr != NULL && !hf_owned(ptr))
+        watch(hf_neighbour_of(ptr), ptr, __builtin_return_address(0), true);
 }
 
 void hf_free_foreign(void *ptr)

@@ -109,7 +109,7 @@ bool hf_tenant_free(void *ptr, const void *caller)
     if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED))) {
         struct hf_owner owner = {.object = NULL};
         tenant->describe(ptr, &owner);
-        hf_watch_foreign(ptr, owner.block_size, NULL, owner.object, caller, true);
+        hf_watch_freed_foreign(ptr, owner.block_size, owner.object, caller, true);
     }
     tenant->free(ptr, caller);
     return true;

@@ -13,11 +13,18 @@
 #include "watch_table.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 bool hf_watching;
+__thread const void *hf_watch_caller;
+static void (*marks_changed)(void);
+
+/* In the object whose free() is the process's, where what no neighbour owns goes. Not the address
+ * of free() as seen from here, which may be that of a PLT entry of the program. */
+static const void *home_of_others = (const void *)gnu_get_libc_version;
 
 #define SIZE_MASK (UINT64_MAX >> 2)
 
@@ -40,6 +47,16 @@ void hf_watch_reset(void)
     pthread_mutex_init(&lock, NULL);
 }
 
+void hf_watch_offer_marks(void (*changed)(void))
+{
+    marks_changed = changed;
+}
+
+void hf_watch_set_home(const void *free_function)
+{
+    __atomic_store_n(&home_of_others, free_function, __ATOMIC_RELAXED);
+}
+
 /* ---- sides ---- */
 
 /* Whose code it was, found out before the lock is taken. */
@@ -50,12 +67,17 @@ struct who {
 };
 
 /* The name is the object's own, which stays while its code is calling us. */
-static struct who who_is(const void *code)
+static struct who who_holds(const void *code)
 {
     const struct link_map *map = hf_dynlink_find_fast(code);
     if (map == NULL)
         return (struct who){code, 0, NULL};
     return (struct who){map, map->l_addr, hf_dynlink_name(map)};
+}
+
+static struct who who_is(const void *caller)
+{
+    return who_holds(hf_watch_caller != NULL ? hf_watch_caller : caller);
 }
 
 void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name)
@@ -249,12 +271,12 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
     hf_watch_unlock();
 }
 
-void hf_watch_foreign(const void *ptr, size_t size, const void *home, const char *object,
-                      const void *caller, bool freed)
+void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
+                            bool freed)
 {
     struct who who = who_is(caller), owner = {object, 0, object};
     if (object == NULL)
-        owner = who_is(home);
+        owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
     hf_watch_lock();
     for (size_t i = 0; i < open_count; i++) {
         struct hf_watch *watch = open_watches[i];
@@ -286,9 +308,12 @@ static int end_here(struct hf_watch *watch)
         }
     watch->open = false;
     __atomic_store_n(&hf_watching, open_count > 0, __ATOMIC_RELEASE);
+    bool last = was_open && open_count == 0;
     hf_watch_unlock();
     if (was_open)
         hf_heap_slow(false);
+    if (last && marks_changed != NULL)
+        marks_changed();
     return was_open ? 0 : -EALREADY;
 }
 
@@ -333,12 +358,15 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         open_watches[open_count++] = watch;
         __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
     }
+    bool first = watch->open && open_count == 1;
     hf_watch_unlock();
     if (!watch->open) {
         (void)munmap(watch, size);
         return -ENOSPC;
     }
     hf_heap_slow(true);
+    if (first && marks_changed != NULL)
+        marks_changed();
     *out = watch;
     return 0;
 }

@@ -21,11 +21,22 @@ static inline void *hf_watch_given(void *ptr, size_t size, const void *caller)
     return ptr;
 }
 
-/* A block that the heap does not own is freed through it, or resized. home: code or data in the
- * object that holds the allocator that it goes to; object: that object's path instead, which must
- * live on. size: 0 where it is not known. */
-void hf_watch_foreign(const void *ptr, size_t size, const void *home, const char *object,
-                      const void *caller, bool freed);
+/* A block that the heap does not own is freed through it, or resized. object: path of what holds
+ * the allocator that it goes to, which must live on; NULL for the process's own free(). size: 0
+ * where it is not known. */
+void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
+                            bool freed);
+
+/* Whose code it is, where that is known better than by a return address: an address in its object.
+ * Set for the time of a call, by who calls on its behalf. */
+extern __thread const void *hf_watch_caller
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* loader/ offers what is to be called after `hf_watching` has changed, without a lock. */
+void hf_watch_offer_marks(void (*changed)(void));
+
+/* The process's own free(), when it is not libc's. */
+void hf_watch_set_home(const void *free_function);
 
 /* For fork, and only in the copy that is the heap. */
 void hf_watch_lock(void);

@@ -12,6 +12,7 @@
 #include "homes.h"
 #include "instance.h"
 #include "lock.h"
+#include "marks.h"
 #include "neighbours.h"
 #include "options.h"
 #include "patch.h"
@@ -125,6 +126,7 @@ static void pass(void *context)
         const struct link_map *map = last_seen[i] != NULL ? last_seen[i]->l_next : first[i];
         for (; map != NULL; map = map->l_next) {
             route_object(map, &scope, changed);
+            hf_marks_follow(map);
             last_seen[i] = map;
         }
     }

@@ -107,9 +107,11 @@ __attribute__((constructor(101))) void find_process_operators()
     HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
     void shim##symbol parameters noexcept                          \
     {                                                              \
-        if (hf_owns(ptr) || process.symbol == nullptr)             \
+        if (hf_owns(ptr) || process.symbol == nullptr) {           \
             hf_free(ptr);                                          \
-        else                                                       \
+        } else {                                                   \
+            hf_watch_foreign(ptr);                                 \
             process.symbol arguments;                              \
+        }                                                          \
     }
 #include "functions.def"

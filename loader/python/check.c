@@ -12,7 +12,10 @@
 
 static void drop(PyObject *capsule)
 {
-    hf_watch_drop(PyCapsule_GetPointer(capsule, CAPSULE));
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    /* One that is still open takes the loader's lock; see below. */
+    Py_BEGIN_ALLOW_THREADS hf_watch_drop(watch);
+    Py_END_ALLOW_THREADS
 }
 
 static PyObject *failed(int error)
@@ -42,9 +45,10 @@ static PyObject *watch_begin(PyObject *module, PyObject *room)
     size_t count = PyLong_AsSize_t(room);
     if (count == (size_t)-1 && PyErr_Occurred())
         return NULL;
-    int error = hf_watch_begin(&watch, count);
-    if (error != 0)
-        return failed(error);
+    int error;
+    /* Whoever has the loader's lock may be waiting for the GIL. */
+    Py_BEGIN_ALLOW_THREADS error = hf_watch_begin(&watch, count);
+    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
     PyObject *capsule = PyCapsule_New(watch, CAPSULE, drop);
     if (capsule == NULL)
         hf_watch_drop(watch);
@@ -57,8 +61,8 @@ static PyObject *watch_end(PyObject *module, PyObject *capsule)
     struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
     if (watch == NULL)
         return NULL;
-    (void)hf_watch_end(watch);
-    Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS(void) hf_watch_end(watch);
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
 }
 
 /* What the visitor saw: it is called without the GIL. */

@@ -12,6 +12,7 @@
 #include "domains.h"
 
 #include "internal.h"
+#include "watch.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -54,42 +55,84 @@ static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
             HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
 }
 
+/* ---- while somebody watches ---- */
+
+/* What CPython's functions do is the interpreter's, whoever called them. */
+static const void *_Atomic interpreter;
+
+static inline bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+static __attribute__((noinline, cold)) void *watched_resize(void *ptr, size_t size)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    void *resized = ptr != NULL ? hf_realloc(ptr, size) : hf_malloc(size);
+    hf_watch_caller = before;
+    return resized;
+}
+
+static __attribute__((noinline, cold)) void *watched_calloc(size_t count, size_t size)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    void *ptr = hf_calloc(count, size);
+    hf_watch_caller = before;
+    return ptr;
+}
+
+static __attribute__((noinline, cold)) void watched_free(void *ptr)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    hf_free(ptr);
+    hf_watch_caller = before;
+}
+
+/* ---- the hooks ---- */
+
 /* Python's malloc(0) gives a block, and so does its realloc to 0; the heap's does the first only.
  */
-#define HOOKS(name, domain)                                           \
-    static void *name##_malloc(void *ctx, size_t size)                \
-    {                                                                 \
-        (void)ctx;                                                    \
-        if (is_on(domain))                                            \
-            return hf_malloc(size);                                   \
-        const struct hf_py_allocator *previous = previous_of(domain); \
-        return previous->malloc(previous->ctx, size);                 \
-    }                                                                 \
-    static void *name##_calloc(void *ctx, size_t count, size_t size)  \
-    {                                                                 \
-        (void)ctx;                                                    \
-        if (is_on(domain))                                            \
-            return hf_calloc(count, size);                            \
-        const struct hf_py_allocator *previous = previous_of(domain); \
-        return previous->calloc(previous->ctx, count, size);          \
-    }                                                                 \
-    static void *name##_realloc(void *ctx, void *ptr, size_t size)    \
-    {                                                                 \
-        (void)ctx;                                                    \
-        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))   \
-            return hf_realloc(ptr, size != 0 ? size : 1);             \
-        const struct hf_py_allocator *previous = previous_of(domain); \
-        return previous->realloc(previous->ctx, ptr, size);           \
-    }                                                                 \
-    static void name##_free(void *ctx, void *ptr)                     \
-    {                                                                 \
-        (void)ctx;                                                    \
-        if (is_mine(domain, ptr)) {                                   \
-            hf_free(ptr);                                             \
-            return;                                                   \
-        }                                                             \
-        const struct hf_py_allocator *previous = previous_of(domain); \
-        previous->free(previous->ctx, ptr);                           \
+#define HOOKS(name, domain)                                                             \
+    static void *name##_malloc(void *ctx, size_t size)                                  \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_on(domain))                                                              \
+            return is_watched() ? watched_resize(NULL, size) : hf_malloc(size);         \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->malloc(previous->ctx, size);                                   \
+    }                                                                                   \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                    \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_on(domain))                                                              \
+            return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size); \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->calloc(previous->ctx, count, size);                            \
+    }                                                                                   \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                      \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                     \
+            return is_watched() ? watched_resize(ptr, size != 0 ? size : 1)             \
+                                : hf_realloc(ptr, size != 0 ? size : 1);                \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->realloc(previous->ctx, ptr, size);                             \
+    }                                                                                   \
+    static void name##_free(void *ctx, void *ptr)                                       \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_mine(domain, ptr)) {                                                     \
+            if (is_watched())                                                           \
+                watched_free(ptr);                                                      \
+            else                                                                        \
+                hf_free(ptr);                                                           \
+            return;                                                                     \
+        }                                                                               \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        previous->free(previous->ctx, ptr);                                             \
     }
 HOOKS(raw, HF_PY_RAW)
 HOOKS(mem, HF_PY_MEM)
@@ -159,6 +202,7 @@ static void write_top(const struct hf_cpython *cpython, enum hf_py_domain domain
 int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain)
 {
     struct domain *mine = &domains[domain];
+    atomic_store(&interpreter, (const void *)cpython->raw_malloc);
     bool was_on = atomic_exchange(&mine->on, true);
     if (mine->count > 0 && reaches_hook(cpython, domain))
         return 0;

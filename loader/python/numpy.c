@@ -8,6 +8,7 @@
 #include "dynlink.h"
 #include "fork_lock.h"
 #include "internal.h"
+#include "watch.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -63,7 +64,7 @@ static void *data_malloc(void *ctx, size_t size)
     if (HF_LIKELY(is_on() && size < LARGE))
         return hf_malloc(size);
     if (is_on() || previous.malloc == NULL)
-        return with_huge_pages(hf_malloc(size), size);
+        return with_huge_pages(HF_FOR_CALLER(hf_malloc(size), size), size);
     return previous.malloc(previous.ctx, size);
 }
 
@@ -75,7 +76,7 @@ static void *data_calloc(void *ctx, size_t count, size_t size)
         return previous.calloc(previous.ctx, count, size);
     if (__builtin_mul_overflow(count, size, &bytes) || bytes < LARGE)
         return hf_calloc(count, size);
-    return with_huge_pages(hf_calloc(count, size), bytes);
+    return with_huge_pages(HF_FOR_CALLER(hf_calloc(count, size), bytes), bytes);
 }
 
 static void *data_realloc(void *ctx, void *ptr, size_t size)

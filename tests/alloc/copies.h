@@ -27,6 +27,9 @@ struct copy {
     int (*release_new)(struct hf_release **, void *, void (*)(void *), const char *);
     void (*release_drop)(struct hf_release *);
     bool (*release_is)(const void *);
+    int (*watch_begin)(struct hf_watch **, size_t);
+    int (*watch_report)(struct hf_watch *, struct hf_watch_report *, hf_crossing_visitor *, void *);
+    void (*watch_drop)(struct hf_watch *);
     const struct hf_region_range *range;
 };
 
@@ -52,6 +55,9 @@ static inline struct copy copy_of(void *handle)
         {"hf_release_new", &copy.release_new},
         {"hf_release_drop", &copy.release_drop},
         {"hf_release_is", &copy.release_is},
+        {"hf_watch_begin", &copy.watch_begin},
+        {"hf_watch_report", &copy.watch_report},
+        {"hf_watch_drop", &copy.watch_drop},
     };
     if (handle == NULL)
         dprintf(2, "%s\n", dlerror());

@@ -110,6 +110,31 @@ START_TEST(threads_use_either)
 }
 END_TEST
 
+/* A watch through any copy sees what goes through every copy. */
+static void watch_through_both(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    const struct copy *copies[] = {&first, &second};
+    for (size_t i = 0; i < 2; i++) {
+        struct hf_watch *watch = NULL;
+        struct hf_watch_report report = {.size = sizeof report};
+        must(copies[i]->watch_begin(&watch, 0) == 0);
+        first.free(second.malloc(100));
+        second.free(first.malloc(100));
+        second.free(second.strdup("text"));
+        must(copies[1 - i]->watch_report(watch, &report, NULL, NULL) == 0);
+        must(report.allocations == 3 && report.frees == 3);
+        copies[1 - i]->watch_drop(watch);
+    }
+}
+
+START_TEST(a_watch_sees_all_copies)
+{
+    must_succeed(watch_through_both);
+}
+END_TEST
+
 /* An error is found by the heap, and reported as in one copy. */
 static void free_twice_over(void *unused)
 {
@@ -134,5 +159,5 @@ int main(int argc, char **argv)
         return 2;
     memcpy(paths, argv + 1, sizeof paths);
     return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each, threads_use_either,
-                     a_double_free_across_copies_is_found);
+                     a_watch_sees_all_copies, a_double_free_across_copies_is_found);
 }

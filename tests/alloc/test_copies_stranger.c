@@ -20,6 +20,8 @@ static void must_be_strangers(const struct copy *heap, const struct copy *strang
     must(stranger->stats(&stats) == -ENOTSUP);
     must(stranger->owner_of(heap, &owner) == -ENOTSUP);
     must(stranger->route() == -ENOTSUP);
+    struct hf_watch *watch = NULL;
+    must(stranger->watch_begin(&watch, 0) == -ENOTSUP && watch == NULL);
 
     /* Its memory is libc's. */
     const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};

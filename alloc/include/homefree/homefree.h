@@ -442,9 +442,12 @@ HF_API int hf_release_pin(const void *code);
  * assertions of it.
  *
  * Whose code: the shared object that holds the call, that is, the code that wrote malloc, free, new
- * or delete, looked at through the shim, routing and libhomefree (and through libstdc++'s
- * operators, but not through its other code: what a std::string does in libstdc++ is libstdc++'s).
- * Memory that CPython's own functions allocate and free, whoever calls them, is the interpreter's.
+ * or delete, looked at through the shim, routing and libhomefree. Modules that are linked with the
+ * shim are known exactly, 32 of them. Other objects are known by the return address: where the last
+ * thing that a function does is to free, that is its caller's, because compilers make a jump of it.
+ * (So it is with libstdc++'s operator delete; what a std::string does inside libstdc++ is
+ * libstdc++'s.) Memory that CPython's own functions allocate and free is the interpreter's, whoever
+ * calls them.
  *
  * A crossing is a block that one object got from the heap and another one freed, or resized. A
  * resized block is from then on the one's who resized it. Memory of another allocator that is freed
@@ -498,7 +501,7 @@ typedef void hf_crossing_visitor(const struct hf_crossing *crossing, void *conte
  * half a million (32 MiB of address space, of which what is used becomes memory).
  * Result: 0, and the watch in *out, which the caller gives to hf_watch_drop(); -EINVAL; -ENOMEM;
  * -ENOSPC when HF_WATCHES_MAX are open; -ENOTSUP when this copy of libhomefree forwards to one that
- * has no watches.
+ * has no watches. Takes the dynamic loader's lock, as hf_watch_end() and hf_watch_drop() do.
  */
 HF_API int hf_watch_begin(struct hf_watch **out, size_t room);
 #define HF_WATCHES_MAX 16
@@ -524,6 +527,11 @@ HF_API int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out,
 /* Says what happened at an address, by which the first byte of a block is meant. Result: 0, with
  * counts of 0 where nothing did; -EINVAL. The loader's lock: as above. */
 HF_API int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
+
+/* For who sends memory home by another way than hf_free(), as the shim's operator delete does with
+ * what is not the heap's: tells open watches that the caller is about to free it. Does nothing
+ * while none is open, and for NULL and the heap's own. */
+HF_API void hf_watch_foreign(void *ptr);
 
 /* ---- what the process is like ---- */
 

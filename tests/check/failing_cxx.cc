@@ -1,0 +1,2 @@
+// The same suite, compiled as C++17.
+#include "failing.c"

@@ -1,0 +1,220 @@
+/* Watches themselves: several at once, their end, what does not fit, wrong arguments, fork. */
+#include "death.h"
+#include "module.h"
+#include "suite.h"
+#include "watching.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <unistd.h>
+
+static struct module module;
+
+START_TEST(each_has_its_own_begin)
+{
+    struct hf_watch *outer = begin(0);
+    void *a = module.make(10);
+    struct hf_watch *inner = begin(0);
+    void *b = module.make(10);
+    hf_free(a);
+    hf_free(b);
+    ck_assert_int_eq(hf_watch_end(outer), 0);
+    hf_free(module.make(10));
+    ck_assert_uint_eq(report_of(outer).crossings, 2);
+    ck_assert_uint_eq(report_of(inner).crossings, 2);
+    ck_assert_uint_eq(report_of(inner).before, 1);
+    hf_watch_drop(inner);
+    hf_watch_drop(outer);
+}
+END_TEST
+
+START_TEST(the_end)
+{
+    struct hf_watch *watch = begin(0);
+    ck_assert_int_eq(hf_watch_end(watch), 0);
+    hf_free(module.make(10));
+    ck_assert_uint_eq(report_of(watch).allocations, 0);
+    ck_assert_int_eq(hf_watch_end(watch), -EALREADY);
+    hf_watch_drop(watch);
+    hf_watch_drop(NULL);
+}
+END_TEST
+
+START_TEST(no_room)
+{
+    struct hf_watch *watch = begin(3);
+    void *blocks[5];
+    for (size_t i = 0; i < 5; i++)
+        blocks[i] = module.make(100);
+    ck_assert_uint_eq(report_of(watch).dropped, 2);
+    for (size_t i = 0; i < 5; i++)
+        hf_free(blocks[i]);
+    struct hf_watch_report report = report_of(watch);
+    ck_assert_uint_eq(report.dropped, 4);
+    ck_assert_uint_eq(report.crossings, 3);
+    hf_watch_drop(watch);
+}
+END_TEST
+
+START_TEST(too_many)
+{
+    struct hf_watch *watches[HF_WATCHES_MAX], *more = NULL;
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        watches[i] = begin(16);
+    ck_assert_int_eq(hf_watch_begin(&more, 16), -ENOSPC);
+    ck_assert_ptr_null(more);
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        hf_watch_drop(watches[i]);
+    hf_watch_drop(begin(16));
+}
+END_TEST
+
+START_TEST(wrong_arguments)
+{
+    struct hf_watch *watch = NULL;
+    struct hf_watch_report small = {.size = sizeof(size_t)};
+    struct hf_watch_block block = {.size = sizeof(size_t)};
+    ck_assert_int_eq(hf_watch_begin(NULL, 0), -EINVAL);
+    ck_assert_int_eq(hf_watch_begin(&watch, SIZE_MAX), -EINVAL);
+    ck_assert_int_eq(hf_watch_end(NULL), -EINVAL);
+    ck_assert_int_eq(hf_watch_report(NULL, NULL, NULL, NULL), -EINVAL);
+    ck_assert_int_eq(hf_watch_at(NULL, NULL, NULL), -EINVAL);
+    watch = begin(0);
+    ck_assert_int_eq(hf_watch_report(watch, &small, NULL, NULL), -EINVAL);
+    ck_assert_int_eq(hf_watch_at(watch, watch, &block), -EINVAL);
+    ck_assert_int_eq(hf_watch_at(watch, watch, NULL), -EINVAL);
+    ck_assert_uint_eq(block_at(watch, NULL).freed, 0);
+    hf_watch_drop(watch);
+}
+END_TEST
+
+static void allocate_in_visitor(const struct hf_crossing *crossing, void *context)
+{
+    (void)crossing;
+    hf_free(module.make(10));
+    ++*(int *)context;
+}
+
+START_TEST(a_visitor_may_allocate)
+{
+    struct hf_watch *watch = begin(0);
+    int visits = 0;
+    hf_free(module.make(10));
+    ck_assert_int_eq(hf_watch_report(watch, NULL, allocate_in_visitor, &visits), 0);
+    ck_assert_int_eq(visits, 1);
+    hf_watch_drop(watch);
+}
+END_TEST
+
+/* The child's records are its own, and so is the end of its watches. */
+static void be_a_child(void *context)
+{
+    struct hf_watch *watch = context;
+    struct hf_watch_report report = {.size = sizeof report};
+    hf_free(module.make(10));
+    must(hf_watch_report(watch, &report, NULL, NULL) == 0 && report.crossings == 2);
+    must(hf_watch_end(watch) == 0);
+    hf_watch_drop(watch);
+}
+
+START_TEST(a_child_has_copies)
+{
+    struct hf_watch *watch = begin(0);
+    struct outcome outcome;
+    hf_free(module.make(10));
+    outcome_of_function(&outcome, be_a_child, watch);
+    assert_exited(&outcome, 0, 0, "");
+    ck_assert_uint_eq(report_of(watch).crossings, 1);
+    hf_watch_drop(watch);
+}
+END_TEST
+
+static volatile bool stop;
+
+static void *allocate(void *context)
+{
+    void *blocks[16];
+    (void)context;
+    for (size_t n = 0; !stop; n++) {
+        for (size_t i = 0; i < 16; i++)
+            blocks[i] = n % 2 == 0 ? module.make(i * 500) : hf_malloc(i);
+        for (size_t i = 0; i < 16; i++)
+            n % 3 == 0 ? module.drop(blocks[i]) : hf_free(blocks[i]);
+    }
+    return NULL;
+}
+
+static void nothing(void *context)
+{
+    (void)context;
+    hf_free(module.make(10));
+}
+
+/* Watches begin and end, and processes fork, while threads allocate. */
+START_TEST(threads)
+{
+    pthread_t others[4];
+    stop = false;
+    for (size_t i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&others[i], NULL, allocate, NULL), 0);
+    for (int i = 0; i < times(200); i++) {
+        struct hf_watch *a = begin(0), *b = begin(0);
+        void *block = module.make(20000);
+        if (i % 20 == 0) {
+            struct outcome outcome;
+            outcome_of_function(&outcome, nothing, NULL);
+            assert_exited(&outcome, 0, 0, "");
+        }
+        hf_free(block);
+        struct hf_watch_report report = report_of(b);
+        ck_assert_uint_ge(report.crossings, 1);
+        ck_assert_uint_eq(block_at(b, block).freed > 0, 1);
+        hf_watch_drop(a);
+        hf_watch_drop(b);
+    }
+    stop = true;
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(others[i], NULL);
+}
+END_TEST
+
+/* What a thread does that began before the watch is seen as well. */
+static pthread_barrier_t turn;
+
+static void *take_turns(void *context)
+{
+    hf_free(module.make(10)); /* its fast paths are warm */
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    hf_free(module.make(10));
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    hf_free(module.make(10));
+    return context;
+}
+
+START_TEST(another_thread)
+{
+    pthread_t other;
+    pthread_barrier_init(&turn, NULL, 2);
+    ck_assert_int_eq(pthread_create(&other, NULL, take_turns, NULL), 0);
+    pthread_barrier_wait(&turn);
+    struct hf_watch *watch = begin(0);
+    pthread_barrier_wait(&turn);
+    pthread_barrier_wait(&turn);
+    ck_assert_int_eq(hf_watch_end(watch), 0);
+    pthread_barrier_wait(&turn);
+    pthread_join(other, NULL);
+    ck_assert_uint_eq(report_of(watch).crossings, 1);
+    hf_watch_drop(watch);
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    if (count != 2)
+        return EXIT_FAILURE;
+    module = load_module(arguments[1]);
+    return RUN_SUITE(each_has_its_own_begin, the_end, no_room, too_many, wrong_arguments,
+                     a_visitor_may_allocate, a_child_has_copies, threads, another_thread);
+}

@@ -1,0 +1,257 @@
+"""homefree.check: what a watch tells of a real module in both directions, what is the interpreter's
+and what is NumPy's, what the assertions say when they fail, and wrong arguments.
+"""
+
+import sys
+
+import support
+
+MODULE = sys.argv.pop()
+PRELUDE = f"""
+import ctypes, threading
+import homefree
+from homefree import check
+pointer = ctypes.c_void_p
+module = ctypes.CDLL({MODULE!r})
+def function(library, name, result, *arguments):
+    found = library[name]
+    found.restype, found.argtypes = result, arguments
+    return found
+make = function(module, "module_make", pointer, ctypes.c_size_t)
+copy = function(module, "module_copy", pointer, ctypes.c_char_p)
+drop = function(module, "module_drop", None, pointer)
+raw_malloc = function(ctypes.pythonapi, "PyMem_RawMalloc", pointer, ctypes.c_size_t)
+raw_free = function(ctypes.pythonapi, "PyMem_RawFree", None, pointer)
+strdup = function(ctypes.CDLL(None), "strdup", pointer, ctypes.c_char_p)
+def fails(text, what):
+    try:
+        what()
+    except AssertionError as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("nothing failed")
+def raises(kind, text, what):
+    try:
+        what()
+    except kind as error:
+        assert text in str(error), error
+    else:
+        raise AssertionError("nothing was raised")
+"""
+
+
+class Check(support.TestCase):
+    def fine(self, code, *flags, prelude=PRELUDE, **environment):
+        super().fine(code, *flags, prelude=prelude, **environment)
+
+    def test_crossings_both_ways(self):
+        self.fine(
+            """
+            homefree.install()
+            with check.watch() as seen:
+                for _ in range(10):
+                    raw_free(make(100))
+                drop(raw_malloc(50))
+                drop(make(10))
+            assert seen.crossed("module_first", "python") == 10, seen.crossings
+            assert seen.crossed("python", "module_first") == 1, seen.crossings
+            assert seen.crossed() == 11 == seen.crossed(allocated_by="o")
+            assert seen.crossed("module_second") == 0
+            (there,) = [c for c in seen.crossings if "module_first" in c.allocated_by]
+            assert (there.count, there.bytes) == (10, 1000) and there.allocated_by[0] == "/"
+            assert seen.dropped == 0 and seen.allocations >= 12 and seen.frees >= 12
+            """
+        )
+
+    def test_foreign_memory(self):
+        self.fine(
+            """
+            with check.watch() as seen:
+                drop(strdup(b"text"))
+            assert seen.crossed("libc.so", "module_first") == 1, seen.crossings
+            """
+        )
+
+    def test_ends_with_the_block(self):
+        self.fine(
+            """
+            homefree.install()
+            with check.watch() as seen:
+                pass
+            raw_free(make(100))
+            assert seen.crossings == [] and seen.allocations == 0
+            """
+        )
+
+    def test_other_threads(self):
+        self.fine(
+            """
+            homefree.install()
+            with check.watch() as seen:
+                threads = [threading.Thread(target=lambda: raw_free(make(10))) for _ in range(8)]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+            assert seen.crossed("module_first", "python") == 8, seen.crossings
+            """
+        )
+
+    def test_the_interpreter_is_one_side(self):
+        for mode in ("arena", "full"):
+            with self.subTest(mode=mode):
+                self.fine(
+                    f"""
+                    homefree.install({mode!r})
+                    import json, re
+                    with check.assert_no_crossing():
+                        for i in range(200):
+                            json.loads(json.dumps({{str(i): [i] * 100}}))
+                            re.compile("a" * i).match("a" * i)
+                    """
+                )
+
+    def test_numpy(self):
+        self.fine(
+            """
+            try:
+                import numpy
+            except ImportError:
+                numpy = None
+            homefree.install()
+            if numpy is not None:
+                with check.assert_no_crossing() as seen:
+                    for size in (10, 1000, 1 << 20):
+                        array = numpy.zeros(size)
+                        address = array.ctypes.data
+                        del array
+                        assert seen.freed(address) >= 1
+                with check.watch() as seen:
+                    array = numpy.empty(5000)
+                    kept = array.ctypes.data
+                    check.assert_owner(kept, "heap")
+                    drop(make(1))
+                assert seen.freed(kept) == 0
+            """
+        )
+
+    def test_freed_once(self):
+        self.fine(
+            """
+            homefree.install()
+            block = make(100)
+            with check.assert_freed_once(block) as seen:
+                drop(block)
+                drop(make(100))
+            assert seen.freed(block) >= 1
+            block = make(100)
+            def keep():
+                with check.assert_freed_once(block):
+                    pass
+            fails(f"{block:#x}, heap (homefree in ", keep)
+            fails(", was never freed; expected once", keep)
+            drop(block)
+            fails("no live block begins at", keep)
+            def wrong():
+                with check.assert_freed_once("block"):
+                    pass
+            raises(TypeError, "an address is an int, not str", wrong)
+            def negative():
+                with check.assert_freed_once(-1):
+                    pass
+            raises(ValueError, "-1 is no address", negative)
+            """
+        )
+
+    def test_no_crossing(self):
+        self.fine(
+            """
+            homefree.install()
+            def cross():
+                with check.assert_no_crossing():
+                    raw_free(make(100))
+            fails("1 blocks crossed a boundary; expected none:", cross)
+            fails("module_first", cross)
+            def other():
+                with check.assert_no_crossing():
+                    raise KeyError("mine")
+            raises(KeyError, "mine", other)
+            """
+        )
+
+    def test_owner(self):
+        self.fine(
+            """
+            block = make(100)
+            check.assert_owner(block, "heap")
+            fails(", expected libc", lambda: check.assert_owner(block, "libc"))
+            fails(" belongs to heap (homefree in ", lambda: check.assert_owner(block, "libc"))
+            raises(ValueError, "'mine' is no kind", lambda: check.assert_owner(block, "mine"))
+            raises(ValueError, "is no address", lambda: check.assert_owner(-1, "heap"))
+            """
+        )
+
+    def test_no_room(self):
+        self.fine(
+            """
+            blocks = []
+            with check.watch(room=2) as seen:
+                blocks = [make(10) for _ in range(10)]
+            assert seen.dropped == 8
+            def short():
+                with check.assert_no_crossing(room=2):
+                    for block in blocks:
+                        drop(block)
+            fails("8 calls were not recorded", short)
+            """
+        )
+
+    def test_wrong_use(self):
+        self.fine(
+            """
+            seen = check.watch()
+            raises(RuntimeError, "nothing was seen yet", lambda: seen.crossings)
+            with seen:
+                pass
+            raises(RuntimeError, "entered before", seen.__enter__)
+            raises(TypeError, "not 'many'", lambda: check.watch("many"))
+            raises(ValueError, "not -1", lambda: check.watch(-1))
+            raises(ValueError, "-1 is no address", lambda: seen.freed(-1))
+            raises(TypeError, "pass its id()", lambda: seen.freed(object()))
+            watches = [check.watch(1).__enter__() for _ in range(16)]
+            raises(RuntimeError, "16 watches are open", check.watch().__enter__)
+            del watches
+            with check.watch():
+                pass
+            """
+        )
+
+    def test_fork(self):
+        self.fine(
+            """
+            import os
+            homefree.install()
+            with check.watch() as seen:
+                raw_free(make(10))
+                child = os.fork()
+                if child == 0:
+                    raw_free(make(10))
+                    os._exit(seen.crossed("module_first", "python"))
+                _, status = os.waitpid(child, 0)
+            assert os.WEXITSTATUS(status) == 2
+            assert seen.crossed("module_first", "python") == 1
+            """
+        )
+
+    def test_is_imported_when_asked_for(self):
+        self.fine(
+            """
+            import sys
+            assert "homefree.check" not in sys.modules
+            """,
+            prelude="import homefree\n",
+        )
+
+
+if __name__ == "__main__":
+    support.main()
