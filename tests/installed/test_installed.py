@@ -159,6 +159,15 @@ class Installed(unittest.TestCase):
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
+    def test_cmake_takes_a_prefix_for_a_part_of_the_name(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("cmake is not installed")
+        renamed = CMAKE.replace("(greet ", "(eet ").replace("(greet)", "(eet)")
+        self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
+        run("cmake", "-S", self.work, "-B", self.work / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        run("cmake", "--build", self.work / "b")
+        self.assert_module_is_right(self.work / "b/greet.so")
+
     def test_meson_installed(self):
         self.write("meson.build", MESON)
         run("meson", "setup", self.work / "b", self.work, **self.pkgconfig)
