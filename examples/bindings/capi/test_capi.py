@@ -1,0 +1,20 @@
+from homefree import check
+from library.behaviour import TEXT, Behaviour
+from words_capi import Words
+
+
+class TestCapi(Behaviour):
+    Words = Words
+    library = "words_capi"
+
+    def test_cpython_frees_the_string(self):
+        words = Words(TEXT)
+        with check.watch() as seen:
+            words.join(", ")
+        assert seen.crossed(allocated_by=self.library, freed_by="python") == 1
+
+    def test_the_library_frees_what_cpython_allocated(self):
+        words = Words(TEXT)
+        with check.watch() as seen:
+            words.add("a-word-of-cpython")
+        assert seen.crossed(allocated_by="python", freed_by=self.library) == 1
