@@ -65,5 +65,11 @@ class Behaviour:
     def test_libstdcxx_and_the_library_free_each_other_s_memory(self):
         with check.watch() as seen:
             self.Words(TEXT)
-        assert seen.crossed(allocated_by=self.library, freed_by="libstdc++")
-        assert seen.crossed(allocated_by="libstdc++", freed_by=self.library)
+        assert seen.crossed(allocated_by=self.library, freed_by="libstdc++") == 1
+        assert seen.crossed(allocated_by="libc.so", freed_by=self.library) == 1
+
+    def test_the_library_frees_what_it_is_given(self):
+        words = self.Words(TEXT)
+        with check.watch() as seen:
+            words.add("a-word-of-somebody-else-s")
+        assert seen.crossed(allocated_by="libc.so", freed_by=self.library) == 1

@@ -1,14 +1,7 @@
-from homefree import check
-from library.behaviour import TEXT, Behaviour
+from library.behaviour import Behaviour
 from words_swig import Words
 
 
 class TestSwig(Behaviour):
     Words = Words
     library = "_words_swig"
-
-    def test_the_library_frees_what_cpython_allocated(self):
-        words = Words(TEXT)
-        with check.watch() as seen:
-            words.add("a-word-of-cpython")
-        assert seen.crossed(allocated_by="python", freed_by=self.library) == 1
