@@ -155,7 +155,8 @@ class Installed(unittest.TestCase):
         self.write("greet.c", MODULE.replace("PyInit_greet", "HF_MODULE_INIT"))
         renamed = CMAKE.replace("(greet ", "(target ").replace("(greet)", "(target)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "" OUTPUT_NAME greet'))
-        run("cmake", "-S", self.work, "-B", self.work / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
+        run("cmake", "-S", self.work, "-B", self.work / "b", found)
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
@@ -164,7 +165,8 @@ class Installed(unittest.TestCase):
             self.skipTest("cmake is not installed")
         renamed = CMAKE.replace("(greet ", "(eet ").replace("(greet)", "(eet)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
-        run("cmake", "-S", self.work, "-B", self.work / "b", f"-DCMAKE_PREFIX_PATH={PREFIX}")
+        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
+        run("cmake", "-S", self.work, "-B", self.work / "b", found)
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
