@@ -107,6 +107,27 @@ class Installed(unittest.TestCase):
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
+    def test_cmake_gives_the_source_the_name_of_the_module(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("cmake is not installed")
+        self.write("greet.c", MODULE.replace("PyInit_greet", "HF_MODULE_INIT"))
+        renamed = CMAKE.replace("(greet ", "(target ").replace("(greet)", "(target)")
+        self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "" OUTPUT_NAME greet'))
+        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
+        run("cmake", "-S", self.work, "-B", self.work / "b", found)
+        run("cmake", "--build", self.work / "b")
+        self.assert_module_is_right(self.work / "b/greet.so")
+
+    def test_cmake_takes_a_prefix_for_a_part_of_the_name(self):
+        if shutil.which("cmake") is None:
+            self.skipTest("cmake is not installed")
+        renamed = CMAKE.replace("(greet ", "(eet ").replace("(greet)", "(eet)")
+        self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
+        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
+        run("cmake", "-S", self.work, "-B", self.work / "b", found)
+        run("cmake", "--build", self.work / "b")
+        self.assert_module_is_right(self.work / "b/greet.so")
+
     def test_meson_installed(self):
         self.write("meson.build", MESON)
         run("meson", "setup", self.work / "b", self.work, **self.pkgconfig)
