@@ -5,7 +5,7 @@
     setup(ext_modules=[Extension("package.greet", ["greet.c"])])
 
 That is all; a cmdclass of one's own (pybind11's, Cython's, torch's) stays as it is. The only files
-that this writes are in the build folder. `build_ext -j` may build such extensions beside each other.
+that this writes are in the build folder. `build_ext -j` may build such extensions side by side.
 """
 
 import contextlib
