@@ -454,15 +454,21 @@ class Parameters(Case):
         self.assertEqual(exports(self.built("greet.*.so")), expected)
 
     def test_static_libraries_of_the_user_allocate_from_the_heap(self):
-        self.write("part.c", '#include <string.h>\nchar *part(void) { return strdup("x"); }\n')
-        run("cc", "-fPIC", "-c", "part.c", cwd=self.source)
+        """The library alone calls malloc's family: the shim must come after it."""
+        before, _, rest = MODULE.partition("    char *copy")
+        allocates, _, after = rest.partition("    return PyBool")
+        includes = "#include <homefree/homefree.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        helper = "static int helper_that_must_stay_inside(void)\n{\n    return 1;\n}\n"
+        body = f"int part(void)\n{{\n    char *copy{allocates}    return result;\n}}\n"
+        self.write("part.c", includes + helper + body)
+        run("cc", "-fPIC", "-I", PREFIX / "include", "-c", "part.c", cwd=self.source)
         run("ar", "rcs", "libpart.a", "part.o", cwd=self.source)
         self.project(
             "[Extension('greet', ['greet.c'], library_dirs=['.'], libraries=['part']), "
             "Extension('other', ['greet.c'], extra_link_args=['libpart.a'])]"
         )
-        source = MODULE.replace('strdup("memory of the module")', "part()")
-        self.write("greet.c", "char *part(void);\n" + source)
+        calls = f"{before}    int result = part();\n    return PyBool{after}"
+        self.write("greet.c", "int part(void);\n" + calls)
         self.setup("build_ext", "--inplace")
         self.assert_clean(self.built("greet.*.so"))
         self.assert_owned("greet", cwd=self.source)
@@ -671,7 +677,8 @@ class Torch(Case):
         self.write("a/__init__.py")
 
     def test_cpp_extension_in_place(self):
-        self.setup("build_ext", "--inplace")
+        """None of torch's libraries is linked, because none is used."""
+        self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
         module = self.built("a/greet.*.so")
         self.assert_clean(module)
         self.assertEqual(runpath(module), [self.libdir()])
@@ -784,9 +791,9 @@ if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
     with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as folder:
         WORK = pathlib.Path(folder)
-        run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", WORK / "d")
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", WORK / "a b")
         # Moved, as an installation that is unpacked elsewhere would be.
-        package = next((WORK / "d").rglob("libhomefree_shim.a")).parent
+        package = next((WORK / "a b").rglob("libhomefree_shim.a")).parent
         while not (package / "include").is_dir():
             package = package.parent
         PREFIX = package

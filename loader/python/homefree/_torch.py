@@ -14,6 +14,11 @@ _NAME = "HOMEFREE_MODULE_NAME"
 _TORCH_NAME = "TORCH_EXTENSION_NAME"
 
 
+def _for_shell(words):
+    """Words for a shell that ninja starts."""
+    return [shlex.quote(word).replace("$", "$$") for word in words]
+
+
 def torch_extension_args(*, load=False, name=None, **own):
     """Keyword arguments that link a torch extension with homefree, fresh ones at each call.
 
@@ -25,8 +30,8 @@ def torch_extension_args(*, load=False, name=None, **own):
     name: the module's full name, needed where it lies in a package and homefree comes from a wheel:
     from it follows the way from the module to homefree's library.
     own: arguments of yours that have the same keyword (include_dirs, define_macros,
-    extra_link_args, runtime_library_dirs; extra_cflags, extra_cuda_cflags, extra_ldflags,
-    extra_include_paths): they come first in what is returned. Others are returned as they are.
+    extra_link_args, runtime_library_dirs; extra_cflags, extra_cuda_cflags, extra_ldflags): they
+    come first in what is returned. Others are returned as they are.
 
     The module exports its PyInit_ function alone, and what it does not use is not linked.
 
@@ -35,14 +40,14 @@ def torch_extension_args(*, load=False, name=None, **own):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_modules.map")
     include = _link.include_dir()
     if load:
-        # It stays on this machine, in torch's cache. torch gives the words to a shell, by ninja.
+        # It stays on this machine, in torch's cache.
         words = _link.arguments(script, _link.folders_on_this_machine())
-        macro = f"-D{_NAME}={_TORCH_NAME}"
+        # Not extra_include_paths, which some versions quote and others do not.
+        compiling = _for_shell([f"-I{include}", f"-D{_NAME}={_TORCH_NAME}"])
         mine = {
-            "extra_cflags": [macro],
-            "extra_cuda_cflags": [macro],
-            "extra_include_paths": [include],
-            "extra_ldflags": [shlex.quote(word).replace("$", "$$") for word in words],
+            "extra_cflags": compiling,
+            "extra_cuda_cflags": compiling,
+            "extra_ldflags": _for_shell(words),
         }
     else:
         in_place = not _IN_PLACE.isdisjoint(sys.argv)
