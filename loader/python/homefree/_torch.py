@@ -33,6 +33,9 @@ def torch_extension_args(*, load=False, name=None, **own):
     extra_link_args, runtime_library_dirs; extra_cflags, extra_cuda_cflags, extra_ldflags): they
     come first in what is returned. Others are returned as they are.
 
+    A wheel's module that is to say what to install where homefree is missing, or to export more
+    names, takes homefree.setuptools.Extension.of(CppExtension(...)) in place of these.
+
     The module exports its PyInit_ function alone, and what it does not use is not linked.
 
     Raises FileNotFoundError where this copy of homefree has no headers or libraries.
@@ -54,11 +57,11 @@ def torch_extension_args(*, load=False, name=None, **own):
         folders = _link.folders_on_this_machine() if in_place else _link.folders_from(name or "")
         # The only place in front of torch's libraries: the linker's next word follows the comma.
         # It leaves out the libraries that the module does not use.
-        first = (folders or ["$ORIGIN"])[0] + ",--as-needed"
+        first = next((folder for folder in folders if "," not in folder), "$ORIGIN")
         mine = {
             "include_dirs": [include],
             "define_macros": [(_NAME, _TORCH_NAME)],
             "extra_link_args": _link.arguments(script, folders),
-            "runtime_library_dirs": [first],
+            "runtime_library_dirs": [f"{first},--as-needed"],
         }
-    return {**own, **{key: [*own.get(key, ()), *value] for key, value in mine.items()}}
+    return {**own, **{key: [*(own.get(key) or ()), *value] for key, value in mine.items()}}

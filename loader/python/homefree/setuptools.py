@@ -54,6 +54,24 @@ class Extension(setuptools.Extension):
                 f"homefree: {name!r} is not the name of a module: {last!r} must be letters, digits "
                 "and underscores"
             )
+        self._carry(symbols, version)
+
+    @classmethod
+    def of(cls, extension, *, symbols=None, version=None):
+        """An extension that another helper made, linked with homefree as well.
+
+        extension: what torch's CppExtension or cffi's distutils_extension() returns, for instance;
+        it is not changed. symbols, version: as for Extension.
+        """
+        kind = type(extension)
+        made = copy.copy(extension)
+        if not isinstance(extension, cls):
+            made.__class__ = type(kind.__name__, (cls, kind), {})
+        made._carry(symbols, version)
+        return made
+
+    def _carry(self, symbols, version):
+        """Keep the parameters where cythonize() leaves them alone."""
         carried = {}
         for argument in self.extra_link_args:
             if argument.startswith(_MARK):
