@@ -394,6 +394,19 @@ class Places(Case):
         run(env.python, "setup.py", "build_ext", "--inplace", **self.isolated(env))
         self.assertEqual(runpath(self.built("greet.*.so")), [str(env.site / "homefree/lib")])
 
+    def test_editable_of_an_environment_for_building_warns(self):
+        """As build and uv make one: with a Python of its own, so that the target is not known."""
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = Environment(self.work / "build-env-1234", self.tools, wheel=True)
+        said = run(env.python, "setup.py", "build_ext", "--inplace", cwd=self.source)
+        self.assertIn("import homefree before the module", said)
+        self.assertEqual(runpath(self.built("greet.*.so")), [])
+        self.assertIn(
+            "libhomefree", run(env.python, "-c", "import greet", cwd=self.source, fails=True)
+        )
+        code = "import homefree, greet; print(greet.owned())"
+        self.assertEqual(run(env.python, "-c", code, cwd=self.source), "True\n")
+
     def test_in_place_and_wheel_follow_each_other(self):
         """Within one second, with sources that did not change: times do not tell."""
         self.project("[Extension('greet', ['greet.c'])]")

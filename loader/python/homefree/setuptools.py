@@ -145,6 +145,12 @@ class _Builds:
                 ext.define_macros = [*ext.define_macros, ("HOMEFREE_MODULE_NAME", module)]
             if self._in_place:
                 folders = _link.folders_on_this_machine()
+                if not folders and _link.passes():
+                    self.warn(
+                        f"{ext.name}: homefree is in an environment that will be deleted, so the "
+                        "module cannot know where it will be: import homefree before the module, "
+                        "or build without isolation"
+                    )
             else:
                 folders = _link.folders_from(full_name)
             if stub is not None:
