@@ -235,3 +235,13 @@ homefree_wheel() {
     fi
     rm -f "$log"
 }
+
+# homefree_setup_tools FOLDER: a virtual environment with the newest setuptools and what makes
+# extensions for it, for each CPython that homefree_wheels found. Each is made once.
+homefree_setup_tools() {
+    for made in "$1"/cpython-3.*/bin/python; do
+        [ -x "$made" ] || continue
+        version=${made##*/cpython-}
+        homefree_wheels_in "$1/setup-${version%%/*}" "$made" --clear setuptools wheel cython pybind11
+    done
+}

@@ -47,6 +47,7 @@ __all__ = [
     "owner_of",
     "route_report",
     "stats",
+    "torch_extension_args",
     "uninstall",
 ]
 __version__ = _homefree.version()
@@ -62,6 +63,7 @@ _LAZY = {
     "get_pkgconfig_dir": "_folders",
     "import_hook": "_load",
     "load": "_load",
+    "torch_extension_args": "_torch",
 }
 
 

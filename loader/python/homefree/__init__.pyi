@@ -16,6 +16,7 @@ from ._homefree import stats as stats
 from ._load import ImportHook as ImportHook
 from ._load import import_hook as import_hook
 from ._load import load as load
+from ._torch import torch_extension_args as torch_extension_args
 
 __version__: str
 

@@ -86,6 +86,11 @@ def _in_package():
     return not os.path.normpath(_paths.LIBRARY).startswith((os.pardir, os.sep))
 
 
+def passes():
+    """Whether homefree lies in an environment that is deleted after the build."""
+    return _passing(_folders.get_library_dir())
+
+
 def folders_on_this_machine():
     """Where a module that stays on this machine finds libhomefree: a list of absolute folders.
 
@@ -93,7 +98,7 @@ def folders_on_this_machine():
     that is deleted after the build.
     """
     folder = _folders.get_library_dir()
-    if _passing(folder):
+    if passes():
         # pip puts such an environment in front of the Python that it builds for.
         site = sysconfig.get_path("platlib")
         return [] if _passing(site) else [os.path.join(site, _IN_SITE)]

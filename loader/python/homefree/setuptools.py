@@ -5,7 +5,7 @@
     setup(ext_modules=[Extension("package.greet", ["greet.c"])])
 
 That is all; a cmdclass of one's own (pybind11's, Cython's, torch's) stays as it is. The only files
-that this writes are in the build folder. `build_ext -j` may build such extensions beside each other.
+that this writes are in the build folder. `build_ext -j` may build such extensions side by side.
 """
 
 import contextlib
@@ -54,6 +54,24 @@ class Extension(setuptools.Extension):
                 f"homefree: {name!r} is not the name of a module: {last!r} must be letters, digits "
                 "and underscores"
             )
+        self._carry(symbols, version)
+
+    @classmethod
+    def of(cls, extension, *, symbols=None, version=None):
+        """An extension that another helper made, linked with homefree as well.
+
+        extension: what torch's CppExtension or cffi's distutils_extension() returns, for instance;
+        it is not changed. symbols, version: as for Extension.
+        """
+        kind = type(extension)
+        made = copy.copy(extension)
+        if not isinstance(extension, cls):
+            made.__class__ = type(kind.__name__, (cls, kind), {})
+        made._carry(symbols, version)
+        return made
+
+    def _carry(self, symbols, version):
+        """Keep the parameters where cythonize() leaves them alone."""
         carried = {}
         for argument in self.extra_link_args:
             if argument.startswith(_MARK):
@@ -127,6 +145,12 @@ class _Builds:
                 ext.define_macros = [*ext.define_macros, ("HOMEFREE_MODULE_NAME", module)]
             if self._in_place:
                 folders = _link.folders_on_this_machine()
+                if not folders and _link.passes():
+                    self.warn(
+                        f"{ext.name}: homefree is in an environment that will be deleted, so the "
+                        "module cannot know where it will be: import homefree before the module, "
+                        "or build without isolation"
+                    )
             else:
                 folders = _link.folders_from(full_name)
             if stub is not None:

@@ -16,5 +16,13 @@ class Extension(setuptools.Extension):
         version: str | None = None,
         **kw: Any,
     ) -> None: ...
+    @classmethod
+    def of(
+        cls,
+        extension: setuptools.Extension,
+        *,
+        symbols: str | os.PathLike[str] | None = None,
+        version: str | None = None,
+    ) -> Extension: ...
 
 class build_ext(_build_ext): ...

@@ -1,0 +1,825 @@
+"""What a setup.py with homefree.setuptools.Extension builds, with a real compiler, setuptools, pip.
+
+usage: test_setuptools.py BUILD-FOLDER [TEST…]
+
+Installs homefree into a temporary prefix, and assembles the form that a wheel has from it: library,
+headers and command inside the package. Environments come from the system's Python and from
+BUILD-FOLDER/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
+missing is skipped. Nothing here needs a network.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+BUILD = PREFIX = WORK = pathlib.Path()
+TOOLS = {}
+GIVEN = set()
+SYSTEM = pathlib.Path("/usr/bin/python3")
+LIBRARY = "libhomefree.so.1"
+SENTENCE = "this module needs homefree: python3 -m pip install homefree"
+# Where the stub does not stand in front of a libhomefree that the system has.
+BEFORE_STUB = ["/usr/local/$LIB", "/usr/local/lib", "/usr/$LIB"]
+
+MODULE = r"""
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <homefree/homefree.h>
+#include <homefree/python.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C"
+#endif
+int helper_that_must_stay_inside(void);
+int helper_that_must_stay_inside(void)
+{
+    return 1;
+}
+
+static PyObject *owned(PyObject *self, PyObject *args)
+{
+    (void)self;
+    (void)args;
+    char *copy = strdup("memory of the module");
+    int result = hf_owns(copy) && helper_that_must_stay_inside();
+    free(copy);
+    return PyBool_FromLong(result);
+}
+
+static PyMethodDef methods[] = {{"owned", owned, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static struct PyModuleDef module
+    = {PyModuleDef_HEAD_INIT, "greet", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+#ifndef MY_INIT
+#    define MY_INIT HF_MODULE_INIT
+#endif
+
+PyMODINIT_FUNC MY_INIT(void)
+{
+    return PyModule_Create(&module);
+}
+"""
+
+PYPROJECT = """
+[build-system]
+requires = ["setuptools", "homefree"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "example"
+version = "1"
+
+[tool.setuptools]
+packages = {packages}
+"""
+
+
+def run(*command, cwd=None, fails=False, **environment):
+    """What the command says, both streams; it must succeed, or must not where `fails`."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PIP_", "LD_")) and name not in ("CC", "CXX", "LDFLAGS")
+    }
+    result = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**clean, "CFLAGS": "-O0", **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=120,
+    )
+    if (result.returncode != 0) != fails:
+        raise AssertionError(f"{command}: {result.returncode}\n{result.stdout}")
+    return result.stdout
+
+
+def has(python, *modules):
+    code = f"import importlib.util as u; print(*map(u.find_spec, {modules}), sep='\\n')"
+    result = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=False)
+    return result.returncode == 0 and "None" not in result.stdout.split("\n")
+
+
+def find_tools():
+    """The Pythons that have setuptools, wheel and pip: name -> path; the newest one is the last."""
+    found = {"system": SYSTEM} if SYSTEM.exists() else {}
+    made = (BUILD / "wheels").glob("setup-*/ready")
+    for ready in sorted(made, key=lambda path: int(path.parent.name.rpartition(".")[2])):
+        found[ready.parent.name] = ready.parent / "bin/python"
+    return {name: path for name, path in found.items() if has(path, "setuptools", "wheel", "pip")}
+
+
+def find_given():
+    """The folders that the Pythons in TOOLS put into the RUNPATH of every extension."""
+    code = "import sysconfig; print(sysconfig.get_config_var('LDSHARED'))"
+    words = [word for python in TOOLS.values() for word in run(python, "-c", code).split()]
+    return {word.rpartition(",")[2] for word in words if word.startswith("-Wl,-rpath")}
+
+
+def assemble_wheel_form(site):
+    """homefree as a wheel unpacks it: everything inside the package, found relative to it."""
+    package = site / "homefree"
+    shutil.copytree(next(PREFIX.rglob("_homefree.abi3.so")).parent, package)
+    if (package / "lib").exists():
+        return package
+    library = next(PREFIX.rglob(LIBRARY), None) or BUILD / LIBRARY
+    libdir = next(path.parent for path in PREFIX.rglob("libhomefree_shim.a"))
+    for folder in ("lib", "bin"):
+        (package / folder).mkdir()
+    shutil.copy2(libdir / library.name, package / "lib" / LIBRARY)
+    shutil.copy2(libdir / "libhomefree_shim.a", package / "lib")
+    shutil.copytree(PREFIX / "include", package / "include")
+    shutil.copy2(PREFIX / "bin/homefree", package / "bin")
+    (package / "_paths.py").write_text(
+        'INCLUDE, LIBRARY, BIN, MISSING = "include", "lib", "bin", "missing"\n'
+        'CMAKE = PKGCONFIG = ""\n'
+    )
+    extension = package / "_homefree.abi3.so"
+    data = extension.read_bytes()
+    start = data.index(b"$ORIGIN/../")
+    end = data.index(b"\0", start)
+    extension.write_bytes(data[:start] + b"$ORIGIN/lib".ljust(end - start, b"\0") + data[end:])
+    return package
+
+
+def dynamic(module, tag):
+    lines = run("readelf", "-dW", module).split("\n")
+    return [line.split("[")[1].rpartition("]")[0] for line in lines if f"({tag})" in line]
+
+
+def runpath(module):
+    """The folders of a RUNPATH, without those that a Python gives to every extension."""
+    folders = [folder for value in dynamic(module, "RUNPATH") for folder in value.split(":")]
+    return [folder for folder in folders if folder not in GIVEN]
+
+
+def exports(module):
+    lines = run("nm", "-D", "--defined-only", module).split("\n")
+    return sorted(line.split()[-1] for line in lines if line.split())
+
+
+class Environment:
+    """A virtual environment with the tools of `base`; homefree is in it where `wheel`."""
+
+    def __init__(self, folder, base, wheel=False):
+        run(base, "-m", "venv", "--without-pip", folder)
+        self.python = folder / "bin/python"
+        where = "import sysconfig; print(sysconfig.get_path('platlib'))"
+        self.site = pathlib.Path(run(self.python, "-c", where).strip())
+        code = (
+            "import importlib.util as u, os; parent = os.path.dirname\n"
+            "for name in ('pip', 'setuptools'): print(parent(parent(u.find_spec(name).origin)))"
+        )
+        (self.site / "tools.pth").write_text(run(base, "-c", code))
+        self.package = assemble_wheel_form(self.site) if wheel else None
+
+    def pip(self, *words, **options):
+        return run(
+            self.python,
+            *("-m", "pip", "--disable-pip-version-check", "install", "--no-build-isolation"),
+            *("--no-index", "--no-deps", *words),
+            **options,
+        )
+
+
+class Case(unittest.TestCase):
+    """An empty folder for a project, and what builds it."""
+
+    def setUp(self):
+        self.work = pathlib.Path(tempfile.mkdtemp(dir=WORK))
+        self.addCleanup(shutil.rmtree, self.work)
+        self.source = self.work / "source"
+        self.source.mkdir()
+        if not TOOLS:
+            self.skipTest("no Python here has setuptools, wheel and pip")
+        self.tools = list(TOOLS.values())[-1]
+
+    def environment(self, wheel=False, base=None):
+        return Environment(self.work / "venv", base or self.tools, wheel)
+
+    def write(self, name, text=""):
+        path = self.source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(textwrap.dedent(text), encoding="utf-8")
+
+    def project(self, extensions, before="", packages=(), **arguments):
+        """A setup.py with these extensions, and greet.c."""
+        words = "".join(f", {name}={value}" for name, value in arguments.items())
+        self.write("greet.c", MODULE)
+        self.write("greet.cpp", MODULE)
+        self.write(
+            "setup.py",
+            "from setuptools import setup\n"
+            "from homefree.setuptools import Extension\n"
+            f"{textwrap.dedent(before)}\n"
+            "setup(name='example', version='1', "
+            f"packages={list(packages)}, ext_modules={extensions}{words})\n",
+        )
+
+    def setup(self, *words, **options):
+        """setup.py, with the homefree of the prefix."""
+        site = next(PREFIX.rglob("_homefree.abi3.so")).parents[1]
+        options = {"cwd": self.source, "PYTHONPATH": str(site), **options}
+        return run(self.tools, "setup.py", *words, **options)
+
+    def libdir(self):
+        return str(next(PREFIX.rglob("libhomefree_shim.a")).parent)
+
+    def built(self, pattern, under=None):
+        found = sorted((under or self.source).glob(pattern))
+        self.assertEqual(len(found), 1, f"{pattern}: {found}")
+        return found[0]
+
+    def assert_clean(self, module, needed=(LIBRARY, "libc.so.6"), name="greet"):
+        self.assertEqual(exports(module), [f"PyInit_{name}"])
+        # The dynamic linker itself is needed by what has thread-local variables.
+        found = [name for name in dynamic(module, "NEEDED") if not name.startswith("ld-linux")]
+        self.assertEqual(sorted(found), sorted(needed))
+        run(PREFIX / "bin/homefree", "inspect", module)
+
+    def assert_owned(self, module, python=None, **options):
+        said = run(python or self.tools, "-c", f"import {module} as m; print(m.owned())", **options)
+        self.assertEqual(said, "True\n")
+
+
+class EveryPython(Case):
+    def test_wheel_in_every_environment(self):
+        """C, C++ and the limited API, in a package and beside it, with each setuptools there is."""
+        limited = "define_macros=[('Py_LIMITED_API', '0x03090000')], py_limited_api=True"
+        for name, python in TOOLS.items():
+            with self.subTest(name):
+                shutil.rmtree(self.source)
+                shutil.rmtree(self.work / "venv", ignore_errors=True)
+                self.project(
+                    "[Extension('a.b.greet', ['greet.c']), Extension('top', ['greet.cpp']), "
+                    f"Extension('low', ['greet.c'], {limited})]",
+                    packages=["a", "a.b"],
+                )
+                self.write("a/__init__.py")
+                self.write("a/b/__init__.py")
+                env = self.environment(wheel=True, base=python)
+                env.pip(self.source)
+                inner = self.built("a/b/greet.*.so", env.site)
+                top = self.built("top.*.so", env.site)
+                low = self.built("low.abi3.so", env.site)
+                self.assert_clean(inner)
+                self.assert_clean(low, name="low")
+                # Whatever C++ library the flags of this Python ask for, this one uses none of it.
+                self.assert_clean(top, name="top")
+                self.assertEqual(
+                    runpath(inner),
+                    ["$ORIGIN/../../homefree/lib", *BEFORE_STUB, "$ORIGIN/greet.needs"],
+                )
+                self.assertEqual(
+                    runpath(top), ["$ORIGIN/homefree/lib", *BEFORE_STUB, "$ORIGIN/top.needs"]
+                )
+                for module in ("a.b.greet", "top", "low"):
+                    self.assert_owned(module, env.python)
+
+    def test_in_place_with_the_oldest_setuptools(self):
+        """The system's, and that of the oldest Python."""
+        for name, python in list(TOOLS.items())[:2]:
+            with self.subTest(name):
+                shutil.rmtree(self.source)
+                self.project("[Extension('greet', ['greet.c'])]")
+                self.tools = python
+                self.setup("build_ext", "--inplace")
+                module = self.built("greet.*.so")
+                self.assert_clean(module)
+                self.assertEqual(runpath(module), [self.libdir()])
+                self.assert_owned("greet", cwd=self.source)
+
+
+class Places(Case):
+    """Where a module finds libhomefree."""
+
+    def wheel_of_greet(self, wheel=True):
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = self.environment(wheel)
+        if wheel:
+            env.pip(self.source)
+        return env
+
+    def test_missing_homefree_says_what_to_install(self):
+        env = self.wheel_of_greet()
+        shutil.rmtree(env.package)
+        said = run(env.python, "-c", "import greet", fails=True)
+        self.assertIn(f"ImportError: {SENTENCE}", said)
+        self.assertNotIn("libhomefree.so.1", said)
+
+    def test_loaded_homefree_wins_over_the_stub(self):
+        env = self.wheel_of_greet()
+        elsewhere = self.work / "elsewhere"
+        elsewhere.mkdir()
+        shutil.move(env.package, elsewhere / "homefree")
+        code = f"""
+            import sys
+            try:
+                import greet
+            except ImportError:
+                sys.path.insert(0, {str(elsewhere)!r})
+                import homefree, greet
+                print(greet.owned())
+        """
+        self.assertEqual(run(env.python, "-c", textwrap.dedent(code)), "True\n")
+
+    def test_wheel_for_a_prefix_knows_the_prefix(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        self.setup("bdist_wheel")
+        env = self.environment()
+        env.pip(self.built("dist/*.whl"))
+        module = self.built("greet.*.so", env.site)
+        self.assertEqual(
+            runpath(module),
+            ["$ORIGIN/homefree/lib", self.libdir(), *BEFORE_STUB, "$ORIGIN/greet.needs"],
+        )
+        self.assert_owned("greet", env.python)
+
+    def test_stub_is_an_installed_file(self):
+        env = self.wheel_of_greet()
+        self.assertTrue((env.site / "greet.needs" / LIBRARY).is_file())
+        record = next(env.site.glob("example-1*/RECORD")).read_text()
+        self.assertIn(f"greet.needs/{LIBRARY},sha256=", record)
+
+    def test_editable(self):
+        """By pyproject.toml: the module stays in the source, without a stub."""
+        self.project("[Extension('example.greet', ['greet.c'])]")
+        self.write("pyproject.toml", PYPROJECT.format(packages='["example"]'))
+        self.write("setup.py", (self.source / "setup.py").read_text().replace("packages=[], ", ""))
+        self.write("example/__init__.py")
+        env = self.environment(wheel=True)
+        env.pip("-e", self.source)
+        module = self.built("example/greet.*.so")
+        self.assertEqual(runpath(module), [str(env.package / "lib")])
+        self.assertEqual(list((self.source / "example").glob("*.needs")), [])
+        self.assert_owned("example.greet", env.python)
+
+    def test_editable_the_old_way(self):
+        """setup.py develop, which pip runs where there is no pyproject.toml."""
+        if SYSTEM not in TOOLS.values():
+            self.skipTest("the system's Python has no setuptools, wheel and pip")
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = self.environment(wheel=True, base=SYSTEM)
+        env.pip("-e", self.source)
+        self.assertEqual(runpath(self.built("greet.*.so")), [str(env.package / "lib")])
+        self.assert_owned("greet", env.python)
+
+    def isolated(self, env):
+        """homefree in an environment that is deleted after the build, as pip makes one."""
+        site = self.work / "pip-build-env-1234/overlay/lib/site-packages"
+        site.mkdir(parents=True)
+        shutil.move(env.package, site / "homefree")
+        return {"cwd": self.source, "PYTHONPATH": str(site)}
+
+    def test_wheel_of_an_isolated_build_knows_no_temporary_folder(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = self.environment(wheel=True)
+        run(env.python, "setup.py", "build", **self.isolated(env))
+        module = self.built("build/lib*/greet.*.so")
+        self.assertEqual(runpath(module)[0], "$ORIGIN/homefree/lib")
+        self.assertNotIn("pip-build-env", "".join(runpath(module)))
+
+    def test_editable_of_an_isolated_build_leads_to_the_environment(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = self.environment(wheel=True)
+        run(env.python, "setup.py", "build_ext", "--inplace", **self.isolated(env))
+        self.assertEqual(runpath(self.built("greet.*.so")), [str(env.site / "homefree/lib")])
+
+    def test_editable_of_an_environment_for_building_warns(self):
+        """As build and uv make one: with a Python of its own, so that the target is not known."""
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = Environment(self.work / "build-env-1234", self.tools, wheel=True)
+        said = run(env.python, "setup.py", "build_ext", "--inplace", cwd=self.source)
+        self.assertIn("import homefree before the module", said)
+        self.assertEqual(runpath(self.built("greet.*.so")), [])
+        self.assertIn(
+            "libhomefree", run(env.python, "-c", "import greet", cwd=self.source, fails=True)
+        )
+        code = "import homefree, greet; print(greet.owned())"
+        self.assertEqual(run(env.python, "-c", code, cwd=self.source), "True\n")
+
+    def test_in_place_and_wheel_follow_each_other(self):
+        """Within one second, with sources that did not change: times do not tell."""
+        self.project("[Extension('greet', ['greet.c'])]")
+        self.setup("build")
+        self.setup("build_ext", "--inplace")
+        self.assertEqual(runpath(self.built("greet.*.so")), [self.libdir()])
+        self.setup("build")
+        module = self.built("build/lib*/greet.*.so")
+        self.assertEqual(runpath(module)[-1], "$ORIGIN/greet.needs")
+
+    def test_namespace_package_and_ext_package(self):
+        self.project("[Extension('inner.greet', ['greet.c'])]", ext_package="'space'")
+        self.setup("build")
+        module = self.built("build/lib*/space/inner/greet.*.so")
+        self.assertEqual(runpath(module)[0], "$ORIGIN/../../homefree/lib")
+        self.assert_clean(module)
+        self.built(f"build/lib*/space/inner/greet.needs/{LIBRARY}")
+
+    def test_writes_nothing_outside_the_build_folder(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        before = sorted(self.source.rglob("*"))
+        self.setup("build", "--build-base", self.work / "b")
+        self.assertEqual(sorted(self.source.rglob("*")), before)
+
+
+class Parameters(Case):
+    """What setuptools' Extension takes, and what is homefree's own."""
+
+    def test_positional_arguments(self):
+        self.write("inc/mine.h", "#define MINE 1\n")
+        self.project(
+            "[Extension('greet', ['greet.c'], ['inc'], [('MY_MACRO', 'MINE'), ('NDEBUG', None)], "
+            "['UNUSED'], [], ['m'])]"
+        )
+        check = '#include "mine.h"\n#if MY_MACRO != 1 || !defined NDEBUG\n#error\n#endif\n'
+        self.write("greet.c", check + MODULE)
+        self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--as-needed")
+        self.assert_clean(self.built("greet.*.so"))
+
+    def test_symbols_and_version(self):
+        self.write("symbols.txt", "helper_that_must_stay_inside\n")
+        self.project("[Extension('greet', ['greet.c'], symbols='symbols.txt', version='GREET_1')]")
+        self.setup("build_ext", "--inplace")
+        expected = ["GREET_1", "PyInit_greet@@GREET_1", "helper_that_must_stay_inside@@GREET_1"]
+        self.assertEqual(exports(self.built("greet.*.so")), expected)
+
+    def test_symbols_that_changed_link_again(self):
+        self.write("symbols.txt", "helper_that_must_stay_inside\n")
+        self.project("[Extension('greet', ['greet.c'], symbols='symbols.txt')]")
+        self.setup("build")
+        self.write("symbols.txt", "# none\n")
+        self.setup("build")
+        self.assert_clean(self.built("build/lib*/greet.*.so"))
+
+    def test_own_version_script_takes_the_place(self):
+        self.write("own.map", "{ global: PyInit_greet; helper*; local: *; };\n")
+        own = "extra_link_args=['-Wl,--version-script=own.map']"
+        self.project(f"[Extension('greet', ['greet.c'], {own})]")
+        self.setup("build_ext", "--inplace")
+        expected = ["PyInit_greet", "helper_that_must_stay_inside"]
+        self.assertEqual(exports(self.built("greet.*.so")), expected)
+
+    def test_static_libraries_of_the_user_allocate_from_the_heap(self):
+        """The library alone calls malloc's family: the shim must come after it."""
+        before, _, rest = MODULE.partition("    char *copy")
+        allocates, _, after = rest.partition("    return PyBool")
+        includes = "#include <homefree/homefree.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        helper = "static int helper_that_must_stay_inside(void)\n{\n    return 1;\n}\n"
+        body = f"int part(void)\n{{\n    char *copy{allocates}    return result;\n}}\n"
+        self.write("part.c", includes + helper + body)
+        run("cc", "-fPIC", "-I", PREFIX / "include", "-c", "part.c", cwd=self.source)
+        run("ar", "rcs", "libpart.a", "part.o", cwd=self.source)
+        self.project(
+            "[Extension('greet', ['greet.c'], library_dirs=['.'], libraries=['part']), "
+            "Extension('other', ['greet.c'], extra_link_args=['libpart.a'])]"
+        )
+        calls = f"{before}    int result = part();\n    return PyBool{after}"
+        self.write("greet.c", "int part(void);\n" + calls)
+        self.setup("build_ext", "--inplace")
+        self.assert_clean(self.built("greet.*.so"))
+        self.assert_owned("greet", cwd=self.source)
+        self.assert_owned("other", cwd=self.source)
+
+    def test_nothing_unused_where_the_flags_ask_for_everything(self):
+        self.project("[Extension('greet', ['greet.cpp'])]")
+        self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
+        self.assert_clean(self.built("greet.*.so"))
+
+    def test_other_compiler_and_linkers(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        for compiler, linker in (("clang", "lld"), ("clang", "gold"), ("gcc", "gold")):
+            with self.subTest(f"{compiler} and {linker}"):
+                if not shutil.which(compiler) or not shutil.which(f"ld.{linker}"):
+                    self.skipTest(f"{compiler} or {linker} is not installed")
+                options = {"LDFLAGS": f"-fuse-ld={linker}", "LDSHARED": f"{compiler} -shared"}
+                self.setup("build_ext", "--inplace", "--force", CC=compiler, **options)
+                self.assert_clean(self.built("greet.*.so"))
+                self.assert_owned("greet", cwd=self.source)
+
+    def test_name_that_is_not_ascii(self):
+        macro = "define_macros=[('MY_INIT', 'PyInitU_gre_6ka8i')]"
+        self.project(f"[Extension('größe', ['greet.c'], {macro})]")
+        # Python takes such modules in two phases alone.
+        self.write("greet.c", MODULE.replace("PyModule_Create(", "PyModuleDef_Init("))
+        self.write(
+            "greet.c", (self.source / "greet.c").read_text().replace("NULL, -1,", "NULL, 0,")
+        )
+        self.setup("build_ext", "--inplace", LC_ALL="C.UTF-8")
+        module = self.built("größe.*.so")
+        self.assertEqual(exports(module), ["PyInitU_gre_6ka8i"])
+        self.assert_owned("größe", cwd=self.source)
+
+    def test_many_side_by_side(self):
+        names = [f"pkg{number}.greet" for number in range(4)]
+        self.project("[" + ", ".join(f"Extension('{name}', ['greet.c'])" for name in names) + "]")
+        self.setup("build", "-j4")
+        for name in names:
+            folder = self.built(f"build/lib*/{name.split('.')[0]}")
+            self.assert_clean(self.built("greet.*.so", folder))
+            self.assertTrue((folder / "greet.needs" / LIBRARY).is_file())
+
+    def test_extensions_of_setuptools_are_left_alone(self):
+        self.project(
+            "[setuptools.Extension('plain', ['plain.c']), Extension('greet', ['greet.c'])]",
+            before="import setuptools",
+        )
+        self.write("plain.c", "#include <Python.h>\nPyObject *PyInit_plain(void) { return 0; }\n")
+        self.setup("build")
+        self.assertEqual(runpath(self.built("build/lib*/plain.*.so")), [])
+        self.assertEqual(list(self.source.glob("build/lib*/plain.needs")), [])
+        self.assert_clean(self.built("build/lib*/greet.*.so"))
+
+
+class OtherHelpers(Case):
+    """A cmdclass, and tools that make extensions of their own."""
+
+    def test_own_cmdclass(self):
+        self.project(
+            "[Extension('greet', ['greet.c'])]",
+            before="""
+                from setuptools.command.build_ext import build_ext
+
+                class mine(build_ext):
+                    def build_extension(self, ext):
+                        print("MINE", ext.name)
+                        super().build_extension(ext)
+            """,
+            cmdclass="{'build_ext': mine}",
+        )
+        self.assertIn("MINE greet", self.setup("build"))
+        self.assert_clean(self.built("build/lib*/greet.*.so"))
+
+    def test_build_ext_of_homefree(self):
+        self.project(
+            "[Extension('greet', ['greet.c'])]",
+            before="from homefree.setuptools import build_ext",
+            cmdclass="{'build_ext': build_ext}",
+        )
+        self.setup("build_ext", "--inplace")
+        module = self.built("greet.*.so")
+        self.assert_clean(module)
+        self.assertEqual(runpath(module), [self.libdir()])
+
+    def test_outputs_hold_the_stub(self):
+        self.project(
+            "[Extension('greet', ['greet.c'])]",
+            before="""
+                from setuptools.command.build_ext import build_ext
+
+                class mine(build_ext):
+                    def run(self):
+                        super().run()
+                        print("OUTPUTS", self.get_outputs())
+            """,
+            cmdclass="{'build_ext': mine}",
+        )
+        self.assertRegex(self.setup("build"), f"OUTPUTS .*greet.needs/{LIBRARY}")
+
+    def test_distribution_without_setup(self):
+        """As poetry's build scripts drive it: no setup(), and a command of their own."""
+        self.project("[]")
+        self.write(
+            "setup.py",
+            """
+            from homefree.setuptools import Extension
+            from setuptools import Distribution
+            from setuptools.command.build_ext import build_ext
+
+            greet = Extension("greet", ["greet.c"])
+            command = build_ext(Distribution({"name": "example", "ext_modules": [greet]}))
+            command.ensure_finalized()
+            command.run()
+            """,
+        )
+        self.setup()
+        self.assert_clean(self.built("build/lib*/greet.*.so"))
+
+    def test_cythonize_keeps_the_class_and_its_parameters(self):
+        if not has(self.tools, "Cython"):
+            self.skipTest("Cython is not installed")
+        self.write("symbols.txt", "answer\n")
+        self.write(
+            "pkg/one.pyx",
+            """
+            # distutils: extra_link_args = -Wl,-z,now
+            from libc.stdlib cimport malloc, free
+
+            cdef public int answer():
+                return 42
+
+            def owned():
+                cdef void *block = malloc(100)
+                free(block)
+                return answer() == 42
+            """,
+        )
+        self.write("pkg/__init__.py")
+        self.project(
+            "cythonize([Extension('pkg.*', ['pkg/*.pyx'], symbols='symbols.txt')])",
+            before="from Cython.Build import cythonize",
+            packages=["pkg"],
+        )
+        self.setup("build_ext", "--inplace")
+        module = self.built("pkg/one.*.so")
+        self.assertEqual(exports(module), ["PyInit_one", "answer"])
+        self.assertEqual(sorted(dynamic(module, "NEEDED")), ["libc.so.6", LIBRARY])
+        self.assert_owned("pkg.one", cwd=self.source)
+
+    def test_pybind11(self):
+        """Its build_ext, and its Extension as a second base: the standard is chosen by them."""
+        if not has(self.tools, "pybind11"):
+            self.skipTest("pybind11 is not installed")
+        self.project(
+            "[Both('greet', ['greet.cpp'])]",
+            before="""
+                from pybind11.setup_helpers import Pybind11Extension, build_ext
+
+                class Both(Extension, Pybind11Extension):
+                    pass
+            """,
+            cmdclass="{'build_ext': build_ext}",
+        )
+        self.assertIn("-std=c++17", self.setup("build_ext", "--inplace"))
+        self.assert_clean(self.built("greet.*.so"))
+        self.assert_owned("greet", cwd=self.source)
+
+
+class Torch(Case):
+    """torch_extension_args in torch's own three functions; only the sources are small."""
+
+    def setUp(self):
+        super().setUp()
+        if SYSTEM not in TOOLS.values() or not has(SYSTEM, "torch"):
+            self.skipTest("the system's Python has no torch")
+        self.tools = SYSTEM
+        self.project("[]")
+        self.write(
+            "setup.py",
+            """
+            import homefree
+            from setuptools import setup
+            from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+            op = CppExtension("a.greet", ["greet.cpp"],
+                              **homefree.torch_extension_args(name="a.greet"))
+            setup(name="example", version="1", packages=["a"], ext_modules=[op],
+                  cmdclass={"build_ext": BuildExtension})
+            """,
+        )
+        self.write("a/__init__.py")
+
+    def test_cpp_extension_in_place(self):
+        """None of torch's libraries is linked, because none is used."""
+        self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
+        module = self.built("a/greet.*.so")
+        self.assert_clean(module)
+        self.assertEqual(runpath(module), [self.libdir()])
+        self.assert_owned("a.greet", cwd=self.source)
+
+    def test_cpp_extension_in_a_wheel(self):
+        env = self.environment(wheel=True)
+        (env.site / "torch.pth").write_text("/usr/lib/python3/dist-packages\n")
+        env.pip(self.source)
+        module = self.built("a/greet.*.so", env.site)
+        self.assert_clean(module)
+        self.assertEqual(runpath(module), ["$ORIGIN/../homefree/lib"])
+        self.assert_owned("a.greet", env.python)
+
+    def test_cpp_extension_as_one_of_homefree(self):
+        """With all that a module in a wheel has: its place is known, and there is a stub."""
+        self.write(
+            "setup.py",
+            """
+            from homefree.setuptools import Extension
+            from setuptools import setup
+            from torch.utils.cpp_extension import BuildExtension, CppExtension
+
+            op = Extension.of(CppExtension("a.greet", ["greet.cpp"]))
+            setup(name="example", version="1", packages=["a"], ext_modules=[op],
+                  cmdclass={"build_ext": BuildExtension})
+            """,
+        )
+        self.setup("build")
+        module = self.built("build/lib*/a/greet.*.so")
+        self.assertEqual(exports(module), ["PyInit_greet"])
+        self.assertEqual(runpath(module)[0], "$ORIGIN/../homefree/lib")
+        self.assertEqual(runpath(module)[-1], "$ORIGIN/greet.needs")
+        self.built(f"build/lib*/a/greet.needs/{LIBRARY}")
+
+    def test_cuda_extension_takes_them(self):
+        self.write(
+            "setup.py",
+            """
+            import homefree
+            from torch.utils.cpp_extension import CUDAExtension
+
+            own = {"include_dirs": ["mine"], "extra_compile_args": {"cxx": []}}
+            args = homefree.torch_extension_args(**own)
+            op = CUDAExtension("greet", ["greet.cpp"], **args)
+            assert op.include_dirs[:2] == ["mine", homefree.get_include()], op.include_dirs
+            assert any("libhomefree_shim.a" in word for word in op.extra_link_args)
+            assert op.extra_compile_args == {"cxx": []}
+            """,
+        )
+        self.assertNotIn("Unknown Extension options", self.setup(CUDA_HOME="/nonexistent"))
+
+    def test_load(self):
+        self.write(
+            "setup.py",
+            """
+            import homefree
+            from torch.utils.cpp_extension import load
+
+            m = load("greet", ["greet.cpp"], build_directory="a b",
+                     **homefree.torch_extension_args(load=True, extra_cflags=["-DOWN"]))
+            print("OWNED", m.owned())
+            """,
+        )
+        self.write("greet.cpp", "#ifndef OWN\n#error\n#endif\n" + MODULE)
+        self.write("a b/empty")
+        self.assertIn("OWNED True", self.setup())
+        module = self.source / "a b/greet.so"
+        self.assert_clean(module)
+        self.assertEqual(runpath(module), [self.libdir()])
+
+
+class WrongInput(Case):
+    """One line that says what to do, and no module."""
+
+    def assert_refused(self, *sentences, words=("build_ext", "--inplace"), **options):
+        said = self.setup(*words, fails=True, **options)
+        for sentence in sentences:
+            self.assertIn(sentence, said)
+        self.assertEqual(list(self.source.glob("*.so")), [])
+        return said
+
+    def test_name_with_a_dash(self):
+        self.project("[Extension('my-greet', ['greet.c'])]")
+        self.assert_refused("ValueError: homefree: 'my-greet' is not the name of a module")
+
+    def test_symbols_that_are_missing(self):
+        self.project("[Extension('greet', ['greet.c'], symbols='none.txt')]")
+        said = self.assert_refused("error: greet: ", "cannot read 'none.txt'")
+        self.assertNotIn("Traceback", said)
+
+    def test_version_that_is_none(self):
+        self.project("[Extension('greet', ['greet.c'], version='not a node')]")
+        self.assertNotIn("Traceback", self.assert_refused("error: greet: homefree exports: "))
+
+    def test_compiler_that_is_missing(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        self.assertNotIn(
+            "Traceback", self.assert_refused("no-such-compiler", CC="no-such-compiler")
+        )
+
+    def test_build_folder_that_cannot_be_written(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        self.write("file", "not a folder")
+        self.assert_refused("error: ", words=("build_ext", "--inplace", "--build-temp", "file/b"))
+
+    def test_package_without_headers(self):
+        self.project("[Extension('greet', ['greet.c'])]")
+        env = self.environment(wheel=True)
+        shutil.rmtree(env.package / "include")
+        said = run(env.python, "setup.py", "build", cwd=self.source, fails=True)
+        self.assertIn("error: greet: homefree: this copy of the package has no headers", said)
+
+    def test_optional_extension_that_fails_leaves_nothing(self):
+        self.project("[Extension('greet', ['greet.c'], optional=True)]")
+        self.write("greet.c", "#error\n")
+        self.setup("build")
+        self.assertEqual(list(self.source.glob("build/lib*/*")), [])
+
+    def test_build_ext_that_is_not_of_setuptools(self):
+        self.project(
+            "[Extension('greet', ['greet.c'])]",
+            before="from distutils.command.build_ext import build_ext",
+            cmdclass="{'build_ext': build_ext}",
+        )
+        self.write("greet.c", "int nothing;\n")
+        self.assert_refused("set cmdclass={'build_ext': homefree.setuptools.build_ext}")
+
+
+if __name__ == "__main__":
+    BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as folder:
+        WORK = pathlib.Path(folder)
+        run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", WORK / "a b")
+        # Moved, as an installation that is unpacked elsewhere would be.
+        package = next((WORK / "a b").rglob("libhomefree_shim.a")).parent
+        while not (package / "include").is_dir():
+            package = package.parent
+        PREFIX = package
+        TOOLS = find_tools()
+        GIVEN = find_given()
+        unittest.main(verbosity=2)
