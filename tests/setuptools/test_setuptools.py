@@ -2,8 +2,8 @@
 
 usage: test_setuptools.py BUILD-FOLDER [TEST…]
 
-Installs homefree into a temporary prefix, and assembles the form that a wheel has from it: library,
-headers and command inside the package. Environments come from the system's Python and from
+Installs homefree into a temporary prefix, and unpacks the wheel in BUILD-FOLDER/dist, which
+homefree_wheel (tests/support/prepare.sh) makes. Environments come from the system's Python and from
 BUILD-FOLDER/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
 missing is skipped. Nothing here needs a network.
 """
@@ -16,6 +16,10 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
+import installation  # noqa: E402
 
 BUILD = PREFIX = WORK = pathlib.Path()
 TOOLS = {}
@@ -125,29 +129,13 @@ def find_given():
     return {word.rpartition(",")[2] for word in words if word.startswith("-Wl,-rpath")}
 
 
-def assemble_wheel_form(site):
-    """homefree as a wheel unpacks it: everything inside the package, found relative to it."""
+def unpack_wheel(site):
+    """homefree's own wheel as an installer unpacks it, also for a CPython older than its tag: the
+    extension keeps to the limited API of 3.9."""
+    with zipfile.ZipFile(installation.find_wheel(BUILD / "dist")) as archive:
+        archive.extractall(site)
     package = site / "homefree"
-    shutil.copytree(next(PREFIX.rglob("_homefree.abi3.so")).parent, package)
-    if (package / "lib").exists():
-        return package
-    library = next(PREFIX.rglob(LIBRARY), None) or BUILD / LIBRARY
-    libdir = next(path.parent for path in PREFIX.rglob("libhomefree_shim.a"))
-    for folder in ("lib", "bin"):
-        (package / folder).mkdir()
-    shutil.copy2(libdir / library.name, package / "lib" / LIBRARY)
-    shutil.copy2(libdir / "libhomefree_shim.a", package / "lib")
-    shutil.copytree(PREFIX / "include", package / "include")
-    shutil.copy2(PREFIX / "bin/homefree", package / "bin")
-    (package / "_paths.py").write_text(
-        'INCLUDE, LIBRARY, BIN, MISSING = "include", "lib", "bin", "missing"\n'
-        'CMAKE = PKGCONFIG = ""\n'
-    )
-    extension = package / "_homefree.abi3.so"
-    data = extension.read_bytes()
-    start = data.index(b"$ORIGIN/../")
-    end = data.index(b"\0", start)
-    extension.write_bytes(data[:start] + b"$ORIGIN/lib".ljust(end - start, b"\0") + data[end:])
+    (package / "bin/homefree").chmod(0o755)
     return package
 
 
@@ -180,7 +168,7 @@ class Environment:
             "for name in ('pip', 'setuptools'): print(parent(parent(u.find_spec(name).origin)))"
         )
         (self.site / "tools.pth").write_text(run(base, "-c", code))
-        self.package = assemble_wheel_form(self.site) if wheel else None
+        self.package = unpack_wheel(self.site) if wheel else None
 
     def pip(self, *words, **options):
         return run(
@@ -814,12 +802,7 @@ if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
     with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as folder:
         WORK = pathlib.Path(folder)
-        run("meson", "install", "-C", BUILD, "--no-rebuild", "--destdir", WORK / "a b")
-        # Moved, as an installation that is unpacked elsewhere would be.
-        package = next((WORK / "a b").rglob("libhomefree_shim.a")).parent
-        while not (package / "include").is_dir():
-            package = package.parent
-        PREFIX = package
+        PREFIX = installation.prefix(BUILD, WORK / "a b").root
         TOOLS = find_tools()
         GIVEN = find_given()
         unittest.main(verbosity=2)
