@@ -1,4 +1,4 @@
-"""The operator is right, its results are freed by torch, and torch's strings by the operator."""
+"""The operator is right, torch lets go of its results, and it frees what libtorch made for it."""
 
 import threading
 
@@ -53,7 +53,7 @@ def test_a_gradient_is_freed_once_by_another_thread(kernels):
         thread.join()
 
 
-def test_a_vector_that_libtorch_made_is_freed_by_the_module(kernels):
+def test_a_vector_that_libtorch_had_from_libc_is_freed_by_the_module(kernels):
     x, y = inputs()
     with check.watch() as seen:
         kernels.forward(x, y)
