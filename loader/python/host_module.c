@@ -239,17 +239,25 @@ static PyObject *stats(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS error = hf_stats(&stats);
     Py_END_ALLOW_THREADS if (error != 0) return failed(error);
     PyObject *dict = PyDict_New();
-    if (dict == NULL || set_number(dict, "region_reserved", stats.region_reserved) != 0 ||
-        set_number(dict, "region_used", stats.region_used) != 0 ||
-        set_number(dict, "allocated", stats.allocated) != 0 ||
-        set_number(dict, "active", stats.active) != 0 ||
-        set_number(dict, "resident", stats.resident) != 0 ||
-        set_number(dict, "metadata", stats.metadata) != 0 ||
-        set_number(dict, "arenas", stats.arenas) != 0 ||
-        set_number(dict, "forwards", stats.forwards) != 0) {
-        Py_XDECREF(dict);
-        return NULL;
-    }
+    const struct {
+        const char *key;
+        unsigned long long value;
+    } numbers[] = {
+        {"region_reserved", stats.region_reserved},
+        {"region_used", stats.region_used},
+        {"allocated", stats.allocated},
+        {"active", stats.active},
+        {"resident", stats.resident},
+        {"metadata", stats.metadata},
+        {"arenas", stats.arenas},
+        {"forwards", stats.forwards},
+        {"releases_live", stats.releases_live},
+        {"releases_run", stats.releases_run},
+        {"releases_leaked", stats.releases_leaked},
+    };
+    for (size_t i = 0; dict != NULL && i < sizeof numbers / sizeof *numbers; i++)
+        if (set_number(dict, numbers[i].key, numbers[i].value) != 0)
+            Py_CLEAR(dict);
     return dict;
 }
 
@@ -390,7 +398,8 @@ PyMethodDef homefree_host_methods[] = {
      "stats()\n--\n\n"
      "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"
      "resident and metadata; a number of arenas; forwards is 1 when another copy of libhomefree\n"
-     "in this process is the heap. Takes the heap's locks: not for hot paths. Any thread."},
+     "in this process is the heap; of records that free memory (hf_release_*), releases_live,\n"
+     "releases_run and releases_leaked. Takes the heap's locks: not for hot paths. Any thread."},
     {"route_report", route_report, METH_NOARGS,
      "route_report()\n--\n\n"
      "What routing reached, as a RouteReport: sums, nanoseconds spent, and an entry for each\n"

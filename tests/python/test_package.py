@@ -3,6 +3,7 @@ what it says when its library is missing or an argument is wrong.
 """
 
 import ast
+import ctypes
 import os
 import pathlib
 import shutil
@@ -120,6 +121,19 @@ class Package(support.TestCase):
         stats = homefree.stats()
         self.assertGreater(stats["region_reserved"], stats["region_used"])
         self.assertTrue(all(isinstance(value, int) for value in stats.values()))
+
+    def test_stats_count_records(self):
+        heap = ctypes.CDLL("libhomefree.so.1")
+        heap.hf_malloc.restype = ctypes.c_void_p
+        before = homefree.stats()
+        record = ctypes.c_void_p()
+        memory = ctypes.c_void_p(heap.hf_malloc(ctypes.c_size_t(10)))
+        self.assertEqual(heap.hf_release_new(ctypes.byref(record), memory, heap.hf_free, None), 0)
+        self.assertEqual(homefree.stats()["releases_live"], before["releases_live"] + 1)
+        heap.hf_release_drop(record)
+        after = homefree.stats()
+        self.assertEqual(after["releases_live"], before["releases_live"])
+        self.assertEqual(after["releases_run"], before["releases_run"] + 1)
 
     def test_route_report(self):
         report = homefree.route_report()
