@@ -19,7 +19,7 @@ homefree_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
     if [ "$1" = tests ]; then
         echo cmake valgrind clang clang-format clang-tidy libjemalloc2 libjemalloc-dev python3-venv lld
-        echo python3-torch gdb
+        echo python3-torch libtorch-dev gdb
     fi
 }
 
