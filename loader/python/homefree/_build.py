@@ -348,5 +348,5 @@ def _read_depfile(path, work):
     found = []
     for word in re.findall(r"(?:\\.|[^\s\\]|\\(?=\s))+", text.split("\n\n")[0]):
         word = re.sub(r"\\([ #\\:])", r"\1", word).replace("$$", "$")
-        found.append(os.path.normpath(os.path.join(work, word)))
-    return [name for name in found if not name.startswith(work + "/")]
+        found.append(os.path.join(work, word))
+    return found

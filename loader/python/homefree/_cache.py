@@ -13,8 +13,11 @@ A record says what a module was made of: lines of text, the last one `end`.
     …                                           path, identity(), SHA-256
     end
 
-extension.find() believes identity() alone; here what it says to have changed is read. Everything
-that writes does so with the module's lock held, under another name first, and renames.
+extension.find() reads the index and believes identity() alone; here what that says to have changed
+is read. Headers of packages (the system's, Python's, torch's) are many, and packages put new files
+in their place rather than write into old ones: there the index watches the folders.
+
+Everything that writes does so with the module's lock held, under another name first, and renames.
 """
 
 import contextlib
@@ -25,10 +28,15 @@ import os
 import shlex
 import shutil
 import subprocess
+import sys
+import sysconfig
 import time
 
-from . import _build, extension
-from .extension import RECORD, BuildError, identity
+from . import _build, _folders, _paths, extension
+from .extension import BuildError, identity
+
+RECORD = "homefree-record 1"
+INDEX = "homefree-index 1\n\n"
 
 # Entries that a module keeps; the ones that were made or found again last.
 KEPT = 16
@@ -42,6 +50,62 @@ _REMEDIES = {
     errno.ENOLCK: "set HOMEFREE_BUILD_DIR to a folder on a file system with locks",
     errno.EOPNOTSUPP: "set HOMEFREE_BUILD_DIR to a folder on a file system with locks",
 }
+
+
+# ---- errors of extension.py, which has no room for them ----
+
+
+def untrusted(folder, status):
+    if status.st_uid != os.geteuid():
+        why = f"it belongs to another user (number {status.st_uid})"
+    else:
+        why = f"others may write to it (mode {status.st_mode & 0o7777:o})"
+    return BuildError(
+        f"homefree does not use the cache folder {folder}: {why}, so that what is loaded from it "
+        "could be anybody's; remedy: chmod go-w, or set HOMEFREE_BUILD_DIR to a folder of your own"
+    )
+
+
+def unreadable(root, error):
+    return BuildError(
+        f"homefree cannot read its cache: {error}; make {root} readable for this user, or set "
+        "HOMEFREE_BUILD_DIR to another folder"
+    )
+
+
+def unloadable(name, path, error):
+    """What the dynamic linker or Python said of a module that was built, with what to do."""
+    why = str(error)
+    if error.path != path:
+        return error  # of the module's own code
+    if "does not define module export function" in why:
+        last = name.rpartition(".")[2]
+        why = f"its sources define no PyInit_{last}"
+        remedy = "write PyMODINIT_FUNC HF_MODULE_INIT(void) with #include <homefree/python.h>"
+    elif "undefined symbol" in why:
+        remedy = "name what defines it in extra_ldflags or sources, or import that first"
+    elif "cannot open shared object file" in why:
+        remedy = "name its folder with -Wl,-rpath, in extra_ldflags, or set LD_LIBRARY_PATH"
+    elif "failed to map segment" in why:
+        remedy = "set HOMEFREE_BUILD_DIR to a folder that is not mounted with noexec"
+    else:
+        remedy = "run 'homefree inspect' on it"
+    return ImportError(f"homefree cannot load {path}: {why}; {remedy}", name=name, path=path)
+
+
+def occupied(name, path, module):
+    """The module that is there if it is this file's; else ImportError."""
+    loaded = getattr(module, "__file__", None)
+    if path is not None and loaded is not None:
+        with contextlib.suppress(OSError):
+            if os.path.samefile(loaded, path):
+                return module
+    raise ImportError(
+        f"homefree cannot load {name!r}: a module of that name is loaded already, from {loaded}, "
+        "and was made of something else; start a new process, or give another name",
+        name=name,
+        path=loaded,
+    )
 
 
 @contextlib.contextmanager
@@ -174,6 +238,17 @@ def version(command, path):
     return _versions[key]
 
 
+def _packaged():
+    """Where packages put their headers, as prefixes."""
+    folders = ["/usr/include", "/usr/lib", sysconfig.get_path("include")]
+    folders.append(sysconfig.get_path("platinclude"))
+    if _paths.CMAKE:  # homefree is installed, not in its build folder
+        folders += [_folders.get_include() + "/homefree", _folders.get_library_dir()]
+    if "torch" in sys.modules:
+        folders.append(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "include"))
+    return tuple(os.path.normpath(folder) + "/" for folder in folders)
+
+
 class Record:
     """What a module was made of. compilers: [(command, path, identity, version)], files: [(path,
     identity, SHA-256)]."""
@@ -204,6 +279,21 @@ class Record:
         for group in (*self.compilers, *self.files):
             lines += group
         replace(path, "\n".join([*lines, "end"]))
+
+    def watched(self):
+        """The lines of the index: what stat() must say for the module to be taken unread."""
+        lines = [self.file, self.module, str(3 * len(self.compilers))]
+        for compiler in self.compilers:
+            lines += compiler[:3]
+        folders = {}
+        for path, was, _ in self.files:
+            if os.path.normpath(path).startswith(_packaged()):
+                folders.setdefault(os.path.dirname(path))
+            else:
+                lines += path, was
+        for path in folders:
+            lines += path, identity(path)
+        return lines
 
     def refreshed(self, entry, hashes):
         """The same with what stat() says now; None where the content is another."""
@@ -252,28 +342,34 @@ def replace(path, text):
 
 
 def _index(folder):
-    """[(entry, request)], the last used first."""
+    """[(request, entry, watched lines)], the last used first; what is damaged is left out."""
     try:
         with open(folder + "/index", "rb") as file:
-            lines = os.fsdecode(file.read()).split("\n")
+            blocks = os.fsdecode(file.read()).split("\n\n")
     except FileNotFoundError:
         return []
-    return [tuple(line.split("\t", 1)) for line in lines if "\t" in line]
+    found = []
+    for block in blocks:
+        lines = block.lstrip("\n").split("\n")
+        if lines[0].startswith("\t") and len(lines) > 4 and os.path.basename(lines[1]) == lines[1]:
+            found.append((lines[0][1:], lines[1], lines[2:]))
+    return found
 
 
-def _write_index(folder, entry, text):
+def _write_index(folder, entry, text, record):
     """Puts the entry first, and removes those that came too long ago."""
-    lines = [(entry, text), *(line for line in _index(folder) if line[0] != entry)]
-    replace(folder + "/index", "".join("\t".join(line) + "\n" for line in lines[:KEPT]))
-    for name, _ in lines[KEPT:]:
-        if os.path.basename(name) == name:
-            shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    blocks = [(text, entry, record.watched())]
+    blocks += [block for block in _index(folder) if block[1] != entry]
+    texts = ["\n".join(["\t" + text, entry, *lines]) for text, entry, lines in blocks[:KEPT]]
+    replace(folder + "/index", INDEX + "".join(text + "\n\n" for text in texts))
+    for _, name, _ in blocks[KEPT:]:
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
 
 
 def _same(folder, request, hashes):
     """(entry, record now) of a module that has the same content; None."""
-    for entry, text in _index(folder):
-        if text != request.text or os.path.basename(entry) != entry:
+    for text, entry, _ in _index(folder):
+        if text != request.text:
             continue
         record = Record.read(f"{folder}/{entry}/record")
         record = record and record.refreshed(f"{folder}/{entry}", hashes)
@@ -314,7 +410,7 @@ def _found_again(folder, request):
         return None
     entry, record = found
     record.write(f"{folder}/{entry}/record")
-    _write_index(folder, entry, request.text)
+    _write_index(folder, entry, request.text, record)
     return f"{folder}/{entry}/{record.file}"
 
 
@@ -323,9 +419,9 @@ def _made(folder, request, say):
     for name in os.listdir(folder):
         if name.startswith("build-") or name.endswith(".new"):
             _remove(f"{folder}/{name}")
-    work = f"{folder}/build-{os.getpid()}"
     before = {}
     for _ in range(ATTEMPTS):
+        work = f"{folder}/build-{os.getpid()}-{time.time_ns()}"
         os.mkdir(work, 0o700)
         try:
             start = os.stat(work).st_ctime_ns
@@ -367,10 +463,11 @@ def _kept(folder, request, work, module, after):
     finally:
         os.close(descriptor)
     path = f"{inside}/{file}"
-    Record(file, identity(path), hashes.of(path), compilers, files).write(f"{inside}/record")
+    record = Record(file, identity(path), hashes.of(path), compilers, files)
+    record.write(f"{inside}/record")
     _remove(f"{folder}/{entry}")  # one that was damaged
     os.rename(inside, f"{folder}/{entry}")
-    _write_index(folder, entry, request.text)
+    _write_index(folder, entry, request.text, record)
     return f"{folder}/{entry}/{file}"
 
 

@@ -1,18 +1,12 @@
 """Modules that were built before, as a wheel ships them: prebuilt= and build() of extension.py."""
 
-import contextlib
 import os
-import re
-import shutil
 import sys
 from _imp import extension_suffixes
 
-from . import _homefree
+from . import _homefree, extension
 
 RECORD = "homefree-sources 1"
-
-# "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
-_TAG = re.compile(r"\.((?:cpython|pypy|graalpy)[^.]*|abi3)\.so$")
 
 
 def _folder_of(package):
@@ -47,20 +41,22 @@ def _candidates(name, prebuilt):
             continue
         own = [f"{place}/{last}{suffix}" for suffix in extension_suffixes()]
         files += [path for path in own if os.path.exists(path)]
-        with contextlib.suppress(OSError):
-            files += sorted(
-                f"{place}/{file}"
-                for file in os.listdir(place)
-                if file.startswith(last + ".") and file.endswith(".so")
-            )
-    return list(dict.fromkeys(files)), what
+        # Those of other Pythons, to say so.
+        files += sorted(
+            f"{place}/{file}"
+            for file in os.listdir(place)
+            if file.startswith(last + ".") and file.endswith(".so")
+        )
+    return dict.fromkeys(files), what
 
 
 def _unfit(path, sources):
     """Why a file cannot be taken; None."""
-    match = _TAG.search(os.path.basename(path))
-    if match and match.group(0) not in extension_suffixes():
-        return f"it is built for another Python ({match.group(1)}) than {extension_suffixes()[0]}"
+    # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
+    tag = os.path.basename(path).partition(".")[2]
+    if "." + tag not in extension_suffixes():
+        own = extension_suffixes()[0].split(".")[1]
+        return f"it is built for another Python ({tag.rpartition('.')[0] or tag}), this is {own}"
     try:
         with open(path, "rb") as file, open(_homefree.__file__, "rb") as own:
             head, wanted = file.read(20), own.read(20)
@@ -97,22 +93,31 @@ def _changed(path, sources):
 
 
 def find(name, sources, prebuilt, verbose):
-    """(the path of a prebuilt module that fits, or None; why not)"""
+    """The path of a prebuilt module that fits; None where the sources are to be compiled.
+    ImportError where there are none of these either."""
     files, what = _candidates(name, prebuilt)
     reasons = []
     for path in files:
         reason = _unfit(path, sources)
         if reason is None:
-            return path, ""
+            return path
         reasons.append(f"{path}: {reason}")
     why = "; ".join(reasons) or f"there is none in {what}"
-    if verbose and sources:
-        print(f"homefree: no prebuilt {name} is taken: {why}; building it", file=sys.stderr)
-    return None, why
+    if not any(os.path.exists(source) for source in sources):
+        raise ImportError(
+            f"homefree cannot load {name!r}: no prebuilt module fits ({why}), and the sources are "
+            "not there; install the package for this Python, or build it from its sources",
+            name=name,
+        )
+    if verbose:
+        print(f"homefree: no prebuilt {name} is taken ({why}); building it", file=sys.stderr)
+    return None
 
 
-def put(path, request, folder):
+def _put(path, request, folder):
     """Copies a module and the record of its sources into a folder. Result: the copy's path."""
+    import shutil
+
     from ._cache import Hashes, replace
 
     os.makedirs(folder, exist_ok=True)
@@ -125,3 +130,45 @@ def put(path, request, folder):
     os.rename(other, target)
     replace(target + ".sources", "\n".join([RECORD, *lines, ""]))
     return target
+
+
+def build(
+    name,
+    sources,
+    output,
+    *,
+    extra_cflags=None,
+    extra_cxxflags=None,
+    extra_cuda_cflags=None,
+    extra_ldflags=None,
+    extra_include_paths=None,
+    build_directory=None,
+    verbose=None,
+    with_cuda=None,
+    torch=False,
+):
+    """Compiles as load() does, and puts the module into the folder `output` for load(prebuilt=):
+    what a wheel ships.
+
+    Beside it comes <file>.sources, which says of what sources it was made. The module has no path
+    of this machine in it: it finds libhomefree because homefree, with which it is loaded, is there.
+    Arguments and errors are load()'s. Result: the module's path.
+    """
+    extension.check_name(name)
+    request = extension.Request(
+        name,
+        sources,
+        extra_cflags,
+        extra_cxxflags,
+        extra_cuda_cflags,
+        extra_ldflags,
+        extra_include_paths,
+        with_cuda,
+        torch,
+        False,
+    )
+    root = extension.root_of(name, build_directory)
+    from ._cache import find_or_build
+
+    path = find_or_build(root, f"{root}/{name}", request, verbose)
+    return _put(path, request, os.path.abspath(os.fsdecode(output)))

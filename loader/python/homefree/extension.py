@@ -13,8 +13,9 @@ _prebuilt.py.
 The cache lies in HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured),
 with a folder for each module:
 
-    <module>/index          which entry a request (name, sources, flags, …) was answered with last
-    <module>/<entry>/       the module, and `record`: what it was made of
+    <module>/index          for each request (name, sources, flags, …) the entries that answered it,
+                            and what stat() has to say of the files behind them
+    <module>/<entry>/       the module, and `record`: all that it was made of, with hashes
     <module>/lock           locked by the process that builds
     <module>/build-…/       where one builds, or a killed process built
 
@@ -34,7 +35,7 @@ from _imp import extension_suffixes
 
 from . import __version__
 
-__all__ = ["BuildError", "build", "load"]
+__all__ = ["BuildError", "build", "load"]  # noqa: F822, build comes when it is asked for
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 SUFFIX = extension_suffixes()[0]
@@ -182,7 +183,7 @@ def _processor(flags):
         return next((line for line in file if line.startswith(("flags", "Features"))), None)
 
 
-def _check_name(name):
+def check_name(name):
     if not isinstance(name, str):
         raise TypeError(f"a module's name is a str, not {type(name).__name__}")
     if not name.isascii() or not all(part.isidentifier() for part in name.split(".")):
@@ -211,7 +212,7 @@ def _variable(name):
     return "HOMEFREE_BUILD_DIR_" + name.replace(".", "_")
 
 
-def _root(name, build_directory):
+def root_of(name, build_directory):
     """The cache's folder. What a process was told with build_directory=, its children are told
     through the environment."""
     get = os.environ.get
@@ -231,16 +232,10 @@ def _root(name, build_directory):
 def trusted(folder):
     """Nobody else can put files there. FileNotFoundError where there is none."""
     status = os.stat(folder)
-    if status.st_uid != os.geteuid():
-        why = f"it belongs to another user (number {status.st_uid})"
-    elif status.st_mode & 0o022:
-        why = f"others may write to it (mode {status.st_mode & 0o7777:o})"
-    else:
-        return
-    raise BuildError(
-        f"homefree does not use the cache folder {folder}: {why}, so that what is loaded from it "
-        "could be anybody's; remedy: chmod go-w, or set HOMEFREE_BUILD_DIR to a folder of your own"
-    )
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        from ._cache import untrusted
+
+        raise untrusted(folder, status)
 
 
 # ---- the warm load ----
@@ -257,59 +252,52 @@ def _read(path):
         return os.fsdecode(file.read())
 
 
-def indexed(folder, text):
-    """The entry that answered the request last, or None."""
-    try:
-        index = _read(folder + "/index")
-    except FileNotFoundError:
-        return None
-    end = index.find(f"\t{text}\n")
-    return index[index.rfind("\n", 0, end) + 1 : end] if end >= 0 else None
-
-
 def find(root, folder, request):
     """The path of a module that fits and that nothing has touched since; else None.
 
-    Files that have changed are not read: see _cache.py."""
+    Files that have changed are not read: see _cache.py, which writes the index. A block of it is
+    the request, the entry, the module's file and identity, how many lines of compilers follow
+    (three each: command, file, identity), and what else is watched (two lines each)."""
     try:
         trusted(root)
         trusted(folder)
-        entry = indexed(folder, request.text)
-        if not entry:
+        index = _read(folder + "/index")
+        start = index.find(f"\n\t{request.text}\n")
+        if start < 0:
             return None
-        entry = f"{folder}/{entry}"
-        lines = _read(entry + "/record").split("\n")
-        if lines[0] != RECORD or lines[-1] != "end":
+        end = index.index("\n\n", start + 1)
+        _, entry, file, was, compilers, *lines = index[start + 1 : end].split("\n")
+        path = f"{folder}/{entry}/{file}"
+        if identity(path) != was:
             return None
-        path = f"{entry}/{lines[1]}"
-        if identity(path) != lines[2]:
-            return None
-        first = 5 + 4 * int(lines[4])
-        for i in range(5, first, 4):
+        count = int(compilers)
+        for i in range(0, count, 3):
             found = which(lines[i])
+            # Where there is no compiler, nobody could build another one.
             if found is not None and (found != lines[i + 1] or identity(found) != lines[i + 2]):
                 return None
-        for path_of, was in zip(lines[first:-1:3], lines[first + 1 : -1 : 3]):
-            if identity(path_of) != was:
+        for i in range(count, len(lines), 2):
+            if identity(lines[i]) != lines[i + 1]:
                 return None
     except (FileNotFoundError, NotADirectoryError, IndexError, ValueError):
         return None
     except OSError as error:
-        raise BuildError(
-            f"homefree cannot read its cache: {error}; make {root} readable for this user, or set "
-            "HOMEFREE_BUILD_DIR to another folder"
-        ) from None
+        from ._cache import unreadable
+
+        raise unreadable(root, error) from None
     return path
-
-
-RECORD = "homefree-record 1"
 
 
 def _import(name, path):
     """What the import statement does with an extension module that it has found."""
     spec = _frozen_importlib.ModuleSpec(name, ExtensionFileLoader(name, path), origin=path)
     spec.has_location = True
-    module = _frozen_importlib.module_from_spec(spec)
+    try:
+        module = _frozen_importlib.module_from_spec(spec)
+    except ImportError as error:
+        from ._cache import unloadable
+
+        raise unloadable(name, path, error) from None
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
@@ -323,20 +311,16 @@ def _import(name, path):
     return module
 
 
-def _present(module, name, path):
+def _present_or_import(name, path):
+    module = sys.modules.get(name)
+    if module is None:
+        return _import(name, path)
     loaded = getattr(module, "__file__", None)
-    try:
-        same = path is not None and loaded is not None and os.path.samefile(loaded, path)
-    except OSError:
-        same = False
-    if same:
+    if path is not None and loaded == path:
         return module
-    raise ImportError(
-        f"homefree cannot load {name!r}: a module of that name is loaded already, from {loaded}, "
-        "and was made of something else; start a new process, or give another name",
-        name=name,
-        path=loaded,
-    )
+    from ._cache import occupied
+
+    return occupied(name, path, module)
 
 
 # One thread at a time for each name. The child of a fork has one thread, and none of them taken.
@@ -393,23 +377,15 @@ def load(
     be built; ValueError and TypeError for arguments that make no sense; what the module itself
     raises is passed on. Threads and processes: any.
     """
-    _check_name(name)
+    check_name(name)
     lock = _locks.setdefault(name, _thread.RLock())
     with lock:
         if prebuilt is not None:
             from . import _prebuilt
 
-            path, why = _prebuilt.find(name, _paths("sources", sources), prebuilt, verbose)
+            path = _prebuilt.find(name, _paths("sources", sources), prebuilt, verbose)
             if path is not None:
-                if name in sys.modules:
-                    return _present(sys.modules[name], name, path)
-                return _import(name, path)
-            if not sources:
-                raise ImportError(
-                    f"homefree cannot load {name!r}: no prebuilt module fits ({why}), and there "
-                    "are no sources to build it from; install the package for this Python",
-                    name=name,
-                )
+                return _present_or_import(name, path)
         request = Request(
             name,
             sources,
@@ -422,7 +398,7 @@ def load(
             torch,
             True,
         )
-        root = _root(name, build_directory)
+        root = root_of(name, build_directory)
         folder = f"{root}/{name}"
         path = find(root, folder, request)
         if path is None:
@@ -432,52 +408,12 @@ def load(
                 path = _cache.find(folder, request)
             else:
                 path = _cache.find_or_build(root, folder, request, verbose)
-        if name in sys.modules:
-            return _present(sys.modules[name], name, path)
-        return _import(name, path)
+        return _present_or_import(name, path)
 
 
-def build(
-    name,
-    sources,
-    output,
-    *,
-    extra_cflags=None,
-    extra_cxxflags=None,
-    extra_cuda_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=None,
-    with_cuda=None,
-    torch=False,
-):
-    """Compiles as load() does, and puts the module into the folder `output` for load(prebuilt=):
-    what a wheel ships.
+def __getattr__(name):
+    if name != "build":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ._prebuilt import build
 
-    Beside it comes <file>.sources, which says of what sources it was made. The module has no path
-    of this machine in it: it finds libhomefree because homefree, with which it is loaded, is there.
-    Arguments and errors are load()'s. Result: the module's path.
-    """
-    _check_name(name)
-    request = Request(
-        name,
-        sources,
-        extra_cflags,
-        extra_cxxflags,
-        extra_cuda_cflags,
-        extra_ldflags,
-        extra_include_paths,
-        with_cuda,
-        torch,
-        False,
-    )
-    from . import _cache, _prebuilt
-
-    with _locks.setdefault(name, _thread.RLock()):
-        root = _root(name, build_directory)
-        folder = f"{root}/{name}"
-        path = find(root, folder, request)
-        if path is None:
-            path = _cache.find_or_build(root, folder, request, verbose)
-        return _prebuilt.put(path, request, os.path.abspath(os.fsdecode(output)))
+    return build
