@@ -2,8 +2,8 @@
 
 usage: every.py [--some] PACKAGE-FOLDER PROGRAM [argument…]
 
-With --some it is the oldest, the newest, and the system's. PACKAGE-FOLDER is put on PYTHONPATH. Fails
-when one interpreter fails, or when none is found.
+With --some it is the oldest, the newest, and the system's. PACKAGE-FOLDER is put on PYTHONPATH.
+Fails when one interpreter fails, or when none is found.
 """
 
 import concurrent.futures
