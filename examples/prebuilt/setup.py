@@ -1,9 +1,8 @@
 from pathlib import Path
 
+from homefree import extension
 from setuptools import Distribution, setup
 from setuptools.command.build_py import build_py
-
-from homefree import extension
 
 
 class BuildPy(build_py):

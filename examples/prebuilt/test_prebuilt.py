@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import words
-
 from homefree import check
 
 SHOW = "import words; print(words.sort('b a')); print(words._words.__file__)"

@@ -164,13 +164,26 @@ class Killed(support.TestCase):
         self.assertEqual(self.value(), 1)
 
     def test_folder_that_is_removed_meanwhile(self):
-        process = self.begin_slowly("refused('homefree')")
+        process = self.begin_slowly("refused('cannot write')")
         shutil.rmtree(self.cache)
         # Another lock file by now: this one need not wait.
         self.assertEqual(self.value(), 1)
         os.write(self.go, b"\n")
         outcome = self.finish(process)
         self.assertEqual(outcome.status, 0, outcome.err)
+
+    def test_lock_of_a_removed_folder_is_none(self):
+        first = self.begin_slowly()
+        waiter = self.begin("print(load(verbose=True).value())", CC=self.slow)
+        self.assertIn(f"by process {first.pid} ", waiter.stderr.readline())
+        shutil.rmtree(self.cache)
+        second = self.begin_slowly()
+        self.kill(first)
+        # What it has now is a file that nobody else can find.
+        self.assertIn(f"by process {second.pid} ", waiter.stderr.readline())
+        os.write(self.go, b"\n\n")  # the first one's compiler is there as well
+        self.assertEqual(self.finish(waiter).out, "1\n")
+        self.assertEqual(self.compiled(), 2)
 
     def test_interrupted_builder_leaves_nothing(self):
         process = self.begin_slowly()
