@@ -2,6 +2,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 import sys
 import unittest
@@ -178,6 +179,29 @@ class Result(support.TestCase):
         ):
             self.assertIn(word, log)
         self.assertIn("libcudart.so.12", needed(self.module()))
+
+    @unittest.skipUnless(shutil.which("nvcc"), "there is no nvcc")
+    def test_cuda_module(self):
+        kernel = """
+            #include <cuda_runtime.h>
+            __global__ void triple(float *x) { x[threadIdx.x] *= 3; }
+            extern "C" int devices(void);
+            extern "C" int devices(void)
+            {
+                int count = 0;
+                (void)triple;
+                return cudaGetDeviceCount(&count) == cudaSuccess && count > 0 ? count : 0;
+            }
+            """
+        self.write("kernel.cu", kernel)
+        self.write("value.h", "int devices(void);\n#define VALUE devices() >= 0\n")
+        for _ in range(2):
+            out = self.fine("print(load(sources=['fast.c', 'kernel.cu']).value())")
+            self.assertEqual(out, "1\n")
+        self.assertEqual(self.compiled(), 1)
+        self.assertEqual(exported(self.module()), ["PyInit_fast"])
+        self.assertTrue([name for name in needed(self.module()) if name.startswith("libcudart")])
+        self.assert_clean(self.module())
 
     @unittest.skipUnless(
         sys.prefix == "/usr" and os.path.exists("/usr/lib/python3/dist-packages/torch"),
@@ -400,10 +424,10 @@ class Process(support.TestCase):
         self.assertNotIn("\x1b[1m", said)
 
     def test_ninja_of_the_python_package(self):
-        ninja = support.shutil.which("ninja")
+        ninja = shutil.which("ninja")
         self.write("tools/placeholder", "")
         for tool in ("sh", "cc", "as", "ld", "env"):
-            os.symlink(support.shutil.which(tool), self.work / "tools" / tool)
+            os.symlink(shutil.which(tool), self.work / "tools" / tool)
         self.write("packages/ninja/__init__.py", f"BIN_DIR = {str(self.work / 'binaries')!r}\n")
         (self.work / "binaries").mkdir()
         os.symlink(ninja, self.work / "binaries/ninja")

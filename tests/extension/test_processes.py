@@ -164,7 +164,7 @@ class Killed(support.TestCase):
         self.assertEqual(self.value(), 1)
 
     def test_folder_that_is_removed_meanwhile(self):
-        process = self.begin_slowly("refused('cannot write')")
+        process = self.begin_slowly("refused('removed meanwhile', 'again')")
         shutil.rmtree(self.cache)
         # Another lock file by now: this one need not wait.
         self.assertEqual(self.value(), 1)

@@ -329,7 +329,9 @@ def _failure(request, work, lines):
         elif not line.startswith("ninja: build stopped"):
             kept.append(line)
     text = "\n".join(kept)
-    if "No space left on device" in text:
+    if not os.path.isdir(work):
+        remedy = f"{work} was removed meanwhile; load it again"
+    elif "No space left on device" in text:
         remedy = f"free some space in {os.path.dirname(work)}, or set HOMEFREE_BUILD_DIR"
     elif "File too large" in text or "File size limit exceeded" in text:
         remedy = "raise the limit of file sizes (ulimit -f)"

@@ -244,6 +244,7 @@ def _packaged():
     folders.append(sysconfig.get_path("platinclude"))
     if _paths.CMAKE:  # homefree is installed, not in its build folder
         folders += [_folders.get_include() + "/homefree", _folders.get_library_dir()]
+    folders.append(os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "include"))
     if "torch" in sys.modules:
         folders.append(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "include"))
     return tuple(os.path.normpath(folder) + "/" for folder in folders)

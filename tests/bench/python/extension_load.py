@@ -3,8 +3,10 @@ compiler's commands by hand.
 
 usage: extension_load.py PACKAGE-FOLDER [PYTHON [ROUNDS]]
 
-warm      a fresh process imports homefree and then has the module, by `import` or by load(); from
-          the first import statement on, and the whole process; kinds take turns. Wanted: 1.2.
+warm      a fresh process imports homefree and then has the module, by `import` or by load(); kinds
+          take turns. Four figures: from the first import statement on; without homefree's import;
+          without that of homefree.extension either, which is load() alone; the whole process.
+          Wanted of the last two: 1.2.
 16 at once  sixteen such processes that start together, until the last has ended. Wanted: 1.0 within
           what the machine varies by (the quartiles are shown).
 cold      load() with an empty cache, from load() on, and the commands that it runs, one after the
@@ -194,9 +196,9 @@ def main():
             for how in ("import", "load"):
                 bench.once(how, name, source, entry.path)
             rows = [
-                (", warm: with importing homefree", 1.2),
-                (", warm: without, homefree.extension too", None),
-                (", warm: the call alone", None),
+                (", warm: from the first import on", None),
+                (", warm: and homefree.extension", None),
+                (", warm: load() / import", 1.2),
                 (", warm: the process", 1.2),
             ]
             bench.compare(name, bench.once, rounds, name, source, entry.path, rows)
