@@ -20,7 +20,8 @@ def loaded(_):
 
 def test_words_are_sorted():
     assert words.sort(TEXT) == "a of text the words"
-    assert words.sort("") == ""
+    assert words.sort("  two  spaces ") == "spaces two"
+    assert words.sort("") == words.sort(" ") == ""
 
 
 def test_spawned_workers_load_what_is_compiled_already():

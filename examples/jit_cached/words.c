@@ -23,7 +23,8 @@ static int sorted(char *words, size_t size, char **result, size_t *result_size)
         qsort(list, count, sizeof(*list), compare);
     }
     for (size_t i = 0; error == 0 && i < count; i++)
-        error = argz_add(result, result_size, list[i]); /* libc grows what is ours */
+        if (*list[i] != '\0')
+            error = argz_add(result, result_size, list[i]); /* libc grows what is ours */
     free(list);
     return error;
 }
@@ -42,7 +43,7 @@ static PyObject *sort(PyObject *self, PyObject *text)
         error = sorted(words, size, &result, &result_size);
     if (error == 0)
         argz_stringify(result, result_size, ' ');
-    PyObject *answer = error != 0 ? PyErr_NoMemory() : PyUnicode_FromString(size ? result : "");
+    PyObject *answer = error != 0 ? PyErr_NoMemory() : PyUnicode_FromString(result_size ? result : "");
     free(words); /* libc allocated it */
     free(result);
     return answer;

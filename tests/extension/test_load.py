@@ -282,6 +282,15 @@ class Again(support.TestCase):
             self.value()
             self.assertEqual(self.compiled(), count, version)
 
+    def test_another_compiler_behind_a_launcher(self):
+        compiler = self.counting("c c", "cc")
+        self.value(CC=f"env X=1 '{compiler}' -g0")
+        self.value(CC=f"env X=1 '{compiler}' -g0")
+        self.assertEqual(self.compiled(), 1)
+        compiler.write_text(compiler.read_text() + "\n# changed\n")
+        self.value(CC=f"env X=1 '{compiler}' -g0")
+        self.assertEqual(self.compiled(), 2)
+
     def test_another_python_or_homefree(self):
         self.value()
         self.fine("extension._PYTHON += ('another',); load()")

@@ -447,11 +447,16 @@ def _made(folder, request, say):
 def _kept(folder, request, work, module, after):
     """Makes an entry of what was built."""
     hashes = Hashes()
-    files = [(path, was, hashes.of(path)) for path, was in after.items()]
     compilers = []
     for command in request.compilers.values():
         path = extension.which(command)
         compilers.append((command, path, identity(path), version(command, path)))
+        # `ccache gcc` is two programs.
+        for word in shlex.split(command)[1:]:
+            path = None if word.startswith("-") else extension.which(shlex.quote(word))
+            if path is not None:
+                after[path] = identity(path)
+    files = [(path, was, hashes.of(path)) for path, was in after.items()]
     made_of = repr((request.text, [line[::2] for line in files], [line[3] for line in compilers]))
     entry = hashlib.sha256(os.fsencode(made_of)).hexdigest()[:16]
     inside = f"{work}/entry"

@@ -19,6 +19,8 @@ with a folder for each module:
     <module>/lock           locked by the process that builds
     <module>/build-…/       where one builds, or a killed process built
 
+What is not noticed is a file that was not there before and that the compiler would find first.
+
 Processes: any number may load at a time; one builds, the others wait for it. The lock belongs to
 the kernel, which drops it when its holder dies; what that one left is removed by the next. Over NFS
 the same holds within what its locks do (a machine that dies keeps its locks until the server's
@@ -196,6 +198,10 @@ def check_name(name):
 def which(command):
     """The file that a command's first word runs, or None."""
     word = command.partition(" ")[0]
+    if "'" in command or '"' in command or "\\" in command:
+        from shlex import split
+
+        word = split(command)[0]
     if "/" in word:
         return word if os.access(word, os.X_OK) else None
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
@@ -226,6 +232,10 @@ def root_of(name, build_directory):
     home = get("XDG_CACHE_HOME") or ""
     if not os.path.isabs(home):
         home = os.path.join(os.path.expanduser("~"), ".cache")
+        if not os.path.isabs(home):
+            raise BuildError(
+                "homefree has no cache folder: there is no home; set HOMEFREE_BUILD_DIR"
+            )
     return os.path.join(home, "homefree")
 
 
