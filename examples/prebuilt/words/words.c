@@ -43,7 +43,8 @@ static PyObject *sort(PyObject *self, PyObject *text)
         error = sorted(words, size, &result, &result_size);
     if (error == 0)
         argz_stringify(result, result_size, ' ');
-    PyObject *answer = error != 0 ? PyErr_NoMemory() : PyUnicode_FromString(result_size ? result : "");
+    PyObject *answer =
+        error != 0 ? PyErr_NoMemory() : PyUnicode_FromString(result_size ? result : "");
     free(words); /* libc allocated it */
     free(result);
     return answer;
