@@ -245,6 +245,31 @@ class Damage(support.TestCase):
             """
         )
 
+    def test_module_that_goes_before_it_is_opened(self):
+        self.value()
+        out = self.fine(
+            """
+            import shutil
+            found = extension.find
+            def find(*arguments):
+                path = found(*arguments)
+                shutil.rmtree(os.path.dirname(path))
+                extension.find = found
+                return path
+            extension.find = find
+            print(load().value())
+            """
+        )
+        self.assertEqual(out, "1\n")
+        self.assertEqual(self.compiled(), 2)
+
+    def test_entries_that_the_index_does_not_know_go_when_one_builds(self):
+        self.value()
+        (self.cache / "fast/index").unlink()
+        self.write("cache/fast/0123456789abcdef/record", "")
+        self.value()
+        self.assertEqual(len(self.entries()), 1)
+
     def test_leftovers_of_others_go_when_one_builds(self):
         for name in ("cache/fast/build-1-2/0.o", "cache/fast/index.7.new"):
             self.write(name, "")

@@ -363,8 +363,11 @@ def _write_index(folder, entry, text, record):
     blocks += [block for block in _index(folder) if block[1] != entry]
     texts = ["\n".join(["\t" + text, entry, *lines]) for text, entry, lines in blocks[:KEPT]]
     replace(folder + "/index", INDEX + "".join(text + "\n\n" for text in texts))
-    for _, name, _ in blocks[KEPT:]:
-        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
+    # Those too that a process put there and was killed before it wrote so.
+    kept = {entry for _, entry, _ in blocks[:KEPT]}
+    for name in os.listdir(folder):
+        if name not in kept and os.path.isdir(f"{folder}/{name}") and not name.startswith("build-"):
+            _remove(f"{folder}/{name}")
 
 
 def _same(folder, request, hashes):

@@ -418,7 +418,15 @@ def load(
                 path = _cache.find(folder, request)
             else:
                 path = _cache.find_or_build(root, folder, request, verbose)
-        return _present_or_import(name, path)
+        try:
+            return _present_or_import(name, path)
+        except ImportError:
+            if path is None or os.path.exists(path):
+                raise
+        # It went before it was opened, as the oldest one does when another process builds.
+        from . import _cache
+
+        return _import(name, _cache.find_or_build(root, folder, request, verbose))
 
 
 def __getattr__(name):
