@@ -67,6 +67,24 @@ class Compiler(support.TestCase):
         self.assertNotIn("FAILED", said)
         self.assertNotIn("ninja", said)
 
+    def test_missing_headers_of_python(self):
+        self.fine(
+            """
+            import sysconfig
+            sysconfig.get_path = lambda *_: "/nowhere"
+            refused("Python.h", "python3-dev")
+            """
+        )
+
+    def test_missing_part_of_homefree(self):
+        self.fine(
+            """
+            from homefree import _paths
+            _paths.INCLUDE = ""
+            refused("has no headers", "install homefree")
+            """
+        )
+
     def test_failure_is_not_kept(self):
         self.write("value.h", "#define VALUE nonsense\n")
         self.fine("refused('nonsense')")

@@ -335,6 +335,8 @@ def _failure(request, work, lines):
         remedy = f"free some space in {os.path.dirname(work)}, or set HOMEFREE_BUILD_DIR"
     elif "File too large" in text or "File size limit exceeded" in text:
         remedy = "raise the limit of file sizes (ulimit -f)"
+    elif "Python.h: No such file" in text:
+        remedy = "install Python's headers (on Debian and Ubuntu: python3-dev)"
     elif ": error:" in text or ": fatal error:" in text:
         remedy = "correct what the compiler names, and load it again"
     else:

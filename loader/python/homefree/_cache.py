@@ -66,13 +66,6 @@ def untrusted(folder, status):
     )
 
 
-def unreadable(root, error):
-    return BuildError(
-        f"homefree cannot read its cache: {error}; make {root} readable for this user, or set "
-        "HOMEFREE_BUILD_DIR to another folder"
-    )
-
-
 def unloadable(name, path, error):
     """What the dynamic linker or Python said of a module that was built, with what to do."""
     why = str(error)
@@ -116,6 +109,8 @@ def _explained(folder):
     except ImportError:
         raise
     except OSError as error:
+        if error.errno is None:  # of homefree's own: a part of the installation is missing
+            raise BuildError(str(error)) from None
         remedy = _REMEDIES.get(
             error.errno, "set HOMEFREE_BUILD_DIR to a folder that can be written to"
         )

@@ -289,12 +289,8 @@ def find(root, folder, request):
         for i in range(count, len(lines), 2):
             if identity(lines[i]) != lines[i + 1]:
                 return None
-    except (FileNotFoundError, NotADirectoryError, IndexError, ValueError):
+    except (OSError, IndexError, ValueError):
         return None
-    except OSError as error:
-        from ._cache import unreadable
-
-        raise unreadable(root, error) from None
     return path
 
 
@@ -367,7 +363,7 @@ def load(
     be absolute. extra_include_paths: folders to search for headers. Without them it is -O2, and
     C++17 where no -std= is among them. CC, CXX, CUDACXX (or CUDA_HOME), CPPFLAGS, CFLAGS, CXXFLAGS,
     LDFLAGS and MAX_JOBS are honoured. with_cuda: link with CUDA's runtime; None: when there are .cu
-    files. torch: compile and link with torch, and define TORCH_EXTENSION_NAME too.
+    files. torch: import torch, compile and link with it, and define TORCH_EXTENSION_NAME too.
 
     build_directory: a cache folder instead of HOMEFREE_BUILD_DIR. Child processes get it through
     the environment (HOMEFREE_BUILD_DIR_<name>), so they reuse what is there without naming it.
