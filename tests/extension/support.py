@@ -115,7 +115,17 @@ class TestCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.work, ignore_errors=True)
         self.cache = self.work / "cache"
         self.log = self.work / "log"
-        dropped = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "NO_COLOR")
+        # LD_LIBRARY_PATH is Meson's: modules find libhomefree themselves.
+        dropped = (
+            "LD_LIBRARY_PATH",
+            "CC",
+            "CXX",
+            "CFLAGS",
+            "CXXFLAGS",
+            "CPPFLAGS",
+            "LDFLAGS",
+            "NO_COLOR",
+        )
         self.environment = {
             key: value
             for key, value in os.environ.items()
