@@ -36,6 +36,7 @@ __all__ = [
     "RouteEntry",
     "RouteReport",
     "doctor",
+    "extension",
     "get_cmake_dir",
     "get_include",
     "get_library_dir",
@@ -52,10 +53,12 @@ __all__ = [
 ]
 __version__ = _homefree.version()
 
-# What lives in a module of its own, and is imported when it is first asked for: name -> module.
+# What lives in a module of its own, or is one, and is imported when it is first asked for:
+# name -> module.
 _LAZY = {
     "ImportHook": "_load",
     "doctor": "_doctor",
+    "extension": "extension",
     "get_cmake_dir": "_folders",
     "get_include": "_folders",
     "get_library_dir": "_folders",
@@ -73,7 +76,8 @@ def __getattr__(name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    value = getattr(importlib.import_module("." + module, __name__), name)
+    found = importlib.import_module("." + module, __name__)
+    value = found if module == name else getattr(found, name)
     globals()[name] = value
     return value
 

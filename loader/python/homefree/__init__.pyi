@@ -1,5 +1,6 @@
 from typing import Literal
 
+from . import extension as extension
 from ._doctor import doctor as doctor
 from ._folders import get_cmake_dir as get_cmake_dir
 from ._folders import get_include as get_include
