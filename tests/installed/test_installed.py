@@ -152,7 +152,8 @@ class Installed(unittest.TestCase):
     def test_cmake_gives_the_source_the_name_of_the_module(self):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
-        self.write("greet.c", MODULE.replace("PyInit_greet", "HF_MODULE_INIT"))
+        source = self.work / "greet.c"
+        source.write_text(source.read_text().replace("PyInit_greet", "HF_MODULE_INIT"))
         renamed = CMAKE.replace("(greet ", "(target ").replace("(greet)", "(target)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "" OUTPUT_NAME greet'))
         found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
