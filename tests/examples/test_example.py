@@ -69,7 +69,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("example", type=pathlib.Path)
     parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
-    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve(), required=True)
     parser.add_argument("--keep", action="store_true", help="leave the folder, and say where")
     arguments = parser.parse_args()
     tools = arguments.build / "wheels/tools"
@@ -87,7 +87,14 @@ def main():
 def check(arguments, tools, place):
     source = arguments.example.resolve()
     bin_folder, site = installation.environment(PYTHON, tools, place / "environment")
-    path = [str(bin_folder), str(tools.resolve() / "bin"), os.environ["PATH"]]
+    path = [str(bin_folder), os.environ["PATH"]]
+    # The environment's own programs, which otherwise would run in that of the tools.
+    for name in ("pip", "pytest", "swig"):
+        program = bin_folder / name
+        words = f"-m {name}" if name != "swig" else f"{tools}/bin/swig"
+        runner = str(bin_folder / "python3")
+        program.write_text(f'#!/bin/sh\nexec {runner} {words} "$@"\n')
+        program.chmod(0o755)
     variables = {
         name: value
         for name, value in os.environ.items()
@@ -103,8 +110,12 @@ def check(arguments, tools, place):
         path.insert(0, str(installed.path))
         (site / "prefix.pth").write_text(f"{installed.site}\n")
         own = None
+    # PyPI's pkg-config, in front of the system's, only for those who ask for it.
+    project = source / "pyproject.toml"
+    if project.exists() and "pkgconf" in project.read_text():
+        path.insert(1, str(tools / "bin"))
     # What is built by a PEP 517 backend finds a wheel by its entry points.
-    if arguments.form == "prefix" or not (source / "pyproject.toml").exists():
+    if arguments.form == "prefix" or not project.exists():
         variables.update(installed.build_variables())
     variables.update(
         PATH=os.pathsep.join(path),

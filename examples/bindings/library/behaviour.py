@@ -24,6 +24,10 @@ class Behaviour:
         assert type(lengths) is numpy.ndarray and lengths.tolist() == [len(word) for word in WORDS]
         check.assert_owner(lengths.ctypes.data, "heap")
 
+    def test_an_empty_list(self):
+        words = self.Words("")
+        assert len(words) == 0 and words.join(", ") == "" and words.lengths().tolist() == []
+
     def test_an_array_is_freed_with_its_last_view(self):
         lengths = self.Words(TEXT).lengths()
         address = lengths.ctypes.data
@@ -57,6 +61,11 @@ class Behaviour:
         with pytest.raises(KeyError):
             self.Words(TEXT).each(refuse)
         assert calls == WORDS[:1]
+
+    def test_a_callback_may_add_words(self):
+        words = self.Words(TEXT)
+        words.each(lambda word: words.add(word.upper()))
+        assert words.join(" ") == TEXT + " " + TEXT.upper()
 
     def test_the_library_keeps_what_is_added(self):
         words = self.Words(TEXT)

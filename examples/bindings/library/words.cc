@@ -5,7 +5,6 @@
 #include <cstring>
 #include <new>
 #include <sstream>
-#include <utility>
 
 static constexpr std::size_t usual = 20;
 
@@ -21,6 +20,11 @@ Words::Words(const std::string &text)
 std::size_t Words::count() const
 {
     return words.size();
+}
+
+std::string Words::word(std::size_t index) const
+{
+    return words[index];
 }
 
 std::string Words::join(const std::string &separator) const
@@ -47,13 +51,9 @@ std::int64_t *Words::lengths() const
 
 void Words::each(const std::function<void(const std::string &)> &visit) const
 {
-    for (const std::string &word : words)
-        visit(word);
-}
-
-void Words::add(std::string &&word)
-{
-    words.push_back(std::move(word));
+    const std::size_t last = count();
+    for (std::size_t i = 0; i < last; i++)
+        visit(word(i));
 }
 
 void Words::take(char *word)
@@ -98,12 +98,11 @@ int64_t *words_lengths(const words *list)
 
 int words_each(const words *list, int (*visit)(const char *word, void *context), void *context)
 {
-    for (const std::string &word : list->list) {
-        const int result = visit(word.c_str(), context);
-        if (result != 0)
-            return result;
-    }
-    return 0;
+    const std::size_t last = list->list.count();
+    int result = 0;
+    for (std::size_t i = 0; i < last && result == 0; i++)
+        result = visit(list->list.word(i).c_str(), context);
+    return result;
 }
 
 void words_take(words *list, char *word)

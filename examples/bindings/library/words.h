@@ -26,8 +26,8 @@ char *words_join(const struct words *list, const char *separator);
 /* An array: the length of each word. The caller frees it with free(). */
 int64_t *words_lengths(const struct words *list);
 
-/* A callback: calls visit with each word, until it returns something other than 0. Result: what it
- * returned last, or 0. */
+/* A callback: calls visit with each word, until it returns something other than 0; it may add
+ * words, which it is not called with. Result: what it returned last, or 0. */
 int words_each(const struct words *list, int (*visit)(const char *word, void *context),
                void *context);
 

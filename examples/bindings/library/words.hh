@@ -21,6 +21,7 @@ class Words
     explicit Words(const std::string &text);
 
     std::size_t count() const;
+    std::string word(std::size_t index) const;
 
     /* A string: the words, with the separator between them. */
     std::string join(const std::string &separator) const;
@@ -28,23 +29,12 @@ class Words
     /* An array: the length of each word. The caller frees it with free(). */
     std::int64_t *lengths() const;
 
-    /* A callback: calls visit with each word. What it throws ends the walk. */
+    /* A callback: calls visit with each word. What it throws ends the walk; it may add words, which
+     * it is not called with. */
     void each(const std::function<void(const std::string &)> &visit) const;
-
-    /* Adds a word whose memory is the list's from now on. */
-    void add(std::string &&word);
 
     /* Adds a word that somebody allocated, and frees it. */
     void take(char *word);
-
-    std::vector<std::string>::const_iterator begin() const
-    {
-        return words.begin();
-    }
-    std::vector<std::string>::const_iterator end() const
-    {
-        return words.end();
-    }
 
   private:
     std::vector<std::string> words;

@@ -14,7 +14,11 @@
     const Py_ssize_t count = static_cast<Py_ssize_t>(arg1->count());
     const hf_buffer_layout layout = {"q", sizeof *$1, 1, &count, nullptr, 0};
     hf_release *memory = hf_python_record($1, "lengths", hf_free);
-    $result = memory != nullptr ? hf_numpy_array(memory, $1, &layout) : nullptr;
+    if (memory == nullptr) {
+        hf_free($1);
+        SWIG_fail;
+    }
+    $result = hf_numpy_array(memory, $1, &layout);
     hf_release_drop(memory); /* the array holds on */
 }
 
@@ -24,11 +28,14 @@
     if (text == nullptr)
         SWIG_fail;
     $1 = static_cast<char *>(PyMem_RawMalloc(std::strlen(text) + 1));
+    if ($1 == nullptr) {
+        PyErr_NoMemory();
+        SWIG_fail;
+    }
     std::strcpy($1, text);
 }
 %typemap(freearg) char *word "";
 %rename(add) Words::take;
-%ignore Words::add;
 
 /* A callback: a class whose method Python overrides. What Python raises passes through C++. */
 %feature("director") Visitor;
@@ -65,8 +72,7 @@ class Visitor
     }
 }
 %ignore Words::each(const std::function<void(const std::string &)> &) const;
-%ignore Words::begin;
-%ignore Words::end;
+%ignore Words::word;
 
 %include "library/words.hh"
 
