@@ -55,6 +55,8 @@ def shared_objects(folders, own):
 def check_needed(path, names):
     dynamic = installation.run("readelf", "-dW", path)
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
+    if "libhomefree.so.1" not in needed:
+        sys.exit(f"{path.name} is not linked with homefree")
     torch = "libtorch" in dynamic or "libc10" in dynamic
     for name in needed:
         fine = name == "libhomefree.so.1" or name in names or SYSTEM.fullmatch(name)
@@ -113,7 +115,7 @@ def check(arguments, tools, place):
     # PyPI's pkg-config, in front of the system's, only for those who ask for it.
     project = source / "pyproject.toml"
     if project.exists() and "pkgconf" in project.read_text():
-        path.insert(1, str(tools / "bin"))
+        path.insert(path.index(str(bin_folder)) + 1, str(tools / "bin"))
     # What is built by a PEP 517 backend finds a wheel by its entry points.
     if arguments.form == "prefix" or not project.exists():
         variables.update(installed.build_variables())
