@@ -65,6 +65,18 @@ START_TEST(a_module_and_itself)
 }
 END_TEST
 
+START_TEST(a_record_is_the_library_s_own)
+{
+    struct hf_watch *watch = begin(0);
+    struct hf_release *record;
+    ck_assert_int_eq(hf_release_new(&record, first.make(10), first.drop, "block"), 0);
+    hf_release_drop(record);
+    ck_assert_uint_eq(report_of(watch).frees, 2);
+    ck_assert_uint_eq(report_of(watch).crossings, 0);
+    hf_watch_drop(watch);
+}
+END_TEST
+
 /* Resizing is one crossing, whether the block stays where it is or not; it is the resizer's then.
  */
 START_TEST(resizing)
@@ -149,8 +161,9 @@ int main(int count, char **arguments)
         run_suite("loaded meanwhile", (const TTest *const[]){a_module_that_comes_meanwhile, NULL});
     first = load_module(paths[0]);
     second = load_module(paths[1]);
-    int result = RUN_SUITE(module_to_program, program_to_module, module_to_module,
-                           a_module_and_itself, resizing, resizing_that_fails,
-                           from_before_is_no_crossing, foreign_memory_that_a_module_frees);
+    int result =
+        RUN_SUITE(module_to_program, program_to_module, module_to_module, a_module_and_itself,
+                  a_record_is_the_library_s_own, resizing, resizing_that_fails,
+                  from_before_is_no_crossing, foreign_memory_that_a_module_frees);
     return late != EXIT_SUCCESS ? late : result;
 }
