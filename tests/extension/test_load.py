@@ -39,7 +39,7 @@ class Result(support.TestCase):
     def test_c_module_has_one_export_and_needs_nothing_unused(self):
         self.value()
         self.assertEqual(exported(self.module()), ["PyInit_fast"])
-        self.assertEqual(needed(self.module()), ["libc.so.6", "libhomefree.so.1"])
+        self.assertEqual(set(needed(self.module())) - {"libc.so.6"}, {"libhomefree.so.1"})
         self.assert_clean(self.module())
 
     def test_memory_of_a_cxx_module_is_the_heaps(self):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 
-from . import _command, _folders, extension
+from . import _command, _folders, _link, extension
 from .extension import BuildError
 
 _STD = "-std=c++17"
@@ -103,18 +103,6 @@ def _compiler(request, what):
     return shlex.split(command)
 
 
-def _shim(library_dir):
-    """libhomefree_shim.a: beside the library, or where the build tree has it."""
-    for folder in (library_dir, os.path.join(os.path.dirname(library_dir), "shim")):
-        path = os.path.join(folder, "libhomefree_shim.a")
-        if os.path.isfile(path):
-            return path
-    raise BuildError(
-        f"homefree cannot build: there is no libhomefree_shim.a in {library_dir}; install homefree "
-        "with `meson install` or from its wheel"
-    )
-
-
 def _environment(variable):
     return shlex.split(os.environ.get(variable, ""))
 
@@ -152,12 +140,8 @@ class _Commands:
         self.request = request
         self.torch = _Torch(request.cuda) if request.torch else None
         self.compilers = {what: _compiler(request, what) for what in request.compilers}
-        self.library_dir = _folders.get_library_dir()
-        self.shim = _shim(self.library_dir)
-        self.library = os.path.join(self.library_dir, "libhomefree.so")
-        if not os.path.exists(self.library):
-            self.library += ".1"
         self.program = _command.find()
+        self.folders = [_folders.get_library_dir()] if request.rpath else []
 
     def _cuda_home(self):
         home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
@@ -221,11 +205,8 @@ class _Commands:
             words += [f"-L{folder}", "-lcudart"]
             if request.rpath:
                 words.append(f"-Wl,-rpath,{folder}")
-        words.append(f"-Wl,--version-script={script}")
-        if request.rpath:
-            words.append(f"-Wl,-rpath,{self.library_dir}")
-        # The shim last: its malloc is for whoever asked for one before, and comes before libc's.
-        return [*words, self.shim, self.library]
+        # Last: the shim's malloc is for whoever asked for one before.
+        return words + _link.arguments(script, self.folders)
 
 
 def _std(words):
@@ -280,7 +261,7 @@ def build(request, work, say):
     for target in objects:
         files.update(dict.fromkeys(_read_depfile(f"{work}/{target}.d", work)))
     # The shim becomes part of the module.
-    return f"{work}/{module}", [*files, commands.shim]
+    return f"{work}/{module}", [*files, _link.libraries()[0]]
 
 
 def _run(request, work, say):

@@ -1,4 +1,4 @@
-"""What linking a module with homefree takes: shared by the helpers for setuptools and for torch.
+"""What linking a module with homefree takes: for setuptools, for torch, and for extension.load().
 
 Nothing here keeps state; everything may be called from any thread.
 """
@@ -35,7 +35,12 @@ def include_dir():
 def libraries():
     """The files to link, in this order, behind everything else. FileNotFoundError without them."""
     folder = _folders.get_library_dir()
-    found = [os.path.join(folder, name) for name in ("libhomefree_shim.a", "libhomefree.so.1")]
+    shim = os.path.join(folder, "libhomefree_shim.a")
+    if not os.path.exists(shim):
+        # Where a build folder has it.
+        built = os.path.join(os.path.dirname(folder), "shim", "libhomefree_shim.a")
+        shim = built if os.path.exists(built) else shim
+    found = [shim, os.path.join(folder, "libhomefree.so.1")]
     for path in found:
         if not os.path.exists(path):
             raise FileNotFoundError(
