@@ -2,11 +2,12 @@
 and what is NumPy's, what the assertions say when they fail, and wrong arguments.
 """
 
+import os
 import sys
 
 import support
 
-MODULE = sys.argv.pop()
+MODULE = os.path.abspath(sys.argv.pop())
 PRELUDE = f"""
 import ctypes, threading
 import homefree

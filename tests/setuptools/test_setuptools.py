@@ -229,9 +229,10 @@ class Case(unittest.TestCase):
 
     def assert_clean(self, module, needed=(LIBRARY, "libc.so.6"), name="greet"):
         self.assertEqual(exports(module), [f"PyInit_{name}"])
-        # The dynamic linker itself is needed by what has thread-local variables.
+        # The dynamic linker itself is needed by what has thread-local variables, and libc by what
+        # calls more of it than the shim stands for.
         found = [name for name in dynamic(module, "NEEDED") if not name.startswith("ld-linux")]
-        self.assertEqual(sorted(found), sorted(needed))
+        self.assertEqual({*found, "libc.so.6"}, set(needed))
         run(PREFIX / "bin/homefree", "inspect", module)
 
     def assert_owned(self, module, python=None, **options):
