@@ -10,9 +10,10 @@
 A *crossing* is a block that one shared object got from the heap and another one freed or resized,
 or memory of another allocator that was freed through the heap. "Who" is the object that holds the
 call of malloc, free, new or delete; for what CPython's own functions do, whoever called them, it is
-the interpreter. What was allocated before a watch began has no known allocator, and freeing it is
-no crossing. Memory that was never the heap's, such as pymalloc's small objects, is seen only where
-it is freed through the heap.
+the interpreter, once homefree.install() was called. (Before, PyMem_RawFree() is a jump to free(),
+and counts as its caller's.) What was allocated before a watch began has no known allocator, and
+freeing it is no crossing. Memory that was never the heap's, such as pymalloc's small objects, is
+seen only where it is freed through the heap.
 
 Watching sees all threads. It costs time while a watch is open, and nothing otherwise. Watches may
 overlap, up to 16 of them.
