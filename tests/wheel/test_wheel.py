@@ -12,14 +12,15 @@ import tempfile
 import unittest
 import zipfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
-sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "loader"))
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS / room) for room in ("support", "loader", "installed")]
 import installation  # noqa: E402
+import test_installed  # noqa: E402
 from installation import run  # noqa: E402
 from test_cpython import interpreters  # noqa: E402
 
 BUILD = SOURCE = WHEEL = pathlib.Path()
-GREET = pathlib.Path(__file__).parents[1] / "installed/greet.c"
+GREET = TESTS / "installed/greet.c"
 
 PACKAGE = """
     include/homefree/homefree.h include/homefree/python.h include/homefree/check.h
@@ -28,41 +29,24 @@ PACKAGE = """
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
 """
 
-CMAKE = """
-cmake_minimum_required(VERSION 3.15)
-project(greet C)
-find_package(homefree REQUIRED)
-add_library(greet MODULE greet.c)
-set_target_properties(greet PROPERTIES PREFIX "")
-target_include_directories(greet PRIVATE {include})
-target_link_libraries(greet PRIVATE homefree::module)
-homefree_exports(greet)
+CMAKE = (
+    test_installed.CMAKE
+    + """
 install(TARGETS greet DESTINATION .)
 install(FILES ${homefree_MISSING} DESTINATION greet.needs)
 """
-
-MESON = """
-project('greet', 'c')
-homefree = dependency('homefree')
-program = find_program('homefree', dirs: homefree.get_variable('bindir'))
-script = custom_target(
-  output: 'greet.map',
-  command: [program, 'exports', '--module', 'greet', '-o', '@OUTPUT@'],
 )
-shared_module(
-  'greet',
-  'greet.c',
-  name_prefix: '',
-  include_directories: include_directories('{include}'),
-  dependencies: homefree,
-  link_args: '-Wl,--version-script=' + script.full_path(),
-  link_depends: script,
+
+MESON = (
+    test_installed.MESON.rstrip().rstrip(")")
+    + """
   install: true,
   install_dir: '/',
   install_rpath: homefree.get_variable('rpath') + ':$ORIGIN/greet.needs',
 )
 install_data(homefree.get_variable('missing'), install_dir: '/greet.needs')
 """
+)
 
 SHELL = """
 set -e
