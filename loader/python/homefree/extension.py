@@ -59,7 +59,7 @@ FLAGS = (
     b"NVCC_PREPENDFLAGS",
     b"NVCC_APPENDFLAGS",
 )
-_COMPILERS = (b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
+_PROGRAMS = (b"PATH", b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
 
 # Sources by their suffix: C and C++ as compilers know them, and CUDA.
 _LANGUAGES = {
@@ -108,20 +108,21 @@ class Request:
     ):
         self.name = name
         self.last = name.rpartition(".")[2]
-        self.sources = [os.path.abspath(path) for path in _paths("sources", sources)]
+        self.sources = _paths("sources", sources)
         if not self.sources:
             raise ValueError(f"{name!r} has no sources; name at least one")
         self.cflags = _words("extra_cflags", extra_cflags)
         self.cxxflags = _words("extra_cxxflags", extra_cxxflags)
         self.cuda_cflags = _words("extra_cuda_cflags", extra_cuda_cflags)
         self.ldflags = _words("extra_ldflags", extra_ldflags)
-        include_paths = _paths("extra_include_paths", extra_include_paths)
-        self.include_paths = [os.path.abspath(path) for path in include_paths]
+        self.include_paths = _paths("extra_include_paths", extra_include_paths)
         self.languages = [_language(path) for path in self.sources]
         self.cuda = "cuda" in self.languages if with_cuda is None else bool(with_cuda)
         self.torch = _torch_version() if torch else None
         self.rpath = bool(rpath)
-        self.compilers = self._compilers()
+        programs = environment(_PROGRAMS)
+        self.path = programs.get("PATH", os.defpath)
+        self.compilers = _compilers(self, programs.get)
         self.environment = environment(FLAGS)
         flags = repr(
             (self.cflags, self.cxxflags, self.cuda_cflags, self.ldflags, self.include_paths)
@@ -141,19 +142,19 @@ class Request:
             )
         )
 
-    def _compilers(self):
-        """The commands that will be run, as the environment has them: {what for: command}."""
-        environ = environment(_COMPILERS)
-        commands = {}
-        if "c" in self.languages:
-            commands["CC"] = environ.get("CC") or "cc"
-        if self.torch or self.cuda or "c++" in self.languages:
-            commands["CXX"] = environ.get("CXX") or "c++"
-        if "cuda" in self.languages:
-            home = environ.get("CUDA_HOME") or environ.get("CUDA_PATH")
-            nvcc = os.path.join(home, "bin", "nvcc") if home else "nvcc"
-            commands["CUDACXX"] = environ.get("CUDACXX") or nvcc
-        return commands
+
+def _compilers(request, get):
+    """The commands that will be run, as the environment has them: {what for: command}."""
+    commands = {}
+    if "c" in request.languages:
+        commands["CC"] = get("CC") or "cc"
+    if request.torch or request.cuda or "c++" in request.languages:
+        commands["CXX"] = get("CXX") or "c++"
+    if "cuda" in request.languages:
+        home = get("CUDA_HOME") or get("CUDA_PATH")
+        nvcc = os.path.join(home, "bin", "nvcc") if home else "nvcc"
+        commands["CUDACXX"] = get("CUDACXX") or nvcc
+    return commands
 
 
 def _words(what, value):
@@ -173,15 +174,17 @@ def _paths(what, value):
         return []
     if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
         value = [value]
-    paths = [os.fsdecode(path) for path in value]
-    for path in paths:
+    paths = []  # absolute
+    for path in value:
+        path = os.fsdecode(path)
         if not path or "\n" in path or "\0" in path:
             raise ValueError(f"{what}: {path!r} is no path")
+        paths.append(os.path.abspath(path))
     return paths
 
 
 def _language(path):
-    language = _LANGUAGES.get(os.path.splitext(path)[1])
+    language = _LANGUAGES.get("." + path.rpartition(".")[2])
     if language is None:
         raise ValueError(
             f"{path}: the language is not known by its suffix; name it {', '.join(_LANGUAGES)}"
@@ -246,8 +249,7 @@ def root_of(name, build_directory):
 def find(root, folder, request):
     """The path of a module that fits and that nothing has touched since; else None. Files that have
     changed are not read: see _cache.py, which writes what this reads."""
-    path = os.environ.get("PATH", os.defpath)
-    return _homefree.find_warm(root, folder, request.text, path)
+    return _homefree.find_warm(root, folder, request.text, request.path)
 
 
 def _import(name, path):
