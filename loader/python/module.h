@@ -23,6 +23,8 @@ extern PyMethodDef homefree_doctor_methods[];
 extern PyMethodDef homefree_check_methods[];
 /* load.c: homefree.load() */
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
+/* warm.c: homefree.extension */
+extern PyMethodDef homefree_warm_methods[];
 
 /* Types and constants of a part; called once for each module object. Result: 0, or -1 with an
  * exception set. */

@@ -259,7 +259,7 @@ class Damage(support.TestCase):
             for number in range({len(cuts)}):
                 os.rename(f"garbage-{{number}}", folder + "/index")
                 assert extension.find(root, folder, request) in (good, None), number
-                assert _cache.find(folder, request) in (good, None), number
+                assert _cache.find(root, folder, request) in (good, None), number
             """
         )
 

@@ -91,9 +91,28 @@ def _ninja():
     )
 
 
+def program_of(command):
+    """The first word of a command."""
+    if "'" in command or '"' in command or "\\" in command:
+        return shlex.split(command)[0]
+    return command.partition(" ")[0]
+
+
+def which(command):
+    """The file that a command's first word runs, or None."""
+    word = program_of(command)
+    if "/" in word:
+        return word if os.access(word, os.X_OK) else None
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{folder or '.'}/{word}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
 def _compiler(request, what):
     command = request.compilers[what]
-    if extension.which(command) is None:
+    if which(command) is None:
         kind, remedy = _COMPILERS[what]
         raise BuildError(
             f"homefree cannot build {request.name!r}: there is no {kind}: {command!r} is not "
@@ -101,10 +120,6 @@ def _compiler(request, what):
             name=request.name,
         )
     return shlex.split(command)
-
-
-def _environment(variable):
-    return shlex.split(os.environ.get(variable, ""))
 
 
 # ---- the commands ----
@@ -143,11 +158,14 @@ class _Commands:
         self.program = _command.find()
         self.folders = [_folders.get_library_dir()] if request.rpath else []
 
+    def _given(self, variable):
+        return shlex.split(self.request.environment.get(variable, ""))
+
     def _cuda_home(self):
         home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
         if home:
             return home
-        nvcc = extension.which(self.request.compilers.get("CUDACXX", "nvcc"))
+        nvcc = which(self.request.compilers.get("CUDACXX", "nvcc"))
         if nvcc is None:
             return "/usr/local/cuda"
         return os.path.dirname(os.path.dirname(os.path.realpath(nvcc)))
@@ -174,14 +192,14 @@ class _Commands:
 
     def compile(self, source, language, target):
         request = self.request
-        own = [*self._defines(), *self._includes(), *_environment("CPPFLAGS")]
+        own = [*self._defines(), *self._includes(), *self._given("CPPFLAGS")]
         end = ["-MD", "-MF", target + ".d", "-c", source, "-o", target]
         plain = ["-O2", "-fPIC", "-fvisibility=hidden"]
         if language == "c":
-            words = [*plain, *own, *_environment("CFLAGS"), *request.cflags]
+            words = [*plain, *own, *self._given("CFLAGS"), *request.cflags]
             return [*self.compilers["CC"], *words, *end]
         if language == "c++":
-            words = [*_environment("CXXFLAGS"), *request.cflags, *request.cxxflags]
+            words = [*self._given("CXXFLAGS"), *request.cflags, *request.cxxflags]
             return [*self.compilers["CXX"], *plain, *_std(words), *own, *words, *end]
         words = request.cuda_cflags
         host = self.compilers["CXX"]
@@ -196,7 +214,7 @@ class _Commands:
     def link(self, objects, script, target):
         request = self.request
         words = [*self.compilers["CXX" if "CXX" in self.compilers else "CC"], "-shared"]
-        words += [*objects, "-o", target, *_environment("LDFLAGS"), "-Wl,--as-needed"]
+        words += [*objects, "-o", target, *self._given("LDFLAGS"), "-Wl,--as-needed"]
         words += request.ldflags
         if self.torch:
             words += self.torch.link
@@ -269,10 +287,12 @@ def _run(request, work, say):
     if os.environ.get("MAX_JOBS", "").isdigit():
         command += ["-j", os.environ["MAX_JOBS"]]
     say.status(f"building {request.name}")
+    # What the request has of the environment is what the compilers get, whoever changed which.
+    others = {key: value for key, value in os.environb.items() if key not in extension.FLAGS}
     process = subprocess.Popen(
         command,
         cwd=work,
-        env={**os.environ, "NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
+        env={**others, **request.environment, "NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -13,9 +13,24 @@ A record says what a module was made of: lines of text, the last one `end`.
     …                                           path, identity(), SHA-256
     end
 
-extension.find() reads the index and believes identity() alone; here what that says to have changed
-is read. Headers of packages (the system's, Python's, torch's) are many, and packages put new files
-in their place rather than write into old ones: there the index watches the folders.
+The index has a block for each request that was answered, the last one first:
+
+    homefree-index 1
+
+    <tab>('fast', ['/home/…/fast.c'], …     the request's text
+    0123456789abcdef                        the entry that answered it
+    fast.cpython-311-x86_64-linux-gnu.so    the module, and its identity()
+    …
+    3                                       lines of compilers that follow, three for each:
+    cc                                          the program that is looked for, the file, its
+    …                                           identity()
+    /home/…/fast.c                          then what else is watched, two lines each: path,
+    …                                           identity()
+                                            and an empty line.
+
+extension.find() has warm.c read the index, and believes identity() alone; here what that says to
+have changed is read. Headers of packages (the system's, Python's, torch's) are many, and packages
+put new files in their place rather than write into old ones: there the index watches the folders.
 
 Everything that writes does so with the module's lock held, under another name first, and renames.
 """
@@ -33,7 +48,7 @@ import sysconfig
 import time
 
 from . import _build, _folders, _paths, extension
-from .extension import BuildError, identity
+from .extension import BuildError
 
 RECORD = "homefree-record 1"
 INDEX = "homefree-index 1\n\n"
@@ -53,17 +68,6 @@ _REMEDIES = {
 
 
 # ---- errors of extension.py, which has no room for them ----
-
-
-def untrusted(folder, status):
-    if status.st_uid != os.geteuid():
-        why = f"it belongs to another user (number {status.st_uid})"
-    else:
-        why = f"others may write to it (mode {status.st_mode & 0o7777:o})"
-    return BuildError(
-        f"homefree does not use the cache folder {folder}: {why}, so that what is loaded from it "
-        "could be anybody's; remedy: chmod go-w, or set HOMEFREE_BUILD_DIR to a folder of your own"
-    )
 
 
 def unloadable(name, path, error):
@@ -119,12 +123,27 @@ def _explained(folder):
         ) from None
 
 
+def _trust(folder):
+    """Raises BuildError where others can put files. FileNotFoundError where there is none."""
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid():
+        why = f"it belongs to another user (number {status.st_uid})"
+    elif status.st_mode & 0o022:
+        why = f"others may write to it (mode {status.st_mode & 0o7777:o})"
+    else:
+        return
+    raise BuildError(
+        f"homefree does not use the cache folder {folder}: {why}, so that what is loaded from it "
+        "could be anybody's; remedy: chmod go-w, or set HOMEFREE_BUILD_DIR to a folder of your own"
+    )
+
+
 def _make_folders(root, folder):
     os.makedirs(os.path.dirname(root), exist_ok=True)
     for path in (root, folder):
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
-        extension.trusted(path)
+        _trust(path)
 
 
 # ---- the lock ----
@@ -197,6 +216,12 @@ class Lock:
 
 
 # ---- records ----
+
+
+def identity(path):
+    """What stat() says that changes when a file does. warm.c says the same."""
+    status = os.stat(path)
+    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 
 class Hashes:
@@ -279,8 +304,8 @@ class Record:
     def watched(self):
         """The lines of the index: what stat() must say for the module to be taken unread."""
         lines = [self.file, self.module, str(3 * len(self.compilers))]
-        for compiler in self.compilers:
-            lines += compiler[:3]
+        for command, path, was, _ in self.compilers:
+            lines += _build.program_of(command), path, was
         folders = {}
         for path, was, _ in self.files:
             if os.path.normpath(path).startswith(_packaged()):
@@ -300,7 +325,7 @@ class Record:
                 return None
             compilers = []
             for command, path, was, digest in self.compilers:
-                found = extension.which(command)
+                found = _build.which(command)
                 if found is None:  # nobody could build another one
                     compilers.append((command, path, was, digest))
                     continue
@@ -377,8 +402,13 @@ def _same(folder, request, hashes):
     return None
 
 
-def find(folder, request):
+def find(root, folder, request):
     """The path of a module with the same content, or None. Nothing is written."""
+    try:
+        _trust(root)
+        _trust(folder)
+    except OSError:
+        return None
     found = _same(folder, request, Hashes())
     return f"{folder}/{found[0]}/{found[1].file}" if found else None
 
@@ -447,11 +477,11 @@ def _kept(folder, request, work, module, after):
     hashes = Hashes()
     compilers = []
     for command in request.compilers.values():
-        path = extension.which(command)
+        path = _build.which(command)
         compilers.append((command, path, identity(path), version(command, path)))
         # `ccache gcc` is two programs.
         for word in shlex.split(command)[1:]:
-            path = None if word.startswith("-") else extension.which(shlex.quote(word))
+            path = None if word.startswith("-") else _build.which(shlex.quote(word))
             if path is not None:
                 after[path] = identity(path)
     files = [(path, was, hashes.of(path)) for path, was in after.items()]

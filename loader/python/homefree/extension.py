@@ -6,8 +6,8 @@
 
 What was compiled once is kept, and loaded again as long as the sources, the headers that the
 compiler read, the flags, the compiler, the Python and homefree are the same. A warm load is what
-this file does: it compares what stat() says of them, and imports. The rest is imported when it is
-needed: _cache.py (what the same content is, locks, files), _build.py (compilers, ninja),
+this file does: it has warm.c compare what stat() says of them, and imports. The rest is imported
+when it is needed: _cache.py (what the same content is, locks, files), _build.py (compilers, ninja),
 _prebuilt.py.
 
 The cache lies in HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured),
@@ -35,7 +35,7 @@ import sys
 from _frozen_importlib_external import ExtensionFileLoader
 from _imp import extension_suffixes
 
-from . import __version__
+from . import __version__, _homefree
 
 __all__ = ["BuildError", "build", "load"]  # noqa: F822, build comes when it is asked for
 
@@ -43,22 +43,23 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 SUFFIX = extension_suffixes()[0]
 _PYTHON = (sys.version, SUFFIX, sys.base_prefix, __version__, _HERE)
 
-# What compilers and linkers read by themselves.
-_ENVIRONMENT = (
-    "CPPFLAGS",
-    "CFLAGS",
-    "CXXFLAGS",
-    "LDFLAGS",
-    "CPATH",
-    "C_INCLUDE_PATH",
-    "CPLUS_INCLUDE_PATH",
-    "LIBRARY_PATH",
-    "COMPILER_PATH",
-    "GCC_EXEC_PREFIX",
-    "SOURCE_DATE_EPOCH",
-    "NVCC_PREPEND_FLAGS",
-    "NVCC_APPEND_FLAGS",
+# What compilers and linkers read by themselves, and what names them.
+FLAGS = (
+    b"CPPFLAGS",
+    b"CFLAGS",
+    b"CXXFLAGS",
+    b"LDFLAGS",
+    b"CPATH",
+    b"C_INCLUDE_PATH",
+    b"CPLUS_INCLUDE_PATH",
+    b"LIBRARY_PATH",
+    b"COMPILER_PATH",
+    b"GCC_EXEC_PREFIX",
+    b"SOURCE_DATE_EPOCH",
+    b"NVCC_PREPENDFLAGS",
+    b"NVCC_APPENDFLAGS",
 )
+_PROGRAMS = (b"PATH", b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
 
 # Sources by their suffix: C and C++ as compilers know them, and CUDA.
 _LANGUAGES = {
@@ -70,6 +71,18 @@ _LANGUAGES = {
     ".C": "c++",
     ".cu": "cuda",
 }
+
+
+if "t" in sys.abiflags:
+
+    def environment(names):
+        """As _homefree.environment(), which another thread's os.environ[…] = … would disturb where
+        there is no GIL."""
+        names = [os.fsdecode(name) for name in names]
+        return {name: os.environ[name] for name in names if name in os.environ}
+
+else:
+    environment = _homefree.environment
 
 
 class BuildError(ImportError):
@@ -95,23 +108,25 @@ class Request:
     ):
         self.name = name
         self.last = name.rpartition(".")[2]
-        self.sources = [os.path.abspath(path) for path in _paths("sources", sources)]
+        self.sources = _paths("sources", sources)
         if not self.sources:
             raise ValueError(f"{name!r} has no sources; name at least one")
         self.cflags = _words("extra_cflags", extra_cflags)
         self.cxxflags = _words("extra_cxxflags", extra_cxxflags)
         self.cuda_cflags = _words("extra_cuda_cflags", extra_cuda_cflags)
         self.ldflags = _words("extra_ldflags", extra_ldflags)
-        self.include_paths = [
-            os.path.abspath(path) for path in _paths("extra_include_paths", extra_include_paths)
-        ]
+        self.include_paths = _paths("extra_include_paths", extra_include_paths)
         self.languages = [_language(path) for path in self.sources]
         self.cuda = "cuda" in self.languages if with_cuda is None else bool(with_cuda)
         self.torch = _torch_version() if torch else None
         self.rpath = bool(rpath)
-        self.compilers = self._compilers()
-        flags = (self.cflags, self.cxxflags, self.cuda_cflags, self.ldflags, self.include_paths)
-        environ = os.environ
+        programs = environment(_PROGRAMS)
+        self.path = programs.get("PATH", os.defpath)
+        self.compilers = _compilers(self, programs.get)
+        self.environment = environment(FLAGS)
+        flags = repr(
+            (self.cflags, self.cxxflags, self.cuda_cflags, self.ldflags, self.include_paths)
+        )
         self.text = repr(
             (
                 name,
@@ -121,31 +136,33 @@ class Request:
                 self.torch,
                 self.rpath,
                 self.compilers,
-                [environ.get(variable) for variable in _ENVIRONMENT],
-                _processor(flags),
+                self.environment,
+                _processor() if "native" in flags else None,
                 _PYTHON,
             )
         )
 
-    def _compilers(self):
-        """The commands that will be run, as the environment has them: {what for: command}."""
-        get = os.environ.get
-        commands = {}
-        if "c" in self.languages:
-            commands["CC"] = get("CC") or "cc"
-        if self.torch or self.cuda or "c++" in self.languages:
-            commands["CXX"] = get("CXX") or "c++"
-        if "cuda" in self.languages:
-            home = get("CUDA_HOME") or get("CUDA_PATH")
-            nvcc = os.path.join(home, "bin", "nvcc") if home else "nvcc"
-            commands["CUDACXX"] = get("CUDACXX") or nvcc
-        return commands
+
+def _compilers(request, get):
+    """The commands that will be run, as the environment has them: {what for: command}."""
+    commands = {}
+    if "c" in request.languages:
+        commands["CC"] = get("CC") or "cc"
+    if request.torch or request.cuda or "c++" in request.languages:
+        commands["CXX"] = get("CXX") or "c++"
+    if "cuda" in request.languages:
+        home = get("CUDA_HOME") or get("CUDA_PATH")
+        nvcc = os.path.join(home, "bin", "nvcc") if home else "nvcc"
+        commands["CUDACXX"] = get("CUDACXX") or nvcc
+    return commands
 
 
 def _words(what, value):
+    if value is None:
+        return []
     if isinstance(value, str):
         raise TypeError(f"{what} is a list of arguments, not one str; write [{value!r}]")
-    words = [os.fspath(word) for word in value or ()]
+    words = [os.fspath(word) for word in value]
     for word in words:
         if not isinstance(word, str) or "\n" in word or "\0" in word:
             raise ValueError(f"{what}: {word!r} is no argument of a compiler")
@@ -153,17 +170,21 @@ def _words(what, value):
 
 
 def _paths(what, value):
+    if value is None:
+        return []
     if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
         value = [value]
-    paths = [os.fsdecode(path) for path in value or ()]
-    for path in paths:
+    paths = []  # absolute
+    for path in value:
+        path = os.fsdecode(path)
         if not path or "\n" in path or "\0" in path:
             raise ValueError(f"{what}: {path!r} is no path")
+        paths.append(os.path.abspath(path))
     return paths
 
 
 def _language(path):
-    language = _LANGUAGES.get(os.path.splitext(path)[1])
+    language = _LANGUAGES.get("." + path.rpartition(".")[2])
     if language is None:
         raise ValueError(
             f"{path}: the language is not known by its suffix; name it {', '.join(_LANGUAGES)}"
@@ -177,10 +198,8 @@ def _torch_version():
     return torch.__version__
 
 
-def _processor(flags):
+def _processor():
     """With -march=native the processor decides as well; a cache may be shared by machines."""
-    if not any("native" in word for words in flags for word in words):
-        return None
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         return next((line for line in file if line.startswith(("flags", "Features"))), None)
 
@@ -188,27 +207,11 @@ def _processor(flags):
 def check_name(name):
     if not isinstance(name, str):
         raise TypeError(f"a module's name is a str, not {type(name).__name__}")
-    if not name.isascii() or not all(part.isidentifier() for part in name.split(".")):
+    if not name.isascii() or not all(map(str.isidentifier, name.split("."))):
         raise ValueError(
             f"{name!r} is no module's name: identifiers of ASCII letters, digits and '_', joined "
             "by dots"
         )
-
-
-def which(command):
-    """The file that a command's first word runs, or None."""
-    word = command.partition(" ")[0]
-    if "'" in command or '"' in command or "\\" in command:
-        from shlex import split
-
-        word = split(command)[0]
-    if "/" in word:
-        return word if os.access(word, os.X_OK) else None
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        path = f"{folder or '.'}/{word}"
-        if os.access(path, os.X_OK) and not os.path.isdir(path):
-            return path
-    return None
 
 
 # ---- where the cache is ----
@@ -221,12 +224,13 @@ def _variable(name):
 def root_of(name, build_directory):
     """The cache's folder. What a process was told with build_directory=, its children are told
     through the environment."""
-    get = os.environ.get
     if build_directory is not None:
         root = os.path.abspath(os.fsdecode(build_directory))
         os.environ[_variable(name)] = root
         return root
-    given = get(_variable(name)) or get("HOMEFREE_BUILD_DIR")
+    own = _variable(name)
+    get = environment((own.encode(), b"HOMEFREE_BUILD_DIR", b"XDG_CACHE_HOME")).get
+    given = get(own) or get("HOMEFREE_BUILD_DIR")
     if given:
         return os.path.abspath(given)
     home = get("XDG_CACHE_HOME") or ""
@@ -239,59 +243,13 @@ def root_of(name, build_directory):
     return os.path.join(home, "homefree")
 
 
-def trusted(folder):
-    """Nobody else can put files there. FileNotFoundError where there is none."""
-    status = os.stat(folder)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
-        from ._cache import untrusted
-
-        raise untrusted(folder, status)
-
-
 # ---- the warm load ----
 
 
-def identity(path):
-    """What stat() says that changes when a file does, as the records have it."""
-    status = os.stat(path)
-    return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
-
-
-def _read(path):
-    with open(path, "rb", 0) as file:
-        return os.fsdecode(file.read())
-
-
 def find(root, folder, request):
-    """The path of a module that fits and that nothing has touched since; else None.
-
-    Files that have changed are not read: see _cache.py, which writes the index. A block of it is
-    the request, the entry, the module's file and identity, how many lines of compilers follow
-    (three each: command, file, identity), and what else is watched (two lines each)."""
-    try:
-        trusted(root)
-        trusted(folder)
-        index = _read(folder + "/index")
-        start = index.find(f"\n\t{request.text}\n")
-        if start < 0:
-            return None
-        end = index.index("\n\n", start + 1)
-        _, entry, file, was, compilers, *lines = index[start + 1 : end].split("\n")
-        path = f"{folder}/{entry}/{file}"
-        if identity(path) != was:
-            return None
-        count = int(compilers)
-        for i in range(0, count, 3):
-            found = which(lines[i])
-            # Where there is no compiler, nobody could build another one.
-            if found is not None and (found != lines[i + 1] or identity(found) != lines[i + 2]):
-                return None
-        for i in range(count, len(lines), 2):
-            if identity(lines[i]) != lines[i + 1]:
-                return None
-    except (OSError, IndexError, ValueError):
-        return None
-    return path
+    """The path of a module that fits and that nothing has touched since; else None. Files that have
+    changed are not read: see _cache.py, which writes what this reads."""
+    return _homefree.find_warm(root, folder, request.text, request.path)
 
 
 def _import(name, path):
@@ -411,7 +369,7 @@ def load(
             from . import _cache
 
             if name in sys.modules:
-                path = _cache.find(folder, request)
+                path = _cache.find(root, folder, request)
             else:
                 path = _cache.find_or_build(root, folder, request, verbose)
         try:
