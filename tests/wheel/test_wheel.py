@@ -189,6 +189,23 @@ class InstalledWheel(unittest.TestCase):
         result = self.ask("from group.inner import greet; print(greet.check())")
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
+    def test_an_isolated_build_finds_it(self):
+        """As pip does it for users: homefree comes into an environment that is gone afterwards."""
+        project = shutil.copytree(SOURCE / "examples/minimal", self.work / "minimal")
+        result = subprocess.run(
+            [self.interpreter, "-m", "pip", "install", "-q", "--no-deps", project],
+            env={**outside({}), "PIP_FIND_LINKS": str(WHEEL.parent)},
+            capture_output=True,
+            text=True,
+        )
+        if "Could not find a version that satisfies the requirement pybind11" in result.stderr:
+            self.skipTest("there is no package index within reach")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        (module,) = self.site.glob("greet*.so")
+        self.assertNotIn("build-env", run("readelf", "-dW", module))
+        answer = self.ask("import greet; print(greet.greet('you'))")
+        self.assertEqual(answer.stderr, "")
+
     def test_command(self):
         for command in (["homefree"], [self.interpreter, "-m", "homefree"]):
             path = f"{self.interpreter.parent}{os.pathsep}{os.environ['PATH']}"

@@ -17,4 +17,5 @@ setup(
     version="1.0",
     install_requires=["homefree", "numpy"],
     ext_modules=cythonize([module], language_level=3),
+    py_modules=[],
 )
