@@ -509,8 +509,11 @@ class Parameters(Case):
         self.assert_owned("größe", cwd=self.source)
 
     def test_many_side_by_side(self):
+        # A source each: setuptools names object files after them, and would write one four times.
         names = [f"pkg{number}.greet" for number in range(4)]
-        self.project("[" + ", ".join(f"Extension('{name}', ['greet.c'])" for name in names) + "]")
+        self.project("[" + ", ".join(f"Extension('{n}', ['{n}.c'])" for n in names) + "]")
+        for name in names:
+            shutil.copy2(self.source / "greet.c", self.source / f"{name}.c")
         self.setup("build", "-j4")
         for name in names:
             folder = self.built(f"build/lib*/{name.split('.')[0]}")
