@@ -156,7 +156,8 @@ struct report {
     FILE *out;
     struct hf_json json;
     bool coloured;
-    size_t shown, failed, severities[HF_SEVERITY_ERROR + 1];
+    size_t shown;
+    struct hf_rule_totals found;
     bool rules[HF_DOCTOR_RULE_COUNT];
 };
 
@@ -177,12 +178,12 @@ static void show(struct report *report, int descriptor, const char *what, int en
     if (result == 0)
         result = hf_record_find(&record, ended_by);
     if (result != 0) {
-        report->failed++;
+        report->found.failed++;
         complain_about(what, result, record.why);
     } else {
         report->shown++;
         for (size_t i = 0; i < record.findings_count; i++) {
-            report->severities[hf_doctor_rules[record.findings[i].rule].severity]++;
+            report->found.severities[hf_doctor_rules[record.findings[i].rule].severity]++;
             report->rules[record.findings[i].rule] = true;
         }
         if (report->request->json)
@@ -198,10 +199,10 @@ static void show_record(struct report *report, const char *path)
     char *what = NULL;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0) {
-        report->failed++;
+        report->found.failed++;
         hf_command_complain(who, "cannot open '%s': %s", path, strerror(errno));
     } else if (asprintf(&what, "'%s'", path) < 0) {
-        report->failed++;
+        report->found.failed++;
         close(descriptor);
         (void)hf_command_out_of_memory(who);
     } else {
@@ -219,7 +220,7 @@ static void show_main(struct report *report)
              WIFSIGNALED(run->status) ? WTERMSIG(run->status) : 0);
         return;
     }
-    report->failed++;
+    report->found.failed++;
     hf_command_complain(who, "'%s' left no record: %s", run->command[0],
                         descriptor == -ENOENT ? hf_doctor_run_why(run) : strerror(-descriptor));
 }
@@ -252,7 +253,7 @@ static void show_children(struct report *report)
     if (folder != NULL)
         closedir(folder);
     if (!enough) {
-        report->failed++;
+        report->found.failed++;
         (void)hf_command_out_of_memory(who);
     }
     if (count > 0)
@@ -264,7 +265,7 @@ static void show_children(struct report *report)
         if (descriptor >= 0) {
             show(report, descriptor, what, 0);
         } else {
-            report->failed++;
+            report->found.failed++;
             complain_about(what, descriptor, NULL);
         }
     }
@@ -324,10 +325,7 @@ static void write_report(struct report *report)
     hf_json_close(json);
     hf_json_object(json, "summary");
     hf_json_unsigned(json, "processes", report->shown);
-    hf_json_unsigned(json, "failed", report->failed);
-    hf_json_unsigned(json, "errors", report->severities[HF_SEVERITY_ERROR]);
-    hf_json_unsigned(json, "warnings", report->severities[HF_SEVERITY_WARNING]);
-    hf_json_unsigned(json, "notes", report->severities[HF_SEVERITY_NOTE]);
+    hf_rules_totals(json, &report->found);
     hf_json_close(json);
     hf_json_finish(json);
 }
@@ -381,11 +379,7 @@ static int run(const struct request *request)
     hf_doctor_run_end(&program);
     if (result != HF_EXIT_CLEAN)
         return result;
-    if (report.failed > 0)
-        return HF_EXIT_FAILED;
-    return report.severities[HF_SEVERITY_ERROR] + report.severities[HF_SEVERITY_WARNING] > 0
-               ? HF_EXIT_FINDINGS
-               : HF_EXIT_CLEAN;
+    return hf_rules_status(&report.found);
 }
 
 int hf_command_doctor(int count, char **arguments)

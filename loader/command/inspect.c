@@ -90,8 +90,8 @@ static int read_arguments(struct request *request, int count, char **arguments)
  */
 
 struct totals {
-    size_t files, failed;
-    size_t severities[HF_SEVERITY_ERROR + 1];
+    size_t files;
+    struct hf_rule_totals found;
     bool rules[HF_RULE_COUNT];
 };
 
@@ -297,10 +297,7 @@ static void write_totals(struct hf_json *json, const struct totals *totals)
 {
     hf_json_object(json, "summary");
     hf_json_unsigned(json, "files", totals->files);
-    hf_json_unsigned(json, "failed", totals->failed);
-    hf_json_unsigned(json, "errors", totals->severities[HF_SEVERITY_ERROR]);
-    hf_json_unsigned(json, "warnings", totals->severities[HF_SEVERITY_WARNING]);
-    hf_json_unsigned(json, "notes", totals->severities[HF_SEVERITY_NOTE]);
+    hf_rules_totals(json, &totals->found);
     hf_json_close(json);
 }
 
@@ -314,13 +311,13 @@ static void inspect_file(const struct request *request, const char *path, FILE *
     totals->files++;
     if (result != 0) {
         complain_about(path, result, inspection.why);
-        totals->failed++;
+        totals->found.failed++;
         if (request->json)
             write_failure(json, path, result, inspection.why);
         return;
     }
     for (size_t i = 0; i < inspection.findings_count; i++) {
-        totals->severities[hf_rules[inspection.findings[i].rule].severity]++;
+        totals->found.severities[hf_rules[inspection.findings[i].rule].severity]++;
         totals->rules[inspection.findings[i].rule] = true;
     }
     if (request->json)
@@ -367,11 +364,7 @@ static int run(const struct request *request)
     free(text);
     if (result != HF_EXIT_CLEAN)
         return result;
-    if (totals.failed > 0)
-        return HF_EXIT_FAILED;
-    return totals.severities[HF_SEVERITY_ERROR] + totals.severities[HF_SEVERITY_WARNING] > 0
-               ? HF_EXIT_FINDINGS
-               : HF_EXIT_CLEAN;
+    return hf_rules_status(&totals.found);
 }
 
 int hf_command_inspect(int count, char **arguments)

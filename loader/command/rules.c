@@ -3,7 +3,7 @@
  */
 #include "rules.h"
 
-#include "json.h"
+#include "command.h"
 
 void hf_rules_list(FILE *out, bool as_json, const char *document, unsigned format,
                    const struct hf_rule_text *rules, size_t count)
@@ -29,4 +29,21 @@ void hf_rules_list(FILE *out, bool as_json, const char *document, unsigned forma
     }
     if (as_json)
         hf_json_finish(&json);
+}
+
+void hf_rules_totals(struct hf_json *json, const struct hf_rule_totals *totals)
+{
+    hf_json_unsigned(json, "failed", totals->failed);
+    hf_json_unsigned(json, "errors", totals->severities[HF_SEVERITY_ERROR]);
+    hf_json_unsigned(json, "warnings", totals->severities[HF_SEVERITY_WARNING]);
+    hf_json_unsigned(json, "notes", totals->severities[HF_SEVERITY_NOTE]);
+}
+
+int hf_rules_status(const struct hf_rule_totals *totals)
+{
+    if (totals->failed > 0)
+        return HF_EXIT_FAILED;
+    return totals->severities[HF_SEVERITY_ERROR] + totals->severities[HF_SEVERITY_WARNING] > 0
+               ? HF_EXIT_FINDINGS
+               : HF_EXIT_CLEAN;
 }
