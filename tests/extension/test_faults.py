@@ -251,7 +251,7 @@ class Damage(support.TestCase):
         self.fine(
             f"""
             from homefree import _cache
-            request = extension.Request("fast", ["fast.c"], *[None] * 6, False, True)
+            request = extension.Request("fast", ["fast.c"])
             root = {str(self.cache)!r}
             folder = root + "/fast"
             good = extension.find(root, folder, request)

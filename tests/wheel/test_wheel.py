@@ -61,11 +61,11 @@ cp "$(pkg-config --variable=missing homefree)" "$TARGET/greet.needs"
 USE = "import greet; print(greet.check())"
 
 
-def outside(environment_of):
+def outside():
     """The environment without what would lead to a homefree by other ways."""
     return {
         name: value
-        for name, value in {**os.environ, **environment_of}.items()
+        for name, value in os.environ.items()
         if not name.startswith(("PYTHON", "LD_", "HOMEFREE"))
     }
 
@@ -127,11 +127,11 @@ class InstalledWheel(unittest.TestCase):
         ).strip()
         (self.work / name).write_text(text.replace("{include}", include))
 
-    def ask(self, code, **environment):
+    def ask(self, code):
         """What an interpreter of the environment prints; it is not told where homefree is."""
         return subprocess.run(
             [self.interpreter, "-c", code],
-            env=outside(environment),
+            env=outside(),
             cwd=self.work,
             capture_output=True,
             text=True,
@@ -194,7 +194,7 @@ class InstalledWheel(unittest.TestCase):
         project = shutil.copytree(SOURCE / "examples/minimal", self.work / "minimal")
         result = subprocess.run(
             [self.interpreter, "-m", "pip", "install", "-q", "--no-deps", project],
-            env={**outside({}), "PIP_FIND_LINKS": str(WHEEL.parent)},
+            env={**outside(), "PIP_FIND_LINKS": str(WHEEL.parent)},
             capture_output=True,
             text=True,
         )

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import sysconfig
 
-from . import _command, _folders, _link, extension
+from . import _folders, _link, extension
 from .extension import BuildError
 
 _STD = "-std=c++17"
@@ -155,7 +155,6 @@ class _Commands:
         self.request = request
         self.torch = _Torch(request.cuda) if request.torch else None
         self.compilers = {what: _compiler(request, what) for what in request.compilers}
-        self.program = _command.find()
         self.folders = [_folders.get_library_dir()] if request.rpath else []
 
     def _given(self, variable):
@@ -207,9 +206,6 @@ class _Commands:
         if len(host) == 1:
             plain += ["-ccbin", host[0]]
         return [*self.compilers["CUDACXX"], *plain, *_std(words), *own, *words, *end]
-
-    def exports(self, target):
-        return [self.program, "exports", "--module", self.request.last, "-o", target]
 
     def link(self, objects, script, target):
         request = self.request
@@ -267,9 +263,8 @@ def build(request, work, say):
         command = commands.compile(source, language, target)
         edges.append(_edge(target, [source], title, command, target + ".d"))
         objects.append(target)
-    edges.append(
-        _edge("exports.map", [], "writing the version script", commands.exports("exports.map"))
-    )
+    exports = _link.exports_command("exports.map", request.last)
+    edges.append(_edge("exports.map", [], "writing the version script", exports))
     link = commands.link(objects, "exports.map", module)
     edges.append(_edge(module, [*objects, "exports.map"], f"linking {request.last}", link))
     with open(f"{work}/build.ninja", "w", encoding="utf-8", errors="surrogateescape") as file:

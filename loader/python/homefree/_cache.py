@@ -307,8 +307,9 @@ class Record:
         for command, path, was, _ in self.compilers:
             lines += _build.program_of(command), path, was
         folders = {}
+        packaged = _packaged()
         for path, was, _ in self.files:
-            if os.path.normpath(path).startswith(_packaged()):
+            if os.path.normpath(path).startswith(packaged):
                 folders.setdefault(os.path.dirname(path))
             else:
                 lines += path, was

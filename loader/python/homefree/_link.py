@@ -12,9 +12,6 @@ from . import _command, _folders, _paths
 # Where wheels have homefree's library, from the folder that packages are installed in.
 _IN_SITE = "homefree/lib"
 
-# Folders of systems, ahead of the stub: the dynamic linker knows them, but only looks there last.
-_SYSTEM = ["/usr/local/$LIB", "/usr/local/lib", "/usr/$LIB"]
-
 # How the folders begin in which front ends of builds make an environment that they delete again.
 _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
@@ -40,7 +37,7 @@ def libraries():
         # Where a build folder has it.
         built = os.path.join(os.path.dirname(folder), "shim", "libhomefree_shim.a")
         shim = built if os.path.exists(built) else shim
-    found = [shim, os.path.join(folder, "libhomefree.so.1")]
+    found = [shim, os.path.join(folder, _paths.SONAME)]
     for path in found:
         if not os.path.exists(path):
             raise FileNotFoundError(
@@ -53,10 +50,21 @@ def libraries():
 def stub():
     """The file that says what to install where homefree is missing; None where there is none."""
     try:
-        path = os.path.join(_folders.get_missing_dir(), "libhomefree.so.1")
+        path = os.path.join(_folders.get_missing_dir(), _paths.SONAME)
     except FileNotFoundError:
         return None
     return path if os.path.exists(path) else None
+
+
+def exports_command(path, module, symbols=None, version=None):
+    """The words that write the version script of a module to path. FileNotFoundError without the
+    command."""
+    command = [_command.find(), "exports", "--module", module]
+    if symbols is not None:
+        command += ["--symbols", os.fspath(symbols)]
+    if version is not None:
+        command += ["--version", version]
+    return [*command, "-o", path]
 
 
 def write_exports(path, module, symbols=None, version=None):
@@ -64,12 +72,8 @@ def write_exports(path, module, symbols=None, version=None):
 
     RuntimeError with the command's words where it cannot; FileNotFoundError without the command.
     """
-    command = [_command.find(), "exports", "--module", module]
-    if symbols is not None:
-        command += ["--symbols", os.fspath(symbols)]
-    if version is not None:
-        command += ["--version", version]
-    result = subprocess.run([*command, "-o", path], stderr=subprocess.PIPE, check=False)
+    command = exports_command(path, module, symbols, version)
+    result = subprocess.run(command, stderr=subprocess.PIPE, check=False)
     if result.returncode != 0:
         said = result.stderr.decode(errors="replace").strip()
         raise RuntimeError(said or f"homefree exports: exit status {result.returncode}")
@@ -122,8 +126,9 @@ def folders_from(full_name):
 
 
 def folders_of_stub(full_name):
-    """What follows in the RUNPATH of a module that has the stub beside it."""
-    return [*_SYSTEM, f"$ORIGIN/{stub_folder(full_name)}"]
+    """What follows in the RUNPATH of a module that has the stub beside it: the folders of systems,
+    lest it stand in front of theirs, and its own."""
+    return [*_paths.SYSTEM.split(":"), f"$ORIGIN/{stub_folder(full_name)}"]
 
 
 def stub_folder(full_name):

@@ -132,41 +132,17 @@ def _put(path, request, folder):
     return target
 
 
-def build(
-    name,
-    sources,
-    output,
-    *,
-    extra_cflags=None,
-    extra_cxxflags=None,
-    extra_cuda_cflags=None,
-    extra_ldflags=None,
-    extra_include_paths=None,
-    build_directory=None,
-    verbose=None,
-    with_cuda=None,
-    torch=False,
-):
+def build(name, sources, output, *, build_directory=None, verbose=None, **options):
     """Compiles as load() does, and puts the module into the folder `output` for load(prebuilt=):
     what a wheel ships.
 
     Beside it comes <file>.sources, which says of what sources it was made. The module has no path
     of this machine in it: it finds libhomefree because homefree, with which it is loaded, is there.
-    Arguments and errors are load()'s. Result: the module's path.
+    options: load()'s extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags,
+    extra_include_paths, with_cuda, torch. Errors are load()'s. Result: the module's path.
     """
     extension.check_name(name)
-    request = extension.Request(
-        name,
-        sources,
-        extra_cflags,
-        extra_cxxflags,
-        extra_cuda_cflags,
-        extra_ldflags,
-        extra_include_paths,
-        with_cuda,
-        torch,
-        False,
-    )
+    request = extension.Request(name, sources, **options, rpath=False)
     root = extension.root_of(name, build_directory)
     from ._cache import find_or_build
 

@@ -28,6 +28,9 @@ from ._homefree import owner_of
 __all__ = ["Crossing", "Watch", "assert_freed_once", "assert_no_crossing", "assert_owner", "watch"]
 
 
+_KINDS = ("heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped", "unknown")
+
+
 class Crossing(NamedTuple):
     """Blocks that one object allocated and another freed; paths, "" where one is not known."""
 
@@ -153,20 +156,8 @@ def assert_owner(obj_or_address, kind):
     kind: "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped" or "unknown", as
     homefree.owner_of() names it. Raises AssertionError, or ValueError for another kind.
     """
-    if kind not in (
-        "unknown",
-        "heap",
-        "pymalloc",
-        "libc",
-        "allocator",
-        "stack",
-        "static",
-        "unmapped",
-    ):
-        raise ValueError(
-            f"assert_owner(): {kind!r} is no kind; use 'heap', 'pymalloc', 'libc', 'allocator', "
-            "'stack', 'static', 'unmapped' or 'unknown'"
-        )
+    if kind not in _KINDS:
+        raise ValueError(f"assert_owner(): {kind!r} is no kind; use one of {', '.join(_KINDS)}")
     owner = owner_of(obj_or_address)
     if owner.kind != kind:
         address = obj_or_address if isinstance(obj_or_address, int) else id(obj_or_address)

@@ -97,14 +97,14 @@ class Request:
         self,
         name,
         sources,
-        extra_cflags,
-        extra_cxxflags,
-        extra_cuda_cflags,
-        extra_ldflags,
-        extra_include_paths,
-        with_cuda,
-        torch,
-        rpath,
+        extra_cflags=None,
+        extra_cxxflags=None,
+        extra_cuda_cflags=None,
+        extra_ldflags=None,
+        extra_include_paths=None,
+        with_cuda=None,
+        torch=False,
+        rpath=True,
     ):
         self.name = name
         self.last = name.rpartition(".")[2]
@@ -360,7 +360,6 @@ def load(
             extra_include_paths,
             with_cuda,
             torch,
-            True,
         )
         root = root_of(name, build_directory)
         folder = f"{root}/{name}"

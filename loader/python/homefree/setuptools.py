@@ -18,7 +18,7 @@ import urllib.parse
 import setuptools
 from setuptools.command.build_ext import build_ext as _build_ext
 
-from . import _link
+from . import _link, _paths
 
 # After setuptools, which brings it where Python has none.
 from distutils.errors import DistutilsSetupError  # isort: skip
@@ -182,7 +182,7 @@ class _Builds:
     def _place_of_stub(self, ext):
         full_name = self.get_ext_fullname(ext.name)
         folder = os.path.join(self.build_lib, *full_name.split(".")[:-1])
-        return os.path.join(folder, _link.stub_folder(full_name), "libhomefree.so.1")
+        return os.path.join(folder, _link.stub_folder(full_name), _paths.SONAME)
 
     def _copy_stub(self, ext, stub):
         place = self._place_of_stub(ext)

@@ -143,7 +143,7 @@ class Bench:
         )
         script = (
             "import sys; sys.path.insert(0, sys.argv[1]); from homefree import _build, extension;"
-            "r = extension.Request(sys.argv[2], [sys.argv[3]], *[None] * 6, False, True);"
+            "r = extension.Request(sys.argv[2], [sys.argv[3]]);"
             "c = _build._Commands(r);"
             "import shlex;"
             "print(shlex.join(c.exports('m.map')));"
