@@ -71,36 +71,29 @@ homefree_archive_is_right() {
         sha256sum -c --status
 }
 
-# Debian's source package holds the release archive bit for bit. Where there is none that fits, Meson
-# downloads it from its origin.
+# Debian's and Ubuntu's pools hold the release archive bit for bit, as a source package's part, for as
+# long as one of their releases has that version: any configured archive of theirs will do, whichever
+# release this machine runs. Where none has it, Meson downloads it from its origin.
 homefree_fetch_jemalloc() {
     name=$(sed -n 's/^source_filename = //p' "$root/subprojects/jemalloc.wrap")
     archive=$root/subprojects/packagecache/$name
     homefree_archive_is_right "$archive" && return
-    command -v apt-get >/dev/null || return 0
+    [ -x /usr/lib/apt/apt-helper ] || return 0
     echo "homefree: fetching jemalloc's source" >&2
     work=$(mktemp -d)
-    mkdir -p "$work/parts" "$work/lists/partial" "$work/archives/partial"
-    # The configured lists, asking for sources instead of packages.
-    for list in /etc/apt/sources.list.d/*.sources; do
-        [ -f "$list" ] && sed 's/^Types:.*/Types: deb-src/' "$list" >"$work/parts/${list##*/}"
-    done
-    for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
-        [ -f "$list" ] && sed -n 's/^deb\(-src\)\{0,1\} /deb-src /p' "$list" | sort -u \
-            >"$work/parts/$(basename "$list" .list)-src.list"
-    done
-    (
-        cd "$work" || exit
-        set -- -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/parts" \
-            -o "Dir::State::Lists=$work/lists" -o "Dir::Cache=$work" -o APT::Sandbox::User=root
-        apt-get "$@" update && apt-get "$@" source --download-only jemalloc
-    ) >"$work/log" 2>&1 || true
-    for found in "$work"/jemalloc_*.orig.tar.bz2; do
-        if homefree_archive_is_right "$found"; then
-            mkdir -p "${archive%/*}"
-            cp "$found" "$archive"
-        fi
-    done
+    version=${name#jemalloc-}
+    # The configured repositories, whether or not their lists have been fetched.
+    apt-get indextargets --no-release-info --format '$(SITE) $(COMPONENT)' 'Created-By: Packages' |
+        sed -n 's| main$|/pool/main|p; s| universe$|/pool/universe|p' | sort -u |
+        while read -r pool; do
+            if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
+                "$pool/j/jemalloc/jemalloc_${version%.tar.bz2}.orig.tar.bz2" "$work/$name" \
+                >/dev/null 2>&1 </dev/null && homefree_archive_is_right "$work/$name"; then
+                mkdir -p "${archive%/*}"
+                cp "$work/$name" "$archive"
+                break
+            fi
+        done
     rm -rf "$work"
 }
 
