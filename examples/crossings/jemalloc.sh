@@ -26,6 +26,9 @@ rm -rf "$work"
 mkdir -p "$work"
 cp -R "$source/." "$work/"
 cd "$work"
+# libstdc++'s own function, which <new> of GCC 16 no longer declares.
+sed 's/std::__throw_bad_alloc()/throw std::bad_alloc()/' "$source/src/jemalloc_cpp.cpp" \
+    >src/jemalloc_cpp.cpp
 
 CC="$cc" CXX="$cxx" AR="$ar" ./configure --with-private-namespace=crossings_ --enable-cxx \
     --disable-initial-exec-tls --disable-libdl --disable-shared --disable-doc \
