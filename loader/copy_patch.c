@@ -12,6 +12,7 @@
 #include "copy_patch.h"
 
 #include "elf_file.h"
+#include "origin.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -42,26 +43,20 @@ static int write_at(struct patch *patch, const void *bytes, size_t size, uint64_
 
 /* ---- the libraries that it needs ---- */
 
-/* One entry of a search path, with $ORIGIN at its beginning replaced; false where it is too long or
- * has another of the loader's words in it. */
+/* One entry of a search path, with $ORIGIN replaced; false where it is too long or has another of
+ * the loader's variables in it. */
 static bool expand(const char *folder, const char *entry, size_t length, const char *name,
                    char out[PATH_MAX])
 {
-    static const char *const words[] = {"$ORIGIN", "${ORIGIN}"};
-    const char *start = "";
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t word = strlen(words[i]);
-        if (length >= word && memcmp(entry, words[i], word) == 0) {
-            start = folder;
-            entry += word;
-            length -= word;
-            break;
-        }
-    }
-    if (length >= PATH_MAX || memchr(entry, '$', length) != NULL)
+    const int written = hf_origin_look(entry, length).others
+                            ? -1
+                            : hf_origin_expand(entry, length, folder, out, PATH_MAX);
+    const size_t size = strlen(name) + 2;
+    if (written < 0 || size > PATH_MAX - (size_t)written)
         return false;
-    int written = snprintf(out, PATH_MAX, "%s%.*s/%s", start, (int)length, entry, name);
-    return written > 0 && written < PATH_MAX;
+    out[written] = '/';
+    memcpy(out + written + 1, name, size - 1);
+    return true;
 }
 
 /* The first file of that name on a search path. */

@@ -3,131 +3,83 @@
  *
  * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
  * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
- * caller. So the caller's directories are searched here first, in the loader's order, and what the
- * caller does not matter for (LD_LIBRARY_PATH, the cache and the default directories) is left to
- * dlopen.
+ * caller. So the caller's folders are searched first, in the loader's order (search.h), and what
+ * the caller does not matter for (the cache and the default folders) is left to dlopen.
  */
 #include "follow.h"
 
-#include "copy.h"
 #include "dynlink.h"
 #include "internal.h"
 #include "route.h"
+#include "search.h"
 #include "stubs.h"
 
 #include <dlfcn.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-/* The directories that dlopen() searches for an object's sake; hf_free() it. NULL if there is no
- * telling. glibc does not say which of them are the object's own (dls_flags is always 0). */
-static Dl_serinfo *search_list(const struct link_map *map)
+/* What dlopen() takes for its caller where no object holds the address: the program. */
+static const struct link_map *object_of(const void *caller)
 {
-    Dl_serinfo size;
-    void *handle = (void *)(uintptr_t)map;
-    if (dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0)
-        return NULL;
-    Dl_serinfo *list = hf_malloc(size.dls_size);
-    if (list == NULL)
-        return NULL;
-    *list = size;
-    if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0) {
-        hf_free(list);
-        return NULL;
+    const struct link_map *map = hf_dynlink_find(caller);
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    if (map == NULL && hf_dynlink_namespaces(first) != 0)
+        map = first[0];
+    return map;
+}
+
+/* Whether what dlopen() finds loaded under a bare name is found for the caller, too: by its soname,
+ * or as what was opened or linked under that name. One of another soname was led to by a link in a
+ * folder that comes after the caller's. */
+static bool is_named(void *handle, const char *file)
+{
+    struct link_map *map;
+    struct hf_object object;
+    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && hf_dynlink_open(map, &object) &&
+           (object.soname == NULL || strcmp(object.soname, file) == 0);
+}
+
+static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
+{
+    /* What is loaded already is found by its name, before any folder. */
+    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (loaded == NULL)
+        return original(path, mode);
+    if (!is_named(loaded, file)) {
+        dlclose(loaded);
+        return original(path, mode);
     }
-    return list;
+    void *handle = original(file, mode);
+    /* After a failure the caller wants dlerror()'s message, which closing would clear. */
+    if (handle != NULL)
+        dlclose(loaded);
+    return handle;
 }
 
-static bool lists(const Dl_serinfo *list, const char *directory)
-{
-    for (unsigned i = 0; i < list->dls_cnt; i++)
-        if (strcmp(list->dls_serpath[i].dls_name, directory) == 0)
-            return true;
-    return false;
-}
-
-/* A file's path. A private copy that lies elsewhere is searched for as if it lay beside its
- * original: the loader has put the copy's folder where $ORIGIN was. */
-static int write_path(const struct link_map *caller, const char *directory, const char *file,
-                      char *path, size_t path_size)
-{
-    const char *folder = hf_copy_folder(caller);
-    char origin[PATH_MAX];
-    if (folder != NULL && dlinfo((void *)(uintptr_t)caller, RTLD_DI_ORIGIN, origin) == 0 &&
-        strncmp(directory, origin, strlen(origin)) == 0)
-        return snprintf(path, path_size, "%s%s/%s", folder, directory + strlen(origin), file);
-    return snprintf(path, path_size, "%s/%s", directory, file);
-}
-
-/*
- * Runs in the caller's place: the first of its directories that has the file, if that is one which
- * is searched for the caller and not for us. All others (LD_LIBRARY_PATH, the default directories,
- * and the cache, which comes between the two) are left to dlopen(). False if none.
- */
-static bool find_on_callers_path(const struct link_map *caller, const char *file, char *path,
-                                 size_t path_size)
-{
-    Dl_serinfo *search = search_list(caller);
-    Dl_serinfo *ours = search != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
-    bool found = false;
-    for (unsigned i = 0; ours != NULL && i < search->dls_cnt && !found; i++) {
-        const char *directory = search->dls_serpath[i].dls_name;
-        int length = write_path(caller, directory, file, path, path_size);
-        found = length > 0 && (size_t)length < path_size && access(path, F_OK) == 0;
-        if (found && lists(ours, directory)) {
-            found = false;
-            break;
-        }
-    }
-    hf_free(ours);
-    hf_free(search);
-    return found;
-}
-
-/* $ORIGIN is the caller's too. What is left of other names ($LIB, $PLATFORM) is the same for all.
- */
-static bool expand_origin(const struct link_map *caller, const char *file, char *path,
-                          size_t path_size)
-{
-    static const char *const words[] = {"$ORIGIN/", "${ORIGIN}/"};
-    char origin[PATH_MAX];
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        size_t length = strlen(words[i]);
-        if (strncmp(file, words[i], length) != 0 ||
-            dlinfo((void *)(uintptr_t)caller, RTLD_DI_ORIGIN, origin) != 0)
-            continue;
-        const char *folder = hf_copy_folder(caller);
-        int written =
-            snprintf(path, path_size, "%s/%s", folder != NULL ? folder : origin, file + length);
-        return written > 0 && (size_t)written < path_size;
-    }
-    return false;
-}
+/* A name that leads nowhere, where the loader would have none either: its error is the same, and
+ * nobody can put a file there. */
+#define NOWHERE "/proc/self/origin-is-not-known/"
 
 static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
 {
-    char path[PATH_MAX];
-    bool bare = file != NULL && strchr(file, '/') == NULL;
-    if (file == NULL || file[0] == '\0' || (!bare && file[0] != '$'))
+    const bool bare = file != NULL && strchr(file, '/') == NULL;
+    if (file == NULL || file[0] == '\0' || (!bare && strchr(file, '$') == NULL))
         return original(file, mode);
-    const struct link_map *map = hf_dynlink_find(caller);
+    const struct link_map *map = object_of(caller);
     if (map == NULL)
         return original(file, mode);
+    bool skipped = false;
+    char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
+    void *handle = NULL;
     if (!bare)
-        return original(expand_origin(map, file, path, sizeof path) ? path : file, mode);
-    /* What is loaded already is found by its soname, before any directory. */
-    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
-    if (loaded != NULL) {
-        void *handle = original(file, mode);
-        dlclose(loaded);
-        return handle;
-    }
-    if (!find_on_callers_path(map, file, path, sizeof path))
-        return original(file, mode);
-    return original(path, mode);
+        handle = original(path != NULL ? path : NOWHERE, mode);
+    else if (path == NULL || skipped)
+        handle = original(file, mode);
+    else
+        handle = open_found(original, file, path, mode);
+    if (handle == NULL && skipped)
+        handle = original(path, mode); /* for its message */
+    hf_free(path);
+    return handle;
 }
 
 void *hf_follow_loaded(void *handle)

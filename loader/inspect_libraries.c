@@ -8,6 +8,8 @@
  */
 #include "inspect_parts.h"
 
+#include "origin.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -217,33 +219,14 @@ static bool append(char *path, size_t *length, const char *text, size_t size)
 static bool try_folder(struct search *search, struct hf_inspection_library *library,
                        const char *folder, size_t size)
 {
-    static const struct {
-        const char *text;
-        size_t length;
-    } variables[] = {{"$ORIGIN", 7}, {"${ORIGIN}", 9}};
     char path[PATH_LONGEST];
-    size_t length = 0;
-    path[0] = '\0';
-    while (size > 0) {
-        size_t taken = 0;
-        for (size_t i = 0; i < 2; i++)
-            if (size >= variables[i].length &&
-                memcmp(folder, variables[i].text, variables[i].length) == 0)
-                taken = variables[i].length;
-        if (taken != 0) {
-            if (search->origin[0] == '\0' ||
-                !append(path, &length, search->origin, strlen(search->origin)))
-                return false;
-        } else {
-            taken = 1;
-            if (folder[0] == '$' || !append(path, &length, folder, 1))
-                return false;
-        }
-        folder += taken;
-        size -= taken;
-    }
-    return path[0] == '/' && append(path, &length, "/", 1) &&
-           append(path, &length, library->name, strlen(library->name)) &&
+    const struct hf_origin_use use = hf_origin_look(folder, size);
+    if (use.others || (use.origin && search->origin[0] == '\0'))
+        return false;
+    const int length = hf_origin_expand(folder, size, search->origin, path, sizeof path);
+    size_t end = (size_t)length;
+    return length > 0 && path[0] == '/' && append(path, &end, "/", 1) &&
+           append(path, &end, library->name, strlen(library->name)) &&
            try_file(search, library, path);
 }
 
