@@ -4,17 +4,17 @@
  * once, before any other thread can see the heap. May be called from the moment the region is
  * reserved, at any stage; calls only mmap, mprotect, madvise and prctl.
  *
- * Address space is handed out from the bottom up. What comes back (jemalloc trims alignment slack,
- * and little else: it keeps what it has) goes to a short sorted list of holes and is handed out
- * again; a hole that finds no place in the list is lost as address space, not as memory.
+ * Address space is handed out from the bottom up. What comes back is handed out again (holes.h):
+ * alignment slack, arenas of tenants, and all that jemalloc's arenas keep for themselves once an
+ * allocation has failed (jemalloc/fast_path.h, hf_retry).
  */
 #include "region.h"
 
+#include "holes.h"
 #include "internal.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -26,17 +26,7 @@
 
 struct hf_region_bounds hf_region;
 
-#define HOLES_MAX 256
-
-struct hole {
-    uintptr_t start;
-    size_t size;
-};
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uintptr_t top;                /* first byte never handed out */
-static struct hole holes[HOLES_MAX]; /* sorted by address, never adjacent */
-static size_t holes_count;
 static size_t used;
 
 /* A leaf of jemalloc's page table covers 1 GiB: fewer leaves when the region begins with one. */
@@ -69,7 +59,7 @@ int hf_region_reserve(size_t size)
         /* Both are courtesies: no reserved page in a core file, and a name in /proc/PID/maps. */
         (void)madvise(at, size, MADV_DONTDUMP);
         (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
-        top = (uintptr_t)at;
+        hf_holes_give((uintptr_t)at, size);
         hf_region.base = (uintptr_t)at; /* the size last: until then nothing is owned */
         hf_region.size = size;
         return 0;
@@ -80,70 +70,6 @@ int hf_region_reserve(size_t size)
 static size_t alignment_of(size_t size)
 {
     return size >= HF_PAGE_2M ? HF_PAGE_2M : 1;
-}
-
-static void remove_hole(size_t at)
-{
-    holes_count--;
-    memmove(&holes[at], &holes[at + 1], (holes_count - at) * sizeof holes[0]);
-}
-
-static void insert_hole(size_t at, uintptr_t start, size_t size)
-{
-    if (holes_count == HOLES_MAX)
-        return;
-    memmove(&holes[at + 1], &holes[at], (holes_count - at) * sizeof holes[0]);
-    holes[at] = (struct hole){start, size};
-    holes_count++;
-}
-
-static uintptr_t take_hole(size_t size, size_t alignment)
-{
-    for (size_t i = 0; i < holes_count; i++) {
-        uintptr_t start = holes[i].start, end = start + holes[i].size;
-        uintptr_t at = (start + alignment - 1) & -alignment;
-        if (at < start || at > end || end - at < size)
-            continue;
-        remove_hole(i);
-        if (end > at + size)
-            insert_hole(i, at + size, end - (at + size));
-        if (at > start)
-            insert_hole(i, start, at - start);
-        return at;
-    }
-    return 0;
-}
-
-static uintptr_t take_top(size_t size, size_t alignment)
-{
-    uintptr_t at = (top + alignment - 1) & -alignment;
-    uintptr_t end = hf_region.base + hf_region.size;
-    if (at > end || end - at < size)
-        return 0;
-    if (at > top)
-        insert_hole(holes_count, top, at - top);
-    top = at + size;
-    return at;
-}
-
-static void give(uintptr_t start, size_t size)
-{
-    size_t i = 0;
-    while (i < holes_count && holes[i].start < start)
-        i++;
-    if (i < holes_count && start + size == holes[i].start) {
-        size += holes[i].size;
-        remove_hole(i);
-    }
-    if (i > 0 && holes[i - 1].start + holes[i - 1].size == start) {
-        start = holes[i - 1].start;
-        size += holes[i - 1].size;
-        remove_hole(--i);
-    }
-    if (start + size == top)
-        top = start;
-    else
-        insert_hole(i, start, size);
 }
 
 /* Makes pages usable. mprotect, not mmap: it adds no address space, so it also works in a process
@@ -168,6 +94,17 @@ static int release(void *at, size_t size)
         return -1;
     (void)mprotect(at, size, PROT_NONE);
     return 0;
+}
+
+/* Smaller pieces that nobody has keep their protection: a process may have 65530 mappings, and a
+ * region that has been cut up could use them all. Committing such a piece again changes nothing. */
+#define PROTECTED_FROM ((size_t)256 << 10)
+
+static int drop(void *at, size_t size)
+{
+    if (size < PROTECTED_FROM && madvise(at, size, MADV_DONTNEED) == 0)
+        return 0;
+    return release(at, size);
 }
 
 static bool inside(const void *at, size_t size)
@@ -195,9 +132,7 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
-    uintptr_t at = take_hole(size, alignment);
-    if (at == 0)
-        at = take_top(size, alignment);
+    uintptr_t at = hf_holes_take(size, alignment);
     if (at != 0)
         used += size;
     pthread_mutex_unlock(&lock);
@@ -220,10 +155,10 @@ int hf_region_unmap(void *address, size_t size)
         errno = EINVAL;
         return -1;
     }
-    if (release(address, size) != 0)
+    if (drop(address, size) != 0)
         return -1;
     pthread_mutex_lock(&lock);
-    give((uintptr_t)address, size);
+    hf_holes_give((uintptr_t)address, size);
     used -= size;
     pthread_mutex_unlock(&lock);
     return 0;

@@ -182,20 +182,38 @@ JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 
 /* ---- a full region ---- */
 
+/* Gives all address space back to the region that an arena keeps and does not use. Parts of what
+ * the arena once mapped may be another arena's after that, so extents merge by their arena's number
+ * (homefree.patch) and not by where a mapping began. */
+static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
+{
+    pac_t *pac = &arena->pa_shard.pac;
+    ehooks_t *ehooks = arena_get_ehooks(arena);
+    edata_t *extent;
+    while ((extent = ecache_evict(tsdn, pac, ehooks, &pac->ecache_retained, 0)) != NULL)
+        extent_destroy_wrapper(tsdn, pac, ehooks, extent);
+}
+
 /*
- * Whether to try again after an allocation failed. jemalloc keeps freed pages as dirty for a while,
- * and will not cut a long dirty stretch up for a short request: in a full region, memory that is
- * free would be out of reach until they decay. Purged, all of it can be had by its arena.
+ * Whether to try again after an allocation failed. An arena keeps freed pages as dirty for a while
+ * and their address space for ever, will not cut a long dirty stretch up for a short request, and
+ * gives nothing to other arenas: where space is short (the region, RLIMIT_DATA), most of it may be
+ * free and out of reach. So everything that is free goes back to the region, where it can be had by
+ * all.
  */
 static bool hf_retry(size_t size)
 {
     if (size > hf_region.size)
         return false;
-    tsdn_t *tsdn = tsdn_fetch();
+    tsd_t *tsd = tsd_fetch();
+    if (tsd_nominal(tsd) && tcache_available(tsd))
+        tcache_flush(tsd);
     for (unsigned i = 0; i < narenas_total_get(); i++) {
-        arena_t *arena = arena_get(tsdn, i, false);
-        if (arena != NULL)
-            arena_decay(tsdn, arena, false, true);
+        arena_t *arena = arena_get(tsd_tsdn(tsd), i, false);
+        if (arena == NULL)
+            continue;
+        arena_decay(tsd_tsdn(tsd), arena, false, true);
+        hf_return_space(tsd_tsdn(tsd), arena);
     }
     return true;
 }
