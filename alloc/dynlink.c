@@ -270,19 +270,25 @@ const char *hf_object_provider(const struct hf_object *object, size_t symbol_ind
     return NULL;
 }
 
-/* The program headers lie where the ELF header says; that is mapped first in every object that a
- * linker writes, and the loader tells where the program's are. */
+const ElfW(Ehdr) * hf_object_header(const struct hf_object *object)
+{
+    const ElfW(Ehdr) *file = (const void *)object->base;
+    struct hf_find_result found;
+    if (hf_dl_find_object != NULL && hf_dl_find_object(object->map->l_ld, &found) == 0)
+        file = found.map_start;
+    return file != NULL && memcmp(file->e_ident, ELFMAG, SELFMAG) == 0 ? file : NULL;
+}
+
+/* The program headers lie where the ELF header says, and the loader tells where the program's are.
+ */
 static const ElfW(Phdr) * program_headers(const struct hf_object *object, size_t *count)
 {
     if (object->map->l_prev == NULL && object->map->l_name[0] == '\0') {
         *count = getauxval(AT_PHNUM);
         return (const void *)getauxval(AT_PHDR);
     }
-    const ElfW(Ehdr) *file = (const void *)object->base;
-    struct hf_find_result found;
-    if (hf_dl_find_object != NULL && hf_dl_find_object(object->map->l_ld, &found) == 0)
-        file = found.map_start;
-    if (file == NULL || memcmp(file->e_ident, ELFMAG, SELFMAG) != 0)
+    const ElfW(Ehdr) *file = hf_object_header(object);
+    if (file == NULL)
         return NULL;
     *count = file->e_phnum;
     return (const void *)((const char *)file + file->e_phoff);

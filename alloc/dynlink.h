@@ -82,6 +82,10 @@ void *hf_object_plt(const struct hf_object *object, const char *name);
 /* The soname that an undefined symbol is wanted from, or NULL where the file does not say. */
 const char *hf_object_provider(const struct hf_object *object, size_t symbol_index);
 
+/* The ELF header, which every linker puts where the object's memory begins; NULL where it is not.
+ */
+const ElfW(Ehdr) * hf_object_header(const struct hf_object *object);
+
 /* Fills in the fields of segments from the program headers. */
 void hf_object_segments(struct hf_object *object);
 

@@ -7,6 +7,7 @@
 
 #include "fatal.h"
 #include "ranges.h"
+#include "static_data.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -28,6 +29,19 @@ static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, mal
 const struct hf_libc *hf_libc(void)
 {
     return &libc;
+}
+
+/* Whether what is freed there is to be looked at first (static_data.h). */
+static bool guarded;
+
+__attribute__((constructor(101))) static void construct(void)
+{
+    guarded = hf_static_guards("free", (const void *)libc.free);
+}
+
+static bool is_suspect(const void *ptr)
+{
+    return guarded && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr));
 }
 
 /* ---- the table ---- */
@@ -239,7 +253,7 @@ void hf_free_foreign(void *ptr)
         watch(neighbour, ptr, __builtin_return_address(0), true);
     if (HF_UNLIKELY(neighbour != NULL))
         hf_neighbour_free(neighbour, ptr, __builtin_return_address(0));
-    else
+    else if (!is_suspect(ptr) || !hf_static_freed(ptr, "free", __builtin_return_address(0)))
         libc.free(ptr);
 }
 
@@ -248,8 +262,12 @@ void *hf_foreign_realloc(void *ptr, size_t size, const void *caller)
     const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
     if (is_watched())
         watch(neighbour, ptr, caller, size == 0);
-    return neighbour != NULL ? hf_neighbour_realloc(neighbour, ptr, size, caller)
-                             : libc.realloc(ptr, size);
+    if (neighbour != NULL)
+        return hf_neighbour_realloc(neighbour, ptr, size, caller);
+    void *moved;
+    if (is_suspect(ptr) && hf_static_resized(ptr, size, caller, &moved))
+        return moved;
+    return libc.realloc(ptr, size);
 }
 
 size_t hf_foreign_usable_size(const void *ptr)

@@ -34,6 +34,7 @@ static const size_t offsets[] = {
 
 static const char *const thp_choices[] = {"default", "always", "never"};
 static const char *const toggle_choices[] = {"off", "on"};
+static const char *const reaction_choices[] = {"fatal", "ignore"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -51,7 +52,9 @@ void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
         snprintf(out, size, "%s", thp_choices[value]);
     else if (strcmp(row->type, "toggle") == 0)
         snprintf(out, size, "%s", toggle_choices[value]);
-    if (strcmp(row->type, "thp") == 0 || strcmp(row->type, "toggle") == 0)
+    else if (strcmp(row->type, "reaction") == 0)
+        snprintf(out, size, "%s", reaction_choices[value]);
+    if (strcmp(row->type, "size") != 0 && strcmp(row->type, "number") != 0)
         return;
     for (; strcmp(row->type, "size") == 0 && value > 0 && value % 1024 == 0 && suffix < 4; suffix++)
         value /= 1024;
@@ -114,6 +117,8 @@ static bool parse_value(const struct hf_option_row *row, struct span value, uint
         parsed = parse_choice(value, thp_choices, COUNT(thp_choices), &number);
     else if (strcmp(row->type, "toggle") == 0)
         parsed = parse_choice(value, toggle_choices, COUNT(toggle_choices), &number);
+    else if (strcmp(row->type, "reaction") == 0)
+        parsed = parse_choice(value, reaction_choices, COUNT(reaction_choices), &number);
     else
         parsed = parse_number(value, strcmp(row->type, "size") == 0, &number);
     if (!parsed || number < row->minimum || number > row->maximum)

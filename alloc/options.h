@@ -13,6 +13,9 @@ struct hf_options {
 #undef HF_OPTION
 };
 
+/* The values of static_free. */
+enum { HF_STATIC_FREE_FATAL, HF_STATIC_FREE_IGNORE };
+
 /* Free stretches of pages from this size on go back to the system at once, in bytes. jemalloc's own
  * 8 MiB would do that to an array of a million doubles at every operation on it. */
 #define HF_OVERSIZE ((size_t)256 << 20)

@@ -10,6 +10,7 @@
 #include "fork_lock.h"
 #include "homes.h"
 #include "internal.h"
+#include "static_data.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -93,6 +94,92 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 #define HF_MEASURES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB, name, result, parameters, arguments, call, call)
 #include "functions.def"
+
+/* ---- libc's own free and realloc: stubs that look at what they pass on (static_data.h) ---- */
+
+/*
+ * Index 0 of these functions is for libc's own, and nothing else. While there are no neighbours,
+ * an address below `plain_below` that is not NULL is a block of libc's or nobody's; one comparison
+ * finds both exceptions, because NULL minus one is the largest number. Other addresses are asked
+ * about in turn.
+ */
+static struct {
+    uintptr_t plain_below; /* 0 while neighbours are asked */
+    uintptr_t base;        /* the region's, minus one */
+} guard;
+
+#define GUARDED_VOID(name)                                                  \
+    static __attribute__((noinline, cold)) void suspect_##name(void *ptr)   \
+    {                                                                       \
+        if (!hf_static_freed(ptr, "free", __builtin_return_address(0)))     \
+            REAL(name, 0, void, (void *), (ptr));                           \
+    }                                                                       \
+    static void check_##name(void *ptr)                                     \
+    {                                                                       \
+        if (ptr == NULL)                                                    \
+            return;                                                         \
+        if (HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))            \
+            suspect_##name(ptr);                                            \
+        else                                                                \
+            REAL(name, 0, void, (void *), (ptr));                           \
+    }                                                                       \
+    static void ask_first_##name(void *ptr)                                 \
+    {                                                                       \
+        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);        \
+        if (neighbour != NULL)                                              \
+            hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)); \
+        else                                                                \
+            check_##name(ptr);                                              \
+    }                                                                       \
+    static void guarded_##name(void *ptr)                                   \
+    {                                                                       \
+        uintptr_t before = (uintptr_t)ptr - 1;                              \
+        if (HF_LIKELY(before < guard.plain_below)) {                        \
+            if (HF_UNLIKELY(hf_static_suspect(ptr, before)))                \
+                suspect_##name(ptr);                                        \
+            else                                                            \
+                REAL(name, 0, void, (void *), (ptr));                       \
+        } else if (before - guard.base < hf_region.size) {                  \
+            hf_free(ptr);                                                   \
+        } else {                                                            \
+            CALL(name, 0, void, (void *), (ptr));                           \
+        }                                                                   \
+    }
+#define GUARDED(name)                                                                          \
+    static __attribute__((noinline, cold)) void *suspect_##name(void *ptr, size_t size)        \
+    {                                                                                          \
+        void *moved;                                                                           \
+        if (hf_static_resized(ptr, size, __builtin_return_address(0), &moved))                 \
+            return moved;                                                                      \
+        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                           \
+    }                                                                                          \
+    static void *check_##name(void *ptr, size_t size)                                          \
+    {                                                                                          \
+        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))                \
+            return suspect_##name(ptr, size);                                                  \
+        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                           \
+    }                                                                                          \
+    static void *ask_first_##name(void *ptr, size_t size)                                      \
+    {                                                                                          \
+        return hf_neighbour_of(ptr) != NULL ? hf_realloc(ptr, size) : check_##name(ptr, size); \
+    }                                                                                          \
+    static void *guarded_##name(void *ptr, size_t size)                                        \
+    {                                                                                          \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                                        \
+            return hf_realloc(ptr, size);                                                      \
+        return CALL(name, 0, void *, (void *, size_t), (ptr, size));                           \
+    }
+
+#define EACH_GUARDED(VOID, SIZED) \
+    VOID(free) VOID(cfree) VOID(__libc_free) SIZED(realloc) SIZED(__libc_realloc)
+EACH_GUARDED(GUARDED_VOID, GUARDED)
+
+/* The functions that stand at index 0 instead of the ordinary ones. */
+#define GUARDED_ROW(name) \
+    [HF_ROUTED_##name] = {(void *)guarded_##name, (void *)ask_first_##name, (void *)check_##name},
+static const struct guarded {
+    void *stub, *ask, *check; /* NULL where a function has none */
+} guarded[HF_ROUTED_COUNT] = {EACH_GUARDED(GUARDED_ROW, GUARDED_ROW)};
 
 /* ---- functions of the loader ---- */
 
@@ -343,15 +430,30 @@ static const char *name_of(int function)
 const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
 _Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
 
+static bool is_guarded(enum hf_routed function, size_t index)
+{
+    return index == 0 && guarded[function].stub != NULL;
+}
+
+static void *stub_at(enum hf_routed function, size_t index)
+{
+    return is_guarded(function, index) ? guarded[function].stub : rows[function].stubs[index];
+}
+
 static void set_call(enum hf_routed function, size_t index)
 {
+    const bool looks = is_guarded(function, index);
+    void *plain = looks ? guarded[function].check : originals[function][index].real;
     /* Whoever starts asking does not wait for the lock: look again after writing. */
     bool seen;
     do {
         seen = asking;
-        void *ask = seen ? rows[function].asks[index] : NULL;
-        atomic_store(&originals[function][index].call,
-                     ask != NULL ? ask : originals[function][index].real);
+        void *ask = looks ? guarded[function].ask : rows[function].asks[index];
+        atomic_store(&originals[function][index].call, seen && ask != NULL ? ask : plain);
+        if (looks) {
+            guard.base = hf_region.base - 1;
+            __atomic_store_n(&guard.plain_below, seen ? 0 : guard.base, __ATOMIC_SEQ_CST);
+        }
     } while (asking != seen);
 }
 
@@ -361,13 +463,15 @@ void *hf_stub_for(enum hf_routed function, void *original)
     if (function == HF_ROUTED_madvise)
         return NULL;
     pthread_mutex_lock(&lock);
-    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && stub == NULL; i++) {
+    /* Index 0 is libc's where what goes there is looked at. */
+    size_t i = is_guarded(function, 0) && !hf_static_guards(rows[function].name, original);
+    for (; i < HF_STUBS_PER_FUNCTION && stub == NULL; i++) {
         if (originals[function][i].real == NULL) {
             originals[function][i].real = original;
             set_call(function, i);
         }
         if (originals[function][i].real == original)
-            stub = rows[function].stubs[i];
+            stub = stub_at(function, i);
     }
     pthread_mutex_unlock(&lock);
     return stub;
@@ -376,7 +480,7 @@ void *hf_stub_for(enum hf_routed function, void *original)
 bool hf_stub_is(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
-        if (rows[function].stubs[i] == address)
+        if (stub_at(function, i) == address)
             return true;
     return false;
 }
@@ -406,7 +510,7 @@ HF_LOCK_OVER_FORK(lock, 101)
 void *hf_stub_original(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
-        if (rows[function].stubs[i] == address)
+        if (stub_at(function, i) == address)
             return originals[function][i].real;
     return NULL;
 }

@@ -144,6 +144,9 @@ START_TEST(choices)
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         refused(wrong[i], FIELD(thp), "thp", "default, always or never");
     refused("route:yes", FIELD(route), "route", "on or off");
+    accepted("static_free:fatal", FIELD(static_free), 0);
+    accepted("static_free:ignore", FIELD(static_free), 1);
+    refused("static_free:on", FIELD(static_free), "static_free", "fatal or ignore");
 }
 END_TEST
 

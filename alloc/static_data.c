@@ -1,0 +1,337 @@
+/*
+ * Owns the flag that the one warning was given. See static_data.h.
+ *
+ * Constraint: the process is about to end, perhaps inside a signal handler or with locks held, so
+ * nothing here allocates, waits or trusts what it reads: the loader's lists are walked without the
+ * loader's lock, and files are read with pread(2) and checked. stdio is not used.
+ */
+#include "static_data.h"
+
+#include "dynlink.h"
+#include "fatal.h"
+#include "foreign.h"
+#include "maps.h"
+#include "options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static atomic_bool warned;
+
+/* ---- whether glibc's blocks are glibc's ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Valgrind's tools that replace malloc do so behind the back of the dynamic linker: free() is still
+ * glibc's by its address, but what lies in front of a block is theirs. */
+static bool is_replaced_by_valgrind(void)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    if (hf_dynlink_namespaces(first) == 0)
+        return false;
+    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+        const char *name = base_name(hf_dynlink_name(map));
+        if (strncmp(name, "vgpreload_", 10) == 0 && strncmp(name, "vgpreload_core", 14) != 0)
+            return true;
+    }
+    return false;
+}
+
+bool hf_static_guards(const char *name, const void *function)
+{
+#if defined(__x86_64__)
+    struct hf_object object;
+    const struct link_map *map = hf_dynlink_find_fast((const void *)gnu_get_libc_version);
+    return map != NULL && hf_dynlink_open(map, &object) &&
+           hf_object_address(&object, name) == function && !is_replaced_by_valgrind();
+#else
+    (void)name;
+    (void)function;
+    return false;
+#endif
+}
+
+/* ---- the nearest symbol ---- */
+
+struct nearest {
+    uintptr_t address; /* that is to be named, as the file counts */
+    uintptr_t start;   /* of the best symbol so far */
+    bool covers;       /* the symbol's size reaches to the address */
+    char name[192];
+};
+
+/* Whether a symbol is nearer than the one that is known. */
+static bool is_nearer(struct nearest *nearest, const ElfW(Sym) * symbol)
+{
+    unsigned type = ELF64_ST_TYPE(symbol->st_info);
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0 ||
+        symbol->st_value > nearest->address ||
+        (type != STT_OBJECT && type != STT_FUNC && type != STT_NOTYPE))
+        return false;
+    bool covers = nearest->address - symbol->st_value < symbol->st_size;
+    if (covers == nearest->covers && symbol->st_value <= nearest->start)
+        return false;
+    if (!covers && nearest->covers)
+        return false;
+    nearest->covers = covers;
+    nearest->start = symbol->st_value;
+    return true;
+}
+
+/* One past the last symbol that the hash table finds. */
+static size_t count_symbols(const struct hf_object *object)
+{
+    if (object->sysv_hash != NULL)
+        return object->sysv_hash[1];
+    const uint32_t *table = object->gnu_hash;
+    if (table == NULL)
+        return 0;
+    uint32_t buckets = table[0], first = table[1], last = 0;
+    const uint32_t *bucket = (const void *)((const ElfW(Addr) *)(table + 4) + table[2]);
+    for (uint32_t i = 0; i < buckets; i++)
+        last = bucket[i] > last ? bucket[i] : last;
+    if (last < first)
+        return 0;
+    while ((bucket[buckets + last - first] & 1) == 0)
+        last++;
+    return last + 1;
+}
+
+static void find_exported(const struct hf_object *object, struct nearest *nearest)
+{
+    size_t count = count_symbols(object);
+    for (size_t i = 0; i < count; i++) {
+        const ElfW(Sym) *symbol = &object->symbols[i];
+        if (symbol->st_name >= object->strings_size || !is_nearer(nearest, symbol))
+            continue;
+        const char *name = object->strings + symbol->st_name;
+        size_t length = strnlen(name, sizeof nearest->name - 1);
+        memcpy(nearest->name, name, length);
+        nearest->name[length] = '\0';
+    }
+}
+
+static bool read_at(int file, void *buffer, size_t size, uint64_t offset)
+{
+    return offset <= INT64_MAX && pread(file, buffer, size, (off_t)offset) == (ssize_t)size;
+}
+
+static void read_name(int file, const ElfW(Shdr) * strings, uint32_t name, struct nearest *nearest)
+{
+    nearest->name[0] = '\0';
+    if (name >= strings->sh_size)
+        return;
+    uint64_t left = strings->sh_size - name;
+    size_t size = left < sizeof nearest->name - 1 ? (size_t)left : sizeof nearest->name - 1;
+    if (strings->sh_offset <= INT64_MAX / 2 &&
+        read_at(file, nearest->name, size, strings->sh_offset + name))
+        nearest->name[size] = '\0';
+}
+
+/* Local symbols are in the file alone. It is hostile, or another one by now: the symbols are used
+ * if its header is what was loaded, and every read is bounded. */
+static void find_local(const struct hf_object *object, const ElfW(Ehdr) * loaded,
+                       struct nearest *nearest)
+{
+    enum { SYMBOLS = 128, SECTIONS_MOST = 4096, SYMBOLS_MOST = 1 << 20 };
+    ElfW(Ehdr) header;
+    ElfW(Shdr) section, strings;
+    ElfW(Sym) symbols[SYMBOLS];
+    int file = open(hf_dynlink_name(object->map), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct stat status;
+    if (file < 0)
+        return;
+    bool good = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+                read_at(file, &header, sizeof header, 0) &&
+                memcmp(&header, loaded, sizeof header) == 0 && header.e_shentsize == sizeof section;
+    for (unsigned i = 0; good && i < header.e_shnum && i < SECTIONS_MOST; i++) {
+        if (header.e_shoff > INT64_MAX / 2 ||
+            !read_at(file, &section, sizeof section, header.e_shoff + i * sizeof section))
+            break;
+        if (section.sh_type != SHT_SYMTAB || section.sh_link >= header.e_shnum ||
+            section.sh_offset > INT64_MAX / 2 ||
+            !read_at(file, &strings, sizeof strings,
+                     header.e_shoff + section.sh_link * sizeof strings))
+            continue;
+        uint64_t count = section.sh_size / sizeof symbols[0];
+        for (uint64_t at = 0; at < count && at < SYMBOLS_MOST; at += SYMBOLS) {
+            size_t some = count - at < SYMBOLS ? (size_t)(count - at) : SYMBOLS;
+            if (!read_at(file, symbols, some * sizeof symbols[0],
+                         section.sh_offset + at * sizeof symbols[0]))
+                break;
+            for (size_t s = 0; s < some; s++)
+                if (is_nearer(nearest, &symbols[s]))
+                    read_name(file, &strings, symbols[s].st_name, nearest);
+        }
+        break;
+    }
+    (void)close(file);
+}
+
+static void add_symbol(struct hf_text *text, const struct hf_object *object,
+                       struct nearest *nearest)
+{
+    const ElfW(Ehdr) *loaded = hf_object_header(object);
+    find_exported(object, nearest);
+    if (!nearest->covers && loaded != NULL)
+        find_local(object, loaded, nearest);
+    if (nearest->name[0] == '\0') {
+        hf_text_add(text, ", at +");
+        hf_text_add_hex(text, nearest->address);
+        return;
+    }
+    /* The nearest one before says at least in which part of the object it is. */
+    hf_text_add(text,
+                nearest->covers ? ", in '" : ", which has no symbol; the nearest before is '");
+    hf_text_add(text, nearest->name);
+    hf_text_add(text, "'");
+    if (nearest->address != nearest->start) {
+        hf_text_add(text, "+");
+        hf_text_add_hex(text, nearest->address - nearest->start);
+    }
+}
+
+/* ---- copies ---- */
+
+/* What marks a C++ runtime: std::locale::classic() of GNU's and of LLVM's. */
+static const struct {
+    const char *symbol, *name;
+} runtimes[] = {
+    {"_ZNSt6locale7classicEv", "libstdc++"},
+    {"_ZNSt3__16locale7classicEv", "libc++"},
+};
+#define RUNTIMES (sizeof runtimes / sizeof runtimes[0])
+
+struct copies {
+    const char *what; /* NULL: no two of anything */
+    const struct link_map *maps[4];
+    size_t count;
+};
+
+static void note_copy(struct copies *copies, const struct link_map *map)
+{
+    if (copies->count < sizeof copies->maps / sizeof copies->maps[0])
+        copies->maps[copies->count] = map;
+    copies->count++;
+}
+
+/* Objects that define the symbol, or have the soname: the one that is not NULL. */
+static void find_copies(struct copies *copies, const char *what, const char *symbol,
+                        const char *soname)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    struct hf_object object;
+    *copies = (struct copies){.what = what};
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            if (hf_dynlink_open(map, &object) &&
+                (symbol != NULL ? hf_object_address(&object, symbol) != NULL
+                                : object.soname != NULL && strcmp(object.soname, soname) == 0))
+                note_copy(copies, map);
+}
+
+/* Two libraries that were meant to be one: the one that holds the data, or the C++ runtime. */
+static void add_copies(struct hf_text *text, const struct hf_object *object)
+{
+    struct copies copies = {.what = NULL};
+    for (size_t i = 0; i < RUNTIMES && copies.count < 2; i++)
+        find_copies(&copies, runtimes[i].name, runtimes[i].symbol, NULL);
+    if (copies.count < 2 && object->soname != NULL)
+        find_copies(&copies, object->soname, NULL, object->soname);
+    if (copies.count < 2)
+        return;
+    hf_text_add(text, "; ");
+    hf_text_add_decimal(text, (intmax_t)copies.count);
+    hf_text_add(text, " copies of ");
+    hf_text_add(text, copies.what);
+    hf_text_add(text, " are loaded, and one may have destroyed what the other keeps: ");
+    for (size_t i = 0; i < copies.count && i < sizeof copies.maps / sizeof copies.maps[0]; i++) {
+        hf_text_add(text, i == 0 ? "" : ", ");
+        hf_text_add(text, hf_dynlink_name(copies.maps[i]));
+    }
+    hf_text_add(text, "; load one copy for all");
+}
+
+/* ---- what is said ---- */
+
+static void describe(struct hf_text *text, const void *ptr, const char *call, const void *caller,
+                     const struct link_map *map)
+{
+    struct hf_object object;
+    struct nearest nearest = {.address = map != NULL ? (uintptr_t)ptr - map->l_addr : 0};
+    hf_text_add(text, call);
+    hf_text_add(text, "(");
+    hf_text_add_hex(text, (uintptr_t)ptr);
+    if (map == NULL) {
+        hf_text_add(text, "): the pointer is on a stack");
+    } else {
+        hf_text_add(text, "): the pointer is static data of ");
+        hf_text_add(text, hf_dynlink_name(map));
+        if (hf_dynlink_open(map, &object))
+            add_symbol(text, &object, &nearest);
+    }
+    hf_text_add(text, "; no allocator gave it out; called from ");
+    hf_text_add_code(text, caller);
+    if (map != NULL && hf_dynlink_open(map, &object))
+        add_copies(text, &object);
+}
+
+/* Whether nobody can have allocated it; *map: the object whose static data it is, NULL for a stack.
+ * An object's mapping holds nothing but the object. */
+static bool is_nobodys(const void *ptr, const struct link_map **map)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    *map = hf_dynlink_find_fast(ptr);
+    return *map != NULL || (hf_owner_of(ptr, &owner) == 0 && owner.kind == HF_OWNER_STACK);
+}
+
+bool hf_static_freed(const void *ptr, const char *call, const void *caller)
+{
+    const struct link_map *map;
+    struct hf_text text;
+    int saved_errno = errno;
+    if (!is_nobodys(ptr, &map)) {
+        errno = saved_errno;
+        return false;
+    }
+    hf_text_begin(&text);
+    if (hf_options.static_free == HF_STATIC_FREE_FATAL) {
+        hf_text_add(&text, "fatal: ");
+        describe(&text, ptr, call, caller, map);
+        hf_text_add(&text, "; HOMEFREE_CONF=static_free:ignore goes on without this call");
+        hf_fatal(&text);
+    }
+    if (!atomic_exchange(&warned, true)) {
+        hf_text_add(&text, "warning: ");
+        describe(&text, ptr, call, caller, map);
+        hf_text_add(&text, "; ignored, as HOMEFREE_CONF=static_free:ignore says; so will later "
+                           "ones be, without a line");
+        hf_text_write(&text);
+    }
+    errno = saved_errno;
+    return true;
+}
+
+bool hf_static_resized(const void *ptr, size_t size, const void *caller, void **moved)
+{
+    struct hf_place place;
+    if (!hf_static_freed(ptr, "realloc", caller))
+        return false;
+    *moved = size != 0 ? hf_libc()->malloc(size) : NULL;
+    if (*moved == NULL || hf_maps_find(ptr, &place) <= 0)
+        return true;
+    size_t room = place.at.end - (uintptr_t)ptr;
+    if (!hf_maps_read(ptr, *moved, room < size ? room : size))
+        memset(*moved, 0, size);
+    return true;
+}
