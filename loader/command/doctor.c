@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +34,8 @@ static const char help[] =
     "\n"
     "Runs COMMAND with libhomefree preloaded and tells, when it has ended, which allocators lived\n"
     "in it, which objects used which, what routing reached, and what to do about the rest.\n"
-    "Without COMMAND it looks at python3, after 'import homefree; homefree.install()'.\n"
+    "Without COMMAND it looks at the Python that this command was installed for, after\n"
+    "'import homefree; homefree.install()'.\n"
     "\n"
     "  --at exit|start     when to look: when the program ends, also by a signal (the default),\n"
     "                      or when it has started\n"
@@ -47,7 +49,8 @@ static const char help[] =
     "  --rules             list the rules, with explanations\n"
     "  -h, --help          print this help\n"
     "\n"
-    "Exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do it. Notes are no findings.\n"
+    "Exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do it. Notes are no findings;\n"
+    "a COMMAND that fails (exits with another status than 0, or by a signal) is one.\n"
     "\n"
     "Example: homefree doctor -- python3 -c 'import numpy, torch'\n";
 
@@ -58,7 +61,7 @@ static char probe[] = "try:\n"
                       " pass\n"
                       "else:\n"
                       " homefree.install()\n";
-static char python[] = "python3", minus_c[] = "-c";
+static char python[PATH_MAX], minus_c[] = "-c";
 static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
@@ -168,15 +171,16 @@ static void complain_about(const char *what, int result, const char *why)
 }
 
 /* Shows one record, and closes it. */
-static void show(struct report *report, int descriptor, const char *what, int ended_by)
+static void show(struct report *report, int descriptor, const char *what, struct hf_record_end end)
 {
     struct hf_record record;
     int result = hf_record_read(descriptor, &record);
     close(descriptor);
-    if (result == 0 && report->run != NULL && ended_by == 0 && strcmp(record.moment, "signal") == 0)
-        ended_by = record.signal;
+    if (result == 0 && report->run != NULL && end.signal == 0 &&
+        strcmp(record.moment, "signal") == 0)
+        end.signal = record.signal;
     if (result == 0)
-        result = hf_record_find(&record, ended_by);
+        result = hf_record_find(&record, end);
     if (result != 0) {
         report->found.failed++;
         complain_about(what, result, record.why);
@@ -206,7 +210,7 @@ static void show_record(struct report *report, const char *path)
         close(descriptor);
         (void)hf_command_out_of_memory(who);
     } else {
-        show(report, descriptor, what, 0);
+        show(report, descriptor, what, (struct hf_record_end){0, 0});
         free(what);
     }
 }
@@ -216,8 +220,11 @@ static void show_main(struct report *report)
     const struct hf_doctor_run *run = report->run;
     const int descriptor = hf_doctor_run_open(run, run->pid);
     if (descriptor >= 0) {
-        show(report, descriptor, "the program",
-             WIFSIGNALED(run->status) ? WTERMSIG(run->status) : 0);
+        const struct hf_record_end end = {
+            .signal = WIFSIGNALED(run->status) ? WTERMSIG(run->status) : 0,
+            .status = WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 0,
+        };
+        show(report, descriptor, "the program", end);
         return;
     }
     report->found.failed++;
@@ -263,7 +270,7 @@ static void show_children(struct report *report)
         const int descriptor = hf_doctor_run_open(report->run, (pid_t)pids[i]);
         snprintf(what, sizeof what, "process %ld", pids[i]);
         if (descriptor >= 0) {
-            show(report, descriptor, what, 0);
+            show(report, descriptor, what, (struct hf_record_end){0, 0});
         } else {
             report->found.failed++;
             complain_about(what, descriptor, NULL);
@@ -372,6 +379,8 @@ static int run(const struct request *request)
     int result = HF_EXIT_CLEAN;
     if (request->record == NULL) {
         report.run = &program;
+        if (request->command == default_command)
+            hf_doctor_run_python(python, sizeof python);
         result = hf_doctor_run(who, &program);
     }
     if (result == HF_EXIT_CLEAN)

@@ -158,10 +158,20 @@ static bool is_crash(int number)
     return false;
 }
 
-static bool find_death(struct hf_record *record, int number)
+static bool find_failure(struct hf_record *record, struct hf_record_end end)
 {
+    if (end.status != 0)
+        return find(record, HF_DOCTOR_RULE_FAILED, "the program exited with status %d",
+                    end.status) != NULL;
+    return end.signal == 0 || find(record, HF_DOCTOR_RULE_FAILED, "%s ended the program",
+                                   hf_doctor_signal(end.signal)) != NULL;
+}
+
+static bool find_death(struct hf_record *record, struct hf_record_end end)
+{
+    const int number = end.signal;
     if (!is_crash(number))
-        return true;
+        return find_failure(record, end);
     return find(record, HF_DOCTOR_RULE_DIED, "the process was ended by %s",
                 hf_doctor_signal(number)) != NULL;
 }
@@ -317,10 +327,10 @@ static bool find_of_slots(struct hf_record *record)
     return true;
 }
 
-int hf_record_find(struct hf_record *record, int number)
+int hf_record_find(struct hf_record *record, struct hf_record_end end)
 {
     look_into_files(record);
-    bool good = find_death(record, number);
+    bool good = find_death(record, end);
     for (size_t i = 0; good && i < record->objects_count; i++)
         good = find_of_object(record, i);
     good =

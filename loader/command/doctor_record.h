@@ -103,9 +103,14 @@ extern const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT];
  * read(2) says. `why` is set after each. hf_record_free() is harmless after failure. */
 int hf_record_read(int descriptor, struct hf_record *out);
 
-/* Looks into the files of the objects that may hold an allocator, and applies the rules. `signal`:
- * the one that ended the process, or 0. Result: 0 or -ENOMEM. */
-int hf_record_find(struct hf_record *record, int signal);
+/* How the process ended, as far as it is known: zeros. */
+struct hf_record_end {
+    int signal, status;
+};
+
+/* Looks into the files of the objects that may hold an allocator, and applies the rules. Result: 0
+ * or -ENOMEM. */
+int hf_record_find(struct hf_record *record, struct hf_record_end end);
 
 void hf_record_free(struct hf_record *record);
 

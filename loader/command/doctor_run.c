@@ -30,19 +30,26 @@ static int failed(const char *who, const char *what)
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* Where libhomefree lies, seen from the command's folder: in the build tree, and installed. */
-static char *find_library(const char *who)
+/* The command's own folder. */
+static bool find_folder(char folder[PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    return slash != NULL;
+}
+
+/* Where libhomefree lies, seen from there: in the build tree, and installed. */
+static char *look_for_library(void)
 {
     static const char *const places[] = {"..", HF_DOCTOR_LIBDIR, "../lib", HF_DOCTOR_INSTALLED};
     char self[PATH_MAX], path[PATH_MAX + 64];
-    const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    char *slash = NULL;
-    if (length > 0) {
-        self[length] = '\0';
-        slash = strrchr(self, '/');
-    }
-    for (size_t i = 0; slash != NULL && i < sizeof places / sizeof places[0]; i++) {
-        *slash = '\0';
+    const bool found = find_folder(self);
+    for (size_t i = 0; found && i < sizeof places / sizeof places[0]; i++) {
         const bool absolute = places[i][0] == '/';
         const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
                                      absolute ? "" : "/", places[i], LIBRARY);
@@ -50,6 +57,14 @@ static char *find_library(const char *who)
         if (real != NULL)
             return real;
     }
+    return NULL;
+}
+
+static char *find_library(const char *who)
+{
+    char *library = look_for_library();
+    if (library != NULL)
+        return library;
     hf_command_complain(who,
                         "cannot find " LIBRARY " beside the command; --library FILE says where "
                         "it is");
@@ -76,6 +91,44 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     }
     free(path);
     return link;
+}
+
+/* ---- the Python ----------------------------------------------------------------------------- */
+
+/* Set by `python -m homefree` (loader/python/homefree/__main__.py). */
+#define PYTHON_VARIABLE "HOMEFREE_PYTHON"
+
+/* A wheel in a user's own folder lies below lib/python3.N, and its Python elsewhere. */
+static bool python_of_wheel(char *out, size_t room)
+{
+    char *library = look_for_library();
+    const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
+    const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
+    const bool found = length > 0 && length < room;
+    if (found) {
+        memcpy(out, at + 1, length);
+        out[length] = '\0';
+    }
+    free(library);
+    return found;
+}
+
+void hf_doctor_run_python(char *out, size_t room)
+{
+    char folder[PATH_MAX];
+    const char *named = getenv(PYTHON_VARIABLE);
+    if (named != NULL && named[0] != '\0' && strlen(named) < room) {
+        strcpy(out, named);
+        return;
+    }
+    if (find_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
+        access(out, X_OK) == 0)
+        return;
+    snprintf(out, room, "%s", HF_DOCTOR_PYTHON);
+    if (out[0] == '/' && access(out, X_OK) == 0)
+        return;
+    if (!python_of_wheel(out, room))
+        snprintf(out, room, "python3");
 }
 
 /* ---- the folder ----------------------------------------------------------------------------- */
@@ -165,7 +218,8 @@ static bool prepare(const struct hf_doctor_run *run, const char *library)
     return asprintf(&preload, "%s%s%s", more ? users : "", more ? ":" : "", library) >= 0 &&
            asprintf(&request, "%s:%ld:%s", run->start ? "start" : "exit",
                     run->children ? 0L : (long)getpid(), run->folder) >= 0 &&
-           setenv("LD_PRELOAD", preload, 1) == 0 && setenv(HF_DOCTOR_VARIABLE, request, 1) == 0 &&
+           unsetenv(PYTHON_VARIABLE) == 0 && setenv("LD_PRELOAD", preload, 1) == 0 &&
+           setenv(HF_DOCTOR_VARIABLE, request, 1) == 0 &&
            (!run->stdout_is_stderr || dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
 }
 

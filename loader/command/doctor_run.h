@@ -27,6 +27,10 @@ struct hf_doctor_run {
  */
 int hf_doctor_run(const char *who, struct hf_doctor_run *run);
 
+/* The Python that this command belongs to: what `python -m homefree` names, what lies beside the
+ * command, what the package was installed for; or just "python3". */
+void hf_doctor_run_python(char *out, size_t room);
+
 /* Opens the record of a process. Result: a descriptor, or a negative errno. */
 int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid);
 

@@ -12,6 +12,8 @@ def main():
     # Python ignores these two, and what it ignores would stay ignored in the command.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
+    # The Python that the command looks at when it is not told of another program.
+    os.environ["HOMEFREE_PYTHON"] = sys.executable or ""
     try:
         path = find()
         os.execv(path, ["homefree", *sys.argv[1:]])

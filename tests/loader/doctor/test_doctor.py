@@ -292,15 +292,35 @@ class Facts(InFolder):
         self.refused(3, "cannot use", "--library", place / "none", "--", program)
 
     def test_default_command(self):
+        # Whatever comes first in PATH: the command looks at the Python that it belongs to.
         bin_folder = self.folder / "bin"
         bin_folder.mkdir()
-        (bin_folder / "python3").symlink_to(PYTHON)
+        (bin_folder / "python3").symlink_to("/bin/false")
         path = f"{bin_folder}:{os.environ['PATH']}"
-        process = self.process(0, env=environment(PATH=path, PYTHONPATH=PACKAGE))
         if PACKAGE:
+            process = self.process(0, env=environment(PATH=path, PYTHONPATH=PACKAGE))
             object_named(process, "_homefree.")
             self.assertIn("pymalloc", {each["name"] for each in process["allocators"]})
-        self.refused(3, "cannot run 'python3'", env=environment(PATH=str(self.records)))
+
+    def test_default_command_beside_the_command(self):
+        # As in a virtual environment; in a user's own folder there is no Python beside it.
+        bin_folder = self.folder / "bin"
+        bin_folder.mkdir()
+        command = bin_folder / "homefree"
+        shutil.copy(HOMEFREE, command)
+        named = self.folder / "named"
+        for path, env in (
+            (bin_folder / "python3", {}),
+            (named, {"HOMEFREE_PYTHON": str(named)}),
+        ):
+            shutil.copy("/bin/echo", path)
+            result = subprocess.run(
+                [command, "doctor", "--library", LIBRARY],
+                capture_output=True,
+                env=environment(TMPDIR=str(self.records), **env),
+            )
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(f"{path} exited with status 0.\n".encode(), result.stdout)
 
 
 class Ends(InFolder):
@@ -355,8 +375,19 @@ class Ends(InFolder):
 
     def test_exit_status_is_told(self):
         result = self.run_doctor("--", "sh", "-c", "exit 7")
-        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.returncode, 1)
         self.assertIn(b"sh exited with status 7.\n", result.stdout)
+
+    def test_failure_is_a_finding(self):
+        # A script that asks doctor must not take a program that failed for a clean one.
+        for at in ("exit", "start"):
+            document = self.document(1, "--at", at, "--", "sh", "-c", "exit 7")
+            self.assertEqual(document["command"]["status"], 7)
+            found = self.finding(document["processes"][0], "program-failed")
+            self.assertIn("status 7", found["message"])
+        code = "import os, signal; os.kill(os.getpid(), signal.SIGTERM)"
+        process = self.process(1, "--", PYTHON, "-c", code)
+        self.assertIn("SIGTERM", self.finding(process, "program-failed")["message"])
 
     def test_execs(self):
         program = self.build("hello", HELLO)
@@ -418,7 +449,7 @@ class Ends(InFolder):
         program = self.build("waits", self.WAITS)
         status, out, errors = self.interrupted(signal.SIGINT, [program], True)
         self.assertIn("was ended by SIGINT.\n", out)
-        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual((status, errors), (1, ""))
 
     def test_interrupt_of_python(self):
         code = "import signal\ntry:\n print('ready', flush=True)\n signal.pause()\n"
@@ -433,7 +464,7 @@ class Ends(InFolder):
         status, out, errors = self.interrupted(signal.SIGTERM, [program], False)
         self.assertIn("was ended by SIGTERM.\n", out)
         self.assertIn("as a signal ended it", out)
-        self.assertEqual((status, errors), (0, ""))
+        self.assertEqual((status, errors), (1, ""))
 
     def test_killed(self):
         self.refused(3, "SIGKILL ended it", "--", "sh", "-c", "kill -KILL $$")
@@ -442,12 +473,12 @@ class Ends(InFolder):
         self.assertEqual(document["summary"]["failed"], 1)
 
     def test_at_start(self):
-        process = self.process(0, "--at", "start", "--", "sh", "-c", "kill -KILL $$")
+        process = self.process(1, "--at", "start", "--", "sh", "-c", "kill -KILL $$")
         self.assertEqual(process["recorded"], "start")
 
     def test_underscore_exit(self):
         program = self.build("quick", "#include <unistd.h>\nint main(void) { _exit(3); }")
-        document = self.document(0, "--", program)
+        document = self.document(1, "--", program)
         self.assertEqual(document["command"]["status"], 3)
         object_named(document["processes"][0], "quick")
 
