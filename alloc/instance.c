@@ -228,27 +228,29 @@ static void become_forwarder(const struct hf_instance *heap, const struct link_m
     record.state = HF_INSTANCE_FORWARD;
 }
 
-static void become_heap(void)
+/* Apart, for its text: the heap may start on a stack of 16 KiB. */
+__attribute__((noinline, noreturn)) static void fail(const char *why)
 {
     struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, why);
+    hf_fatal(&text);
+}
+
+static void become_heap(void)
+{
     hf_options_read();
-    if (hf_region_reserve(hf_options.region) != 0) {
-        hf_text_begin(&text);
-        hf_text_add(&text, "fatal: cannot reserve address space for the heap; raise the limit on "
-                           "address space (ulimit -v) above 64 MiB");
-        hf_fatal(&text);
-    }
+    if (hf_region_reserve(hf_options.region) != 0)
+        fail("fatal: cannot reserve address space for the heap; raise the limit on address space "
+             "(ulimit -v) above 64 MiB");
     /* Prepare handlers run last registered first: the emergency lock is taken before jemalloc's
      * locks, the region's after them, and that of watches last of all. */
     pthread_atfork(hf_watch_lock, hf_watch_unlock, hf_watch_reset);
     pthread_atfork(hf_region_lock, hf_region_unlock, hf_region_reset);
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
-    if (!hf_heap_boot(jemalloc_options)) {
-        hf_text_begin(&text);
-        hf_text_add(&text, "fatal: no memory to start the heap; raise the limit on memory or "
-                           "address space (ulimit -v)");
-        hf_fatal(&text);
-    }
+    if (!hf_heap_boot(jemalloc_options))
+        fail("fatal: no memory to start the heap; raise the limit on memory or address space "
+             "(ulimit -v)");
     /* jemalloc makes its first arena before it reads that option. */
     size_t oversize = HF_OVERSIZE;
     (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);

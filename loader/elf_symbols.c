@@ -13,11 +13,12 @@
 
 /* ---- how many dynamic symbols there are ----------------------------------------------------- */
 
-/* Words of the file that are read a block at a time. */
+/* Words of the file that are read a block at a time. Small: routing reads files on stacks of 16 KiB.
+ */
 struct words {
     struct hf_elf *elf;
     uint64_t offset, end; /* the next block; where it stops */
-    uint32_t block[1024];
+    uint32_t block[256];
     size_t at, count;
 };
 

@@ -282,11 +282,14 @@ static void take_functions(struct look *look, const struct marked *row, const st
 static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table table,
                       enum hf_neighbour_found where)
 {
-    const char *patterns[HF_NAMES_MAX];
+    /* Static, under the loader's lock: whoever calls dlopen() may have a stack of 16 KiB. */
+    static const char *patterns[HF_NAMES_MAX];
+    static struct hf_names names;
+    static struct marks marks;
+    static struct wanted wanted;
     size_t count = 0;
-    struct hf_names names;
-    struct marks marks = {.look = look};
-    struct wanted wanted;
+    marks.look = look;
+    marks.count = 0;
     for (size_t i = 0; i < hf_allocator_patterns_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_patterns[i];
     for (size_t i = 0; i < hf_allocator_calls_count && count < HF_NAMES_MAX; i++)
@@ -357,7 +360,7 @@ static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const ch
     int folder = slash != NULL ? (int)(slash - path) : 0;
     const char *name = slash != NULL ? slash + 1 : path;
     for (int i = 0; i < 2 && size != 0; i++) {
-        char beside[4096];
+        static char beside[4096]; /* under the loader's lock; stacks can be small */
         int length =
             i == 0 ? snprintf(beside, sizeof beside, "%s.debug", path)
                    : snprintf(beside, sizeof beside, "%.*s/.debug/%s.debug", folder, path, name);

@@ -18,7 +18,7 @@ enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ABSOLUTE 
 struct wanted {
     const struct hf_function_names *names;
     uint32_t symbols[HF_FUNCTION_NAMES_MAX * 2];
-    int functions[HF_FUNCTION_NAMES_MAX * 2];
+    uint8_t functions[HF_FUNCTION_NAMES_MAX * 2];
     size_t count;
     uint32_t lowest, highest;
 };
@@ -35,7 +35,7 @@ static void want(struct wanted *wanted, uint32_t symbol, int function)
     if (wanted->count == 0 || symbol > wanted->highest)
         wanted->highest = symbol;
     wanted->symbols[wanted->count] = symbol;
-    wanted->functions[wanted->count++] = function;
+    wanted->functions[wanted->count++] = (uint8_t)function;
 }
 
 static void want_if_named(struct wanted *wanted, const struct hf_object *object, uint32_t index,

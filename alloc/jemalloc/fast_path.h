@@ -15,12 +15,17 @@
  */
 #include "seam.h"
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
 /* A function of this file that alloc/ calls: jemalloc's private namespace must not rename it. */
 #define HF_EXPORT_AS(name) __asm__(name)
 
 tsd_t hf_thread_ended = TSD_INITIALIZER;
 tsd_t hf_thread_emergency = TSD_INITIALIZER;
-static tsd_t hf_thread_first;
+bool hf_thread_no_key;
+#include "left_data.h"
+static struct hf_thread_data hf_thread_first;
 static atomic_b_t hf_thread_first_taken = ATOMIC_INIT(false);
 static pthread_mutex_t hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -32,17 +37,21 @@ __thread tsd_t *hf_thread_slot __attribute__((tls_model("initial-exec"), visibil
 static tsd_t *hf_thread_create(void)
 {
     bool taken = false;
-    tsd_t *tsd;
+    tsd_t *left = unlikely(hf_thread_no_key) ? hf_left_take() : NULL;
+    if (left != NULL)
+        return hf_thread_slot = left;
+    struct hf_thread_data *data;
     if (atomic_compare_exchange_strong_b(&hf_thread_first_taken, &taken, true, ATOMIC_ACQ_REL,
                                          ATOMIC_RELAXED))
-        tsd = &hf_thread_first;
+        data = &hf_thread_first;
     else
-        tsd = malloc_tsd_malloc(sizeof(tsd_t));
-    if (tsd != NULL) {
-        memcpy(tsd, &tsd_tls, sizeof(tsd_t));
-        hf_thread_slot = tsd;
-    }
-    return tsd;
+        data = malloc_tsd_malloc(sizeof(struct hf_thread_data));
+    if (data == NULL)
+        return NULL;
+    memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
+    if (unlikely(hf_thread_no_key))
+        hf_left_enter(data);
+    return hf_thread_slot = &data->tsd;
 }
 
 tsd_t *hf_thread_own(tsd_t *tsd)
@@ -63,7 +72,7 @@ void hf_thread_end(void *data)
      * each of the rounds), and then the data would be lost: later uses have the emergency data. */
     (void)pthread_setspecific(tsd_tsd, NULL);
     hf_thread_slot = &hf_thread_ended;
-    if (tsd != &hf_thread_first)
+    if (tsd != &hf_thread_first.tsd)
         malloc_tsd_dalloc(tsd);
 }
 
@@ -450,6 +459,7 @@ bool hf_heap_boot_entry(const char *configuration)
 {
     if (!hf_page_map_reserve())
         return false;
+    hf_left_process = (int)getpid();
     je_malloc_conf = configuration;
     jemalloc_constructor();
     return malloc_initialized();
@@ -478,5 +488,10 @@ void hf_heap_emergency_unlock_entry(void)
 
 void hf_heap_emergency_reset_entry(void)
 {
+    tsd_t *own = hf_thread_slot;
     pthread_mutex_init(&hf_emergency_lock, NULL);
+    if (own == &tsd_tls || own == &hf_thread_ended || own == &hf_thread_emergency)
+        own = NULL;
+    if (hf_thread_no_key)
+        hf_left_reset((struct hf_thread_data *)own);
 }

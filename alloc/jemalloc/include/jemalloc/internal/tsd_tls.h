@@ -28,6 +28,7 @@
 extern tsd_t tsd_tls;
 extern pthread_key_t tsd_tsd;
 extern bool tsd_booted;
+extern bool hf_thread_no_key; /* the process has none left: see left_data.h */
 
 extern tsd_t hf_thread_ended;
 extern tsd_t hf_thread_emergency;
@@ -43,9 +44,7 @@ void hf_thread_end(void *tsd);
 
 JEMALLOC_ALWAYS_INLINE bool
 tsd_boot0(void) {
-	if (pthread_key_create(&tsd_tsd, &hf_thread_end) != 0) {
-		return true;
-	}
+	hf_thread_no_key = pthread_key_create(&tsd_tsd, &hf_thread_end) != 0;
 	tsd_booted = true;
 	return false;
 }
@@ -85,7 +84,7 @@ tsd_get(bool init) {
  * (ENOMEM for a late key) leaves the thread's caches behind at its end; nothing breaks. */
 JEMALLOC_ALWAYS_INLINE void
 tsd_set(tsd_t *tsd) {
-	if (tsd != &hf_thread_emergency) {
+	if (tsd != &hf_thread_emergency && !hf_thread_no_key) {
 		(void)pthread_setspecific(tsd_tsd, tsd);
 	}
 }
