@@ -2,8 +2,7 @@
  * Owns the flag that the one warning was given. See static_data.h.
  *
  * Constraint: the process is about to end, perhaps inside a signal handler or with locks held, so
- * nothing here allocates, waits or trusts what it reads: the loader's lists are walked without the
- * loader's lock, and files are read with pread(2) and checked. stdio is not used.
+ * nothing here allocates or waits: the loader's lists are walked without the loader's lock.
  */
 #include "static_data.h"
 
@@ -12,14 +11,12 @@
 #include "foreign.h"
 #include "maps.h"
 #include "options.h"
+#include "symbol.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 static atomic_bool warned;
 
@@ -60,143 +57,23 @@ bool hf_static_guards(const char *name, const void *function)
 #endif
 }
 
-/* ---- the nearest symbol ---- */
+/* ---- what is said ---- */
 
-struct nearest {
-    uintptr_t address; /* that is to be named, as the file counts */
-    uintptr_t start;   /* of the best symbol so far */
-    bool covers;       /* the symbol's size reaches to the address */
-    char name[192];
-};
-
-/* Whether a symbol is nearer than the one that is known. */
-static bool is_nearer(struct nearest *nearest, const ElfW(Sym) * symbol)
+static void add_symbol(struct hf_text *text, const struct hf_object *object, uintptr_t address)
 {
-    unsigned type = ELF64_ST_TYPE(symbol->st_info);
-    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0 ||
-        symbol->st_value > nearest->address ||
-        (type != STT_OBJECT && type != STT_FUNC && type != STT_NOTYPE))
-        return false;
-    bool covers = nearest->address - symbol->st_value < symbol->st_size;
-    if (covers == nearest->covers && symbol->st_value <= nearest->start)
-        return false;
-    if (!covers && nearest->covers)
-        return false;
-    nearest->covers = covers;
-    nearest->start = symbol->st_value;
-    return true;
-}
-
-/* One past the last symbol that the hash table finds. */
-static size_t count_symbols(const struct hf_object *object)
-{
-    if (object->sysv_hash != NULL)
-        return object->sysv_hash[1];
-    const uint32_t *table = object->gnu_hash;
-    if (table == NULL)
-        return 0;
-    uint32_t buckets = table[0], first = table[1], last = 0;
-    const uint32_t *bucket = (const void *)((const ElfW(Addr) *)(table + 4) + table[2]);
-    for (uint32_t i = 0; i < buckets; i++)
-        last = bucket[i] > last ? bucket[i] : last;
-    if (last < first)
-        return 0;
-    while ((bucket[buckets + last - first] & 1) == 0)
-        last++;
-    return last + 1;
-}
-
-static void find_exported(const struct hf_object *object, struct nearest *nearest)
-{
-    size_t count = count_symbols(object);
-    for (size_t i = 0; i < count; i++) {
-        const ElfW(Sym) *symbol = &object->symbols[i];
-        if (symbol->st_name >= object->strings_size || !is_nearer(nearest, symbol))
-            continue;
-        const char *name = object->strings + symbol->st_name;
-        size_t length = strnlen(name, sizeof nearest->name - 1);
-        memcpy(nearest->name, name, length);
-        nearest->name[length] = '\0';
-    }
-}
-
-static bool read_at(int file, void *buffer, size_t size, uint64_t offset)
-{
-    return offset <= INT64_MAX && pread(file, buffer, size, (off_t)offset) == (ssize_t)size;
-}
-
-static void read_name(int file, const ElfW(Shdr) * strings, uint32_t name, struct nearest *nearest)
-{
-    nearest->name[0] = '\0';
-    if (name >= strings->sh_size)
-        return;
-    uint64_t left = strings->sh_size - name;
-    size_t size = left < sizeof nearest->name - 1 ? (size_t)left : sizeof nearest->name - 1;
-    if (strings->sh_offset <= INT64_MAX / 2 &&
-        read_at(file, nearest->name, size, strings->sh_offset + name))
-        nearest->name[size] = '\0';
-}
-
-/* Local symbols are in the file alone. It is hostile, or another one by now: the symbols are used
- * if its header is what was loaded, and every read is bounded. */
-static void find_local(const struct hf_object *object, const ElfW(Ehdr) * loaded,
-                       struct nearest *nearest)
-{
-    enum { SYMBOLS = 128, SECTIONS_MOST = 4096, SYMBOLS_MOST = 1 << 20 };
-    ElfW(Ehdr) header;
-    ElfW(Shdr) section, strings;
-    ElfW(Sym) symbols[SYMBOLS];
-    int file = open(hf_dynlink_name(object->map), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    struct stat status;
-    if (file < 0)
-        return;
-    bool good = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-                read_at(file, &header, sizeof header, 0) &&
-                memcmp(&header, loaded, sizeof header) == 0 && header.e_shentsize == sizeof section;
-    for (unsigned i = 0; good && i < header.e_shnum && i < SECTIONS_MOST; i++) {
-        if (header.e_shoff > INT64_MAX / 2 ||
-            !read_at(file, &section, sizeof section, header.e_shoff + i * sizeof section))
-            break;
-        if (section.sh_type != SHT_SYMTAB || section.sh_link >= header.e_shnum ||
-            section.sh_offset > INT64_MAX / 2 ||
-            !read_at(file, &strings, sizeof strings,
-                     header.e_shoff + section.sh_link * sizeof strings))
-            continue;
-        uint64_t count = section.sh_size / sizeof symbols[0];
-        for (uint64_t at = 0; at < count && at < SYMBOLS_MOST; at += SYMBOLS) {
-            size_t some = count - at < SYMBOLS ? (size_t)(count - at) : SYMBOLS;
-            if (!read_at(file, symbols, some * sizeof symbols[0],
-                         section.sh_offset + at * sizeof symbols[0]))
-                break;
-            for (size_t s = 0; s < some; s++)
-                if (is_nearer(nearest, &symbols[s]))
-                    read_name(file, &strings, symbols[s].st_name, nearest);
-        }
-        break;
-    }
-    (void)close(file);
-}
-
-static void add_symbol(struct hf_text *text, const struct hf_object *object,
-                       struct nearest *nearest)
-{
-    const ElfW(Ehdr) *loaded = hf_object_header(object);
-    find_exported(object, nearest);
-    if (!nearest->covers && loaded != NULL)
-        find_local(object, loaded, nearest);
-    if (nearest->name[0] == '\0') {
+    struct hf_symbol symbol;
+    if (!hf_symbol_find(object, address, &symbol)) {
         hf_text_add(text, ", at +");
-        hf_text_add_hex(text, nearest->address);
+        hf_text_add_hex(text, address - object->base);
         return;
     }
     /* The nearest one before says at least in which part of the object it is. */
-    hf_text_add(text,
-                nearest->covers ? ", in '" : ", which has no symbol; the nearest before is '");
-    hf_text_add(text, nearest->name);
+    hf_text_add(text, symbol.covers ? ", in '" : ", which has no symbol; the nearest before is '");
+    hf_text_add(text, symbol.name);
     hf_text_add(text, "'");
-    if (nearest->address != nearest->start) {
+    if (symbol.offset != 0) {
         hf_text_add(text, "+");
-        hf_text_add_hex(text, nearest->address - nearest->start);
+        hf_text_add_hex(text, symbol.offset);
     }
 }
 
@@ -262,13 +139,10 @@ static void add_copies(struct hf_text *text, const struct hf_object *object)
     hf_text_add(text, "; load one copy for all");
 }
 
-/* ---- what is said ---- */
-
 static void describe(struct hf_text *text, const void *ptr, const char *call, const void *caller,
                      const struct link_map *map)
 {
     struct hf_object object;
-    struct nearest nearest = {.address = map != NULL ? (uintptr_t)ptr - map->l_addr : 0};
     hf_text_add(text, call);
     hf_text_add(text, "(");
     hf_text_add_hex(text, (uintptr_t)ptr);
@@ -278,7 +152,7 @@ static void describe(struct hf_text *text, const void *ptr, const char *call, co
         hf_text_add(text, "): the pointer is static data of ");
         hf_text_add(text, hf_dynlink_name(map));
         if (hf_dynlink_open(map, &object))
-            add_symbol(text, &object, &nearest);
+            add_symbol(text, &object, (uintptr_t)ptr);
     }
     hf_text_add(text, "; no allocator gave it out; called from ");
     hf_text_add_code(text, caller);

@@ -13,6 +13,7 @@
 #include "options.h"
 #include "ranges.h"
 #include "region.h"
+#include "symbol.h"
 #include "target.h"
 
 #include <errno.h>
@@ -486,7 +487,34 @@ static const char *program_name(void)
     return hf_dynlink_namespaces(first) > 0 ? hf_dynlink_name(first[0]) : NULL;
 }
 
-int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number, bool alone)
+static void object_number(struct out *out, const struct link_map *map)
+{
+    size_t index = map != NULL ? number_of(map) : SIZE_MAX;
+    if (index == SIZE_MAX)
+        field(out, NULL);
+    else
+        number(out, index);
+}
+
+static void crash_line(struct out *out, const struct hf_doctor_crash *crash)
+{
+    struct hf_doctor_place place;
+    struct hf_object object;
+    struct hf_symbol symbol;
+    hf_doctor_find_place(crash, &place);
+    if (place.object == NULL)
+        return;
+    bool named = hf_dynlink_open(place.object, &object) &&
+                 hf_symbol_find(&object, place.code, &symbol) && symbol.covers;
+    field(out, "crash");
+    object_number(out, place.object);
+    field(out, named ? symbol.name : NULL);
+    object_number(out, place.caller);
+    end_line(out);
+}
+
+int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
+                    const struct hf_doctor_crash *crash, bool alone)
 {
     static const char *const moments[] = {"exit", "start", "signal", "asked"};
     struct out out = {.descriptor = descriptor};
@@ -510,6 +538,8 @@ int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_num
         collect(&collecting);
     else
         result = hf_loader_lock_run(collect, &collecting);
+    if (crash != NULL)
+        crash_line(&out, crash);
     field(&out, "end");
     number(&out, out.lines);
     end_line(&out);
@@ -541,5 +571,5 @@ int hf_doctor_record(int descriptor)
         int (*theirs)(int) = record_of_heap();
         return theirs != NULL && theirs != hf_doctor_record ? theirs(descriptor) : -ENOTSUP;
     }
-    return hf_doctor_write(descriptor, HF_DOCTOR_ASKED, 0, false);
+    return hf_doctor_write(descriptor, HF_DOCTOR_ASKED, 0, NULL, false);
 }

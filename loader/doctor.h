@@ -25,13 +25,19 @@
  *                               to an allocator's function
  *   neighbour OBJECT ALLOCATOR BYTES STATE    pages of this allocator are known to homefree; state:
  *                               home (its pointers are sent home), known (nothing can be called)
+ *   crash OBJECT FUNCTION CALLER
+ *                               after a signal: the object whose code it hit, or that called the
+ *                               code of libc that it hit; its function; the next object of another
+ *                               kind up the stack
  *   end LINES                   last; how many came before
  */
 #ifndef HOMEFREE_DOCTOR_H
 #define HOMEFREE_DOCTOR_H
 
+#include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define HF_DOCTOR_FIRST   "homefree-doctor"
 #define HF_DOCTOR_VERSION 1
@@ -41,8 +47,25 @@
 
 enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DOCTOR_ASKED };
 
+/* Where a signal hit a thread. All of it may be garbage. */
+struct hf_doctor_crash {
+    uintptr_t code, stack; /* the thread's program counter and stack pointer */
+};
+
+/* Whose code that was: objects that are neither libc, the C++ runtime, the linker nor homefree;
+ * NULL where none was found, or where libc or homefree have ended the process with a line of their
+ * own. Reads the stack without a fault, and takes what looks like a return address for one: a
+ * guess. */
+struct hf_doctor_place {
+    const struct link_map *object, *caller;
+    uintptr_t code; /* in `object` */
+};
+void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out);
+
 /* Writes a record. `alone`: no lock is taken and nothing but the record's file is touched, in a
- * copy of a process that may have stopped anywhere. Result: 0 or a negative errno. */
-int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number, bool alone);
+ * copy of a process that may have stopped anywhere. crash: NULL where there was none. Result: 0 or
+ * a negative errno. */
+int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
+                    const struct hf_doctor_crash *crash, bool alone);
 
 #endif

@@ -13,6 +13,8 @@
 #include "doctor.h"
 
 #include "dynlink.h"
+#include "fatal.h"
+#include "foreign.h"
 #include "instance.h"
 #include "lock.h"
 #include "patch.h"
@@ -27,6 +29,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
@@ -58,7 +61,8 @@ static char *append_number(char *at, unsigned long value)
 }
 
 /* The file appears under its name when it is whole. `pid`: of the process that is meant. */
-static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid, bool alone)
+static void record(enum hf_doctor_moment moment, int signal_number,
+                   const struct hf_doctor_crash *crash, pid_t pid, bool alone)
 {
     char path[PATH_ROOM + 64], part[PATH_ROOM + 64];
     append_number(append(append(path, directory), "/"), (unsigned long)pid);
@@ -66,7 +70,7 @@ static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid, b
     int descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (descriptor < 0)
         return;
-    int result = hf_doctor_write(descriptor, moment, signal_number, alone);
+    int result = hf_doctor_write(descriptor, moment, signal_number, crash, alone);
     if (close(descriptor) == 0 && result == 0)
         (void)rename(part, path);
     else
@@ -74,7 +78,8 @@ static void record(enum hf_doctor_moment moment, int signal_number, pid_t pid, b
 }
 
 /* The copy sends no SIGCHLD, and is seen by no wait(2) but ours. */
-static void record_in_copy(enum hf_doctor_moment moment, int signal_number)
+static void record_in_copy(enum hf_doctor_moment moment, int signal_number,
+                           const struct hf_doctor_crash *crash)
 {
     pid_t pid = getpid();
     pid_t copy = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -85,7 +90,7 @@ static void record_in_copy(enum hf_doctor_moment moment, int signal_number)
         sigemptyset(&none);
         sigprocmask(SIG_SETMASK, &none, NULL);
         alarm(SECONDS);
-        record(moment, signal_number, pid, true);
+        record(moment, signal_number, crash, pid, true);
         _exit(0);
     }
     while (copy > 0 && waitpid(copy, NULL, __WALL) < 0 && errno == EINTR)
@@ -103,12 +108,50 @@ static bool is_due(void)
     return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
 }
 
+static bool is_crash(int signal_number)
+{
+    return signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGILL ||
+           signal_number == SIGABRT || signal_number == SIGTRAP;
+}
+
+/* A hidden allocator that gets memory of others dies without a word. */
+static void say_whose(const struct hf_doctor_crash *crash)
+{
+    struct hf_doctor_place place;
+    struct hf_text text;
+    hf_doctor_find_place(crash, &place);
+    for (unsigned i = 1; place.object != NULL && i <= HF_NEIGHBOURS_MAX; i++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(i);
+        if (neighbour == NULL || neighbour->map != place.object)
+            continue;
+        hf_text_begin(&text);
+        hf_text_add(&text, "the program dies in ");
+        hf_text_add_code(&text, (const void *)place.code);
+        hf_text_add(&text, ", which has a ");
+        hf_text_add(&text, neighbour->allocator);
+        hf_text_add(&text, " inside: memory of another allocator has probably reached its free(), "
+                           "which that object calls directly");
+        hf_text_write(&text);
+        return;
+    }
+}
+
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    (void)context;
+    const ucontext_t *thread = context;
+#if defined(__x86_64__)
+    const struct hf_doctor_crash crash = {(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
+                                          (uintptr_t)thread->uc_mcontext.gregs[REG_RSP]};
+#else
+    const struct hf_doctor_crash crash = {thread->uc_mcontext.pc, thread->uc_mcontext.sp};
+#endif
+    const bool crashed = is_crash(signal_number);
     int saved_errno = errno;
-    if (is_due())
-        record_in_copy(HF_DOCTOR_SIGNAL, signal_number);
+    if (is_due()) {
+        if (crashed)
+            say_whose(&crash);
+        record_in_copy(HF_DOCTOR_SIGNAL, signal_number, crashed ? &crash : NULL);
+    }
     signal(signal_number, SIG_DFL);
     errno = saved_errno;
     /* A fault comes again when this returns; what was sent must be sent again. */
@@ -166,7 +209,7 @@ static const char *name_leaving(int function)
 static void leave(int status)
 {
     if (is_due())
-        record_in_copy(HF_DOCTOR_EXIT, 0);
+        record_in_copy(HF_DOCTOR_EXIT, 0, NULL);
     _exit(status);
 }
 
@@ -227,7 +270,7 @@ __attribute__((constructor(103))) static void begin(void)
         return;
     if (moment == HF_DOCTOR_START) {
         if (is_wanted())
-            record(HF_DOCTOR_START, 0, getpid(), false);
+            record(HF_DOCTOR_START, 0, NULL, getpid(), false);
         directory[0] = '\0';
     } else if (is_wanted()) {
         started = getpid();
@@ -241,9 +284,9 @@ __attribute__((destructor)) static void finish(void)
     int saved_errno = errno;
     if (is_due()) {
         if (getpid() == started)
-            record(HF_DOCTOR_EXIT, 0, started, false);
+            record(HF_DOCTOR_EXIT, 0, NULL, started, false);
         else
-            record_in_copy(HF_DOCTOR_EXIT, 0);
+            record_in_copy(HF_DOCTOR_EXIT, 0, NULL);
     }
     errno = saved_errno;
 }

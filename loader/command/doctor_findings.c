@@ -45,6 +45,11 @@ static bool starts_with(const char *text, const char *prefix)
     return text != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
+static bool is_libc(const struct hf_record_object *object)
+{
+    return starts_with(object->soname, "libc.so");
+}
+
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -167,13 +172,42 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
                                    hf_doctor_signal(end.signal)) != NULL;
 }
 
+/* The allocator inside an object that others do not call by name: what a crash there is about. */
+static const char *hidden_allocator(const struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
+        return NULL;
+    return hf_record_allocator(object);
+}
+
+static bool died_inside(const struct hf_record *record, struct hf_record_end end, size_t index)
+{
+    return is_crash(end.signal) && record->crash.known && record->crash.object == index &&
+           hidden_allocator(record, index) != NULL;
+}
+
+static bool find_death_inside(struct hf_record *record, struct hf_record_end end)
+{
+    const size_t index = record->crash.object;
+    if (!record->crash.known || index == SIZE_MAX || !died_inside(record, end, index))
+        return true;
+    const char *function = record->crash.function;
+    return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
+                     "%s hit code of an object with %s inside%s%s", hf_doctor_signal(end.signal),
+                     hidden_allocator(record, index), function != NULL ? ", in " : "",
+                     function != NULL ? function : ""),
+                record->objects[index].path);
+}
+
 static bool find_death(struct hf_record *record, struct hf_record_end end)
 {
     const int number = end.signal;
     if (!is_crash(number))
         return find_failure(record, end);
     return find(record, HF_DOCTOR_RULE_DIED, "the process was ended by %s",
-                hf_doctor_signal(number)) != NULL;
+                hf_doctor_signal(number)) != NULL &&
+           find_death_inside(record, end);
 }
 
 /* Whether what was allocated there finds its way home from a routed free. */
@@ -213,10 +247,11 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
 }
 
 /* CPython's own allocators are no strangers to it: pymalloc, and the mimalloc of 3.13 and later. */
-static bool find_embedded(struct hf_record *record, size_t index)
+static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
+    if (object->role != HF_RECORD_ORDINARY || object->cpython ||
+        hf_record_users(record, index) > 0 || died_inside(record, end, index))
         return true;
     for (size_t i = 0; i < object->neighbours_count; i++) {
         const struct hf_record_neighbour *neighbour = &object->neighbours[i];
@@ -252,10 +287,49 @@ static bool is_preloaded(const struct hf_record *record, const struct hf_record_
     return false;
 }
 
-static bool find_of_object(struct hf_record *record, size_t index)
+/* The object whose malloc and free a call by name reaches first: SIZE_MAX if that is libc. */
+static size_t find_server(const struct hf_record *record)
+{
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        if (object->namespace == 0 && object->role == HF_RECORD_ORDINARY &&
+            object->defines_malloc && object->defines_free && hf_record_users(record, i) > 0)
+            return i;
+        if (object->namespace == 0 && is_libc(object))
+            break;
+    }
+    return SIZE_MAX;
+}
+
+/* A preloaded allocator serves the process, but not what is loaded with RTLD_DEEPBIND: its scope
+ * begins with what it needs itself, and so with libc. */
+static bool find_two_mallocs(struct hf_record *record, size_t server)
+{
+    const char *allocator = hf_record_allocator(&record->objects[server]);
+    if (hf_record_home(&record->objects[server]))
+        return true;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        const struct hf_record_set *sets[] = {&object->allocates, &object->frees};
+        bool apart = false;
+        for (size_t s = 0; s < 2; s++)
+            for (size_t t = 0; t < sets[s]->count; t++)
+                apart = apart || is_libc(&record->objects[sets[s]->indices[t]]);
+        if (!apart || i == server || object->namespace != 0 || object->role != HF_RECORD_ORDINARY)
+            continue;
+        if (!name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
+                       "%s serves the process, but libc's malloc and free serve",
+                       allocator != NULL ? allocator : name_of(record, server)),
+                  object->path))
+            return false;
+    }
+    return true;
+}
+
+static bool find_of_object(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    bool good = find_elsewhere(record, index) && find_embedded(record, index);
+    bool good = find_elsewhere(record, index) && find_embedded(record, end, index);
     if (good && object->role == HF_RECORD_ORDINARY && object->defines_malloc &&
         object->defines_free && is_preloaded(record, object))
         good = name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
@@ -303,10 +377,6 @@ static bool is_libstdcxx(const struct hf_record_object *object)
 {
     return starts_with(object->soname, "libstdc++");
 }
-static bool is_libc(const struct hf_record_object *object)
-{
-    return starts_with(object->soname, "libc.so");
-}
 
 static bool find_of_slots(struct hf_record *record)
 {
@@ -332,7 +402,9 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end)
     look_into_files(record);
     bool good = find_death(record, end);
     for (size_t i = 0; good && i < record->objects_count; i++)
-        good = find_of_object(record, i);
+        good = find_of_object(record, end, i);
+    const size_t server = find_server(record);
+    good = good && (server == SIZE_MAX || find_two_mallocs(record, server));
     good =
         good &&
         find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&

@@ -300,6 +300,20 @@ static bool read_copy(struct hf_record *record, const struct line *line)
     return true;
 }
 
+static bool read_crash(struct hf_record *record, const struct line *line)
+{
+    struct hf_record_crash *crash = &record->crash;
+    crash->known = true;
+    crash->object = crash->caller = SIZE_MAX;
+    if (line->count != 4)
+        return false;
+    crash->function = line->fields[2];
+    return (line->fields[1] == NULL ||
+            index_below(line->fields[1], record->objects_count, &crash->object)) &&
+           (line->fields[3] == NULL ||
+            index_below(line->fields[3], record->objects_count, &crash->caller));
+}
+
 static bool read_neighbour(struct hf_record *record, const struct line *line)
 {
     static const char *const states[] = {"known", "home"};
@@ -329,6 +343,7 @@ static const struct {
     {"process", read_process}, {"preload", read_preload},     {"heap", read_heap},
     {"object", read_object},   {"defines", read_defines},     {"slot", read_slot},
     {"reach", read_reach},     {"neighbour", read_neighbour}, {"copy", read_copy},
+    {"crash", read_crash},
 };
 
 static bool read_line(struct hf_record *record, const struct line *line)

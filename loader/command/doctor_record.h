@@ -58,6 +58,12 @@ struct hf_record_refusal {
     size_t object;
     const char *function, *kind, *reason;
 };
+/* Where a signal hit the process, as far as is known: SIZE_MAX, NULL. */
+struct hf_record_crash {
+    bool known;
+    size_t object, caller;
+    const char *function;
+};
 struct hf_record_copy {
     size_t object;
     const char *variable, *function;
@@ -84,6 +90,7 @@ struct hf_record {
     size_t objects_count;
     struct hf_record_refusal *refusals;
     size_t refusals_count;
+    struct hf_record_crash crash;
     struct hf_record_copy *copies;
     size_t copies_count;
     struct hf_record_finding *findings;

@@ -176,6 +176,72 @@ class Facts(InFolder):
         self.assertEqual(found["names"], [module])
         self.assertIn("jemalloc", found["message"])
 
+    def test_death_inside_a_hidden_allocator(self):
+        # The allocator's own free() is called directly with memory of libc's: a bare SIGSEGV, of
+        # which the report once said "Nothing" to do.
+        archive = Path("/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a")
+        if not archive.exists():
+            self.skipTest("no libjemalloc_pic.a")
+        (self.folder / "m.map").write_text("{ global: enter; local: *; };\n")
+        module = self.build(
+            "hidden.so",
+            "#include <stdlib.h>\n#include <string.h>\n"
+            'void enter(int own) { free(malloc(100)); if (!own) free(strdup("foreign")); }\n',
+            *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
+            f"-Wl,--version-script={self.folder}/m.map",
+        )
+        env = environment(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8000")
+        code = f"import ctypes; ctypes.CDLL({module!r}).enter(%d)"
+        result = self.run_doctor("--json", "--", PYTHON, "-c", code % 0, env=env)
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(
+            result.stderr.decode(),
+            r"homefree: the program dies in .*hidden\.so\+0x[0-9a-f]+, which has a jemalloc inside",
+        )
+        process = json.loads(result.stdout)["processes"][0]
+        found = self.finding(process, "died-in-allocator")
+        self.assertIn("SIGSEGV", found["message"])
+        self.assertIn("jemalloc inside", found["message"])
+        self.assertEqual(found["names"], [module])
+        self.assertIn("homefree inspect", found["remedy"])
+        rules = {each["rule"] for each in process["findings"]}
+        self.assertFalse(rules & {"neighbour-allocator", "embedded-allocator"}, rules)
+        for each in process["findings"]:
+            self.assertFalse(each["remedy"].startswith("Nothing"), each)
+        process = self.document(0, "--", PYTHON, "-c", code % 1, env=env)["processes"][0]
+        self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
+
+    def test_deepbind_under_a_preloaded_allocator(self):
+        # flux, oneTBB, falco, gperftools: the preloaded allocator serves the process, but what is
+        # loaded with RTLD_DEEPBIND sees libc first.
+        if ctypes.util.find_library("jemalloc") is None:
+            self.skipTest("no libjemalloc.so.2")
+        plugin = self.build(
+            "plugin.so",
+            "#include <stdlib.h>\nvoid work(void) { free(malloc(100)); }\n",
+            *("-shared", "-fPIC"),
+        )
+        program = self.build(
+            "host",
+            "#include <dlfcn.h>\n#include <stdlib.h>\n"
+            "int main(int n, char **v) { free(malloc(1)); if (n < 2) return 0;\n"
+            '((void (*)(void))dlsym(dlopen(v[1], RTLD_NOW | RTLD_DEEPBIND), "work"))(); }',
+            "-ldl",
+        )
+        env = environment(LD_PRELOAD="libjemalloc.so.2")
+        result = self.run_doctor("--json", "--", program, plugin, env=env)
+        process = json.loads(result.stdout)["processes"][0]
+        allocator = next(a for a in process["allocators"] if a["name"] == "jemalloc")
+        if allocator["home"]:
+            return  # what the plugin frees of jemalloc's comes home
+        found = self.finding(process, "two-mallocs")
+        self.assertEqual(found["names"], [plugin])
+        self.assertIn("jemalloc serves the process", found["message"])
+        self.assertIn("RTLD_DEEPBIND", found["remedy"])
+        self.assertNotIn("no harm", self.finding(process, "preloaded-allocator")["remedy"])
+        process = self.process(0, "--", program, env=env)
+        self.assertNotIn("two-mallocs", {each["rule"] for each in process["findings"]})
+
     def test_preloaded(self):
         program = self.build("hello", HELLO)
         for soname, name in (
