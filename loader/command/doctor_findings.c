@@ -303,10 +303,11 @@ static size_t find_server(const struct hf_record *record)
 
 /* A preloaded allocator serves the process, but not what is loaded with RTLD_DEEPBIND: its scope
  * begins with what it needs itself, and so with libc. */
-static bool find_two_mallocs(struct hf_record *record, size_t server)
+static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
 {
     const char *allocator = hf_record_allocator(&record->objects[server]);
-    if (hf_record_home(&record->objects[server]))
+    /* What it gave out before homefree came may have no way home all the same. */
+    if (hf_record_home(&record->objects[server]) && !is_crash(end.signal))
         return true;
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];
@@ -404,7 +405,7 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end)
     for (size_t i = 0; good && i < record->objects_count; i++)
         good = find_of_object(record, end, i);
     const size_t server = find_server(record);
-    good = good && (server == SIZE_MAX || find_two_mallocs(record, server));
+    good = good && (server == SIZE_MAX || find_two_mallocs(record, end, server));
     good =
         good &&
         find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&

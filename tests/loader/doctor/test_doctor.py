@@ -218,27 +218,30 @@ class Facts(InFolder):
             self.skipTest("no libjemalloc.so.2")
         plugin = self.build(
             "plugin.so",
-            "#include <stdlib.h>\nvoid work(void) { free(malloc(100)); }\n",
+            "#include <stdlib.h>\nvoid work(int die) { free(malloc(100)); if (die) abort(); }\n",
             *("-shared", "-fPIC"),
         )
         program = self.build(
             "host",
             "#include <dlfcn.h>\n#include <stdlib.h>\n"
-            "int main(int n, char **v) { free(malloc(1)); if (n < 2) return 0;\n"
-            '((void (*)(void))dlsym(dlopen(v[1], RTLD_NOW | RTLD_DEEPBIND), "work"))(); }',
+            "int main(int n, char **v) { free(malloc(1)); if (n < 3) return 0;\n"
+            "void *plugin = dlopen(v[1], RTLD_NOW | RTLD_DEEPBIND);\n"
+            "((void (*)(int))dlsym(plugin, \"work\"))(v[2][0] == '1'); return 0; }",
             "-ldl",
         )
         env = environment(LD_PRELOAD="libjemalloc.so.2")
-        result = self.run_doctor("--json", "--", program, plugin, env=env)
-        process = json.loads(result.stdout)["processes"][0]
-        allocator = next(a for a in process["allocators"] if a["name"] == "jemalloc")
-        if allocator["home"]:
-            return  # what the plugin frees of jemalloc's comes home
+        process = self.process(1, "--", program, plugin, "1", env=env)
         found = self.finding(process, "two-mallocs")
         self.assertEqual(found["names"], [plugin])
         self.assertIn("jemalloc serves the process", found["message"])
         self.assertIn("RTLD_DEEPBIND", found["remedy"])
         self.assertNotIn("no harm", self.finding(process, "preloaded-allocator")["remedy"])
+        # A clean end says that jemalloc's blocks come home, if homefree says so as well.
+        result = self.run_doctor("--json", "--", program, plugin, "0", env=env)
+        process = json.loads(result.stdout)["processes"][0]
+        allocator = next(a for a in process["allocators"] if a["name"] == "jemalloc")
+        found = "two-mallocs" in {each["rule"] for each in process["findings"]}
+        self.assertNotEqual(allocator["home"], found)
         process = self.process(0, "--", program, env=env)
         self.assertNotIn("two-mallocs", {each["rule"] for each in process["findings"]})
 
