@@ -1,10 +1,7 @@
 /*
- * Facts and findings about one file; see inspect.h. Owns the memory of an inspection, a chain of
- * blocks that are freed together.
+ * Facts and findings about one file; see inspect.h. Owns nothing beyond a call.
  */
 #include "inspect_parts.h"
-
-#include "elf_names.h"
 
 #include <homefree/homefree.h>
 
@@ -37,44 +34,6 @@ const char *hf_severity_name(enum hf_severity severity)
 {
     static const char *const names[] = {"note", "warning", "error"};
     return names[severity];
-}
-
-/* ---- memory --------------------------------------------------------------------------------- */
-
-struct hf_inspection_memory {
-    struct hf_inspection_memory *next;
-    _Alignas(max_align_t) char data[];
-};
-
-void *hf_inspection_allocate(struct hf_inspection *inspection, size_t size)
-{
-    struct hf_inspection_memory *block = calloc(1, sizeof *block + size);
-    if (block == NULL)
-        return NULL;
-    block->next = inspection->memory;
-    inspection->memory = block;
-    return block->data;
-}
-
-const char *hf_inspection_copy(struct hf_inspection *inspection, const char *text)
-{
-    const size_t length = strnlen(text, HF_INSPECTION_STRING_MAX);
-    char *copy = hf_inspection_allocate(inspection, length + 1);
-    if (copy != NULL)
-        memcpy(copy, text, length);
-    return copy;
-}
-
-void hf_inspection_free(struct hf_inspection *inspection)
-{
-    while (inspection->memory != NULL) {
-        struct hf_inspection_memory *next = inspection->memory->next;
-        free(inspection->memory);
-        inspection->memory = next;
-    }
-    const char *why = inspection->why;
-    memset(inspection, 0, sizeof *inspection);
-    inspection->why = why;
 }
 
 /* ---- what one pass over the symbols gathers -------------------------------------------------- */
@@ -116,39 +75,14 @@ struct gather {
     struct hf_name_set imports; /* undefined names that no version attributes to a library */
     struct names exports;       /* other than what Python calls and the linker adds */
     struct names functions;     /* exported allocator names */
+    struct names handing;       /* imported functions that hand out libc's memory */
+    bool own_free, other_free;  /* it defines free() for itself alone; it imports or exports one */
     const char *module;         /* the name in a PyInit_ function: the file's, or the first */
     size_t modules;             /* how many such functions there are */
     bool module_fits;           /* it is the file's */
     struct hf_inspection_finding spare; /* where there is no room for another */
     bool out_of_memory;
 };
-
-/* The names that an allocator which replaces the process's own exports. */
-static const char *const allocator_functions[] = {
-    "malloc",         "calloc",
-    "realloc",        "reallocarray",
-    "aligned_alloc",  "memalign",
-    "posix_memalign", "valloc",
-    "pvalloc",        "malloc_usable_size",
-    "free",           "cfree",
-    "free_sized",     "free_aligned_sized",
-    "_Znwm*",         "_Znam*",
-    "_ZdlPv*",        "_ZdaPv*",
-};
-
-enum { FUNCTIONS_COUNT = sizeof allocator_functions / sizeof allocator_functions[0] };
-
-static int prepare_matcher(struct gather *gather)
-{
-    size_t count = 0;
-    if (hf_allocator_patterns_count + FUNCTIONS_COUNT > HF_NAMES_MAX)
-        return -E2BIG;
-    for (size_t i = 0; i < hf_allocator_patterns_count; i++)
-        gather->patterns[count++] = hf_allocator_patterns[i];
-    for (size_t i = 0; i < FUNCTIONS_COUNT; i++)
-        gather->patterns[count++] = allocator_functions[i];
-    return hf_names_prepare(&gather->matcher, gather->patterns, count);
-}
 
 /* Of an allocator's symbols, the one that comes first in the table is the evidence. */
 static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
@@ -236,12 +170,20 @@ static void decide_module(struct gather *gather)
         gather->module = NULL;
 }
 
+static void gather_imported(struct gather *gather, const char *name)
+{
+    const int pattern = hf_names_match(&gather->matcher, name);
+    if (hf_inspect_name_kind(pattern) == HF_NAME_HANDING)
+        keep(&gather->handing, name);
+    gather->other_free |= pattern >= 0 && strcmp(name, "free") == 0;
+}
+
 static void gather_defined(struct gather *gather, const struct hf_elf_symbol *symbol)
 {
     const bool exported = symbol->binding != STB_LOCAL && (symbol->visibility == STV_DEFAULT ||
                                                            symbol->visibility == STV_PROTECTED);
     const int pattern = hf_names_match(&gather->matcher, symbol->name);
-    if (pattern >= 0 && (size_t)pattern < hf_allocator_patterns_count)
+    if (hf_inspect_name_kind(pattern) == HF_NAME_ALLOCATOR)
         note_allocator(gather, (size_t)pattern, symbol->name, exported);
     if (!exported || symbol->type == STT_SECTION || symbol->type == STT_FILE)
         return;
@@ -254,8 +196,9 @@ static void gather_defined(struct gather *gather, const struct hf_elf_symbol *sy
     if (is_linkers(symbol))
         return;
     gather->inspection->exports++;
-    if (pattern >= 0 && (size_t)pattern >= hf_allocator_patterns_count)
+    if (hf_inspect_name_kind(pattern) == HF_NAME_FUNCTION)
         keep(&gather->functions, symbol->name);
+    gather->other_free |= pattern >= 0 && strcmp(symbol->name, "free") == 0;
     keep(&gather->exports, symbol->name);
 }
 
@@ -268,6 +211,7 @@ static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
         gather_defined(gather, symbol);
     } else if (symbol->binding != STB_LOCAL) {
         gather->inspection->imports++;
+        gather_imported(gather, symbol->name);
         if (symbol->library == NULL && hf_name_set_add(&gather->imports, symbol->name) != 0)
             gather->out_of_memory = true;
     }
@@ -280,6 +224,7 @@ static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, vo
     struct gather *gather = context;
     if (symbol->defined && pattern < hf_allocator_patterns_count)
         note_allocator(gather, pattern, symbol->name, false);
+    gather->own_free |= symbol->defined && strcmp(symbol->name, "free") == 0;
     return !gather->out_of_memory;
 }
 
@@ -505,6 +450,35 @@ static void find_allocators(struct gather *gather)
     }
 }
 
+static bool has_hidden_allocator(const struct hf_inspection *inspection)
+{
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        if (!inspection->allocators[i].exported)
+            return true;
+    return false;
+}
+
+/* Calls of a hidden free() have no slot. In a stripped file the symbol is gone; then a hidden
+ * allocator, no free() from elsewhere and functions whose results must be freed tell. */
+static void find_own_free(struct gather *gather)
+{
+    const struct names *handing = &gather->handing;
+    const bool stripped = handing->count > 0 && has_hidden_allocator(gather->inspection);
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || gather->other_free ||
+        gather->inspection->homefree_linked || (!gather->own_free && !stripped))
+        return;
+    if (handing->count == 0)
+        find(gather, HF_RULE_OWN_FREE, "it calls a free() of its own");
+    else
+        add_names(gather,
+                  find(gather, HF_RULE_OWN_FREE,
+                       "it calls a free() of its own, and %zu function%s that hand%s out libc's "
+                       "memory",
+                       handing->count, handing->count == 1 ? "" : "s",
+                       handing->count == 1 ? "s" : ""),
+                  handing);
+}
+
 static void find_exports(struct gather *gather)
 {
     if (gather->functions.count > 0)
@@ -579,7 +553,7 @@ static int gather_all(struct gather *gather, struct versions *versions)
     if (result == 0)
         result = hf_elf_versions(elf, note_version, versions);
     if (result == 0)
-        result = prepare_matcher(gather);
+        result = hf_inspect_names(&gather->matcher, gather->patterns);
     if (result == 0)
         result = hf_elf_symbols(elf, HF_ELF_DYNSYM, gather_dynamic, gather);
     if (result == 0 || result == -ENOENT)
@@ -614,8 +588,10 @@ static void find_all(struct gather *gather, const struct versions *versions)
     if (gather->inspection->kind == HF_KIND_SHARED_OBJECT)
         find_segments(gather);
     find_allocators(gather);
-    if (!gather->inspection->homefree_itself)
+    if (!gather->inspection->homefree_itself) {
+        find_own_free(gather);
         find_exports(gather);
+    }
     find_libraries(gather);
 }
 

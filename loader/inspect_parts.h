@@ -1,10 +1,11 @@
 /*
- * Between the files of inspect.c: memory of an inspection, the scan of read-only data, and the
- * search for needed libraries.
+ * Between the files of inspect.c: memory of an inspection, the names that it looks for, the scan of
+ * read-only data, and the search for needed libraries.
  */
 #ifndef HOMEFREE_INSPECT_PARTS_H
 #define HOMEFREE_INSPECT_PARTS_H
 
+#include "elf_names.h"
 #include "inspect.h"
 
 /* Memory that lives as long as the inspection; NULL when there is none. Zeroed. */
@@ -18,6 +19,17 @@ const char *hf_inspection_copy(struct hf_inspection *inspection, const char *tex
  * each byte of the file at most once. Result: 0 or a negative errno.
  */
 int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT]);
+
+/* What a name is, by the number of the pattern that it fits, or -1. */
+enum hf_inspect_name {
+    HF_NAME_OTHER,
+    HF_NAME_ALLOCATOR, /* a symbol by which an allocator is recognised: hf_allocator_patterns */
+    HF_NAME_FUNCTION,  /* exported by whoever replaces the process's allocator */
+    HF_NAME_HANDING    /* hands out memory of libc's that its caller frees */
+};
+enum hf_inspect_name hf_inspect_name_kind(int pattern);
+/* The matcher of them all; points to `patterns`, which it fills. Result: 0 or a negative errno. */
+int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX]);
 
 /* Names, by hash. Holds pointers to the caller's strings. Names longer than
  * HF_INSPECTION_STRING_MAX are left out: hashing them all could take for ever. */

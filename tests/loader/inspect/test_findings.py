@@ -96,6 +96,32 @@ class Allocators(InspectTest):
                 self.assert_rules(module, "embedded-allocator")
                 self.assertEqual(inspect(module).returncode, 1)
 
+    def test_free_of_its_own(self):
+        """Memory of libc's that the module's own hidden free() gets is a bare SIGSEGV."""
+        frees = (
+            "#include <stddef.h>\nchar *strdup(const char *);\n"
+            "ptrdiff_t getline(char **, size_t *, void *);\n"
+            "%s void free(void *ptr) { *(void *volatile *)ptr = 0; }\n"
+            "void work(char **line, size_t *n) { getline(line, n, 0); free(strdup(*line)); }\n"
+        )
+        hidden = f"{MODULE}\n{frees % ''} {KEEP % 'default'} void je_mallctl(void) {{}}"
+        with self.subTest("hidden"):
+            module = self.build("it.so", hidden, script=ONLY_INIT)
+            found = self.findings(module)["own-free"]
+            self.assertEqual(set(found["names"]), {"strdup", "getline"})
+        with self.subTest("stripped"):
+            text = f'{hidden}\nconst char *volatile text = "{STRINGS["jemalloc"]}";'
+            module = self.build("it.so", text, "-s", script=ONLY_INIT)
+            self.assertEqual(set(self.findings(module)["own-free"]["names"]), {"strdup", "getline"})
+        with self.subTest("exported"):
+            self.assertNotIn("own-free", self.findings(self.build("it.so", hidden)))
+        with self.subTest("libc's"):
+            source = f"{MODULE}\n{frees % 'void free(void *);'}".replace(
+                "void free(void *ptr) { *(void *volatile *)ptr = 0; }", ""
+            )
+            module = self.build("it.so", source, script=ONLY_INIT)
+            self.assertNotIn("own-free", self.findings(module))
+
     def test_static_symbols(self):
         source = f"{MODULE}\n{KEEP % 'default'} static void _rjem_mallctl(void) {{}}"
         found = self.allocator(self.build("it.so", source, script=ONLY_INIT))
