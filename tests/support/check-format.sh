@@ -1,7 +1,18 @@
 #!/bin/sh
-# Every C and C++ file of ours is as clang-format writes it. Not jemalloc's header that we stand in
-# for: it keeps the style of the files it lies among.
+# Every C and C++ file of ours is as clang-format 14 writes it; other versions write some lines
+# otherwise. Not jemalloc's header that we stand in for: it keeps the style of the files it lies among.
+#
+#   check-format.sh [BUILD-FOLDER]    whose tools to use; without, the clang-format on PATH
 set -eu
 cd "$(dirname "$0")/../.."
+format=clang-format
+[ ! -x "${1-}/tools/bin/clang-format" ] || format=$1/tools/bin/clang-format
+case $("$format" --version) in
+*"version 14."*) ;;
+*)
+    echo "clang-format 14 is wanted; this is $("$format" --version)"
+    exit 77
+    ;;
+esac
 find alloc shim loader tests examples \( -name '*.[ch]' -o -name '*.cc' -o -name '*.cpp' \) \
-    ! -path 'alloc/jemalloc/include/*' -print0 | xargs -0 clang-format --dry-run --Werror
+    ! -path 'alloc/jemalloc/include/*' -print0 | xargs -0 "$format" --dry-run --Werror

