@@ -326,6 +326,17 @@ void hf_object_segments(struct hf_object *object)
             }
 }
 
+unsigned hf_object_protection(const struct hf_object *object, uintptr_t address)
+{
+    size_t count = 0;
+    const ElfW(Phdr) *header = program_headers(object, &count);
+    for (size_t i = 0; header != NULL && i < count; i++)
+        if (header[i].p_type == PT_LOAD &&
+            address - (object->base + header[i].p_vaddr) < header[i].p_memsz)
+            return header[i].p_flags & (PF_R | PF_W | PF_X);
+    return 0;
+}
+
 bool hf_object_writable(const struct hf_object *object, uintptr_t address)
 {
     for (size_t i = 0; i < object->writable_count; i++)

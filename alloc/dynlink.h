@@ -89,6 +89,9 @@ const ElfW(Ehdr) * hf_object_header(const struct hf_object *object);
 /* Fills in the fields of segments from the program headers. */
 void hf_object_segments(struct hf_object *object);
 
+/* How the file asks for the segment that holds an address to be mapped (PF_R, …); 0 for none. */
+unsigned hf_object_protection(const struct hf_object *object, uintptr_t address);
+
 /* Whether an address lies in a segment that the file asks to be writable. */
 bool hf_object_writable(const struct hf_object *object, uintptr_t address);
 

@@ -7,6 +7,7 @@
 
 #include "fatal.h"
 #include "ranges.h"
+#include "seal.h"
 #include "static_data.h"
 #include "watch.h"
 
@@ -16,7 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct hf_neighbour neighbours[HF_NEIGHBOURS_MAX + 1]; /* by number; 0 is nobody's */
+/* By number; 0 is nobody's. Sealed: their functions are called on the word of the page alone. */
+static union {
+    struct hf_neighbour neighbours[HF_NEIGHBOURS_MAX + 1];
+    char pages[HF_SEAL_SIZE(struct hf_neighbour[HF_NEIGHBOURS_MAX + 1])];
+} table HF_SEALED;
 static _Atomic(uint8_t) states[HF_NEIGHBOURS_MAX + 1];
 enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 
@@ -63,7 +68,11 @@ void hf_neighbour_give_back(unsigned number)
 
 void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
 {
-    neighbours[number] = *neighbour;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.neighbours[number] = *neighbour;
+    hf_seal_close(&seal);
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
     if (neighbour->kind == HF_QUESTION_NONE)
         return;
@@ -76,7 +85,7 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number)
     if (number == 0 || number > HF_NEIGHBOURS_MAX)
         return NULL;
     bool known = atomic_load_explicit(&states[number], memory_order_acquire) == STATE_KNOWN;
-    return known ? &neighbours[number] : NULL;
+    return known ? &table.neighbours[number] : NULL;
 }
 
 /* ---- whose is it ---- */

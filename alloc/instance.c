@@ -15,14 +15,13 @@
 #include "options.h"
 #include "region.h"
 #include "release.h"
+#include "seal.h"
 #include "watch.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-
-const struct hf_heap_functions *hf_forward;
 
 /* Exported twice over: inlined hf_owns() reads it through the GOT, because a program may hold it in
  * a COPY relocation; the heap itself reads hf_region. With two copies in one scope the name means
@@ -31,22 +30,41 @@ struct hf_region_range hf_region_range;
 extern struct hf_region_range own_range
     __attribute__((alias("hf_region_range"), visibility("hidden")));
 
-static const struct hf_instance_functions *forward;
-static struct hf_instance_functions functions = {
-    .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
-    .owner_of = hf_owner_of,
-    .stats = hf_stats,
-    .release_make = hf_release_make,
-    .watch_begin = hf_watch_begin_here,
+/* What this copy calls instead of its own functions, and what others call of it. */
+static union {
+    struct hf_instance_calls {
+        const struct hf_heap_functions *heap; /* hf_forward */
+        const struct hf_instance_functions *forward;
+        const struct hf_instance *stranger; /* the heap of another ABI */
+        struct hf_instance_functions functions;
+    } it;
+    char pages[HF_SEAL_SIZE(struct hf_instance_calls)];
+} calls HF_SEALED = {
+    .it.functions =
+        {
+            .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
+            .owner_of = hf_owner_of,
+            .stats = hf_stats,
+            .release_make = hf_release_make,
+            .watch_begin = hf_watch_begin_here,
+        },
 };
-static struct hf_instance record = {
-    .magic = HF_INSTANCE_MAGIC,
-    .abi = HF_INSTANCE_ABI,
-    .version = HF_VERSION,
-    .free = hf_free,
-    .realloc = hf_realloc,
-    .usable_size = hf_usable_size,
-    .functions = &functions,
+extern const struct hf_heap_functions *hf_forward __attribute__((alias("calls")));
+
+static union {
+    struct hf_instance it;
+    char pages[HF_SEAL_SIZE(struct hf_instance)];
+} record HF_SEALED = {
+    .it =
+        {
+            .magic = HF_INSTANCE_MAGIC,
+            .abi = HF_INSTANCE_ABI,
+            .version = HF_VERSION,
+            .free = hf_free,
+            .realloc = hf_realloc,
+            .usable_size = hf_usable_size,
+            .functions = &calls.it.functions,
+        },
 };
 /* The name that other copies look up; an alias, so that no other copy can take its place here. */
 extern struct hf_instance hf_instance_record __attribute__((alias("record")));
@@ -59,7 +77,7 @@ static char jemalloc_options[256];
 
 const struct hf_instance_functions *hf_instance_forward(void)
 {
-    return forward;
+    return calls.it.forward;
 }
 
 bool hf_instance_started(void)
@@ -71,26 +89,32 @@ void hf_instance_offer_routing(int (*route)(void),
                                int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
                                int (*adopt)(void *handle))
 {
-    functions.adopt = adopt;
-    functions.route = route;
-    functions.route_report = report;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    calls.it.functions.adopt = adopt;
+    calls.it.functions.route = route;
+    calls.it.functions.route_report = report;
+    hf_seal_close(&seal);
 }
 
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
                               int (*uninstall)(void))
 {
-    functions.python_install = install;
-    functions.python_uninstall = uninstall;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    calls.it.functions.python_install = install;
+    calls.it.functions.python_uninstall = uninstall;
+    hf_seal_close(&seal);
 }
 
 /* ---- the copy that cannot forward ---- */
 
-static const struct hf_instance *stranger; /* the heap of another ABI */
-
 static bool strangers(const void *ptr)
 {
-    return (uintptr_t)ptr - stranger->region_base < stranger->region_size;
+    return (uintptr_t)ptr - calls.it.stranger->region_base < calls.it.stranger->region_size;
 }
 
 static void *libc_calloc(size_t count, size_t size)
@@ -110,20 +134,20 @@ static void *libc_aligned(size_t alignment, size_t size)
 
 static void *either_realloc(void *ptr, size_t size)
 {
-    return strangers(ptr) ? stranger->realloc(ptr, size) : hf_libc()->realloc(ptr, size);
+    return strangers(ptr) ? calls.it.stranger->realloc(ptr, size) : hf_libc()->realloc(ptr, size);
 }
 
 static void either_free(void *ptr)
 {
     if (strangers(ptr))
-        stranger->free(ptr);
+        calls.it.stranger->free(ptr);
     else
         hf_libc()->free(ptr);
 }
 
 static size_t either_usable_size(const void *ptr)
 {
-    return strangers(ptr) ? stranger->usable_size(ptr)
+    return strangers(ptr) ? calls.it.stranger->usable_size(ptr)
                           : hf_libc()->usable_size((void *)(uintptr_t)ptr);
 }
 
@@ -169,11 +193,11 @@ static void warn_stranger(const struct link_map *theirs)
     hf_text_add(&text, "libhomefree " HF_VERSION " (");
     hf_text_add(&text, hf_dynlink_name(hf_dynlink_find(&record)));
     hf_text_add(&text, ") cannot join the heap of libhomefree ");
-    hf_text_add(&text, stranger->version);
+    hf_text_add(&text, calls.it.stranger->version);
     hf_text_add(&text, " (");
     hf_text_add(&text, hf_dynlink_name(theirs));
     hf_text_add(&text, "), whose interface is number ");
-    hf_text_add_decimal(&text, stranger->abi);
+    hf_text_add_decimal(&text, calls.it.stranger->abi);
     hf_text_add(&text, " and not ");
     hf_text_add_decimal(&text, HF_INSTANCE_ABI);
     hf_text_add(&text, "; its modules get memory from libc instead; install one version of "
@@ -189,7 +213,7 @@ static const struct hf_instance *heap_in(const struct link_map *map)
     if (!hf_dynlink_open(map, &object))
         return NULL;
     const struct hf_instance *found = hf_object_address(&object, "hf_instance_record");
-    if (found == NULL || found == &record ||
+    if (found == NULL || found == &record.it ||
         memcmp(found->magic, HF_INSTANCE_MAGIC, sizeof HF_INSTANCE_MAGIC) != 0 ||
         found->state != HF_INSTANCE_HEAP)
         return NULL;
@@ -213,19 +237,35 @@ static const struct hf_instance *find_heap(const struct link_map **where)
 
 /* ---- starting ---- */
 
+/* Without these stores there is no copy to go on with. */
+static void open_or_die(struct hf_seal *seal)
+{
+    if (hf_seal_open(seal))
+        return;
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text,
+                "fatal: cannot make homefree's tables of functions writable to start (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
+    hf_fatal(&text);
+}
+
 static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)
 {
-    if (heap->abi == HF_INSTANCE_ABI) {
-        forward = heap->functions;
-    } else {
-        stranger = heap;
-        forward = &without_heap;
-        warn_stranger(where);
-    }
-    hf_forward = &forward->heap;
+    struct hf_seal seal;
+    const bool same = heap->abi == HF_INSTANCE_ABI;
+    const struct hf_instance_functions *forward = same ? heap->functions : &without_heap;
+    open_or_die(&seal);
+    calls.it.stranger = same ? NULL : heap;
+    calls.it.forward = forward;
+    calls.it.heap = &forward->heap;
+    record.it.state = HF_INSTANCE_FORWARD;
+    hf_seal_close(&seal);
     hf_region.base = heap->region_base;
     hf_region.size = heap->region_size;
-    record.state = HF_INSTANCE_FORWARD;
+    if (!same)
+        warn_stranger(where);
 }
 
 /* Apart, for its text: the heap may start on a stack of 16 KiB. */
@@ -255,9 +295,12 @@ static void become_heap(void)
     size_t oversize = HF_OVERSIZE;
     (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
     pthread_atfork(hf_heap_emergency_lock, hf_heap_emergency_unlock, hf_heap_emergency_reset);
-    record.region_base = hf_region.base;
-    record.region_size = hf_region.size;
-    record.state = HF_INSTANCE_HEAP;
+    struct hf_seal seal;
+    open_or_die(&seal);
+    record.it.region_base = hf_region.base;
+    record.it.region_size = hf_region.size;
+    record.it.state = HF_INSTANCE_HEAP;
+    hf_seal_close(&seal);
 }
 
 /* Volatile: to the compiler, both names are one variable, and one store would do for both. */

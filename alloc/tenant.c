@@ -9,6 +9,7 @@
 
 #include "fork_lock.h"
 #include "region.h"
+#include "seal.h"
 #include "watch.h"
 
 #include <pthread.h>
@@ -19,7 +20,10 @@
 const uint8_t *hf_tenant_who;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static const struct hf_tenant *_Atomic tenants[HF_TENANTS_MAX];
+static union {
+    const struct hf_tenant *_Atomic tenants[HF_TENANTS_MAX];
+    char pages[HF_SEAL_SIZE(const struct hf_tenant *[HF_TENANTS_MAX])];
+} table HF_SEALED;
 
 static size_t granule_of(const void *ptr)
 {
@@ -44,9 +48,12 @@ static const uint8_t *reserve_map(void)
 static uint8_t number_of(const struct hf_tenant *tenant)
 {
     for (uint8_t i = 0; i < HF_TENANTS_MAX; i++) {
-        if (tenants[i] == NULL)
-            tenants[i] = tenant;
-        if (tenants[i] == tenant)
+        struct hf_seal seal;
+        if (table.tenants[i] == NULL && hf_seal_open(&seal)) {
+            table.tenants[i] = tenant;
+            hf_seal_close(&seal);
+        }
+        if (table.tenants[i] == tenant)
             return (uint8_t)(i + 1);
     }
     return 0;
@@ -98,7 +105,7 @@ void hf_tenant_unmap(void *address, size_t size)
 const struct hf_tenant *hf_tenant_at(size_t granule)
 {
     uint8_t number = __atomic_load_n(&hf_tenant_who[granule], __ATOMIC_ACQUIRE);
-    return number != 0 ? tenants[number - 1] : NULL;
+    return number != 0 ? table.tenants[number - 1] : NULL;
 }
 
 bool hf_tenant_free(void *ptr, const void *caller)

@@ -10,6 +10,7 @@
 
 #include "dynlink.h"
 #include "instance.h"
+#include "seal.h"
 #include "watch_table.h"
 
 #include <errno.h>
@@ -20,7 +21,10 @@
 
 bool hf_watching;
 __thread const void *hf_watch_caller;
-static void (*marks_changed)(void);
+static union {
+    void (*marks_changed)(void);
+    char pages[HF_SEAL_SIZE(void (*)(void))];
+} table HF_SEALED;
 
 /* In the object whose free() is the process's, where what no neighbour owns goes. Not the address
  * of free() as seen from here, which may be that of a PLT entry of the program. */
@@ -49,7 +53,11 @@ void hf_watch_reset(void)
 
 void hf_watch_offer_marks(void (*changed)(void))
 {
-    marks_changed = changed;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.marks_changed = changed;
+    hf_seal_close(&seal);
 }
 
 void hf_watch_set_home(const void *free_function)
@@ -312,8 +320,8 @@ static int end_here(struct hf_watch *watch)
     hf_watch_unlock();
     if (was_open)
         hf_heap_slow(false);
-    if (last && marks_changed != NULL)
-        marks_changed();
+    if (last && table.marks_changed != NULL)
+        table.marks_changed();
     return was_open ? 0 : -EALREADY;
 }
 
@@ -365,8 +373,8 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         return -ENOSPC;
     }
     hf_heap_slow(true);
-    if (first && marks_changed != NULL)
-        marks_changed();
+    if (first && table.marks_changed != NULL)
+        table.marks_changed();
     *out = watch;
     return 0;
 }

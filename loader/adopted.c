@@ -8,6 +8,7 @@
 
 #include "calls.h"
 #include "internal.h"
+#include "seal.h"
 #include "stubs.h"
 
 #include <string.h>
@@ -53,15 +54,24 @@ _Static_assert(ADOPTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for eve
 _Static_assert(HF_ADOPTED_ORIGINALS == 8, "EACH_ORIGINAL makes eight");
 _Static_assert(HF_ADOPTED_ORIGINALS >= HF_STUBS_PER_FUNCTION, "routing's stubs are originals");
 
+static union {
+    struct originals {
 #define HF_RESIZES(name, result, parameters, arguments, call) \
-    static void *resizes_##name[HF_ADOPTED_ORIGINALS];        \
+    void *resize_##name[HF_ADOPTED_ORIGINALS];
+#define HF_NEW(symbol, nothrow, aligned) void *new_##symbol[HF_ADOPTED_ORIGINALS];
+#include "functions.def"
+    } originals;
+    char pages[HF_SEAL_SIZE(struct originals)];
+} table HF_SEALED;
+
+#define HF_RESIZES(name, result, parameters, arguments, call) \
     EACH_ORIGINAL(RESIZE, name, result, parameters, arguments, call)
-#define RESIZE(index, name, result, parameters, arguments, call)       \
-    static result resize_##name##_##index parameters                   \
-    {                                                                  \
-        if (ptr == NULL || hf_owned(ptr))                              \
-            return call;                                               \
-        return ((result(*) parameters)resizes_##name[index])arguments; \
+#define RESIZE(index, name, result, parameters, arguments, call)                      \
+    static result resize_##name##_##index parameters                                  \
+    {                                                                                 \
+        if (ptr == NULL || hf_owned(ptr))                                             \
+            return call;                                                              \
+        return ((result(*) parameters)table.originals.resize_##name[index])arguments; \
     }
 #include "functions.def"
 
@@ -77,17 +87,15 @@ _Static_assert(HF_ADOPTED_ORIGINALS >= HF_STUBS_PER_FUNCTION, "routing's stubs a
 #define NEW_CALL_0         hf_malloc(size)
 #define NEW_CALL_1         hf_memalign(alignment, size)
 
-#define HF_NEW(symbol, nothrow, aligned)              \
-    static void *news_##symbol[HF_ADOPTED_ORIGINALS]; \
-    EACH_ORIGINAL(NEW, symbol, nothrow, aligned)
-#define NEW(index, symbol, nothrow, aligned)                                         \
-    static void *new_##symbol##_##index NEW_PARAMETERS_##nothrow##_##aligned         \
-    {                                                                                \
-        void *block = NEW_CALL_##aligned;                                            \
-        if (HF_LIKELY(block != NULL))                                                \
-            return block;                                                            \
-        return ((void *(*)NEW_PARAMETERS_##nothrow##_##aligned)news_##symbol[index]) \
-            NEW_ARGUMENTS_##nothrow##_##aligned;                                     \
+#define HF_NEW(symbol, nothrow, aligned) EACH_ORIGINAL(NEW, symbol, nothrow, aligned)
+#define NEW(index, symbol, nothrow, aligned)                                                 \
+    static void *new_##symbol##_##index NEW_PARAMETERS_##nothrow##_##aligned                 \
+    {                                                                                        \
+        void *block = NEW_CALL_##aligned;                                                    \
+        if (HF_LIKELY(block != NULL))                                                        \
+            return block;                                                                    \
+        return ((void *(*)NEW_PARAMETERS_##nothrow##_##aligned)                              \
+                    table.originals.new_##symbol[index])NEW_ARGUMENTS_##nothrow##_##aligned; \
     }
 #include "functions.def"
 
@@ -114,9 +122,9 @@ static const struct with_original {
     void *functions[HF_ADOPTED_ORIGINALS];
 } with_originals[] = {
 #define HF_RESIZES(name, result, parameters, arguments, call) \
-    {#name, resizes_##name, false, {EACH_ORIGINAL(FUNCTION, resize, name)}},
+    {#name, table.originals.resize_##name, false, {EACH_ORIGINAL(FUNCTION, resize, name)}},
 #define HF_NEW(symbol, nothrow, aligned) \
-    {#symbol, news_##symbol, true, {EACH_ORIGINAL(FUNCTION, new, symbol)}},
+    {#symbol, table.originals.new_##symbol, true, {EACH_ORIGINAL(FUNCTION, new, symbol)}},
 #include "functions.def"
 };
 enum { WITH_ORIGINALS = sizeof with_originals / sizeof with_originals[0] };
@@ -165,8 +173,11 @@ void *hf_adopted_for(int function, void *original)
     if (row == NULL)
         return rows[function].function;
     for (size_t i = 0; i < HF_ADOPTED_ORIGINALS; i++) {
-        if (row->originals[i] == NULL)
+        struct hf_seal seal;
+        if (row->originals[i] == NULL && hf_seal_open(&seal)) {
             row->originals[i] = original;
+            hf_seal_close(&seal);
+        }
         if (row->originals[i] == original)
             return row->functions[i];
     }

@@ -7,6 +7,7 @@
  */
 #include "doctor.h"
 
+#include "definitions.h"
 #include "foreign.h"
 #include "instance.h"
 #include "lock.h"
@@ -258,7 +259,7 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) * sym
         if (map == NULL || !hf_dynlink_open(map, object))
             continue;
         for (size_t f = 0; f < sizeof functions / sizeof functions[0]; f++) {
-            if (hf_object_address(object, functions[f]) != word[i])
+            if (hf_definition_address(object, functions[f]) != word[i])
                 continue;
             field(collecting->out, "copy");
             number(collecting->out, collecting->index);

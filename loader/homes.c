@@ -12,6 +12,7 @@
 #include "stubs.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,49 +20,143 @@
 
 enum { CANDIDATES_MAX = 256 };
 
-/* `decided`: a neighbour's number, or one of these. */
-enum { UNDECIDED = -1, BEING_DECIDED = -2, NOTHING = -3 };
+/* `state`: a neighbour's number, or one of these. */
+enum {
+    UNDECIDED = -1,
+    BEING_DECIDED = -2,
+    NOTHING = -3,
+    PROVISIONAL = -4 /* mapped memory before a pass looked at it: in its constructors */
+};
 
 /* `map` is written last, and cleared first. */
 static struct candidate {
     _Atomic(const struct link_map *) map;
-    _Atomic(int) decided;
-    _Atomic(unsigned) number; /* while it is being decided: what pages are recorded under */
-    _Atomic(bool) used;       /* some were */
+    atomic_int state;
+    atomic_uint number;      /* what pages are recorded under until it is decided; 0: not at all */
+    atomic_uint recording;   /* calls that may be about to record under `number` */
+    atomic_bool used;        /* pages were */
+    atomic_bool moved_break; /* while it was provisional */
     uintptr_t base;
     const void *dynamic;
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
+static atomic_flag inserting = ATOMIC_FLAG_INIT;
+static atomic_uint loading; /* calls of dlopen() under way */
+
+static struct candidate *candidate_of(const struct link_map *map)
+{
+    for (size_t i = 0, count = candidates_count; i < count; i++)
+        if (candidates[i].map == map)
+            return &candidates[i];
+    return NULL;
+}
+
 bool hf_homes_is_candidate(const struct link_map *map)
 {
-    for (size_t i = 0; i < candidates_count; i++)
-        if (candidates[i].map == map)
-            return true;
-    return false;
+    const struct candidate *candidate = candidate_of(map);
+    return candidate != NULL && candidate->state != PROVISIONAL;
 }
+
+unsigned hf_homes_number(const struct link_map *map)
+{
+    const struct candidate *candidate = candidate_of(map);
+    return candidate != NULL && candidate->state == PROVISIONAL ? candidate->number : 0;
+}
+
+/* With `inserting` held. NULL where the table is full. */
+static struct candidate *insert(const struct link_map *map, int state, unsigned number)
+{
+    size_t place = 0;
+    while (place < candidates_count &&
+           (candidates[place].map != NULL || candidates[place].recording != 0))
+        place++;
+    if (place == CANDIDATES_MAX)
+        return NULL;
+    struct candidate *candidate = &candidates[place];
+    candidate->state = state;
+    candidate->number = number;
+    candidate->used = false;
+    candidate->moved_break = false;
+    candidate->base = map->l_addr;
+    candidate->dynamic = map->l_ld;
+    candidate->map = map;
+    if (place == candidates_count)
+        candidates_count = place + 1;
+    return candidate;
+}
+
+/* An object that no pass has seen maps memory. Where another thread inserts, or the same one below
+ * this signal handler, the object is left for the pass. */
+static struct candidate *insert_provisional(const struct link_map *map)
+{
+    struct candidate *candidate = NULL;
+    if (atomic_flag_test_and_set(&inserting))
+        return NULL;
+    candidate = candidate_of(map);
+    unsigned number = candidate == NULL ? hf_neighbour_reserve() : 0;
+    if (number != 0) {
+        candidate = insert(map, PROVISIONAL, number);
+        if (candidate == NULL)
+            hf_neighbour_give_back(number);
+    }
+    atomic_flag_clear(&inserting);
+    return candidate;
+}
+
+/* Gives a number back under which no neighbour was published. A call that is about to record under
+ * it keeps it for ever: it counted itself before it looked at the state, which has changed since.
+ */
+static void give_back(struct candidate *candidate)
+{
+    unsigned number = candidate->recording == 0 ? atomic_exchange(&candidate->number, 0) : 0;
+    if (number == 0)
+        return;
+    if (candidate->used)
+        hf_ranges_forget(number);
+    hf_neighbour_give_back(number);
+}
+
+static int decide(struct candidate *candidate);
 
 void hf_homes_candidate(const struct link_map *map, unsigned number)
 {
-    size_t place = CANDIDATES_MAX;
-    for (size_t i = 0; i < candidates_count; i++) {
-        if (candidates[i].map == map)
-            return;
-        if (candidates[i].map == NULL && place == CANDIDATES_MAX)
-            place = i;
-    }
-    if (place == CANDIDATES_MAX)
-        place = candidates_count;
-    if (place == CANDIDATES_MAX)
+    while (atomic_flag_test_and_set(&inserting))
+        sched_yield();
+    struct candidate *candidate = candidate_of(map);
+    if (candidate == NULL)
+        (void)insert(map, number != 0 ? (int)number : UNDECIDED, 0);
+    atomic_flag_clear(&inserting);
+    if (candidate == NULL || candidate->state != PROVISIONAL)
         return;
-    candidates[place].decided = number != 0 ? (int)number : UNDECIDED;
-    candidates[place].number = 0;
-    candidates[place].used = false;
-    candidates[place].base = map->l_addr;
-    candidates[place].dynamic = map->l_ld;
-    candidates[place].map = map;
-    if (place == candidates_count)
-        candidates_count = place + 1;
+    candidate->state = number != 0 ? (int)number : UNDECIDED;
+    if (number == 0 && candidate->used)
+        (void)decide(candidate);
+    if (candidate->state == NOTHING || (number != 0 && number != candidate->number))
+        give_back(candidate);
+}
+
+void hf_homes_loading(bool begins)
+{
+    if (begins)
+        atomic_fetch_add(&loading, 1);
+    else
+        atomic_fetch_sub(&loading, 1);
+}
+
+void hf_homes_settle(void)
+{
+    for (size_t i = 0; i < candidates_count; i++) {
+        struct candidate *candidate = &candidates[i];
+        if (candidate->map == NULL || candidate->state != PROVISIONAL)
+            continue;
+        candidate->state = NOTHING;
+        if (candidate->moved_break)
+            hf_homes_break_is_shared();
+        give_back(candidate);
+        if (candidate->number == 0)
+            candidate->map = NULL;
+    }
 }
 
 static bool is_loaded(const struct candidate *candidate)
@@ -84,9 +179,12 @@ void hf_homes_forget(void)
         if (candidate->map == NULL || is_loaded(candidate))
             continue;
         candidate->map = NULL;
-        if (candidate->decided > 0) {
-            hf_ranges_forget((unsigned)candidate->decided);
-            hf_neighbour_give_back((unsigned)candidate->decided);
+        if (candidate->state > 0) {
+            hf_ranges_forget((unsigned)candidate->state);
+            hf_neighbour_give_back((unsigned)candidate->state);
+        } else {
+            candidate->state = NOTHING;
+            give_back(candidate);
         }
     }
 }
@@ -116,39 +214,64 @@ static bool search_strings(const struct link_map *map, unsigned number)
     return !hf_allocator_strings_all(found) && hf_neighbour_silent(number, map, found);
 }
 
+/* Decides, unless another call does just now: another thread's, or one below this signal handler.
+ * The caller has counted itself in `recording`, or the object is not in use yet. */
 static int decide(struct candidate *candidate)
 {
-    int expected = UNDECIDED;
-    if (candidate->decided != UNDECIDED ||
-        !atomic_compare_exchange_strong(&candidate->decided, &expected, BEING_DECIDED))
-        return candidate->decided;
-    unsigned number = hf_neighbour_reserve();
-    candidate->number = number;
+    int state = candidate->state;
+    if (state != UNDECIDED)
+        return state;
+    /* The number is there before anybody can see that it is wanted. */
+    unsigned number = candidate->number, none = 0;
+    if (number == 0) {
+        number = hf_neighbour_reserve();
+        if (number != 0 && !atomic_compare_exchange_strong(&candidate->number, &none, number)) {
+            hf_neighbour_give_back(number);
+            number = none;
+        }
+    }
+    if (!atomic_compare_exchange_strong(&candidate->state, &state, BEING_DECIDED))
+        return state;
     bool found = number != 0 && search_strings(candidate->map, number);
-    candidate->decided = found ? (int)number : NOTHING;
-    if (number != 0 && !found && !candidate->used)
-        hf_neighbour_give_back(number);
+    candidate->state = found ? (int)number : NOTHING;
     if (found)
         hf_stubs_ask_neighbours();
-    return candidate->decided;
+    return candidate->state;
 }
 
-/* The number under which a caller's mappings are recorded; 0: they are not. */
-static unsigned number_of_caller(const void *caller)
+/* The object that made a call, if its mappings are of interest. */
+static struct candidate *candidate_calling(const void *caller)
 {
+    if (candidates_count == 0 && loading == 0)
+        return NULL;
     const struct link_map *map = hf_dynlink_find_fast(caller);
-    for (size_t i = 0, count = candidates_count; map != NULL && i < count; i++) {
-        struct candidate *candidate = &candidates[i];
-        if (candidate->map != map)
-            continue;
-        int decided = decide(candidate);
-        if (decided == BEING_DECIDED) { /* by another thread, or below this signal handler */
-            candidate->used = true;
-            return candidate->number;
-        }
-        return decided > 0 ? (unsigned)decided : 0;
-    }
-    return 0;
+    struct candidate *candidate = map != NULL ? candidate_of(map) : NULL;
+    if (candidate == NULL && map != NULL && loading != 0)
+        candidate = insert_provisional(map);
+    return candidate;
+}
+
+/* Begins to record for a candidate. Result: the number to record under; 0: nothing. */
+static unsigned begin_recording(struct candidate *candidate, const void *caller)
+{
+    atomic_fetch_add(&candidate->recording, 1);
+    /* Another object's by now: nobody had counted in it. */
+    if (candidate->map != hf_dynlink_find_fast(caller))
+        return 0;
+    int state = decide(candidate);
+    if (state > 0)
+        return (unsigned)state;
+    if (state == NOTHING || candidate->number == 0)
+        return 0;
+    candidate->used = true;
+    return candidate->number;
+}
+
+static void end_recording(struct candidate *candidate)
+{
+    /* The last to go of those who recorded for an object in which nothing was found. */
+    if (atomic_fetch_sub(&candidate->recording, 1) == 1 && candidate->state == NOTHING)
+        give_back(candidate);
 }
 
 /* ---- what the stubs tell ---- */
@@ -166,10 +289,13 @@ void *hf_homes_mapped(void *at, size_t size, int flags, const void *caller)
         return at;
     int saved_errno = errno;
     bool plain = (flags & MAP_ANONYMOUS) != 0 && (flags & MAP_TYPE) == MAP_PRIVATE;
-    unsigned number = plain && candidates_count != 0 ? number_of_caller(caller) : 0;
+    struct candidate *candidate = plain ? candidate_calling(caller) : NULL;
+    unsigned number = candidate != NULL ? begin_recording(candidate, caller) : 0;
     size = whole_pages(size);
     if (number != 0 || hf_ranges_any(at, size))
         hf_ranges_set(at, size, number);
+    if (candidate != NULL)
+        end_recording(candidate);
     errno = saved_errno;
     return at;
 }
@@ -238,13 +364,18 @@ void *hf_homes_break(void *before, intptr_t increment, const void *caller)
         return before;
     int saved_errno = errno;
     char *at = before;
-    unsigned number = number_of_caller(caller);
+    struct candidate *candidate = candidate_calling(caller);
+    unsigned number = candidate != NULL ? begin_recording(candidate, caller) : 0;
     if (number == 0)
         hf_homes_break_is_shared();
+    else if (candidate->state == PROVISIONAL)
+        candidate->moved_break = true;
     if (increment < 0)
         hf_ranges_set(at + increment, (size_t)-increment, HF_RANGE_UNKNOWN);
     else
         hf_ranges_set(at, (size_t)increment, number);
+    if (candidate != NULL)
+        end_recording(candidate);
     errno = saved_errno;
     return before;
 }

@@ -6,9 +6,12 @@
  * memory are recorded if they were found. Where nothing was, its read-only data is searched, once,
  * when it first maps such memory, for the words that known allocators carry even when stripped.
  *
- * Everything here but hf_homes_forget() and hf_homes_candidate() may be called from any thread and
- * in signal handlers: no lock, no allocation, and errno stays. Without _dl_find_object (glibc
- * before 2.35) asking whose a call is takes a lock, so nothing is recorded there.
+ * An object's constructors run before a pass sees it. What they map is recorded under a number that
+ * is the object's alone, and forgotten if the pass finds no candidate.
+ *
+ * Everything but what is for passes may be called from any thread and in signal handlers: no lock,
+ * no allocation, and errno stays. Without _dl_find_object (glibc before 2.35) asking whose a call
+ * is takes a lock, so nothing is recorded there.
  */
 #ifndef HOMEFREE_HOMES_H
 #define HOMEFREE_HOMES_H
@@ -26,10 +29,21 @@ void hf_homes_candidate(const struct link_map *map, unsigned number);
 /* Whether an object has been looked at: it is not again when a pass begins anew. */
 bool hf_homes_is_candidate(const struct link_map *map);
 
+/* The number under which pages are recorded of an object that no pass has seen yet; 0 where none
+ * are. A neighbour that is found in it is published under this number. */
+unsigned hf_homes_number(const struct link_map *map);
+
+/* A pass is over: what has mapped memory meanwhile and is no candidate is none. */
+void hf_homes_settle(void);
+
 /* Objects were unloaded: forgets those that are no longer there, and their pages. */
 void hf_homes_forget(void);
 
 /* ---- for stubs ---- */
+
+/* Around each call of dlopen(): an object that is new to all passes may run its constructors. What
+ * it maps in them is recorded until a pass has looked at it. */
+void hf_homes_loading(bool begins);
 
 /* After mmap(2). Result: at, MAP_FAILED too. */
 void *hf_homes_mapped(void *at, size_t size, int flags, const void *caller);

@@ -7,6 +7,7 @@
  */
 #include "marks.h"
 
+#include "definitions.h"
 #include "internal.h"
 #include "lock.h"
 #include "patch.h"
@@ -188,7 +189,7 @@ static void find_home(const struct link_map *map)
 {
     for (; map != NULL; map = map->l_next) {
         struct hf_object object;
-        void *found = hf_dynlink_open(map, &object) ? hf_object_address(&object, "free") : NULL;
+        void *found = hf_dynlink_open(map, &object) ? hf_definition_address(&object, "free") : NULL;
         if (found != NULL) {
             hf_watch_set_home(found);
             return;

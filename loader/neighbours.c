@@ -423,7 +423,10 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
         count += look->present[i];
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
-        if (!look->present[i] || (last = hf_neighbour_reserve()) == 0)
+        if (!look->present[i])
+            continue;
+        last = first == 0 ? hf_homes_number(object->map) : 0;
+        if (last == 0 && (last = hf_neighbour_reserve()) == 0)
             continue;
         const struct functions *functions = &look->functions[i];
         struct hf_neighbour neighbour = {

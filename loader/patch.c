@@ -93,11 +93,13 @@ static bool write_protected(const struct hf_patch *patch, void **slot, void *val
 
 bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expected)
 {
+    patch->lazy = false;
     if (write_protected(patch, slot, value))
         return true;
     if (!hf_patch_open(patch, slot))
         return false;
     void *before = __atomic_exchange_n(slot, value, __ATOMIC_ACQ_REL);
+    patch->lazy = before != expected && !is_in_relro(patch, slot);
     if (before != expected && unresolved_count < UNRESOLVED_MAX) {
         unresolved[unresolved_count].address = slot;
         unresolved[unresolved_count++].value = value;

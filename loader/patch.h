@@ -13,7 +13,8 @@
 struct hf_patch {
     struct hf_object *object;
     bool opened; /* its RELRO range is writable */
-    int error;   /* why it could not be made writable; negative errno */
+    bool lazy;   /* the slot written last held another value than expected, outside of RELRO */
+    int error;   /* why the object could not be made writable; negative errno */
 };
 
 /* `many`: so many objects are to be written that opening /proc/self/mem pays. */

@@ -1,6 +1,7 @@
 /*
  * Owns which objects have been routed. A pass runs only under the loader's lock (lock.h), which
- * serialises passes: no lock of our own guards this file's state.
+ * serialises passes: no lock of our own guards this file's state. What tells other threads that a
+ * pass saw their objects is stored when it is over.
  *
  * When: the first pass runs in libhomefree's constructor, later ones after each dlopen() that a
  * routed slot sees, or when hf_route() is called. While slots change, nothing here calls a function
@@ -9,24 +10,40 @@
 #include "route.h"
 
 #include "adopt.h"
+#include "definitions.h"
 #include "homes.h"
 #include "instance.h"
+#include "late.h"
 #include "lock.h"
 #include "marks.h"
 #include "neighbours.h"
 #include "options.h"
 #include "patch.h"
+#include "seal.h"
 #include "sized.h"
 #include "target.h"
 
 #include <errno.h>
+#include <gnu/libc-version.h>
+#include <string.h>
 #include <time.h>
 
-/* Where the last pass ended in each namespace. Lists only grow at their end, until an object is
- * unloaded: then everything is looked at again. */
-static const struct link_map *last_seen[HF_NAMESPACES_MAX];
-static _Atomic(unsigned long long) seen_loads, seen_unloads;
+/* Where the last pass ended in each namespace, which is known by its first object. Lists only grow
+ * at their end until an object is unloaded; then these may point to nothing, and all is looked at
+ * again. */
+static struct {
+    const struct link_map *first, *last;
+} seen[HF_NAMESPACES_MAX];
+static size_t seen_count;
+static uint64_t seen_unloads;
 static uint64_t passes, pass_nanoseconds;
+static bool passing; /* a pass may come back here: it calls allocators */
+
+/* The loader's counters as the last finished pass found them. */
+struct counters {
+    unsigned long long loads, other;
+};
+static _Atomic(unsigned long long) seen_loads, seen_other;
 
 /* One object under work. */
 struct work {
@@ -59,8 +76,11 @@ static void route_slot(const struct hf_slot *slot, void *context)
     if (decision.ignore || !decision.change || !hf_patch_is_writable(&work->patch, slot->address))
         return;
     void *stub = hf_stub_for(slot->function, decision.original);
-    if (stub != NULL && hf_patch_write(&work->patch, slot->address, stub, decision.original))
-        ++*work->changed;
+    if (stub == NULL || !hf_patch_write(&work->patch, slot->address, stub, decision.original))
+        return;
+    ++*work->changed;
+    if (work->patch.lazy && slot->kind == HF_SLOT_CALL)
+        hf_late_expect(work->patch.object->map, slot->address, stub, decision.original);
 }
 
 static void route_object(const struct link_map *map, struct hf_scope *scope, size_t *changed)
@@ -78,61 +98,155 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
         hf_neighbour_look(&object, scope, &work.imports);
 }
 
-/* ---- a pass ---- */
+/* ---- what is new ---- */
 
-struct counters {
-    unsigned long long loads, unloads;
-};
+/* libc's own function: some programs put one in its place that answers from a cache. */
+typedef int iterate_function(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context);
+static union {
+    iterate_function *iterate;
+    char pages[HF_SEAL_SIZE(iterate_function *)];
+} table HF_SEALED;
+
+static void find_iterate(void)
+{
+    struct hf_object object;
+    struct hf_seal seal;
+    const struct link_map *libc = hf_dynlink_find((const void *)gnu_get_libc_version);
+    void *found = libc != NULL && hf_dynlink_open(libc, &object)
+                      ? hf_object_address(&object, "dl_iterate_phdr")
+                      : NULL;
+    if (found == NULL || !hf_seal_open(&seal))
+        return;
+    table.iterate = (iterate_function *)found;
+    hf_seal_close(&seal);
+}
 
 static int read_counters(struct dl_phdr_info *info, size_t size, void *context)
 {
     struct counters *counters = context;
     if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
         counters->loads = info->dlpi_adds;
-        counters->unloads = info->dlpi_subs;
+        counters->other = info->dlpi_subs;
     }
     return 1;
 }
 
-/* Whether anything was loaded or unloaded since the last pass. Needs no lock to be right about what
- * the calling thread has loaded itself. */
+/*
+ * Whether anything was loaded or unloaded since the last pass. Needs no lock to be right about what
+ * the calling thread has loaded itself: a pass that is under way in another thread has not stored
+ * its counters yet.
+ *
+ * glibc's second counter is the first one less a sum over all namespaces, in which it counts some
+ * objects many times (elf/dl-iteratephdr.c, 2.2 to 2.42). It grows with every unloading while
+ * nothing is loaded, and falls or grows with a loading. So both are equal only if nothing happened,
+ * but the second does not tell what did.
+ */
 static bool anything_new(struct counters *counters)
 {
     *counters = (struct counters){0, 0};
-    dl_iterate_phdr(read_counters, counters);
-    return counters->loads == 0 || counters->loads != seen_loads ||
-           counters->unloads != seen_unloads;
+    (table.iterate != NULL ? table.iterate : dl_iterate_phdr)(read_counters, counters);
+    return counters->loads == 0 || counters->loads != seen_loads || counters->other != seen_other;
+}
+
+/* How many objects were unloaded in all: those that were loaded, less those that are listed. Where
+ * a namespace cannot be seen (before glibc 2.35) its objects count as unloaded. */
+static uint64_t count_unloads(const struct counters *counters, const struct link_map *const *first,
+                              size_t count)
+{
+    uint64_t listed = 0;
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            listed++;
+    return counters->loads - listed;
+}
+
+/* ---- a pass ---- */
+
+/* The first object of a namespace that no pass has seen; NULL where there is none. */
+static const struct link_map *first_new(const struct link_map *first)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (seen[i].first == first)
+            return seen[i].last->l_next;
+    return first;
+}
+
+/* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
+static bool has_runtimes_name(const struct link_map *map)
+{
+    const char *slash = strrchr(map->l_name, '/');
+    const char *name = slash != NULL ? slash + 1 : map->l_name;
+    return strncmp(name, "lib", 3) == 0 &&
+           (strncmp(name + 3, "c.so", 4) == 0 || strncmp(name + 3, "c++", 3) == 0 ||
+            strncmp(name + 3, "stdc++", 6) == 0);
+}
+
+/* Before any slot: a thread that is inside the resolver finds the stub from then on. */
+static void route_definitions(const struct link_map *map, const struct hf_scope *scope)
+{
+    struct hf_object object;
+    for (; map != NULL; map = map->l_next)
+        if (has_runtimes_name(map) && hf_dynlink_open(map, &object) &&
+            hf_object_role(&object) == HF_ROLE_RUNTIME)
+            hf_definitions_route(&object, scope->ours);
+}
+
+static void route_namespace(const struct link_map *first, bool base, size_t *changed)
+{
+    struct hf_scope scope = hf_scope_begin(first, base);
+    const struct link_map *map = first_new(first), *last = NULL;
+    route_definitions(map, &scope);
+    for (; map != NULL; map = map->l_next) {
+        route_object(map, &scope, changed);
+        hf_marks_follow(map);
+        last = map;
+    }
+    size_t i = 0;
+    while (i < seen_count && seen[i].first != first)
+        i++;
+    if (last == NULL || i == HF_NAMESPACES_MAX)
+        return;
+    seen[i].first = first;
+    seen[i].last = last;
+    seen_count += i == seen_count;
+}
+
+static void look_for_new(const struct counters *counters, size_t *changed)
+{
+    uint64_t started = now();
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    uint64_t unloads = count_unloads(counters, first, count);
+    if (unloads != seen_unloads || counters->loads == 0) {
+        hf_homes_forget();
+        seen_count = 0;
+    }
+    seen_unloads = unloads;
+    hf_patch_begin(passes == 0); /* later ones have few objects */
+    for (size_t i = 0; i < count; i++)
+        route_namespace(first[i], i == 0, changed);
+    hf_patch_end();
+    hf_homes_settle();
+    pass_nanoseconds += now() - started;
+    passes++;
 }
 
 static void pass(void *context)
 {
     size_t *changed = context;
     struct counters counters;
-    if (!anything_new(&counters))
+    if (passing)
         return;
-    bool unloaded = counters.unloads != seen_unloads;
-    seen_loads = counters.loads;
-    seen_unloads = counters.unloads;
-    uint64_t started = now();
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    size_t count = hf_dynlink_namespaces(first);
-    if (unloaded)
-        hf_homes_forget();
-    hf_patch_begin(passes == 0); /* later ones have few objects */
-    for (size_t i = 0; i < HF_NAMESPACES_MAX && unloaded; i++)
-        last_seen[i] = NULL;
-    for (size_t i = 0; i < count; i++) {
-        struct hf_scope scope = hf_scope_begin(first[i], i == 0);
-        const struct link_map *map = last_seen[i] != NULL ? last_seen[i]->l_next : first[i];
-        for (; map != NULL; map = map->l_next) {
-            route_object(map, &scope, changed);
-            hf_marks_follow(map);
-            last_seen[i] = map;
-        }
+    passing = true;
+    if (hf_late_any())
+        *changed += hf_late_look();
+    if (anything_new(&counters)) {
+        look_for_new(&counters, changed);
+        /* Now, and not before: another thread that finds its object counted need not wait. */
+        seen_other = counters.other;
+        seen_loads = counters.loads;
     }
-    hf_patch_end();
-    pass_nanoseconds += now() - started;
-    passes++;
+    passing = false;
 }
 
 int hf_route(void)
@@ -145,7 +259,7 @@ int hf_route(void)
         return -EPERM;
     size_t changed = 0;
     struct counters counters;
-    if (!anything_new(&counters))
+    if (!anything_new(&counters) && !hf_late_any())
         return 0;
     int saved_errno = errno;
     int result = hf_loader_lock_run(pass, &changed);
@@ -161,6 +275,7 @@ void hf_route_new_objects(void)
 /* 102: after the heap has started (101), before ordinary constructors of the same load. */
 __attribute__((constructor(102))) static void construct(void)
 {
+    find_iterate();
     hf_route_new_objects();
 }
 
@@ -229,6 +344,20 @@ static void tell_slot(const struct hf_slot *slot, void *context)
     tell(telling, &entry);
 }
 
+static void tell_definition(const struct hf_definition *definition, void *context)
+{
+    struct telling *telling = context;
+    const struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = definition->routed ? HF_ROUTE_CHANGED : HF_ROUTE_REFUSED,
+        .object = hf_dynlink_name(telling->object->map),
+        .function = hf_routed_name(definition->function),
+        .slot = definition->place,
+        .reason = definition->reason,
+    };
+    tell(telling, &entry);
+}
+
 static void tell_object(struct telling *telling, const struct link_map *map)
 {
     struct hf_object object;
@@ -266,6 +395,8 @@ static void tell_object(struct telling *telling, const struct link_map *map)
         hf_adopt_tell(&object, tell_adopted, telling);
         break;
     case HF_ROLE_RUNTIME:
+        if (hf_options.route)
+            hf_definitions_visit(&object, telling->scope->ours, tell_definition, telling);
         hf_slots_visit(&object, &hf_routed_names, true, tell_slot, telling);
         break;
     }

@@ -1,19 +1,19 @@
 /*
- * Owns the stubs and the table of originals. Entries are filled under `lock`, before the stub's
- * address is published in a slot; calls read them without one. A stub may be called at any stage,
- * from any thread; those of mmap(2) and its kind from signal handlers too.
+ * Owns the stubs and the table of originals, which is sealed (seal.h). Entries are filled while it
+ * is open, before the stub's address is published in a slot; calls read them without a lock. A stub
+ * may be called at any stage, from any thread; those of mmap(2) and its kind from signal handlers
+ * too.
  */
 #include "stubs.h"
 
 #include "follow.h"
 #include "foreign.h"
-#include "fork_lock.h"
 #include "homes.h"
 #include "internal.h"
+#include "seal.h"
 #include "static_data.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,10 +25,20 @@ struct original {
     _Atomic(void *) call;
     _Atomic(void *) real;
 };
-static struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
+struct originals {
+    /* For the stubs of libc's own free and its kind; see below. */
+    struct {
+        uintptr_t plain_below; /* 0 while neighbours are asked */
+        uintptr_t base;        /* the region's, minus one */
+    } guard;
+    struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
+};
+static union {
+    struct originals all;
+    char pages[HF_SEAL_SIZE(struct originals)];
+} table HF_SEALED;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic(bool) asking;
+static _Atomic(bool) asking; /* written while the table is open */
 
 #define EACH_STUB(DEFINE, ...) \
     DEFINE(0, __VA_ARGS__)     \
@@ -41,12 +51,12 @@ static _Atomic(bool) asking;
     DEFINE(7, __VA_ARGS__)
 _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 
-#define CALL(name, index, result, parameters, arguments)                                  \
-    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].call, \
-                                                memory_order_relaxed)) arguments
-#define REAL(name, index, result, parameters, arguments)                                  \
-    ((result(*) parameters)atomic_load_explicit(&originals[HF_ROUTED_##name][index].real, \
-                                                memory_order_relaxed)) arguments
+#define CALL(name, index, result, parameters, arguments) \
+    ((result(*) parameters)atomic_load_explicit(         \
+        &table.all.originals[HF_ROUTED_##name][index].call, memory_order_relaxed)) arguments
+#define REAL(name, index, result, parameters, arguments) \
+    ((result(*) parameters)atomic_load_explicit(         \
+        &table.all.originals[HF_ROUTED_##name][index].real, memory_order_relaxed)) arguments
 
 /* ---- functions that take a pointer ---- */
 
@@ -98,15 +108,11 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 /* ---- libc's own free and realloc: stubs that look at what they pass on (static_data.h) ---- */
 
 /*
- * Index 0 of these functions is for libc's own, and nothing else. While there are no neighbours,
- * an address below `plain_below` that is not NULL is a block of libc's or nobody's; one comparison
- * finds both exceptions, because NULL minus one is the largest number. Other addresses are asked
- * about in turn.
+ * Index 0 of these functions is reserved for libc's own. While no foreign allocators are known, a
+ * non-NULL address below table.all.guard.plain_below is a block of libc's, or nobody's. One
+ * comparison finds both exceptions, because NULL minus one is the largest number. Other addresses
+ * are asked about in turn.
  */
-static struct {
-    uintptr_t plain_below; /* 0 while neighbours are asked */
-    uintptr_t base;        /* the region's, minus one */
-} guard;
 
 #define GUARDED_VOID(name)                                                  \
     static __attribute__((noinline, cold)) void suspect_##name(void *ptr)   \
@@ -134,12 +140,12 @@ static struct {
     static void guarded_##name(void *ptr)                                   \
     {                                                                       \
         uintptr_t before = (uintptr_t)ptr - 1;                              \
-        if (HF_LIKELY(before < guard.plain_below)) {                        \
+        if (HF_LIKELY(before < table.all.guard.plain_below)) {              \
             if (HF_UNLIKELY(hf_static_suspect(ptr, before)))                \
                 suspect_##name(ptr);                                        \
             else                                                            \
                 REAL(name, 0, void, (void *), (ptr));                       \
-        } else if (before - guard.base < hf_region.size) {                  \
+        } else if (before - table.all.guard.base < hf_region.size) {        \
             hf_free(ptr);                                                   \
         } else {                                                            \
             CALL(name, 0, void, (void *), (ptr));                           \
@@ -186,11 +192,15 @@ static const struct guarded {
 /* The caller's address decides what the loader's functions mean (search paths, RTLD_NEXT), so these
  * either end in a jump to the original, which leaves it in place, or stand in for it in follow.c.
  */
-#define STUB_DLOPEN(index, ...)                                                                \
-    static void *stub_dlopen_##index(const char *file, int mode)                               \
-    {                                                                                          \
-        return hf_follow_dlopen((hf_dlopen_function *)originals[HF_ROUTED_dlopen][index].real, \
-                                file, mode, __builtin_return_address(0));                      \
+#define STUB_DLOPEN(index, ...)                                                                  \
+    static void *stub_dlopen_##index(const char *file, int mode)                                 \
+    {                                                                                            \
+        hf_homes_loading(true);                                                                  \
+        void *handle = hf_follow_dlopen(                                                         \
+            (hf_dlopen_function *)table.all.originals[HF_ROUTED_dlopen][index].real, file, mode, \
+            __builtin_return_address(0));                                                        \
+        hf_homes_loading(false);                                                                 \
+        return handle;                                                                           \
     }
 /* The namespace is the caller's wish, its search path is not needed for a name with a slash; what
  * comes by a bare name is routed at the next occasion. */
@@ -440,41 +450,72 @@ static void *stub_at(enum hf_routed function, size_t index)
     return is_guarded(function, index) ? guarded[function].stub : rows[function].stubs[index];
 }
 
-static void set_call(enum hf_routed function, size_t index)
+/* `real` comes last: what has one is complete, also in a child that was forked meanwhile. */
+static void fill(enum hf_routed function, size_t index, void *real, bool ask_first)
 {
+    struct original *original = &table.all.originals[function][index];
     const bool looks = is_guarded(function, index);
-    void *plain = looks ? guarded[function].check : originals[function][index].real;
-    /* Whoever starts asking does not wait for the lock: look again after writing. */
-    bool seen;
-    do {
-        seen = asking;
-        void *ask = looks ? guarded[function].ask : rows[function].asks[index];
-        atomic_store(&originals[function][index].call, seen && ask != NULL ? ask : plain);
-        if (looks) {
-            guard.base = hf_region.base - 1;
-            __atomic_store_n(&guard.plain_below, seen ? 0 : guard.base, __ATOMIC_SEQ_CST);
+    void *ask = looks ? guarded[function].ask : rows[function].asks[index];
+    void *plain = looks ? guarded[function].check : real;
+    if (looks) {
+        table.all.guard.base = hf_region.base - 1;
+        __atomic_store_n(&table.all.guard.plain_below, ask_first ? 0 : table.all.guard.base,
+                         __ATOMIC_SEQ_CST);
+    }
+    atomic_store(&original->call, ask_first && ask != NULL ? ask : plain);
+    atomic_store(&original->real, real);
+}
+
+/* The place of an original among the function's; HF_STUBS_PER_FUNCTION when it has none. `empty`
+ * gets the first one that it may take then: index 0 is libc's where what goes there is looked at.
+ */
+static size_t place_of(enum hf_routed function, const void *original, size_t *empty)
+{
+    *empty = HF_STUBS_PER_FUNCTION;
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
+        const void *real = table.all.originals[function][i].real;
+        if (real == original)
+            return i;
+        if (real == NULL && *empty == HF_STUBS_PER_FUNCTION &&
+            (!is_guarded(function, i) || hf_static_guards(rows[function].name, original)))
+            *empty = i;
+    }
+    return HF_STUBS_PER_FUNCTION;
+}
+
+void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
+{
+    struct hf_seal seal;
+    bool open = false;
+    for (size_t i = 0; i < count; i++) {
+        const enum hf_routed function = wishes[i].function;
+        size_t at, empty;
+        wishes[i].stub = NULL;
+        if (function == HF_ROUTED_madvise)
+            continue;
+        at = place_of(function, wishes[i].original, &empty);
+        if (at == HF_STUBS_PER_FUNCTION && empty != at && !open) {
+            open = hf_seal_open(&seal);
+            if (!open)
+                continue;
+            at = place_of(function, wishes[i].original, &empty); /* another thread was here */
         }
-    } while (asking != seen);
+        if (at == HF_STUBS_PER_FUNCTION && empty != at) {
+            fill(function, empty, wishes[i].original, asking);
+            at = empty;
+        }
+        if (at != HF_STUBS_PER_FUNCTION)
+            wishes[i].stub = stub_at(function, at);
+    }
+    if (open)
+        hf_seal_close(&seal);
 }
 
 void *hf_stub_for(enum hf_routed function, void *original)
 {
-    void *stub = NULL;
-    if (function == HF_ROUTED_madvise)
-        return NULL;
-    pthread_mutex_lock(&lock);
-    /* Index 0 is libc's where what goes there is looked at. */
-    size_t i = is_guarded(function, 0) && !hf_static_guards(rows[function].name, original);
-    for (; i < HF_STUBS_PER_FUNCTION && stub == NULL; i++) {
-        if (originals[function][i].real == NULL) {
-            originals[function][i].real = original;
-            set_call(function, i);
-        }
-        if (originals[function][i].real == original)
-            stub = stub_at(function, i);
-    }
-    pthread_mutex_unlock(&lock);
-    return stub;
+    struct hf_stub_wish wish = {function, original, NULL};
+    hf_stubs_for(&wish, 1);
+    return wish.stub;
 }
 
 bool hf_stub_is(enum hf_routed function, const void *address)
@@ -487,12 +528,15 @@ bool hf_stub_is(enum hf_routed function, const void *address)
 
 void hf_stubs_ask_neighbours(void)
 {
-    if (atomic_exchange(&asking, true))
+    struct hf_seal seal;
+    if (asking || !hf_seal_open(&seal))
         return;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
-            if (originals[function][i].real != NULL)
-                set_call(function, i);
+            if (table.all.originals[function][i].real != NULL)
+                fill(function, i, table.all.originals[function][i].real, true);
+    asking = true;
+    hf_seal_close(&seal);
 }
 
 /* Before the first pass (102). */
@@ -504,13 +548,10 @@ __attribute__((constructor(101))) static void construct(void)
     }
 }
 
-/* Nothing is locked under it. */
-HF_LOCK_OVER_FORK(lock, 101)
-
 void *hf_stub_original(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
         if (stub_at(function, i) == address)
-            return originals[function][i].real;
+            return table.all.originals[function][i].real;
     return NULL;
 }

@@ -47,8 +47,15 @@ bool hf_routed_is_loader(enum hf_routed function);
 bool hf_routed_is_mapping(enum hf_routed function);
 
 /* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
- * never given back. Any thread; takes a lock. */
+ * never given back. Any thread, also in a signal handler. */
 void *hf_stub_for(enum hf_routed function, void *original);
+/* The same for many at once. */
+struct hf_stub_wish {
+    enum hf_routed function;
+    void *original;
+    void *stub; /* out */
+};
+void hf_stubs_for(struct hf_stub_wish *wishes, size_t count);
 /* Whether an address is one of the function's stubs. */
 bool hf_stub_is(enum hf_routed function, const void *address);
 /* Where a stub goes with what the heap does not own; NULL for an address that is none. */

@@ -11,6 +11,7 @@
 #include "target.h"
 
 #include "adopted.h"
+#include "definitions.h"
 #include "internal.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ void *hf_scope_definition(const struct hf_scope *scope, const char *name)
     void *found = NULL;
     for (const struct link_map *map = scope->first; map != NULL && found == NULL; map = map->l_next)
         if (hf_dynlink_open(map, &object))
-            found = hf_object_address(&object, name);
+            found = hf_definition_address(&object, name);
     return found;
 }
 
@@ -114,12 +115,13 @@ static void *resolve_by_call(const struct hf_slot *slot)
         return NULL;
     }
     errno = saved_errno;
-    void *resolved = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    void *resolved = hf_definition_behind((enum hf_routed)slot->function,
+                                          __atomic_load_n(slot->address, __ATOMIC_ACQUIRE));
     struct hf_object object;
     const struct link_map *map = block != NULL ? hf_dynlink_find(resolved) : NULL;
     void (*release)(void *) = NULL;
     if (map != NULL && hf_dynlink_open(map, &object))
-        release = (void (*)(void *))hf_object_address(&object, "free");
+        release = (void (*)(void *))hf_definition_address(&object, "free");
     if (release != NULL)
         release(block);
     return resolved;
@@ -131,7 +133,7 @@ static bool is_definition(const struct link_map *map, const char *name, const vo
 {
     struct hf_object object;
     return map != NULL && hf_dynlink_open(map, &object) &&
-           hf_object_address(&object, name) == address;
+           hf_definition_address(&object, name) == address;
 }
 
 /* Whether an address is the PLT entry that stands for the function everywhere in a process whose

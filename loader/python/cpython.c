@@ -5,6 +5,7 @@
 
 #include "dynlink.h"
 #include "internal.h"
+#include "seal.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,13 +14,16 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static struct hf_cpython found;
-static const struct hf_cpython *ready;
+static union {
+    struct hf_cpython found;
+    char pages[HF_SEAL_SIZE(struct hf_cpython)];
+} table HF_SEALED;
+static bool ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const struct hf_cpython *hf_cpython(void)
 {
-    return __atomic_load_n(&ready, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&ready, __ATOMIC_ACQUIRE) ? &table.found : NULL;
 }
 
 static bool read_number(const char **text, unsigned *out)
@@ -77,15 +81,19 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
     if (cpython != NULL)
         return cpython;
     pthread_mutex_lock(&lock);
-    if (ready == NULL) {
+    if (!ready) {
         /* The handle is kept: the functions stay where they are. */
         void *handle = anchor != NULL ? handle_of(anchor) : NULL;
-        if (look_up(&found, handle != NULL ? handle : RTLD_DEFAULT))
-            __atomic_store_n(&ready, &found, __ATOMIC_RELEASE);
+        struct hf_cpython found = {0};
+        struct hf_seal seal;
+        if (look_up(&found, handle != NULL ? handle : RTLD_DEFAULT) && hf_seal_open(&seal)) {
+            table.found = found;
+            hf_seal_close(&seal);
+            __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+        }
     }
-    cpython = ready;
     pthread_mutex_unlock(&lock);
-    return cpython;
+    return hf_cpython();
 }
 
 bool hf_cpython_read(const void *from, void *to, size_t size)

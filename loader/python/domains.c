@@ -12,6 +12,7 @@
 #include "domains.h"
 
 #include "internal.h"
+#include "seal.h"
 #include "watch.h"
 
 #include <errno.h>
@@ -20,22 +21,26 @@
 
 #define LAYERS_MAX 8
 
-static struct domain {
+struct domain {
     const struct hf_py_allocator *_Atomic previous;
-    atomic_bool on;
     size_t count;
     struct hf_py_allocator
         saved[LAYERS_MAX]; /* each written once, before `previous` points there */
-} domains[HF_PY_DOMAINS];
+};
+static union {
+    struct domain domains[HF_PY_DOMAINS];
+    char pages[HF_SEAL_SIZE(struct domain[HF_PY_DOMAINS])];
+} table HF_SEALED;
+static atomic_bool on[HF_PY_DOMAINS];
 
 static inline const struct hf_py_allocator *previous_of(enum hf_py_domain domain)
 {
-    return atomic_load_explicit(&domains[domain].previous, memory_order_acquire);
+    return atomic_load_explicit(&table.domains[domain].previous, memory_order_acquire);
 }
 
 static inline bool is_on(enum hf_py_domain domain)
 {
-    return HF_LIKELY(atomic_load_explicit(&domains[domain].on, memory_order_relaxed));
+    return HF_LIKELY(atomic_load_explicit(&on[domain], memory_order_relaxed));
 }
 
 /* Debug hooks stand in front of RAW. pymalloc gets its large blocks from there, inside what the
@@ -201,13 +206,13 @@ static void write_top(const struct hf_cpython *cpython, enum hf_py_domain domain
 
 int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain)
 {
-    struct domain *mine = &domains[domain];
+    struct domain *mine = &table.domains[domain];
     atomic_store(&interpreter, (const void *)cpython->raw_malloc);
-    bool was_on = atomic_exchange(&mine->on, true);
+    bool was_on = atomic_exchange(&on[domain], true);
     if (mine->count > 0 && reaches_hook(cpython, domain))
         return 0;
     if (mine->count == LAYERS_MAX) {
-        atomic_store(&mine->on, was_on);
+        atomic_store(&on[domain], was_on);
         return -ENOSPC;
     }
     struct hf_py_allocator bottom;
@@ -215,9 +220,15 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
     struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, &debug);
     if (domain == HF_PY_RAW && debug)
         atomic_store(&prefixed, true);
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal)) {
+        atomic_store(&on[domain], was_on);
+        return -EACCES;
+    }
     mine->saved[mine->count] = bottom;
     atomic_store_explicit(&mine->previous, &mine->saved[mine->count], memory_order_release);
     mine->count++;
+    hf_seal_close(&seal);
     if (place != NULL)
         write_in_place(place, &hooks[domain]);
     else
@@ -227,12 +238,12 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
 
 void hf_domain_uninstall(enum hf_py_domain domain)
 {
-    atomic_store(&domains[domain].on, false);
+    atomic_store(&on[domain], false);
 }
 
 bool hf_domain_installed(enum hf_py_domain domain)
 {
-    return domains[domain].count > 0 && atomic_load(&domains[domain].on);
+    return table.domains[domain].count > 0 && atomic_load(&on[domain]);
 }
 
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain)

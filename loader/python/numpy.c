@@ -8,6 +8,7 @@
 #include "dynlink.h"
 #include "fork_lock.h"
 #include "internal.h"
+#include "seal.h"
 #include "watch.h"
 
 #include <pthread.h>
@@ -36,7 +37,10 @@ struct handler {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct handler *taken; /* the default handler, once its functions are ours */
-static struct hf_py_data_functions previous;
+static union {
+    struct hf_py_data_functions previous;
+    char pages[HF_SEAL_SIZE(struct hf_py_data_functions)];
+} sealed HF_SEALED;
 static atomic_bool on;
 
 /* ---- the functions ---- */
@@ -63,17 +67,17 @@ static void *data_malloc(void *ctx, size_t size)
     (void)ctx;
     if (HF_LIKELY(is_on() && size < LARGE))
         return hf_malloc(size);
-    if (is_on() || previous.malloc == NULL)
+    if (is_on() || sealed.previous.malloc == NULL)
         return with_huge_pages(HF_FOR_CALLER(hf_malloc(size), size), size);
-    return previous.malloc(previous.ctx, size);
+    return sealed.previous.malloc(sealed.previous.ctx, size);
 }
 
 static void *data_calloc(void *ctx, size_t count, size_t size)
 {
     (void)ctx;
     size_t bytes;
-    if (!is_on() && previous.calloc != NULL)
-        return previous.calloc(previous.ctx, count, size);
+    if (!is_on() && sealed.previous.calloc != NULL)
+        return sealed.previous.calloc(sealed.previous.ctx, count, size);
     if (__builtin_mul_overflow(count, size, &bytes) || bytes < LARGE)
         return hf_calloc(count, size);
     return with_huge_pages(HF_FOR_CALLER(hf_calloc(count, size), bytes), bytes);
@@ -82,19 +86,19 @@ static void *data_calloc(void *ctx, size_t count, size_t size)
 static void *data_realloc(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    if (hf_owned(ptr) || previous.realloc == NULL || (ptr == NULL && is_on()))
+    if (hf_owned(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
         return hf_realloc(ptr, size != 0 ? size : 1);
-    return previous.realloc(previous.ctx, ptr, size);
+    return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
 }
 
 /* The size is not trusted: it may differ from the allocation's. */
 static void data_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    if (HF_LIKELY(hf_owned(ptr)) || previous.free == NULL)
+    if (HF_LIKELY(hf_owned(ptr)) || sealed.previous.free == NULL)
         hf_free(ptr);
     else
-        previous.free(previous.ctx, ptr, size);
+        sealed.previous.free(sealed.previous.ctx, ptr, size);
 }
 
 /* ---- NumPy's side ---- */
@@ -149,7 +153,11 @@ static bool is_known(const struct handler *handler, void *const *table)
 static void take(struct handler *handler)
 {
     struct hf_py_data_functions *functions = &handler->functions;
-    previous = *functions;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    sealed.previous = *functions;
+    hf_seal_close(&seal);
     __atomic_store_n(&functions->free, data_free, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->realloc, data_realloc, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->calloc, data_calloc, __ATOMIC_RELEASE);
@@ -157,14 +165,16 @@ static void take(struct handler *handler)
     taken = handler;
 }
 
-static struct handler own = {
+/* NumPy only reads it. */
+static const struct handler own = {
     "homefree", 1, {NULL, data_malloc, data_calloc, data_realloc, data_free}};
 
 static bool set_own(const struct hf_cpython *cpython, void *const *table)
 {
     struct hf_py_object *(*set_handler)(struct hf_py_object *);
     *(void **)&set_handler = table[API_SET_HANDLER];
-    struct hf_py_object *capsule = cpython->capsule_new(&own, "mem_handler", NULL);
+    struct hf_py_object *capsule =
+        cpython->capsule_new((void *)(uintptr_t)&own, "mem_handler", NULL);
     struct hf_py_object *before = capsule != NULL ? set_handler(capsule) : NULL;
     if (before != NULL)
         cpython->release(before);

@@ -21,6 +21,7 @@
 #include "fatal.h"
 #include "foreign.h"
 #include "internal.h"
+#include "seal.h"
 #include "tenant.h"
 
 #include <errno.h>
@@ -32,8 +33,15 @@
 #define DEBUG_PREFIX (2 * sizeof(size_t))
 #define DEBUG_BYTE   0xfd
 
-static struct hf_py_arenas previous_arenas;
-static const struct hf_py_allocator *_Atomic previous_objects;
+/* What stood there before: CPython's own functions, or another's. */
+struct previous {
+    struct hf_py_arenas arenas;
+    const struct hf_py_allocator *_Atomic objects;
+};
+static union {
+    struct previous previous;
+    char pages[HF_SEAL_SIZE(struct previous)];
+} table HF_SEALED;
 static atomic_bool lending;
 static atomic_size_t arena_size;
 static __thread const void *inside __attribute__((tls_model("initial-exec")));
@@ -175,7 +183,7 @@ static struct place check(const char *call, const void *ptr, const void *caller)
         return place;
     case PREFIXED:
         /* "full" mode stands below the debug hooks, and is given what they give. */
-        if (previous_objects != NULL) {
+        if (table.previous.objects != NULL) {
             place.given = place.first;
             place.usable = place.size;
             return place;
@@ -228,7 +236,7 @@ static void tenant_free(void *ptr, const void *caller)
     struct place place = check("free", ptr, caller);
     if (may_call("free", ptr, caller, &place)) {
         const struct hf_cpython *cpython = hf_cpython();
-        const struct hf_py_allocator *objects = previous_objects;
+        const struct hf_py_allocator *objects = table.previous.objects;
         const void *outer = inside;
         inside = place.first;
         if (objects != NULL && ptr == place.first)
@@ -254,7 +262,7 @@ static void *tenant_realloc(void *ptr, size_t size, const void *caller)
         return copy == NULL ? NULL : memcpy(copy, ptr, size < place.usable ? size : place.usable);
     }
     const struct hf_cpython *cpython = hf_cpython();
-    const struct hf_py_allocator *objects = previous_objects;
+    const struct hf_py_allocator *objects = table.previous.objects;
     const void *outer = inside;
     void *resized;
     inside = place.first;
@@ -318,7 +326,7 @@ static void *arena_alloc(void *ctx, size_t size)
         if (arena != NULL)
             return arena;
     }
-    void *arena = previous_arenas.alloc(previous_arenas.ctx, size);
+    void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
     if (arena != NULL)
         hf_arenas_add(arena, size);
     return arena;
@@ -332,14 +340,18 @@ static void arena_free(void *ctx, void *ptr, size_t size)
         return;
     }
     hf_arenas_remove(ptr, size);
-    previous_arenas.free(previous_arenas.ctx, ptr, size);
+    table.previous.arenas.free(table.previous.arenas.ctx, ptr, size);
 }
 
 /* An interpreter with a GIL of its own may be reading: it may see old and new functions mixed, so
  * the one that takes any arena comes first, and the context stays the old one's. */
 static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas current)
 {
-    previous_arenas = current;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.previous.arenas = current;
+    hf_seal_close(&seal);
     current.free = arena_free;
     cpython->set_arenas(&current);
     current.alloc = arena_alloc;
@@ -371,5 +383,9 @@ void hf_pymalloc_uninstall(void)
 
 void hf_pymalloc_set_objects(const struct hf_py_allocator *previous)
 {
-    previous_objects = previous;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.previous.objects = previous;
+    hf_seal_close(&seal);
 }

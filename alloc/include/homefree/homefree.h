@@ -201,9 +201,10 @@ struct hf_route_entry {
     enum hf_route_state state;
     const char *object;   /* path of the shared object or program */
     const char *function; /* "free", … ; NULL where the whole object is meant */
-    const void *slot;     /* address of the slot; NULL where there is none */
-    const char *reason;   /* one line for a person; NULL for changed slots */
-    int error;            /* negative errno where the system refused; else 0 */
+    const void *slot;   /* address of the slot; NULL where there is none. In libc's and libstdc++'s
+                           symbol tables, of the entry, which holds an offset from the object */
+    const char *reason; /* one line for a person; NULL for changed slots */
+    int error;          /* negative errno where the system refused; else 0 */
 };
 
 struct hf_route_report {
