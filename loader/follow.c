@@ -3,7 +3,7 @@
  *
  * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
  * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
- * caller. So the caller's folders are searched first, in the loader's order (search.h), and what
+ * caller. So the caller's folders are searched first, in the loader's order (search_path.h), and what
  * the caller does not matter for (the cache and the default folders) is left to dlopen.
  */
 #include "follow.h"
@@ -11,7 +11,7 @@
 #include "dynlink.h"
 #include "internal.h"
 #include "route.h"
-#include "search.h"
+#include "search_path.h"
 #include "stubs.h"
 
 #include <dlfcn.h>

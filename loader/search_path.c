@@ -8,7 +8,7 @@
  * Runs on the stack of whoever calls dlopen(), which may be as small as 16 KiB: buffers come from
  * the heap.
  */
-#include "search.h"
+#include "search_path.h"
 
 #include "copy.h"
 #include "internal.h"

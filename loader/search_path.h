@@ -2,8 +2,8 @@
  * Which file dlopen() would load for a caller: the folders that are searched for the caller's sake,
  * and the names that hold $ORIGIN.
  */
-#ifndef HOMEFREE_SEARCH_H
-#define HOMEFREE_SEARCH_H
+#ifndef HOMEFREE_SEARCH_PATH_H
+#define HOMEFREE_SEARCH_PATH_H
 
 #include "dynlink.h"
 
