@@ -110,7 +110,7 @@ static void protect_again(const struct hf_object *object, void *start, size_t si
 
 void hf_definitions_route(const struct hf_object *object, bool loader)
 {
-    struct entries entries;
+    static struct entries entries; /* the loader's lock guards it; dlopen()'s stack may be small */
     find_all(&entries, object, loader);
     /* What leads to a stub already is no wish. */
     size_t count = 0;
