@@ -12,6 +12,7 @@
 #include "dynlink.h"
 #include "fatal.h"
 #include "foreign.h"
+#include "fork_gate.h"
 #include "options.h"
 #include "region.h"
 #include "release.h"
@@ -283,10 +284,6 @@ static void become_heap(void)
     if (hf_region_reserve(hf_options.region) != 0)
         fail("fatal: cannot reserve address space for the heap; raise the limit on address space "
              "(ulimit -v) above 64 MiB");
-    /* Prepare handlers run last registered first: the emergency lock is taken before jemalloc's
-     * locks, the region's after them, and that of watches last of all. */
-    pthread_atfork(hf_watch_lock, hf_watch_unlock, hf_watch_reset);
-    pthread_atfork(hf_region_lock, hf_region_unlock, hf_region_reset);
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (!hf_heap_boot(jemalloc_options))
         fail("fatal: no memory to start the heap; raise the limit on memory or address space "
@@ -294,7 +291,7 @@ static void become_heap(void)
     /* jemalloc makes its first arena before it reads that option. */
     size_t oversize = HF_OVERSIZE;
     (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
-    pthread_atfork(hf_heap_emergency_lock, hf_heap_emergency_unlock, hf_heap_emergency_reset);
+    (void)hf_gate_register();
     struct hf_seal seal;
     open_or_die(&seal);
     record.it.region_base = hf_region.base;

@@ -172,16 +172,6 @@ size_t hf_region_used(void)
     return bytes;
 }
 
-void hf_region_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void hf_region_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 void hf_region_reset(void)
 {
     pthread_mutex_init(&lock, NULL);

@@ -20,7 +20,8 @@ int hf_region_reserve(size_t size);
 
 /* As mmap(2) and munmap(2) for private anonymous memory, for jemalloc (jemalloc/pages.h). A hint is
  * refused (ENOMEM): jemalloc then does without. MAP_FIXED changes pages that it has already.
- * Any thread; a leaf lock; errno as mmap sets it. */
+ * Any thread, inside the gate that fork closes (fork_gate.h); a leaf lock; errno as mmap sets it.
+ */
 void *hf_region_map(void *hint, size_t size, int protection, int flags);
 int hf_region_unmap(void *address, size_t size);
 
@@ -31,9 +32,7 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
 /* Bytes of the region that the heap has taken. */
 size_t hf_region_used(void);
 
-/* For fork: the region's lock is the last one taken, and consistent in the child. */
-void hf_region_lock(void);
-void hf_region_unlock(void);
+/* For a forked child; nobody held the region's lock (fork_gate.h). */
 void hf_region_reset(void);
 
 #endif

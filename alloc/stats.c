@@ -29,8 +29,9 @@ int hf_stats(struct hf_stats *out)
         return result;
     }
     uint64_t epoch = 1;
-    if (hf_heap_control("epoch", NULL, NULL, &epoch, sizeof epoch) != 0)
-        return -ENOMEM;
+    int error = hf_heap_control("epoch", NULL, NULL, &epoch, sizeof epoch);
+    if (error != 0)
+        return error == -EAGAIN ? error : -ENOMEM;
     unsigned arenas = 0;
     size_t arenas_size = sizeof arenas;
     hf_heap_control("opt.narenas", &arenas, &arenas_size, NULL, 0);

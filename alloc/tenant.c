@@ -7,6 +7,7 @@
  */
 #include "tenant.h"
 
+#include "fork_gate.h"
 #include "fork_lock.h"
 #include "region.h"
 #include "seal.h"
@@ -85,21 +86,57 @@ void *hf_tenant_map(const struct hf_tenant *tenant, size_t size, size_t alignmen
     pthread_mutex_unlock(&lock);
     if (who == NULL || number == 0)
         return NULL;
+    struct hf_pass pass;
+    if (!hf_gate_enter(&pass))
+        return NULL;
     void *at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
+    if (at != MAP_FAILED && !open_map(who, granule_of(at), size >> HF_TENANT_GRANULE_BITS)) {
+        hf_region_unmap(at, size);
+        at = MAP_FAILED;
+    }
+    hf_gate_leave(&pass);
     if (at == MAP_FAILED)
         return NULL;
-    if (!open_map(who, granule_of(at), size >> HF_TENANT_GRANULE_BITS)) {
-        hf_region_unmap(at, size);
-        return NULL;
-    }
     write_map(at, size, number);
     return at;
 }
 
+/* Pages that were taken back while the process forked, linked through themselves. */
+struct returned {
+    struct returned *next;
+    size_t size;
+};
+static struct returned *_Atomic returned;
+
+void hf_tenant_catch_up(void)
+{
+    struct hf_pass pass;
+    while (returned != NULL && hf_gate_enter(&pass)) {
+        struct returned *pages = atomic_exchange(&returned, NULL);
+        while (pages != NULL) {
+            struct returned *next = pages->next;
+            (void)hf_region_unmap(pages, pages->size);
+            pages = next;
+        }
+        hf_gate_leave(&pass);
+    }
+}
+
 void hf_tenant_unmap(void *address, size_t size)
 {
+    struct hf_pass pass;
     write_map(address, size, 0);
-    (void)hf_region_unmap(address, size);
+    if (hf_gate_enter(&pass)) {
+        (void)hf_region_unmap(address, size);
+        hf_gate_leave(&pass);
+        return;
+    }
+    struct returned *pages = address;
+    *pages = (struct returned){.next = returned, .size = size};
+    while (!atomic_compare_exchange_weak(&returned, &pages->next, pages))
+        ;
+    if (!hf_gate_is_closed())
+        hf_tenant_catch_up();
 }
 
 const struct hf_tenant *hf_tenant_at(size_t granule)
@@ -131,5 +168,4 @@ bool hf_tenant_describe(const void *ptr, struct hf_owner *owner)
     return true;
 }
 
-/* Nothing is locked under it. */
 HF_LOCK_OVER_FORK(lock, 101)

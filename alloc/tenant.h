@@ -30,14 +30,17 @@ struct hf_tenant {
  * Lends pages: `size` bytes, at a multiple of `alignment`; both are multiples of HF_TENANT_GRANULE,
  * the alignment a power of two. The bytes are not cleared when others had them before; they are
  * readable and writable. At most HF_TENANTS_MAX different tenants, which live for ever.
- * Result: NULL where the region is full, or the system refuses memory. Any thread; no lock but the
- * region's.
+ * Result: NULL where the region is full, the system refuses memory, or the process is forking. Any
+ * thread; no lock but the region's.
  */
 void *hf_tenant_map(const struct hf_tenant *tenant, size_t size, size_t alignment);
 #define HF_TENANTS_MAX 4
 
 /* Takes lent pages back, all that one hf_tenant_map() gave. Any thread. */
 void hf_tenant_unmap(void *address, size_t size);
+
+/* For fork (fork_gate.c): gives back what was taken back while the gate was closed. */
+void hf_tenant_catch_up(void);
 
 /* Who lives at an address of the region; NULL where no pages are lent. Lock-free. */
 extern const uint8_t *hf_tenant_who __attribute__((visibility("hidden")));

@@ -9,6 +9,7 @@
 #include "watch.h"
 
 #include "dynlink.h"
+#include "fork_gate.h"
 #include "instance.h"
 #include "seal.h"
 #include "watch_table.h"
@@ -44,6 +45,21 @@ void hf_watch_lock(void)
 void hf_watch_unlock(void)
 {
     pthread_mutex_unlock(&lock);
+}
+
+/* Recording must not wait while the process forks (fork_gate.h): what happens then is left out. */
+static bool begin_recording(struct hf_pass *pass)
+{
+    if (!hf_gate_enter(pass))
+        return false;
+    hf_watch_lock();
+    return true;
+}
+
+static void end_recording(const struct hf_pass *pass)
+{
+    hf_watch_unlock();
+    hf_gate_leave(pass);
 }
 
 void hf_watch_reset(void)
@@ -252,40 +268,48 @@ static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, 
 void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
 {
     struct who who = who_is(caller);
-    hf_watch_lock();
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
     for (size_t i = 0; i < open_count; i++)
         record_allocated(open_watches[i], (uintptr_t)ptr, size, &who);
-    hf_watch_unlock();
+    end_recording(&pass);
 }
 
 void hf_watch_freed(const void *ptr, const void *caller)
 {
     struct who who = who_is(caller);
-    hf_watch_lock();
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
     for (size_t i = 0; i < open_count; i++)
         record_freed(open_watches[i], (uintptr_t)ptr, &who);
-    hf_watch_unlock();
+    end_recording(&pass);
 }
 
 void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
 {
     struct who who = who_is(caller);
-    hf_watch_lock();
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
     for (size_t i = 0; i < open_count; i++)
         if (resized == NULL || resized == ptr)
             record_kept(open_watches[i], (uintptr_t)ptr, size, resized != NULL);
         else
             record_allocated(open_watches[i], (uintptr_t)resized, size, &who);
-    hf_watch_unlock();
+    end_recording(&pass);
 }
 
 void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
                             bool freed)
 {
     struct who who = who_is(caller), owner = {object, 0, object};
+    struct hf_pass pass;
     if (object == NULL)
         owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
-    hf_watch_lock();
+    if (!begin_recording(&pass))
+        return;
     for (size_t i = 0; i < open_count; i++) {
         struct hf_watch *watch = open_watches[i];
         struct hf_watch_entry *entry = make_entry(watch, (uintptr_t)ptr);
@@ -299,7 +323,7 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
         entry->freed_by = side_of(watch, &who);
         count_crossing(watch, entry->allocated_by, entry->freed_by, size, 1);
     }
-    hf_watch_unlock();
+    end_recording(&pass);
 }
 
 /* ---- beginning and ending ---- */

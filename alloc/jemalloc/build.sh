@@ -31,7 +31,8 @@ cd "$work"
 patch -p1 -s <"$seam/homefree.patch" >>"$log" 2>&1 || fail patch
 
 # Every name is private (prefix and namespace); no C++ operators, no dlsym; sbrk is said to be
-# missing because memory from it would lie outside the region. Large pages on 64-bit Arm: one build
+# missing because memory from it would lie outside the region, and so is pthread_atfork, because
+# the heap has handlers of its own (fork_gate.h). Large pages on 64-bit Arm: one build
 # must run on kernels with 4, 16 and 64 KiB pages.
 target=$($cc -dumpmachine 2>>"$log") || fail "no target"
 case $target in
@@ -48,7 +49,7 @@ if [ "${target%%-*}" = x86_64 ] &&
     $cc -Werror -Wa,-mbranches-within-32B-boundaries -c shape.c -o shape.o 2>>"$log"; then
     shape="$shape -Wa,-mbranches-within-32B-boundaries"
 fi
-ac_cv_func_sbrk=no CC="$cc" AR="$ar" \
+ac_cv_func_sbrk=no je_cv_pthread_atfork=no CC="$cc" AR="$ar" \
     CPPFLAGS="-I$seam/include -I$seam -include $seam/pages.h" \
     EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition $shape" \
     ./configure --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx \

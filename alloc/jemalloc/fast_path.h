@@ -9,13 +9,16 @@
  *
  * Order of calls: any function here may be the first one that the process makes. The fast paths
  * fail in a thread that has no data (the slot's template sends them away), and the slow paths begin
- * with hf_thread_enter(), which starts the heap if need be.
+ * with hf_enter(), which starts the heap if need be.
  *
- * Locks: the emergency lock comes before all of jemalloc's.
+ * Locks: the emergency lock comes before all of jemalloc's; each is taken inside the gate alone
+ * (fork_gate.h).
  */
+#include "fork_gate.h"
 #include "seam.h"
 
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A function of this file that alloc/ calls: jemalloc's private namespace must not rename it. */
@@ -24,7 +27,16 @@
 tsd_t hf_thread_ended = TSD_INITIALIZER;
 tsd_t hf_thread_emergency = TSD_INITIALIZER;
 bool hf_thread_no_key;
+
+/* A thread's data, with what the heap's own side adds. */
+struct hf_thread_data {
+    tsd_t tsd;                      /* first: a pointer to one is a pointer to the other */
+    struct hf_thread_data *put_off; /* next of those that ended while the gate was closed */
+    struct hf_thread_data *next;    /* in left_data.h's list */
+    int thread;                     /* whose it is, by number, for left_data.h; 0: not known */
+};
 #include "left_data.h"
+
 static struct hf_thread_data hf_thread_first;
 static atomic_b_t hf_thread_first_taken = ATOMIC_INIT(false);
 static pthread_mutex_t hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,8 +50,10 @@ static tsd_t *hf_thread_create(void)
 {
     bool taken = false;
     tsd_t *left = unlikely(hf_thread_no_key) ? hf_left_take() : NULL;
-    if (left != NULL)
+    if (left != NULL) {
+        hf_gate_claim();
         return hf_thread_slot = left;
+    }
     struct hf_thread_data *data;
     if (atomic_compare_exchange_strong_b(&hf_thread_first_taken, &taken, true, ATOMIC_ACQ_REL,
                                          ATOMIC_RELAXED))
@@ -49,6 +63,7 @@ static tsd_t *hf_thread_create(void)
     if (data == NULL)
         return NULL;
     memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
+    hf_gate_claim();
     if (unlikely(hf_thread_no_key))
         hf_left_enter(data);
     return hf_thread_slot = &data->tsd;
@@ -64,46 +79,85 @@ tsd_t *hf_thread_own(tsd_t *tsd)
     return tsd;
 }
 
-void hf_thread_end(void *data)
+/* What is left of a thread; called inside the gate, by that thread or on its behalf. */
+static void hf_thread_clean_up(tsd_t *tsd)
 {
-    tsd_t *tsd = data;
+    tsd_t *mine = hf_thread_slot;
+    hf_thread_slot = tsd;
     tsd_cleanup(tsd);
+    hf_thread_slot = mine;
     /* jemalloc asks for another round here. There may be none left (destructors that run later in
      * each of the rounds), and then the data would be lost: later uses have the emergency data. */
-    (void)pthread_setspecific(tsd_tsd, NULL);
-    hf_thread_slot = &hf_thread_ended;
+    bool has_data =
+        mine != tsd && mine != &tsd_tls && mine != &hf_thread_ended && mine != &hf_thread_emergency;
+    (void)pthread_setspecific(tsd_tsd, has_data ? mine : NULL);
     if (tsd != &hf_thread_first.tsd)
         malloc_tsd_dalloc(tsd);
 }
 
-/*
- * Makes sure that the calling thread has data. Where it cannot have any (no memory, or its own is
- * gone), it works on the emergency data, which has no caches, under the emergency lock.
- * Result: what to hand to hf_thread_leave().
- */
-JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_enter(void)
+static void hf_put_off_thread(tsd_t *tsd);
+
+void hf_thread_end(void *data)
+{
+    tsd_t *tsd = data;
+    struct hf_pass pass;
+    hf_thread_slot = tsd;
+    if (hf_gate_enter(&pass)) {
+        hf_thread_clean_up(tsd);
+        hf_thread_slot = &hf_thread_ended;
+        hf_gate_leave(&pass);
+    } else {
+        hf_thread_slot = &hf_thread_ended;
+        hf_put_off_thread(tsd);
+    }
+    hf_gate_disclaim();
+}
+
+/* The calling thread's data, or NULL where it has none of its own. */
+JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_current(void)
 {
     tsd_t *tsd = hf_thread_slot;
-    if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
-        return NULL;
-    if (tsd == &tsd_tls) {
+    return likely(tsd != &tsd_tls && tsd != &hf_thread_ended) ? tsd : NULL;
+}
+
+/* What a call of the heap holds; see hf_enter(). */
+struct hf_call {
+    struct hf_pass pass;
+    tsd_t *before; /* what the slot pointed to, where the emergency data stands in for it */
+};
+
+/*
+ * Begins whatever takes a lock of the heap. The calling thread has data then; where it cannot have
+ * any (no memory, or its own is gone), it works on the emergency data, which has no caches, under
+ * the emergency lock. False while the process forks: then the caller does without the heap's locks.
+ */
+JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
+{
+    tsd_t *tsd = hf_thread_slot;
+    if (unlikely(tsd == &tsd_tls))
         hf_heap_start();
-        if (hf_thread_slot != &tsd_tls || hf_thread_create() != NULL)
-            return NULL;
-    }
+    if (unlikely(!hf_gate_enter(&call->pass)))
+        return false;
+    call->before = NULL;
+    if (likely(tsd != &tsd_tls && tsd != &hf_thread_ended))
+        return true;
+    if (tsd == &tsd_tls && (hf_thread_slot != &tsd_tls || hf_thread_create() != NULL))
+        return true;
     pthread_mutex_lock(&hf_emergency_lock);
     if (tsd_state_get(&hf_thread_emergency) == tsd_state_uninitialized)
         tsd_atomic_store(&hf_thread_emergency.state, tsd_state_purgatory, ATOMIC_RELAXED);
     hf_thread_slot = &hf_thread_emergency;
-    return tsd;
+    call->before = tsd;
+    return true;
 }
 
-JEMALLOC_ALWAYS_INLINE void hf_thread_leave(tsd_t *entered)
+JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
 {
-    if (unlikely(entered != NULL)) {
-        hf_thread_slot = entered;
+    if (unlikely(call->before != NULL)) {
+        hf_thread_slot = call->before;
         pthread_mutex_unlock(&hf_emergency_lock);
     }
+    hf_gate_leave(&call->pass);
 }
 
 /* ---- the page map ---- */
@@ -155,7 +209,7 @@ void *hf_page_map_leaf(size_t root_index)
 static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
     emap_full_alloc_ctx_t found;
-    tsd_t *tsd = hf_thread_slot;
+    tsd_t *tsd = hf_thread_current();
     if (emap_full_alloc_ctx_try_lookup(tsd_tsdn(tsd), &arena_emap_global, ptr, &found) ||
         found.edata == NULL || found.szind >= SC_NSIZES ||
         edata_state_get(found.edata) != extent_state_active)
@@ -167,7 +221,8 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
     } else if (((uintptr_t)ptr - first) % bin_infos[found.szind].reg_size != 0) {
         hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
     }
-    if ((found.slab || found.szind < nhbins) && tcache_available(tsd)) {
+    if ((found.slab || found.szind < nhbins) && tsd != NULL && tsd_nominal(tsd) &&
+        tcache_available(tsd)) {
         cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
         /* The word above an empty bin is another bin's, and says nothing. */
         if (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head && *bin->stack_head == ptr)
@@ -227,6 +282,86 @@ static bool hf_retry(size_t size)
     return true;
 }
 
+/* ---- while the process forks ---- */
+
+/* What waits until the gate is open again: blocks that were freed, linked through themselves,
+ * threads that ended, and requests to slow all threads down. */
+struct hf_put_off_block {
+    struct hf_put_off_block *next;
+    const void *caller; /* only in blocks with room for it */
+};
+static struct hf_put_off_block *hf_put_off_blocks;
+static struct hf_thread_data *hf_put_off_threads;
+static int hf_put_off_slow;
+
+/* Called inside the gate; another thread's fork may be waiting for the end of it. */
+static void hf_free_put_off(struct hf_put_off_block *block)
+{
+    while (block != NULL) {
+        struct hf_put_off_block *next = block->next;
+        if (hf_is_watched()) {
+            bool has_caller = hf_block_check(block, NULL, HF_CORRUPT_IN_FREE) >= sizeof *block;
+            hf_watch_freed(block, has_caller ? block->caller : NULL);
+        }
+        free_default(block);
+        block = next;
+    }
+}
+
+/* Works the lists off. What was put on one after the gate had opened is seen by whoever put it
+ * there, which looks again; what was put there before, by the one who opened it. */
+static void hf_catch_up(void)
+{
+    struct hf_call call;
+    while (__atomic_load_n(&hf_put_off_blocks, __ATOMIC_SEQ_CST) != NULL ||
+           __atomic_load_n(&hf_put_off_threads, __ATOMIC_SEQ_CST) != NULL ||
+           __atomic_load_n(&hf_put_off_slow, __ATOMIC_SEQ_CST) != 0) {
+        if (!hf_enter(&call))
+            return;
+        tsd_t *tsd = tsd_fetch();
+        hf_free_put_off(__atomic_exchange_n(&hf_put_off_blocks, NULL, __ATOMIC_SEQ_CST));
+        struct hf_thread_data *thread =
+            __atomic_exchange_n(&hf_put_off_threads, NULL, __ATOMIC_SEQ_CST);
+        while (thread != NULL) {
+            struct hf_thread_data *next = thread->put_off;
+            hf_thread_clean_up(&thread->tsd);
+            thread = next;
+        }
+        int slow = __atomic_exchange_n(&hf_put_off_slow, 0, __ATOMIC_SEQ_CST);
+        for (; slow > 0; slow--)
+            tsd_global_slow_inc(tsd_tsdn(tsd));
+        for (; slow < 0; slow++)
+            tsd_global_slow_dec(tsd_tsdn(tsd));
+        hf_leave(&call);
+    }
+}
+
+static void hf_put_off_thread(tsd_t *tsd)
+{
+    struct hf_thread_data *thread = (struct hf_thread_data *)tsd;
+    (void)pthread_setspecific(tsd_tsd, NULL);
+    thread->put_off = __atomic_load_n(&hf_put_off_threads, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&hf_put_off_threads, &thread->put_off, thread, true,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    if (!hf_gate_is_closed())
+        hf_catch_up();
+}
+
+static void hf_put_off_free(void *ptr, size_t usable, const void *caller)
+{
+    struct hf_put_off_block *block = ptr;
+    if (usable >= sizeof *block)
+        block->caller = caller;
+    struct hf_put_off_block *first = __atomic_load_n(&hf_put_off_blocks, __ATOMIC_RELAXED);
+    do
+        block->next = first;
+    while (!__atomic_compare_exchange_n(&hf_put_off_blocks, &first, block, true, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+    if (!hf_gate_is_closed())
+        hf_catch_up();
+}
+
 /* ---- the two hot functions ---- */
 
 void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
@@ -235,16 +370,18 @@ void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("
 /* Reached by a jump only, so that the return address is that of hf_malloc's caller. */
 static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
+    struct hf_call call;
     if (unlikely(hf_forward != NULL))
         return hf_forward->malloc(size);
-    tsd_t *entered = hf_thread_enter();
+    if (unlikely(!hf_enter(&call)))
+        return hf_fork_aligned(0, size);
     /* Entering may have found that another copy is the heap. */
     void *ptr = likely(hf_forward == NULL) ? malloc_default(size) : hf_forward->malloc(size);
     if (unlikely(ptr == NULL) && hf_forward == NULL && hf_retry(size))
         ptr = malloc_default(size);
     if (hf_is_watched() && ptr != NULL && hf_forward == NULL)
         hf_watch_allocated(ptr, size, __builtin_return_address(0));
-    hf_thread_leave(entered);
+    hf_leave(&call);
     return ptr;
 }
 
@@ -255,6 +392,7 @@ void *hf_malloc_entry(size_t size)
 
 static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
 {
+    struct hf_call call;
     if (unlikely(hf_forward != NULL)) {
         hf_forward->free(ptr);
         return;
@@ -262,13 +400,16 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
     if (unlikely(hf_tenant_free(ptr, caller)))
         return;
     int saved_errno = get_errno();
-    tsd_t *entered = hf_thread_enter();
-    tsd_fetch_min();
-    hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
-    if (hf_is_watched())
-        hf_watch_freed(ptr, caller);
-    free_default(ptr);
-    hf_thread_leave(entered);
+    if (likely(hf_enter(&call))) {
+        tsd_fetch_min();
+        hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
+        if (hf_is_watched())
+            hf_watch_freed(ptr, caller);
+        free_default(ptr);
+        hf_leave(&call);
+    } else {
+        hf_put_off_free(ptr, hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE), caller);
+    }
     set_errno(saved_errno);
 }
 
@@ -322,24 +463,42 @@ int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *i
     HF_EXPORT_AS("hf_heap_control");
 bool hf_heap_boot_entry(const char *configuration) HF_EXPORT_AS("hf_heap_boot");
 void hf_heap_slow_entry(bool slow) HF_EXPORT_AS("hf_heap_slow");
-void hf_heap_emergency_lock_entry(void) HF_EXPORT_AS("hf_heap_emergency_lock");
-void hf_heap_emergency_unlock_entry(void) HF_EXPORT_AS("hf_heap_emergency_unlock");
-void hf_heap_emergency_reset_entry(void) HF_EXPORT_AS("hf_heap_emergency_reset");
+void hf_heap_catch_up_entry(void) HF_EXPORT_AS("hf_heap_catch_up");
+void hf_heap_reset_in_child_entry(void) HF_EXPORT_AS("hf_heap_reset_in_child");
 
 void *hf_heap_calloc_entry(size_t count, size_t size)
 {
-    tsd_t *entered = hf_thread_enter();
-    void *ptr = je_calloc(count, size);
+    struct hf_call call;
     size_t bytes;
+    if (unlikely(!hf_enter(&call)))
+        return hf_fork_calloc(count, size);
+    void *ptr = je_calloc(count, size);
     if (unlikely(ptr == NULL) && !__builtin_mul_overflow(count, size, &bytes) && hf_retry(bytes))
         ptr = je_calloc(count, size);
-    hf_thread_leave(entered);
+    hf_leave(&call);
     return ptr;
+}
+
+/* The gate is closed: the block moves to libc's memory. */
+static void *hf_realloc_outside(void *ptr, size_t size, const void *caller)
+{
+    size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    void *moved = NULL;
+    if (size != 0) {
+        moved = hf_fork_aligned(0, size);
+        if (moved == NULL)
+            return NULL;
+        memcpy(moved, ptr, size < usable ? size : usable);
+    }
+    hf_put_off_free(ptr, usable, caller);
+    return moved;
 }
 
 void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 {
-    tsd_t *entered = hf_thread_enter();
+    struct hf_call call;
+    if (unlikely(!hf_enter(&call)))
+        return hf_realloc_outside(ptr, size, caller);
     tsd_fetch();
     hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
     bool watched = hf_is_watched();
@@ -354,18 +513,20 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     }
     if (unlikely(watched) && (resized != NULL || size != 0))
         hf_watch_resized(ptr, resized, size, caller);
-    hf_thread_leave(entered);
+    hf_leave(&call);
     return resized;
 }
 
 void *hf_heap_aligned_entry(size_t alignment, size_t size)
 {
+    struct hf_call call;
     void *ptr = NULL;
-    tsd_t *entered = hf_thread_enter();
+    if (unlikely(!hf_enter(&call)))
+        return hf_fork_aligned(alignment, size);
     int error = je_posix_memalign(&ptr, alignment, size);
     if (unlikely(error == ENOMEM) && hf_retry(size))
         error = je_posix_memalign(&ptr, alignment, size);
-    hf_thread_leave(entered);
+    hf_leave(&call);
     if (error != 0) {
         set_errno(error);
         return NULL;
@@ -376,7 +537,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
 /* Whether this thread's cache holds a block, which is free then though its slab does not know. */
 static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
 {
-    if (!tsd_nominal(tsd) || !tcache_available(tsd) || class >= nhbins)
+    if (tsd == NULL || !tsd_nominal(tsd) || !tcache_available(tsd) || class >= nhbins)
         return false;
     cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
     cache_bin_sz_t count = cache_bin_ncached_get_local(bin, &tcache_bin_info[class]);
@@ -410,8 +571,7 @@ static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address)
 /* As far as can be told without a lock: a block in another thread's cache counts as live. */
 size_t hf_heap_block_entry(const void *ptr, const void **block)
 {
-    tsd_t *entered = hf_thread_enter();
-    tsd_t *tsd = tsd_fetch();
+    tsd_t *tsd = hf_thread_current();
     size_t size = 0;
     uintptr_t address = (uintptr_t)ptr;
     edata_t *extent = hf_extent_of(tsd, address);
@@ -432,7 +592,6 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
             size = 0;
         *block = (const void *)start;
     }
-    hf_thread_leave(entered);
     if (size == 0)
         *block = NULL;
     return size;
@@ -440,18 +599,19 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
 
 size_t hf_heap_usable_entry(const void *ptr, const void *caller)
 {
-    tsd_t *entered = hf_thread_enter();
-    tsd_fetch();
-    size_t size = hf_block_check(ptr, caller, HF_CORRUPT_IN_MEASURE);
-    hf_thread_leave(entered);
-    return size;
+    return hf_block_check(ptr, caller, HF_CORRUPT_IN_MEASURE);
 }
 
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
 {
-    tsd_t *entered = hf_thread_enter();
+    struct hf_call call;
+    for (int tries = 0; !hf_enter(&call); tries++) {
+        if (tries == 100)
+            return -EAGAIN;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
     int error = je_mallctl(name, out, out_size, in, in_size);
-    hf_thread_leave(entered);
+    hf_leave(&call);
     return -error;
 }
 
@@ -467,26 +627,18 @@ bool hf_heap_boot_entry(const char *configuration)
 
 void hf_heap_slow_entry(bool slow)
 {
-    tsd_t *entered = hf_thread_enter();
-    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
-    if (slow)
-        tsd_global_slow_inc(tsdn);
-    else
-        tsd_global_slow_dec(tsdn);
-    hf_thread_leave(entered);
+    __atomic_add_fetch(&hf_put_off_slow, slow ? 1 : -1, __ATOMIC_SEQ_CST);
+    hf_catch_up();
 }
 
-void hf_heap_emergency_lock_entry(void)
+void hf_heap_catch_up_entry(void)
 {
-    pthread_mutex_lock(&hf_emergency_lock);
+    hf_catch_up();
 }
 
-void hf_heap_emergency_unlock_entry(void)
-{
-    pthread_mutex_unlock(&hf_emergency_lock);
-}
-
-void hf_heap_emergency_reset_entry(void)
+/* The caches of threads that the child does not have stay as they are; so do those of threads that
+ * ended during the fork. */
+void hf_heap_reset_in_child_entry(void)
 {
     tsd_t *own = hf_thread_slot;
     pthread_mutex_init(&hf_emergency_lock, NULL);
@@ -494,4 +646,6 @@ void hf_heap_emergency_reset_entry(void)
         own = NULL;
     if (hf_thread_no_key)
         hf_left_reset((struct hf_thread_data *)own);
+    hf_put_off_threads = NULL;
+    jemalloc_postfork_child();
 }

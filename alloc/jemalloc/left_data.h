@@ -9,11 +9,6 @@
  * Not __cxa_thread_atexit_impl(): it takes the dynamic linker's lock, so a thread that a library's
  * constructor starts and waits for could not allocate.
  */
-struct hf_thread_data {
-    tsd_t tsd; /* first: the slot points to it */
-    struct hf_thread_data *next;
-    int thread; /* whose it is, by number; 0: not known */
-};
 
 /* How many entries a new thread looks at: each costs a system call. */
 #define HF_LEFT_LOOKS 16

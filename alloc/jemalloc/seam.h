@@ -43,6 +43,10 @@ void hf_free_foreign(void *ptr);
 /* Sends a pointer of the region home where its page is lent (tenant.h); false where it is not. */
 bool hf_tenant_free(void *ptr, const void *caller);
 
+/* libc's memory, for who finds the gate of fork_gate.h closed. alignment: 0 for malloc's. */
+void *hf_fork_aligned(size_t alignment, size_t size);
+void *hf_fork_calloc(size_t count, size_t size);
+
 enum hf_corruption { HF_CORRUPT_IN_FREE, HF_CORRUPT_IN_REALLOC, HF_CORRUPT_IN_MEASURE };
 enum hf_corruption_kind {
     HF_CORRUPT_NO_BLOCK,    /* in the region, but no live block: never allocated, or freed */
@@ -87,12 +91,12 @@ size_t hf_heap_usable(const void *ptr, const void *caller);
 size_t hf_heap_block(const void *ptr, const void **block);
 
 /* jemalloc's mallctl(3), also for a thread that has no data and can have none. Result: 0 or a
- * negative errno. */
+ * negative errno; -EAGAIN where another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 
-/* The lock that threads without data of their own work under; for fork (instance.c). */
-void hf_heap_emergency_lock(void);
-void hf_heap_emergency_unlock(void);
-void hf_heap_emergency_reset(void);
+/* For fork (../fork_gate.c). The first does what was put off while the gate was closed, as far as
+ * it is open now; the second is called in a child, with the gate closed. */
+void hf_heap_catch_up(void);
+void hf_heap_reset_in_child(void);
 
 #endif

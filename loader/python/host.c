@@ -117,5 +117,4 @@ __attribute__((constructor(101))) static void construct(void)
     hf_instance_offer_python(hf_python_install, hf_python_uninstall);
 }
 
-/* The tenants' and the heap's locks may be taken under it. */
 HF_LOCK_OVER_FORK(lock, 104)

@@ -214,5 +214,4 @@ void hf_numpy_uninstall(void)
     atomic_store(&on, false);
 }
 
-/* Nothing is locked under it. */
 HF_LOCK_OVER_FORK(lock, 101)

@@ -37,7 +37,7 @@ extern __thread tsd_t *hf_thread_slot
 
 /* Gives the calling thread data of its own where the slot holds a template, and returns it. Ends
  * the process when there is no memory for it: callers that can fail make sure first
- * (hf_thread_enter). */
+ * (hf_enter). */
 tsd_t *hf_thread_own(tsd_t *tsd);
 /* Destructor of tsd_tsd: runs in the thread that ends, up to PTHREAD_DESTRUCTOR_ITERATIONS times. */
 void hf_thread_end(void *tsd);

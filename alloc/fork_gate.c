@@ -1,0 +1,140 @@
+/*
+ * Owns the gate's cells and the heap's one set of fork handlers; see jemalloc/fork_gate.h. The
+ * handlers run in the thread that forks, before and after all others' or between them; several
+ * threads may fork at a time.
+ */
+#include "fork_gate.h"
+
+#include "foreign.h"
+#include "internal.h"
+#include "region.h"
+#include "tenant.h"
+#include "watch.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <time.h>
+
+struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS];
+uint32_t hf_gate_forks;
+__thread struct hf_gate_cell *hf_gate_own;
+
+/* ---- cells ---- */
+
+void hf_gate_claim(void)
+{
+    if (hf_gate_own != NULL)
+        return;
+    size_t first = ((uintptr_t)&hf_gate_own >> 12) % HF_GATE_CELLS;
+    for (size_t i = 0; i < HF_GATE_CELLS; i++) {
+        struct hf_gate_cell *cell = &hf_gate_cells[(first + i) % HF_GATE_CELLS];
+        uint32_t nobody = 0;
+        if (cell != &hf_gate_cells[0] &&
+            __atomic_load_n(&cell->taken, __ATOMIC_RELAXED) == nobody &&
+            __atomic_compare_exchange_n(&cell->taken, &nobody, 1, false, __ATOMIC_ACQUIRE,
+                                        __ATOMIC_RELAXED)) {
+            hf_gate_own = cell;
+            return;
+        }
+    }
+}
+
+void hf_gate_disclaim(void)
+{
+    struct hf_gate_cell *cell = hf_gate_own;
+    hf_gate_own = NULL;
+    if (cell != NULL)
+        __atomic_store_n(&cell->taken, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- who finds it closed ---- */
+
+void *hf_fork_aligned(size_t alignment, size_t size)
+{
+    return alignment == 0 ? hf_libc()->malloc(size) : hf_libc()->memalign(alignment, size);
+}
+
+void *hf_fork_calloc(size_t count, size_t size)
+{
+    return hf_libc()->calloc(count, size);
+}
+
+/* ---- fork ---- */
+
+static void pause_for(long nanoseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+}
+
+/* Waits for another thread's fork, so that the gate is open again now and then where threads fork
+ * all the time; but not for long, because that thread may be waiting for this one. */
+static void close_gate(void)
+{
+    enum { TRIES = 500 };
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t none = 0;
+        if (__atomic_compare_exchange_n(&hf_gate_forks, &none, 1, false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED))
+            return;
+        pause_for(100000);
+    }
+    __atomic_add_fetch(&hf_gate_forks, 1, __ATOMIC_SEQ_CST);
+}
+
+/* A thread that forks in a signal handler may have been interrupted inside: it does not wait for
+ * itself. */
+static void wait_until_empty(void)
+{
+    for (size_t i = 0; i < HF_GATE_CELLS; i++) {
+        const struct hf_gate_cell *cell = &hf_gate_cells[i];
+        for (unsigned tries = 0;
+             cell != hf_gate_own && __atomic_load_n(&cell->inside, __ATOMIC_SEQ_CST) != 0; tries++)
+            if (tries < 20)
+                sched_yield();
+            else
+                pause_for(50000);
+    }
+}
+
+static void before_fork(void)
+{
+    int saved_errno = errno;
+    close_gate();
+    wait_until_empty();
+    errno = saved_errno;
+}
+
+static void catch_up(void)
+{
+    hf_heap_catch_up();
+    hf_tenant_catch_up();
+}
+
+static void in_parent(void)
+{
+    int saved_errno = errno;
+    __atomic_sub_fetch(&hf_gate_forks, 1, __ATOMIC_SEQ_CST);
+    catch_up();
+    errno = saved_errno;
+}
+
+/* Nobody held a lock of the heap's; what else a thread that is gone may have held is new. */
+static void in_child(void)
+{
+    int saved_errno = errno;
+    for (size_t i = 0; i < HF_GATE_CELLS; i++)
+        if (&hf_gate_cells[i] != hf_gate_own)
+            hf_gate_cells[i] = (struct hf_gate_cell){.inside = 0};
+    hf_region_reset();
+    hf_watch_reset();
+    hf_heap_reset_in_child();
+    __atomic_store_n(&hf_gate_forks, 0, __ATOMIC_SEQ_CST);
+    catch_up();
+    errno = saved_errno;
+}
+
+int hf_gate_register(void)
+{
+    return pthread_atfork(before_fork, in_parent, in_child);
+}

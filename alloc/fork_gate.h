@@ -1,0 +1,12 @@
+/*
+ * The heap's handlers for fork(2). See jemalloc/fork_gate.h for how they keep it consistent.
+ */
+#ifndef HOMEFREE_FORK_GATE_H
+#define HOMEFREE_FORK_GATE_H
+
+#include "jemalloc/fork_gate.h"
+
+/* Registers the handlers; called once, by the copy that is the heap. Result: pthread_atfork's. */
+int hf_gate_register(void);
+
+#endif

@@ -1,0 +1,83 @@
+/*
+ * The gate that fork(2) closes: how the heap stays consistent in a forked child, although no lock
+ * of the heap is held while handlers of others run.
+ *
+ * fork calls pthread_atfork's prepare handlers, last registered first, then takes the locks of
+ * stdio, and only then copies the process. A heap that locks itself in its prepare handler makes
+ * everybody wait who needs memory meanwhile: handlers that were registered earlier, and threads
+ * that hold what those handlers or fork itself go on to lock. So nobody waits:
+ *   - whoever is about to take a lock of the heap passes the gate, and leaves it afterwards;
+ *   - the prepare handler closes the gate and waits until nobody is inside, which takes as long as
+ *     one call of the heap;
+ *   - who finds the gate closed does without the heap's locks: memory comes from libc, whose own
+ *     locks fork takes last of all, and what is freed is put on a list for later;
+ *   - the handlers in parent and child open the gate and work the list off.
+ * Hence nobody is in the middle of anything when the process is copied.
+ *
+ * Each thread has a cell of its own to say that it is inside, as long as there are cells; threads
+ * without one share the first. To pass costs one exchange.
+ */
+#ifndef HOMEFREE_JEMALLOC_FORK_GATE_H
+#define HOMEFREE_JEMALLOC_FORK_GATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct hf_gate_cell {
+    uint32_t inside; /* the shared cell counts; others say 0 or 1 */
+    uint32_t taken;
+} __attribute__((aligned(64)));
+
+enum { HF_GATE_CELLS = 128 };
+extern struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS] __attribute__((visibility("hidden")));
+
+/* Forks under way; the gate is closed while it is not 0. */
+extern uint32_t hf_gate_forks __attribute__((visibility("hidden")));
+
+/* The calling thread's cell; NULL while it has none. */
+extern __thread struct hf_gate_cell *hf_gate_own
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Gets the calling thread a cell of its own, and gives it back: when its data comes and goes. */
+void hf_gate_claim(void);
+void hf_gate_disclaim(void);
+
+struct hf_pass {
+    struct hf_gate_cell *cell;
+    uint32_t before;
+};
+
+static inline void hf_gate_leave(const struct hf_pass *pass)
+{
+    if (__builtin_expect(pass->cell != &hf_gate_cells[0], 1))
+        __atomic_store_n(&pass->cell->inside, pass->before, __ATOMIC_RELEASE);
+    else
+        __atomic_sub_fetch(&pass->cell->inside, 1, __ATOMIC_RELEASE);
+}
+
+/* True: the caller is inside, and must leave. A call inside another one (from a signal handler, or
+ * nested) gets in with it: fork is waiting for the outer one. */
+static inline bool hf_gate_enter(struct hf_pass *pass)
+{
+    pass->cell = hf_gate_own;
+    if (__builtin_expect(pass->cell != NULL, 1)) {
+        pass->before = __atomic_exchange_n(&pass->cell->inside, 1, __ATOMIC_SEQ_CST);
+    } else {
+        pass->cell = &hf_gate_cells[0];
+        pass->before = 0;
+        __atomic_add_fetch(&pass->cell->inside, 1, __ATOMIC_SEQ_CST);
+    }
+    if (__builtin_expect(__atomic_load_n(&hf_gate_forks, __ATOMIC_SEQ_CST) == 0, 1) ||
+        pass->before != 0)
+        return true;
+    hf_gate_leave(pass);
+    return false;
+}
+
+static inline bool hf_gate_is_closed(void)
+{
+    return __atomic_load_n(&hf_gate_forks, __ATOMIC_SEQ_CST) != 0;
+}
+
+#endif
