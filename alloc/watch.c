@@ -31,7 +31,7 @@ static union {
  * of free() as seen from here, which may be that of a PLT entry of the program. */
 static const void *home_of_others = (const void *)gnu_get_libc_version;
 
-#define SIZE_MASK (UINT64_MAX >> 2)
+#define SIZE_MASK (UINT64_MAX >> 3)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
@@ -116,15 +116,14 @@ void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const cha
     watch->names_used += size;
 }
 
-/* The number of a side, 0 where there is no room for it. */
 static uint16_t side_of(struct hf_watch *watch, const struct who *who)
 {
     if (who->key == NULL)
-        return 0;
+        return HF_SIDE_UNKNOWN;
     size_t at = hf_watch_hash((uintptr_t)who->key, HF_WATCH_SIDES);
     for (;; at = (at + 1) % HF_WATCH_SIDES) {
         struct hf_watch_side *side = &watch->sides[at];
-        if (at == 0)
+        if (at < HF_SIDE_FIRST)
             continue;
         if (side->key == NULL)
             break;
@@ -136,7 +135,7 @@ static uint16_t side_of(struct hf_watch *watch, const struct who *who)
     /* Half full at most: the search above always ends. */
     if (watch->sides_used == HF_WATCH_SIDES / 2) {
         watch->dropped++;
-        return 0;
+        return HF_SIDE_NO_ROOM;
     }
     struct hf_watch_side *side = &watch->sides[at];
     watch->sides_used++;
@@ -173,6 +172,17 @@ static void count_crossing(struct hf_watch *watch, uint16_t from, uint16_t to, u
 }
 
 /* ---- blocks ---- */
+
+/* A block's own counters stay at their ends; the watch's, of 64 bits, never get there. */
+static void count_up(uint32_t *counter)
+{
+    *counter += *counter != UINT32_MAX;
+}
+
+static void take_back(uint32_t *counter)
+{
+    *counter -= *counter != 0 && *counter != UINT32_MAX;
+}
 
 static struct hf_watch_entry *entry_at(struct hf_watch *watch, uintptr_t address)
 {
@@ -212,7 +222,7 @@ static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t s
     if (!entry->live) {
         entry->live = 1;
         entry->old = 0;
-        entry->allocated++;
+        count_up(&entry->allocated);
         watch->allocations++;
     }
     if (size != 0)
@@ -226,16 +236,17 @@ static void record_freed(struct hf_watch *watch, uintptr_t address, const struct
     watch->frees++;
     if (entry == NULL)
         return;
-    entry->freed++;
+    count_up(&entry->freed);
     entry->freed_by = side_of(watch, who);
     if (entry->live)
         count_crossing(watch, entry->allocated_by, entry->freed_by, entry->size, 1);
     else
-        entry->allocated_by = 0;
+        entry->allocated_by = HF_SIDE_UNKNOWN;
     if (!entry->live || entry->old) {
-        entry->freed_unmatched++;
+        count_up(&entry->freed_unmatched);
         watch->before++;
     }
+    entry->was_live = entry->live;
     entry->live = 0;
 }
 
@@ -244,19 +255,19 @@ static void record_freed(struct hf_watch *watch, uintptr_t address, const struct
 static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
 {
     struct hf_watch_entry *entry = hf_watch_find(watch, address);
-    if (entry == NULL || entry->freed == 0)
+    /* Not this watch's: it has begun since, or had no room. */
+    if (entry == NULL || entry->freed == 0 || entry->live)
         return;
-    bool was_known = entry->allocated_by != 0;
-    bool was_old = !was_known || entry->old;
+    const bool was_live = entry->was_live, was_old = !was_live || entry->old;
     watch->frees--;
-    entry->freed--;
-    entry->live = was_known || resized;
+    take_back(&entry->freed);
+    entry->live = was_live || resized;
     entry->old = was_old;
     if (was_old) {
-        entry->freed_unmatched--;
+        take_back(&entry->freed_unmatched);
         watch->before--;
     }
-    if (was_known && !resized)
+    if (was_live && !resized)
         count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
                        -(uint64_t)1);
     if (resized) {
@@ -316,8 +327,10 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
         watch->foreign += freed;
         if (entry == NULL)
             continue;
-        entry->freed += freed;
-        entry->freed_unmatched += freed;
+        if (freed) {
+            count_up(&entry->freed);
+            count_up(&entry->freed_unmatched);
+        }
         entry->size = size & SIZE_MASK;
         entry->allocated_by = side_of(watch, &owner);
         entry->freed_by = side_of(watch, &who);

@@ -12,7 +12,7 @@
 /* Names the sides that are code addresses; this may take the loader's lock, so not under ours. */
 static void name_sides(struct hf_watch *watch)
 {
-    for (size_t i = 1; i < HF_WATCH_SIDES; i++) {
+    for (size_t i = HF_SIDE_FIRST; i < HF_WATCH_SIDES; i++) {
         struct hf_watch_side *side = &watch->sides[i];
         hf_watch_lock();
         const void *code = side->key != NULL && side->is_code && side->name == 0 ? side->key : NULL;
@@ -115,7 +115,7 @@ int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_
         found.freed = entry->freed;
         found.freed_unmatched = entry->freed_unmatched;
         found.allocated_by = name_of(watch, entry->allocated_by);
-        found.freed_by = name_of(watch, entry->freed > 0 ? entry->freed_by : 0);
+        found.freed_by = name_of(watch, entry->freed > 0 ? entry->freed_by : HF_SIDE_UNKNOWN);
     }
     hf_watch_unlock();
     hf_sized_copy(out, &found, sizeof found);

@@ -9,7 +9,7 @@
  * side    whose code it was: a shared object, by its link_map and its name, because a link_map may
  *         be another object's later. Before glibc 2.35 objects cannot be found without the loader's
  *         lock, which must not be taken here: a side is a code address then, and gets its name when
- *         somebody asks. Side 0 is unknown.
+ *         somebody asks. The first two are nobody: HF_SIDE_UNKNOWN, HF_SIDE_NO_ROOM.
  * block   an address that was handed out, or freed, at least once
  * pair    two sides, and what went from the one to the other
  */
@@ -22,6 +22,10 @@ enum { HF_WATCH_SIDES = 1 << 12, HF_WATCH_PAIRS = 1 << 12, HF_WATCH_NAMES = 1 <<
 #define HF_WATCH_ROOM     ((size_t)1 << 19)
 #define HF_WATCH_ROOM_MAX ((size_t)1 << 26)
 
+/* Sides that are no object: it could not be known whose code it was; the table was full. Neither
+ * says whether a block is live or was handed out at all: an entry's flags do. */
+enum { HF_SIDE_UNKNOWN, HF_SIDE_NO_ROOM, HF_SIDE_FIRST };
+
 struct hf_watch_side {
     const void *key; /* link_map, code address, or name; NULL: free */
     uintptr_t base;
@@ -31,9 +35,10 @@ struct hf_watch_side {
 
 struct hf_watch_entry {
     uintptr_t address; /* 0: free */
-    uint64_t size : 62;
-    uint64_t live : 1; /* allocated_by has it */
-    uint64_t old : 1;  /* it is from before the watch, though live: resized where it is */
+    uint64_t size : 61;
+    uint64_t live : 1;     /* handed out, and not freed since */
+    uint64_t old : 1;      /* it is from before the watch, though live: resized where it is */
+    uint64_t was_live : 1; /* when it was freed last: for a realloc that leaves it where it is */
     uint16_t allocated_by, freed_by; /* sides */
     uint32_t allocated, freed, freed_unmatched;
 };

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static struct module module;
@@ -53,6 +54,71 @@ START_TEST(no_room)
     ck_assert_uint_eq(report.dropped, 4);
     ck_assert_uint_eq(report.crossings, 3);
     hf_watch_drop(watch);
+}
+END_TEST
+
+/* Code that no object holds, as a JIT compiler makes it, is a side by its address: many of them
+ * fill the table of sides. Each calls a function with two arguments. */
+typedef void *thunk(void *first, size_t second, void *(*function)(void *first, size_t second));
+enum { THUNK = 16, THUNKS = 4096 };
+
+static unsigned char *make_thunks(void)
+{
+    unsigned char *code = MAP_FAILED;
+#if defined(__x86_64__)
+    /* sub $8, %rsp; call *%rdx; add $8, %rsp; ret */
+    static const unsigned char bytes[] = {0x48, 0x83, 0xec, 8, 0xff, 0xd2,
+                                          0x48, 0x83, 0xc4, 8, 0xc3};
+    code = mmap(NULL, THUNK * THUNKS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(code, MAP_FAILED);
+    for (size_t i = 0; i < THUNKS; i++)
+        memcpy(code + i * THUNK, bytes, sizeof bytes);
+    ck_assert_int_eq(mprotect(code, THUNK * THUNKS, PROT_READ | PROT_EXEC), 0);
+#endif
+    return code;
+}
+
+static void *by(unsigned char *code, size_t index, void *first, size_t second,
+                void *(*function)(void *first, size_t second))
+{
+    return ((thunk *)(void *)(code + index * THUNK))(first, second, function);
+}
+
+/* A block whose allocating side found no room, and one whose side is known, stay where they are:
+ * neither counts as freed. */
+START_TEST(no_room_for_sides)
+{
+    unsigned char *code = make_thunks();
+    if (code == MAP_FAILED)
+        return;
+    /* Taken before the watch: during it, slots of this program lead to what names it. */
+    void *(*volatile resize)(void *, size_t) = hf_realloc;
+    struct hf_watch *watch = begin(0);
+    void *kept = NULL;
+    for (size_t i = 0; i < THUNKS; i++) {
+        /* hf_realloc(NULL, …) jumps to hf_malloc(): the thunk is the caller. */
+        kept = by(code, i, NULL, 100, resize);
+        ck_assert_ptr_nonnull(kept);
+        if (i + 1 < THUNKS)
+            by(code, i, kept, 0, resize);
+    }
+    const uint64_t frees = report_of(watch).frees;
+    ck_assert_uint_gt(report_of(watch).dropped, 0);
+    ck_assert_uint_eq(report_of(watch).before, 0);
+    const uint32_t freed = block_at(watch, kept).freed;
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_ptr_eq(by(code, THUNKS - 1, kept, 101 + i, resize), kept);
+        ck_assert_uint_eq(block_at(watch, kept).freed, freed);
+        ck_assert_uint_eq(block_at(watch, kept).freed_unmatched, 0);
+        ck_assert_uint_eq(report_of(watch).before, 0);
+        ck_assert_uint_eq(report_of(watch).frees, frees);
+    }
+    hf_free(kept);
+    ck_assert_uint_eq(block_at(watch, kept).freed_unmatched, 0);
+    ck_assert_uint_eq(report_of(watch).before, 0);
+    ck_assert_uint_eq(report_of(watch).frees, frees + 1);
+    hf_watch_drop(watch);
+    munmap(code, THUNK * THUNKS);
 }
 END_TEST
 
@@ -215,6 +281,7 @@ int main(int count, char **arguments)
     if (count != 2)
         return EXIT_FAILURE;
     module = load_module(arguments[1]);
-    return RUN_SUITE(each_has_its_own_begin, the_end, no_room, too_many, wrong_arguments,
-                     a_visitor_may_allocate, a_child_has_copies, threads, another_thread);
+    return RUN_SUITE(each_has_its_own_begin, the_end, no_room, no_room_for_sides, too_many,
+                     wrong_arguments, a_visitor_may_allocate, a_child_has_copies, threads,
+                     another_thread);
 }
