@@ -10,12 +10,20 @@
 
 #define CAPSULE "homefree.watch"
 
-static void drop(PyObject *capsule)
+/*
+ * Lock order: the loader's lock before the GIL. A module's constructor runs under the former and
+ * may wait for the latter, and watches that begin or end take the former; so whoever calls them has
+ * given the GIL up. The error indicator is the thread's, and stays.
+ */
+static void drop_watch(struct hf_watch *watch)
 {
-    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
-    /* One that is still open takes the loader's lock; see below. */
     Py_BEGIN_ALLOW_THREADS hf_watch_drop(watch);
     Py_END_ALLOW_THREADS
+}
+
+static void drop(PyObject *capsule)
+{
+    drop_watch(PyCapsule_GetPointer(capsule, CAPSULE));
 }
 
 static PyObject *failed(int error)
@@ -46,12 +54,11 @@ static PyObject *watch_begin(PyObject *module, PyObject *room)
     if (count == (size_t)-1 && PyErr_Occurred())
         return NULL;
     int error;
-    /* Whoever has the loader's lock may be waiting for the GIL. */
     Py_BEGIN_ALLOW_THREADS error = hf_watch_begin(&watch, count);
     Py_END_ALLOW_THREADS if (error != 0) return failed(error);
     PyObject *capsule = PyCapsule_New(watch, CAPSULE, drop);
     if (capsule == NULL)
-        hf_watch_drop(watch);
+        drop_watch(watch);
     return capsule;
 }
 
@@ -113,7 +120,6 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
     int error;
     if (watch == NULL)
         return NULL;
-    /* Whoever has the loader's lock may be waiting for the GIL. */
     Py_BEGIN_ALLOW_THREADS error = hf_watch_report(watch, &report, visit, &seen);
     Py_END_ALLOW_THREADS PyObject *list = NULL;
     if (error != 0)
