@@ -101,9 +101,19 @@ static void note_copy(struct copies *copies, const struct link_map *map)
     copies->count++;
 }
 
-/* Objects that define the symbol, or have the soname: the one that is not NULL. */
-static void find_copies(struct copies *copies, const char *what, const char *symbol,
-                        const char *soname)
+static bool defines(const struct hf_object *object, const char *symbol)
+{
+    return hf_object_address(object, symbol) != NULL;
+}
+
+static bool is_called(const struct hf_object *object, const char *soname)
+{
+    return object->soname != NULL && strcmp(object->soname, soname) == 0;
+}
+
+/* Objects of which `is` is true with `name`. */
+static void find_copies(struct copies *copies, const char *what,
+                        bool (*is)(const struct hf_object *, const char *), const char *name)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
@@ -111,9 +121,7 @@ static void find_copies(struct copies *copies, const char *what, const char *sym
     *copies = (struct copies){.what = what};
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
-            if (hf_dynlink_open(map, &object) &&
-                (symbol != NULL ? hf_object_address(&object, symbol) != NULL
-                                : object.soname != NULL && strcmp(object.soname, soname) == 0))
+            if (hf_dynlink_open(map, &object) && is(&object, name))
                 note_copy(copies, map);
 }
 
@@ -122,9 +130,9 @@ static void add_copies(struct hf_text *text, const struct hf_object *object)
 {
     struct copies copies = {.what = NULL};
     for (size_t i = 0; i < RUNTIMES && copies.count < 2; i++)
-        find_copies(&copies, runtimes[i].name, runtimes[i].symbol, NULL);
+        find_copies(&copies, runtimes[i].name, defines, runtimes[i].symbol);
     if (copies.count < 2 && object->soname != NULL)
-        find_copies(&copies, object->soname, NULL, object->soname);
+        find_copies(&copies, object->soname, is_called, object->soname);
     if (copies.count < 2)
         return;
     hf_text_add(text, "; ");
@@ -154,7 +162,7 @@ static void describe(struct hf_text *text, const void *ptr, const char *call, co
         if (hf_dynlink_open(map, &object))
             add_symbol(text, &object, (uintptr_t)ptr);
     }
-    hf_text_add(text, "; no allocator gave it out; called from ");
+    hf_text_add(text, "; libc never gave it out; called from ");
     hf_text_add_code(text, caller);
     if (map != NULL && hf_dynlink_open(map, &object))
         add_copies(text, &object);

@@ -76,8 +76,9 @@ HF_API int hf_posix_memalign(void **out, size_t alignment, size_t size);
  *
  * A foreign block goes to free() as libhomefree sees it: the allocator that was preloaded, or libc;
  * blocks of a mimalloc or tcmalloc that says so itself (mi_is_in_heap_region,
- * MallocExtension_GetOwnership) go to that. The sized forms take C23's arguments; the size is not
- * trusted.
+ * MallocExtension_GetOwnership) go to that. What nobody allocated (static data, a stack) ends the
+ * process with a line that names it, or is left alone with HOMEFREE_CONF=static_free:ignore. The
+ * sized forms take C23's arguments; the size is not trusted.
  */
 HF_API void hf_free(void *ptr);
 HF_API void hf_free_sized(void *ptr, size_t size);
