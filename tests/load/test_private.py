@@ -342,18 +342,45 @@ class Files(pieces.TestCase):
         self.assertEqual(self.elsewhere(**names), "/tmp")
         self.assertEqual(self.elsewhere(TMPDIR="relative"), "/tmp")
 
+    # Mounts an empty file system over a folder, with the options given. The build folder stays
+    # where it was, even if the checkout lies below the folder that is covered.
+    COVER = """
+        cover() {
+            cd "$build"
+            mount -t tmpfs -o "$2" none "$1"
+            case $build in
+            "$1"/*)
+                mkdir -p "$build"
+                mount --no-canonicalize --rbind . "$build"
+                ;;
+            esac
+            cd "$here"
+        }
+        """
+
+    # What a process has left in a folder that is covered.
+    FOUND = """
+def found(folder):
+    return sorted(name for name in os.listdir(folder)
+                  if not os.environ["build"].startswith(os.path.join(folder, name, "")))
+"""
+
     def mounted(self, script, code):
         """Runs Python code in a mount namespace of its own, after a shell script that mounts. The
-        module lies in the current folder, {here}, which is not below /tmp."""
+        module lies in the current folder, $here, below the build folder."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
             self.skipTest("needs root, to mount a file system")
         here = tempfile.mkdtemp(prefix="mounted-", dir=pieces.MODULES)
         self.addCleanup(shutil.rmtree, here)
         shutil.copyfile(self.path, os.path.join(here, "single.so"))
-        script = f"cd {here}\n" + script.format(here=here)
+        package = os.path.realpath(os.environ["PYTHONPATH"])
+        build = os.path.commonpath([package, pieces.MODULES])
+        script = 'cd "$here"\n' + self.COVER + script
         done = subprocess.run(
             ["unshare", "-m", "sh", "-ec", f'{script}\nexec "$@"', "sh"]
-            + [sys.executable, "-c", PRELUDE + textwrap.dedent(code) + "\nprint('done')"],
+            + [sys.executable, "-c"]
+            + [PRELUDE + self.FOUND + textwrap.dedent(code) + "\nprint('done')"],
+            env={**os.environ, "PYTHONPATH": package, "build": build, "here": here},
             capture_output=True,
             text=True,
             check=False,
@@ -369,8 +396,8 @@ class Files(pieces.TestCase):
             """
             mkdir small
             mount -t tmpfs -o size=32k none small
-            mount -t tmpfs -o size=4k none /var/tmp
-            mount -t tmpfs -o noexec none /tmp
+            cover /var/tmp size=4k
+            cover /tmp noexec
             cp single.so small
             cd small
             head -c 1M /dev/zero > fill 2>&- || true
@@ -379,7 +406,7 @@ class Files(pieces.TestCase):
             """
             path = os.path.abspath("single.so")
             refused(path, "No space left", "set TMPDIR", private=True)
-            left = [sorted(os.listdir(folder)) for folder in (".", "/tmp", "/var/tmp")]
+            left = [sorted(os.listdir(".")), found("/tmp"), found("/var/tmp")]
             assert left == [["fill", "single.so"], [], []], left
             """,
         )
@@ -387,10 +414,9 @@ class Files(pieces.TestCase):
     def test_noexec(self):
         """Code cannot be executed from there: the next place is taken, if there is one."""
         readonly = """
-            mount --bind -o ro {here} {here}
-            mount -o remount,bind,ro {here}
-            mount -t tmpfs -o noexec none /var/tmp
-            cd {here}
+            mount --bind -o ro "$here" "$here"
+            mount -o remount,bind,ro "$here"
+            cover /var/tmp noexec
             unset XDG_RUNTIME_DIR
             export TMPDIR=/var/tmp
             """
@@ -398,14 +424,14 @@ class Files(pieces.TestCase):
             readonly,
             """
             assert homefree.load("single.so", private=True).count() == 1
-            assert os.listdir("/var/tmp") == []
+            assert found("/var/tmp") == []
             """,
         )
         self.mounted(
-            readonly + "mount -t tmpfs -o noexec none /tmp\n",
+            readonly + "cover /tmp noexec\n",
             """
             refused("single.so", "set TMPDIR to a folder", private=True)
-            assert os.listdir("/tmp") == os.listdir("/var/tmp") == []
+            assert found("/tmp") == found("/var/tmp") == []
             """,
         )
 
