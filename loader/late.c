@@ -12,11 +12,11 @@
 enum { LATE_MAX = 2048 };
 static struct late {
     const struct link_map *map;
-    const void *dynamic; /* with the map: the object is the same, or the same file again */
     void **slot;
     void *stub, *original;
 } list[LATE_MAX];
 static atomic_size_t count;
+static bool alone;
 
 /* From glibc 2.32 on; weak, so that older ones load us. */
 extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
@@ -26,7 +26,7 @@ void hf_late_expect(const struct link_map *map, void **slot, void *stub, void *o
 {
     if ((&hf_libc_single_threaded != NULL && hf_libc_single_threaded) || count == LATE_MAX)
         return;
-    list[count] = (struct late){map, map->l_ld, slot, stub, original};
+    list[count] = (struct late){map, slot, stub, original};
     count++;
 }
 
@@ -35,21 +35,32 @@ bool hf_late_any(void)
     return atomic_load_explicit(&count, memory_order_relaxed) != 0;
 }
 
-static bool is_loaded(const struct late *late)
+/* Whether the slot is still memory that a slot can be. The object may be another by now, loaded
+ * where the first one was; an original that is stored there is a slot of its own, or as good. */
+static bool is_slot(const struct late *late, struct hf_object *object)
 {
-    return hf_dynlink_find(late->slot) == late->map && late->map->l_ld == late->dynamic;
+    const uintptr_t at = (uintptr_t)late->slot;
+    if (object->map == NULL || hf_dynlink_find(late->slot) != object->map)
+        return false;
+    return hf_object_writable(object, at) && at - object->relro_start >= object->relro_size;
 }
 
 size_t hf_late_look(void)
 {
     size_t kept = 0, put_back = 0;
-    bool loaded = false;
+    struct hf_object object = {.map = NULL};
+    const struct link_map *last = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct late *late = &list[i];
         /* An object's slots lie beside each other in the list. */
-        if (i == 0 || late->map != list[i - 1].map)
-            loaded = is_loaded(late);
-        if (!loaded)
+        if (late->map != last) {
+            last = late->map;
+            const struct link_map *now = hf_dynlink_find(late->slot);
+            object.map = NULL;
+            if (now == last && hf_dynlink_open(now, &object))
+                hf_object_segments(&object);
+        }
+        if (!is_slot(late, &object))
             continue;
         /* Another tool's value is none of ours. */
         void *expected = late->original;
@@ -57,14 +68,14 @@ size_t hf_late_look(void)
                                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
         list[kept++] = *late;
     }
-    count = kept;
+    count = alone ? 0 : kept;
+    alone = false;
     return put_back;
 }
 
 static void in_child(void)
 {
-    (void)hf_late_look();
-    count = 0;
+    alone = true;
 }
 
 __attribute__((constructor(101))) static void construct(void)

@@ -91,6 +91,8 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     enum hf_object_role role = hf_object_role(&object);
     if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
         return;
+    if (role == HF_ROLE_RUNTIME)
+        hf_definitions_route(&object, scope->ours);
     struct work work = {{.object = &object}, role, scope, changed, {false}};
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
     hf_patch_close(&work.patch);
@@ -219,6 +221,7 @@ static void look_for_new(const struct counters *counters, size_t *changed)
     uint64_t unloads = count_unloads(counters, first, count);
     if (unloads != seen_unloads || counters->loads == 0) {
         hf_homes_forget();
+        hf_stubs_forget();
         seen_count = 0;
     }
     seen_unloads = unloads;

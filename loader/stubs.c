@@ -6,6 +6,7 @@
  */
 #include "stubs.h"
 
+#include "dynlink.h"
 #include "follow.h"
 #include "foreign.h"
 #include "homes.h"
@@ -516,6 +517,24 @@ void *hf_stub_for(enum hf_routed function, void *original)
     struct hf_stub_wish wish = {function, original, NULL};
     hf_stubs_for(&wish, 1);
     return wish.stub;
+}
+
+/* Whoever still calls such a stub with a foreign pointer jumped to nowhere before, too. */
+void hf_stubs_forget(void)
+{
+    struct hf_seal seal;
+    bool open = false;
+    for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
+        for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
+            struct original *original = &table.originals[function][i];
+            if (original->real == NULL || hf_dynlink_find(original->real) != NULL)
+                continue;
+            open = open || hf_seal_open(&seal);
+            if (open)
+                original->real = NULL;
+        }
+    if (open)
+        hf_seal_close(&seal);
 }
 
 bool hf_stub_is(enum hf_routed function, const void *address)

@@ -49,7 +49,10 @@ bool hf_routed_is_mapping(enum hf_routed function);
 /* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
  * never given back. Any thread, also in a signal handler. */
 void *hf_stub_for(enum hf_routed function, void *original);
-/* The same for many at once. */
+/* Objects were unloaded: takes back the stubs whose original is gone, for another to have. Under
+ * the loader's lock. */
+void hf_stubs_forget(void);
+/* The same as hf_stub_for() for many at once. */
 struct hf_stub_wish {
     enum hf_routed function;
     void *original;

@@ -1,0 +1,164 @@
+/*
+ * What libc and the C++ runtime define leads to the stubs, for whoever asks the loader; what asks
+ * homefree still hears of the originals. A runtime whose symbol table lies beside its code is left
+ * alone, and the report says so.
+ *
+ * usage: test-definitions USER RUNTIME RUNTIME-BESIDE-CODE
+ */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <homefree/homefree.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *user_path, *runtime_path, *beside_path;
+
+static bool is_stub(const void *address)
+{
+    return strstr(object_of(address), "libhomefree") != NULL;
+}
+
+START_TEST(the_loader_answers_with_stubs)
+{
+    static const char *const routed[] = {"free", "realloc", "mmap", "munmap", "dlopen"};
+    void *libc = load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    for (size_t i = 0; i < sizeof routed / sizeof routed[0]; i++)
+        ck_assert_msg(is_stub(dlsym(libc, routed[i])), "%s", routed[i]);
+    ck_assert(is_stub(dlsym(RTLD_NEXT, "free")));
+    ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.34")));
+    ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.2.5")));
+    /* Who allocates never changes. */
+    ck_assert(!is_stub(dlsym(libc, "malloc")));
+    ck_assert(!is_stub(dlsym(libc, "calloc")));
+}
+END_TEST
+
+START_TEST(the_tables_are_read_only)
+{
+    static const char *const libraries[] = {"libc.so.6", "libstdc++.so.6"};
+    for (size_t i = 0; i < 2; i++) {
+        const struct link_map *map = load(libraries[i], RTLD_LAZY);
+        for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
+            if (entry->d_tag == DT_SYMTAB)
+                ck_assert_str_eq(permissions_at((const void *)entry->d_un.d_ptr), "r--p");
+    }
+    assert_relro_is_read_only();
+}
+END_TEST
+
+START_TEST(a_runtime_that_comes_later)
+{
+    void *runtime = load("libstdc++.so.6", RTLD_NOW);
+    void (*release)(void *) = (void (*)(void *))symbol_of(runtime, "_ZdlPv");
+    ck_assert(is_stub((void *)release));
+    void *block = hf_malloc(1 << 20);
+    struct hf_owner owner = {.size = sizeof owner};
+    release(block);
+    ck_assert_int_eq(hf_owner_of(block, &owner), 0);
+    ck_assert_ptr_null(owner.block);
+    release(malloc(10));
+}
+END_TEST
+
+/* In a namespace of its own: libc there has a table of its own, and a free() of its own behind the
+ * stub; its dlopen() is left alone, which loads into the namespace of its caller. */
+START_TEST(another_namespace)
+{
+    void *handle = dlmopen(LM_ID_NEWLM, user_path, RTLD_NOW);
+    ck_assert_msg(handle != NULL, "%s", dlerror());
+    const struct user *user = ((user_function *)symbol_of(handle, "user"))();
+    user->release(user->acquire(100));
+    user->release(hf_malloc(100));
+    ck_assert_int_ge(hf_route(), 0);
+    Lmid_t id;
+    ck_assert_int_eq(dlinfo(handle, RTLD_DI_LMID, &id), 0);
+    void *libc = dlmopen(id, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    ck_assert_ptr_nonnull(libc);
+    ck_assert(is_stub(dlsym(libc, "free")));
+    ck_assert_ptr_ne(dlsym(libc, "free"), dlsym(RTLD_NEXT, "free"));
+    ck_assert(!is_stub(dlsym(libc, "dlopen")));
+    dlclose(libc);
+    dlclose(handle);
+}
+END_TEST
+
+START_TEST(again_and_again)
+{
+    for (int i = 0; i < 20; i++) {
+        void *handle = dlmopen(LM_ID_NEWLM, user_path, RTLD_NOW);
+        ck_assert_msg(handle != NULL, "%s", dlerror());
+        const struct user *user = ((user_function *)symbol_of(handle, "user"))();
+        user->release(hf_malloc(100));
+        user->release(user->acquire(100));
+        dlclose(handle);
+    }
+}
+END_TEST
+
+struct seen {
+    const char *object;
+    int changed, refused;
+    const char *reason;
+};
+
+static void look(const struct hf_route_entry *entry, void *context)
+{
+    struct seen *seen = context;
+    if (entry->function == NULL || strcmp(entry->function, "_ZdlPv") != 0 ||
+        strstr(entry->object, seen->object) == NULL)
+        return;
+    seen->changed += entry->state == HF_ROUTE_CHANGED;
+    seen->refused += entry->state == HF_ROUTE_REFUSED;
+    seen->reason = entry->reason;
+}
+
+START_TEST(beside_code)
+{
+    void *runtime = load(runtime_path, RTLD_NOW), *beside = load(beside_path, RTLD_NOW);
+    ck_assert(is_stub(dlsym(runtime, "_ZdlPv")));
+    struct seen seen = {.object = "runtime-apart"};
+    ck_assert_int_eq(hf_route_report(NULL, look, &seen), 0);
+    ck_assert_int_eq(seen.changed, 1);
+    seen = (struct seen){.object = "runtime-beside"};
+    ck_assert_int_eq(hf_route_report(NULL, look, &seen), 0);
+    ck_assert_int_eq(seen.changed, 0);
+    ck_assert_int_eq(seen.refused, 1);
+    ck_assert_ptr_nonnull(strstr(seen.reason, "shares a segment with code"));
+    ck_assert_str_eq(permissions_at(dlsym(beside, "anything")), "r-xp");
+    /* dlsym() of a routed name is a stub all the same: that answer is follow's. */
+    void (*release)(void *) = (void (*)(void *))dlsym(beside, "_ZdlPv");
+    release(hf_malloc(100));
+}
+END_TEST
+
+/* free() has the name of a stub's place now: none. It never was a promise, and must not crash. */
+START_TEST(names_of_addresses)
+{
+    Dl_info info;
+    void *address = dlsym(RTLD_NEXT, "free");
+    ck_assert_int_ne(dladdr(address, &info), 0);
+    ck_assert_ptr_nonnull(strstr(info.dli_fname, "libhomefree"));
+    char **names = backtrace_symbols(&address, 1);
+    ck_assert_ptr_nonnull(names);
+    ck_assert_ptr_nonnull(strstr(names[0], "libhomefree"));
+    free(names);
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    if (count != 4) {
+        fprintf(stderr, "usage: %s USER RUNTIME RUNTIME-BESIDE-CODE\n", arguments[0]);
+        return 2;
+    }
+    user_path = arguments[1];
+    runtime_path = arguments[2];
+    beside_path = arguments[3];
+    return RUN_TESTS("definitions", the_loader_answers_with_stubs, the_tables_are_read_only,
+                     a_runtime_that_comes_later, another_namespace, again_and_again, beside_code,
+                     names_of_addresses);
+}

@@ -1,0 +1,162 @@
+/*
+ * A thread that is inside the loader's lazy resolver while routing runs, held there by a page
+ * fault:
+ *
+ * lookup  it has not found free() yet: it finds the stub, because definitions are changed first.
+ * store   it has found libc's free() and stores it when the pass is over: the next occasion, a
+ *         call of hf_route() with nothing new, puts the stub back.
+ * fork    the same in a child process.
+ *
+ * usage: test-resolver lookup|store|fork LIBHOMEFREE MODULE
+ */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static const struct user *user;
+static void **slot; /* the module's, for free() */
+static char *guarded;
+static size_t guarded_size;
+static int unguarded;
+static pthread_t main_thread;
+static sem_t inside, go_on;
+
+/* The thread's access faults: it waits until the pass is over. The main thread's own does not. */
+static void fault(int number, siginfo_t *info, void *context)
+{
+    const char *at = info->si_addr;
+    (void)context;
+    if (at < guarded || at >= guarded + guarded_size) {
+        signal(number, SIG_DFL);
+        return;
+    }
+    if (!pthread_equal(pthread_self(), main_thread)) {
+        sem_post(&inside);
+        while (sem_wait(&go_on) != 0)
+            ;
+    }
+    mprotect(guarded, guarded_size, unguarded);
+}
+
+static void guard(void *at, size_t size, int protection, int before)
+{
+    guarded = (char *)((uintptr_t)at & -(uintptr_t)PAGE);
+    guarded_size = (size_t)((char *)at + size - guarded + PAGE - 1) & -(size_t)PAGE;
+    unguarded = before;
+    if (mprotect(guarded, guarded_size, protection) != 0)
+        abort();
+}
+
+static const ElfW(Dyn) * dynamic_entry(const struct link_map *map, ElfW(Sxword) tag)
+{
+    const ElfW(Dyn) *entry = map->l_ld;
+    while (entry->d_tag != tag && entry->d_tag != DT_NULL)
+        entry++;
+    return entry->d_tag == tag ? entry : NULL;
+}
+
+static void **find_slot(const struct link_map *map, const char *name)
+{
+    const ElfW(Rela) *table = (const void *)dynamic_entry(map, DT_JMPREL)->d_un.d_ptr;
+    size_t count = dynamic_entry(map, DT_PLTRELSZ)->d_un.d_val / sizeof *table;
+    const ElfW(Sym) *symbols = (const void *)dynamic_entry(map, DT_SYMTAB)->d_un.d_ptr;
+    const char *strings = (const char *)dynamic_entry(map, DT_STRTAB)->d_un.d_ptr;
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(strings + symbols[ELF64_R_SYM(table[i].r_info)].st_name, name) == 0)
+            return (void **)(map->l_addr + table[i].r_offset);
+    abort();
+}
+
+/* libc's entry for free(). Other names have the same address, so it is searched for by name. */
+static void *find_entry(void)
+{
+    const struct link_map *libc = load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+    const ElfW(Sym) *symbols = (const void *)dynamic_entry(libc, DT_SYMTAB)->d_un.d_ptr;
+    const char *strings = (const char *)dynamic_entry(libc, DT_STRTAB)->d_un.d_ptr;
+    size_t i = 1;
+    while (symbols[i].st_shndx == SHN_UNDEF || strcmp(strings + symbols[i].st_name, "free") != 0)
+        i++;
+    return (void *)(uintptr_t)&symbols[i];
+}
+
+static void *call_free(void *argument)
+{
+    (void)argument;
+    user->release(NULL);
+    return NULL;
+}
+
+static bool is_routed(void)
+{
+    return strstr(object_of(*slot), "libhomefree") != NULL;
+}
+
+static int expect(bool condition, const char *what)
+{
+    if (!condition)
+        fprintf(stderr, "%s: %s\n", what, object_of(*slot));
+    return condition ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+static int after_fork(int (*route)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(route() >= 0 ? expect(is_routed(), "the slot is unrouted in a child") : 2);
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? EXIT_SUCCESS
+                                                                           : EXIT_FAILURE;
+}
+
+int main(int count, char **arguments)
+{
+    pthread_t thread;
+    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (count != 4)
+        return 2;
+    guard_against_hanging(20);
+    const bool store = strcmp(arguments[1], "lookup") != 0;
+    main_thread = pthread_self();
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    struct link_map *map = load(arguments[3], RTLD_LAZY | RTLD_LOCAL);
+    user = ((user_function *)symbol_of(map, "user"))();
+    slot = find_slot(map, "free");
+    if (object_of(*slot)[0] == '\0' || strcmp(object_of(*slot), object_of(user)) != 0)
+        return expect(false, "the slot is resolved before anybody called");
+    sigaction(SIGSEGV, &action, NULL);
+    if (store)
+        guard(slot, sizeof *slot, PROT_READ, PROT_READ | PROT_WRITE);
+    else
+        guard(find_entry(), sizeof(ElfW(Sym)), PROT_NONE, PROT_READ);
+    if (pthread_create(&thread, NULL, call_free, NULL) != 0)
+        return 2;
+    while (sem_wait(&inside) != 0)
+        ;
+    void *handle = load(arguments[2], RTLD_NOW);
+    int (*route)(void) = (int (*)(void))symbol_of(handle, "hf_route");
+    sem_post(&go_on);
+    pthread_join(thread, NULL);
+    if (!store)
+        return expect(is_routed(), "the slot was resolved to what routing had replaced");
+    if (is_routed())
+        return expect(false, "the thread has stored nothing: no race was made");
+    if (strcmp(arguments[1], "fork") == 0)
+        return after_fork(route);
+    if (route() < 0)
+        return expect(false, "hf_route() failed");
+    return expect(is_routed(), "the slot stays unrouted");
+}
