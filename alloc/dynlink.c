@@ -31,17 +31,37 @@ struct hf_debug {
     struct hf_debug *next;
 };
 
+/*
+ * The program's load bias; false if it is not known. PT_PHDR tells it, but programs without an
+ * interpreter (static PIE) have none. The kernel tells where such a program's entry is, and the ELF
+ * header, at the beginning of the page that holds the program headers, where the file has it.
+ */
+static bool bias_of_program(const ElfW(Phdr) * header, size_t count, uintptr_t *bias)
+{
+    for (size_t i = 0; i < count; i++)
+        if (header[i].p_type == PT_PHDR) {
+            *bias = (uintptr_t)header - header[i].p_vaddr;
+            return true;
+        }
+    const uintptr_t entry = getauxval(AT_ENTRY), page = getauxval(AT_PAGESZ);
+    const ElfW(Ehdr) *file = (const void *)((uintptr_t)header & -page);
+    const uintptr_t offset = (uintptr_t)header - (uintptr_t)file;
+    if (entry == 0 || page == 0 || offset < sizeof *file ||
+        memcmp(file->e_ident, ELFMAG, SELFMAG) != 0 || file->e_phoff != offset ||
+        file->e_phnum != count)
+        return false;
+    *bias = entry - file->e_entry;
+    return true;
+}
+
 static const struct hf_debug *debug_of_program(void)
 {
     const ElfW(Phdr) *header = (const void *)getauxval(AT_PHDR);
     size_t count = getauxval(AT_PHNUM);
-    uintptr_t bias = 0;
+    uintptr_t bias;
     const ElfW(Dyn) *dynamic = NULL;
-    if (header == NULL)
+    if (header == NULL || !bias_of_program(header, count, &bias))
         return NULL;
-    for (size_t i = 0; i < count; i++)
-        if (header[i].p_type == PT_PHDR)
-            bias = (uintptr_t)header - header[i].p_vaddr;
     for (size_t i = 0; i < count; i++)
         if (header[i].p_type == PT_DYNAMIC)
             dynamic = (const void *)(bias + header[i].p_vaddr);
@@ -50,6 +70,8 @@ static const struct hf_debug *debug_of_program(void)
             return (const void *)dynamic->d_un.d_ptr;
     return NULL;
 }
+
+static const char own_address; /* somewhere in this object */
 
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
 {
@@ -62,6 +84,13 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
             first[count++] = debug->base.r_map;
         debug = debug->base.r_version >= 2 ? debug->next : NULL;
     }
+    /* A static program at a fixed address has no dynamic section, and says nothing: the list is the
+     * one that holds ourselves. */
+    const struct link_map *map = count == 0 ? hf_dynlink_find_fast(&own_address) : NULL;
+    while (map != NULL && map->l_prev != NULL)
+        map = map->l_prev;
+    if (map != NULL)
+        first[count++] = map;
     return count;
 }
 

@@ -13,8 +13,7 @@
 
 /* ---- how many dynamic symbols there are ----------------------------------------------------- */
 
-/* Words of the file that are read a block at a time. Small: routing reads files on stacks of 16 KiB.
- */
+/* Words of the file, read a block at a time. Small: routing reads files on stacks of 16 KiB. */
 struct words {
     struct hf_elf *elf;
     uint64_t offset, end; /* the next block; where it stops */
