@@ -330,7 +330,7 @@ void hf_object_segments(struct hf_object *object)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     const size_t room = sizeof object->writable / sizeof object->writable[0];
     object->relro_start = object->relro_size = 0;
-    object->writable_count = object->constant_count = 0;
+    object->writable_count = 0;
     for (size_t i = 0; header != NULL && i < count; i++) {
         uintptr_t start = object->base + header[i].p_vaddr;
         uintptr_t end = start + header[i].p_memsz;
@@ -344,15 +344,6 @@ void hf_object_segments(struct hf_object *object)
             object->writable[object->writable_count++].size = header[i].p_memsz;
         }
     }
-    /* Older linkers put constants beside the code. */
-    for (unsigned code = 0; code <= PF_X && object->constant_count == 0; code += PF_X)
-        for (size_t i = 0; header != NULL && i < count; i++)
-            if (header[i].p_type == PT_LOAD &&
-                (header[i].p_flags & (PF_R | PF_W | PF_X)) == (PF_R | code) &&
-                object->constant_count < room) {
-                object->constant[object->constant_count].start = object->base + header[i].p_vaddr;
-                object->constant[object->constant_count++].size = header[i].p_filesz;
-            }
 }
 
 unsigned hf_object_protection(const struct hf_object *object, uintptr_t address)

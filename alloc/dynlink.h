@@ -48,8 +48,8 @@ struct hf_object {
     struct {
         uintptr_t start;
         size_t size;
-    } writable[4], constant[4]; /* what is neither writable nor code, or all that is not writable */
-    size_t writable_count, constant_count;
+    } writable[4];
+    size_t writable_count;
 };
 
 /* The first object of each namespace, in order; the base namespace first. Result: how many. */

@@ -5,6 +5,7 @@
 #include "homes.h"
 
 #include "allocators.h"
+#include "elf_strings.h"
 #include "foreign.h"
 #include "neighbours.h"
 #include "owner.h"
@@ -38,11 +39,63 @@ static struct candidate {
     atomic_bool moved_break; /* while it was provisional */
     uintptr_t base;
     const void *dynamic;
+    bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file holds */
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
 static atomic_flag inserting = ATOMIC_FLAG_INIT;
 static atomic_uint loading; /* calls of dlopen() under way */
+
+/* ---- what a stripped object's strings say ---- */
+
+/* Of an object's constants so much is read at most: some hold hundreds of megabytes of tables. */
+#define SCANNED_MOST (UINT64_C(16) << 20)
+
+/* With more local names than this in its table of symbols, an object is not stripped: allocators
+ * were looked for among them, and strings say nothing more. */
+#define LOCAL_NAMES 1000
+
+/* The path may lead to another file by now: one whose dynamic section lies elsewhere. */
+static bool is_file_of(const struct link_map *map, struct hf_elf *elf)
+{
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
+        if (segment.p_type == PT_DYNAMIC)
+            return map->l_addr + segment.p_vaddr == (uintptr_t)map->l_ld;
+    return false;
+}
+
+static bool has_local_names(struct hf_elf *elf)
+{
+    Elf64_Shdr section;
+    for (size_t cursor = 0; hf_elf_section(elf, &cursor, &section, NULL);)
+        if (section.sh_type == SHT_SYMTAB)
+            return section.sh_info > LOCAL_NAMES; /* the first name that is not local */
+    return false;
+}
+
+/*
+ * Which allocators' strings an object's file holds. Done in the routing pass, and from the file,
+ * rather than when the object first maps memory, and from there: it may have locked its constants
+ * away, they need not become resident for this, and a process that has put itself into a sandbox
+ * may not open files any more.
+ */
+static void look_for_strings(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT])
+{
+    struct hf_elf elf;
+    const char *found[HF_ALLOCATOR_COUNT] = {NULL};
+    const bool program = map->l_name == NULL || map->l_name[0] == '\0';
+    memset(named, 0, HF_ALLOCATOR_COUNT * sizeof named[0]);
+    if (hf_elf_open(&elf, program ? "/proc/self/exe" : map->l_name) != 0)
+        return;
+    if (is_file_of(map, &elf) && !has_local_names(&elf) &&
+        hf_elf_scan(&elf, found, SCANNED_MOST) == 0)
+        for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
+            named[i] = found[i] != NULL;
+    hf_elf_close(&elf);
+}
+
+/* ---- candidates ---- */
 
 static struct candidate *candidate_of(const struct link_map *map)
 {
@@ -64,8 +117,11 @@ unsigned hf_homes_number(const struct link_map *map)
     return candidate != NULL && candidate->state == PROVISIONAL ? candidate->number : 0;
 }
 
+static const bool nothing_named[HF_ALLOCATOR_COUNT];
+
 /* With `inserting` held. NULL where the table is full. */
-static struct candidate *insert(const struct link_map *map, int state, unsigned number)
+static struct candidate *insert(const struct link_map *map, int state, unsigned number,
+                                const bool named[HF_ALLOCATOR_COUNT])
 {
     size_t place = 0;
     while (place < candidates_count &&
@@ -80,6 +136,7 @@ static struct candidate *insert(const struct link_map *map, int state, unsigned 
     candidate->moved_break = false;
     candidate->base = map->l_addr;
     candidate->dynamic = map->l_ld;
+    memcpy(candidate->named, named, sizeof candidate->named);
     candidate->map = map;
     if (place == candidates_count)
         candidates_count = place + 1;
@@ -96,7 +153,7 @@ static struct candidate *insert_provisional(const struct link_map *map)
     candidate = candidate_of(map);
     unsigned number = candidate == NULL ? hf_neighbour_reserve() : 0;
     if (number != 0) {
-        candidate = insert(map, PROVISIONAL, number);
+        candidate = insert(map, PROVISIONAL, number, nothing_named);
         if (candidate == NULL)
             hf_neighbour_give_back(number);
     }
@@ -121,14 +178,18 @@ static int decide(struct candidate *candidate);
 
 void hf_homes_candidate(const struct link_map *map, unsigned number)
 {
+    bool named[HF_ALLOCATOR_COUNT] = {false};
+    if (number == 0)
+        look_for_strings(map, named);
     while (atomic_flag_test_and_set(&inserting))
         sched_yield();
     struct candidate *candidate = candidate_of(map);
     if (candidate == NULL)
-        (void)insert(map, number != 0 ? (int)number : UNDECIDED, 0);
+        (void)insert(map, number != 0 ? (int)number : UNDECIDED, 0, named);
     atomic_flag_clear(&inserting);
     if (candidate == NULL || candidate->state != PROVISIONAL)
         return;
+    memcpy(candidate->named, named, sizeof candidate->named);
     candidate->state = number != 0 ? (int)number : UNDECIDED;
     if (number == 0 && candidate->used)
         (void)decide(candidate);
@@ -191,29 +252,6 @@ void hf_homes_forget(void)
 
 /* ---- deciding about a stripped object ---- */
 
-static void search_segment(bool found[], const char *start, size_t size)
-{
-    for (size_t i = 0; i < hf_allocator_strings_count; i++)
-        if (!found[hf_allocator_strings[i].allocator] &&
-            memmem(start, size, hf_allocator_strings[i].text, hf_allocator_strings[i].length) !=
-                NULL)
-            found[hf_allocator_strings[i].allocator] = true;
-}
-
-/* Makes a neighbour of what lives inside, which can be neither asked nor called; false if nothing
- * does. */
-static bool search_strings(const struct link_map *map, unsigned number)
-{
-    bool found[HF_ALLOCATOR_COUNT] = {false};
-    struct hf_object object;
-    if (!hf_dynlink_open(map, &object))
-        return false;
-    hf_object_segments(&object);
-    for (size_t i = 0; i < object.constant_count; i++)
-        search_segment(found, (const char *)object.constant[i].start, object.constant[i].size);
-    return !hf_allocator_strings_all(found) && hf_neighbour_silent(number, map, found);
-}
-
 /* Decides, unless another call does just now: another thread's, or one below this signal handler.
  * The caller has counted itself in `recording`, or the object is not in use yet. */
 static int decide(struct candidate *candidate)
@@ -232,7 +270,7 @@ static int decide(struct candidate *candidate)
     }
     if (!atomic_compare_exchange_strong(&candidate->state, &state, BEING_DECIDED))
         return state;
-    bool found = number != 0 && search_strings(candidate->map, number);
+    bool found = number != 0 && hf_neighbour_silent(number, candidate->map, candidate->named);
     candidate->state = found ? (int)number : NOTHING;
     if (found)
         hf_stubs_ask_neighbours();

@@ -3,8 +3,8 @@
  *
  * An object that may hold an allocator is a candidate: a routing pass says so (neighbours.h), and
  * has looked for symbols of known allocators in it by then. Its mappings of private anonymous
- * memory are recorded if they were found. Where nothing was, its read-only data is searched, once,
- * when it first maps such memory, for the words that known allocators carry even when stripped.
+ * memory are recorded if they were found. Where nothing was, its file is searched for the strings
+ * that known allocators carry even when stripped, and they decide when it first maps such memory.
  *
  * An object's constructors run before a pass sees it. What they map is recorded under a number that
  * is the object's alone, and forgotten if the pass finds no candidate.

@@ -3,6 +3,8 @@
  */
 #include "inspect_parts.h"
 
+#include "elf_strings.h"
+
 #include <homefree/homefree.h>
 
 #include <errno.h>
@@ -530,7 +532,7 @@ static int gather_strings(struct gather *gather)
     const char *found[HF_ALLOCATOR_COUNT] = {0};
     for (size_t i = 0; i < inspection->allocators_count; i++)
         found[inspection->allocators[i].allocator] = "";
-    const int result = hf_inspect_scan(gather->elf, found);
+    const int result = hf_elf_scan(gather->elf, found, gather->elf->size);
     for (size_t a = 0; result == 0 && a < HF_ALLOCATOR_COUNT; a++)
         if (found[a] != NULL && found[a][0] != '\0')
             inspection->allocators[inspection->allocators_count++] =

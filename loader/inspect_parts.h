@@ -1,6 +1,6 @@
 /*
- * Between the files of inspect.c: memory of an inspection, the names that it looks for, the scan of
- * read-only data, and the search for needed libraries.
+ * Between the files of inspect.c: memory of an inspection, the names that it looks for, and the
+ * search for needed libraries.
  */
 #ifndef HOMEFREE_INSPECT_PARTS_H
 #define HOMEFREE_INSPECT_PARTS_H
@@ -12,13 +12,6 @@
 void *hf_inspection_allocate(struct hf_inspection *inspection, size_t size);
 /* A copy of at most HF_INSPECTION_STRING_MAX bytes; NULL when there is no memory. */
 const char *hf_inspection_copy(struct hf_inspection *inspection, const char *text);
-
-/*
- * Looks for the strings of the known allocators in the read-only data of the file. found[a] is set
- * to the string of allocator `a`; allocators whose entry is set already are not looked for. Reads
- * each byte of the file at most once. Result: 0 or a negative errno.
- */
-int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT]);
 
 /* What a name is, by the number of the pattern that it fits, or -1. */
 enum hf_inspect_name {

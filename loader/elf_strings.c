@@ -1,14 +1,14 @@
 /*
- * The scan of read-only data for the strings of known allocators. Owns its buffer during a scan.
+ * Owns its buffer during a scan, which it maps: see elf_file.h for where this runs. See
+ * elf_strings.h.
  *
- * A block at a time, a string at a time: memmem(3) skips a string's length where nothing fits, so
- * eight long strings over 10 MB take a few milliseconds.
+ * A block at a time, a string at a time: memmem(3) skips a string's length where nothing fits.
  */
-#include "inspect_parts.h"
+#include "elf_strings.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { BLOCK = 256 * 1024, LONGEST = 64 };
 
@@ -67,7 +67,8 @@ static bool never_strings(const char *name)
     return strncmp(name, ".eh_frame", 9) == 0 || strncmp(name, ".gcc_except_table", 17) == 0;
 }
 
-static int scan_sections(struct scan *scan, bool *any)
+/* `strings`: those where linkers put strings; or else the others. */
+static int scan_sections(struct scan *scan, bool strings, bool *any)
 {
     Elf64_Shdr section;
     const char *name;
@@ -76,7 +77,7 @@ static int scan_sections(struct scan *scan, bool *any)
             (section.sh_flags & (SHF_WRITE | SHF_EXECINSTR)) != 0)
             continue;
         *any = true;
-        if (never_strings(name))
+        if (never_strings(name) || (strncmp(name, ".rodata", 7) == 0) != strings)
             continue;
         const int result = scan_range(scan, section.sh_offset, section.sh_size);
         if (result != 0)
@@ -100,22 +101,26 @@ static int scan_segments(struct scan *scan, bool code)
     return 0;
 }
 
-int hf_inspect_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT])
+int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint64_t limit)
 {
-    struct scan scan = {.elf = elf, .found = found, .left = elf->size};
+    struct scan scan = {.elf = elf, .found = found, .left = limit};
     if (all_found(&scan))
         return 0;
-    scan.buffer = malloc(BLOCK + LONGEST);
-    if (scan.buffer == NULL)
+    void *buffer =
+        mmap(NULL, BLOCK + LONGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (buffer == MAP_FAILED)
         return hf_elf_fail(elf, -ENOMEM, "out of memory");
+    scan.buffer = buffer;
     bool any = false;
-    int result = scan_sections(&scan, &any);
+    int result = scan_sections(&scan, true, &any);
+    if (result == 0)
+        result = scan_sections(&scan, false, &any);
     if (result == 0 && !any) {
         result = scan_segments(&scan, false);
         if (result == 0)
             result = scan_segments(&scan, true);
     }
-    free(scan.buffer);
+    munmap(buffer, BLOCK + LONGEST);
     const bool is_list = hf_allocator_strings_all(scan.seen);
     for (size_t i = 0; is_list && i < HF_ALLOCATOR_COUNT; i++)
         if (scan.seen[i])
