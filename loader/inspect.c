@@ -368,6 +368,35 @@ static void add_names(struct gather *gather, struct hf_inspection_finding *findi
     }
 }
 
+/* Whether a file's name is that of a Python module: its suffix names an interpreter or the limited
+ * API. */
+static bool is_tagged(const char *path)
+{
+    static const char *const tags[] = {".cpython-", ".abi3.", ".pypy", ".graalpy"};
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
+        if (strstr(base, tags[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void find_module(struct gather *gather)
+{
+    const char *slash = strrchr(gather->inspection->path, '/');
+    const char *base = slash != NULL ? slash + 1 : gather->inspection->path;
+    const int length = (int)strcspn(base, ".");
+    bool plain = true;
+    for (int i = 0; i < length; i++)
+        plain &= (unsigned char)base[i] < 0x80;
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || !is_tagged(base) ||
+        gather->module_fits || (gather->modules != 0 && !plain))
+        return;
+    find(gather, HF_RULE_NO_INIT_FUNCTION,
+         "it is named as a Python module, and exports no PyInit_%.*s", length < 100 ? length : 100,
+         plain ? base : "");
+}
+
 static void find_machine(struct gather *gather)
 {
     if (gather->elf->header.e_machine != NATIVE_MACHINE)
@@ -400,18 +429,27 @@ static void find_homefree(struct gather *gather, const struct versions *versions
 
 static void find_tls(struct gather *gather)
 {
+    struct hf_inspection *inspection = gather->inspection;
     struct hf_elf_tls tls;
-    if (!hf_elf_tls(gather->elf, &tls))
+    if (hf_elf_tls(gather->elf, &tls)) {
+        inspection->tls_size = tls.size;
+        inspection->tls_static = tls.initial_exec;
+    }
+    const uint64_t own = inspection->tls_static ? tls.size : 0, all = own + inspection->tls_needed;
+    if (all <= HF_STATIC_TLS_OPTIONAL)
         return;
-    gather->inspection->tls_size = tls.size;
-    gather->inspection->tls_static = tls.initial_exec;
-    if (!tls.initial_exec || tls.size <= HF_STATIC_TLS_OPTIONAL)
-        return;
-    const bool large = tls.size > HF_STATIC_TLS_LATE;
-    find(gather, large ? HF_RULE_STATIC_TLS_TOO_LARGE : HF_RULE_STATIC_TLS,
-         "it needs %" PRIu64
-         " bytes of static TLS; glibc keeps %d for all libraries that come late",
-         tls.size, HF_STATIC_TLS_LATE);
+    const enum hf_rule rule =
+        all > HF_STATIC_TLS_LATE ? HF_RULE_STATIC_TLS_TOO_LARGE : HF_RULE_STATIC_TLS;
+    if (inspection->tls_needed == 0)
+        find(gather, rule,
+             "it needs %" PRIu64
+             " bytes of static TLS; glibc keeps %d for all libraries that come late",
+             all, HF_STATIC_TLS_LATE);
+    else
+        find(gather, rule,
+             "with the libraries that it needs (%.100s first of all) it takes %" PRIu64
+             " bytes of static TLS; glibc keeps %d for all libraries that come late",
+             inspection->tls_largest, all, HF_STATIC_TLS_LATE);
 }
 
 static void find_segments(struct gather *gather)
@@ -587,6 +625,7 @@ static void find_all(struct gather *gather, const struct versions *versions)
     find_kind(gather);
     find_homefree(gather, versions);
     find_tls(gather);
+    find_module(gather);
     if (gather->inspection->kind == HF_KIND_SHARED_OBJECT)
         find_segments(gather);
     find_allocators(gather);

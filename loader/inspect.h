@@ -84,6 +84,8 @@ struct hf_inspection {
     size_t imports, exports;
     uint64_t tls_size;
     bool tls_static;
+    uint64_t tls_needed;     /* static TLS of the libraries that are loaded with it */
+    const char *tls_largest; /* the one that takes most of that, as it is needed; or NULL */
 
     bool homefree_itself;        /* it is a libhomefree */
     bool homefree_linked;        /* it needs one */

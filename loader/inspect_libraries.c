@@ -1,7 +1,8 @@
 /*
- * Which needed libraries are used: finds each where the dynamic linker would (DT_RPATH, DT_RUNPATH
- * with $ORIGIN, /etc/ld.so.cache, the standard folders) and looks whether it defines a name that
- * the object imports. LD_LIBRARY_PATH is left out: what was found must not depend on who asks.
+ * Which needed libraries are used, and how much static TLS all of them take: finds each where the
+ * dynamic linker would (DT_RPATH, DT_RUNPATH with $ORIGIN, /etc/ld.so.cache, the standard folders)
+ * and looks whether it defines a name that the object imports. LD_LIBRARY_PATH is left out: what
+ * was found must not depend on who asks.
  *
  * Owns: the set of names, and the cache file's contents during a search. Nothing is guessed: a
  * library that is not found stays unknown.
@@ -166,11 +167,15 @@ static const char *find_in_cache(struct cache *cache, const char *name)
 /* ---- the search ----------------------------------------------------------------------------- */
 
 struct search {
-    struct hf_elf *elf;
+    struct hf_elf *elf; /* who needs the library: its RUNPATH is searched */
     struct hf_inspection *inspection;
     const struct hf_name_set *names;
     struct cache cache;
     char origin[PATH_LONGEST]; /* the object's folder; "" where it is not known */
+    const char *name;          /* what is looked for */
+    bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
+    struct hf_inspection_library *library; /* for take_library() */
+    struct closure *closure;               /* for take_path() */
 };
 
 struct look {
@@ -187,19 +192,13 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
 }
 
 /* Looks into one file. False where it is not there, or not a library for the same machine. */
-static bool try_file(struct search *search, struct hf_inspection_library *library, const char *path)
+static bool try_file(struct search *search, const char *path)
 {
     struct hf_elf elf;
     if (hf_elf_open(&elf, path) != 0)
         return false;
-    struct look look = {search->names, false};
-    bool right = elf.header.e_machine == search->elf->header.e_machine &&
-                 elf.header.e_type == ET_DYN &&
-                 hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_for_use, &look) == 0;
-    if (right) {
-        library->path = hf_inspection_copy(search->inspection, path);
-        library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
-    }
+    const bool right = elf.header.e_machine == search->elf->header.e_machine &&
+                       elf.header.e_type == ET_DYN && search->take(search, &elf, path);
     hf_elf_close(&elf);
     return right;
 }
@@ -216,8 +215,7 @@ static bool append(char *path, size_t *length, const char *text, size_t size)
 
 /* Tries one folder of a RUNPATH, `size` bytes that may hold $ORIGIN. Folders that are relative, or
  * hold another of the linker's variables, are not searched. */
-static bool try_folder(struct search *search, struct hf_inspection_library *library,
-                       const char *folder, size_t size)
+static bool try_folder(struct search *search, const char *folder, size_t size)
 {
     char path[PATH_LONGEST];
     const struct hf_origin_use use = hf_origin_look(folder, size);
@@ -226,12 +224,10 @@ static bool try_folder(struct search *search, struct hf_inspection_library *libr
     const int length = hf_origin_expand(folder, size, search->origin, path, sizeof path);
     size_t end = (size_t)length;
     return length > 0 && path[0] == '/' && append(path, &end, "/", 1) &&
-           append(path, &end, library->name, strlen(library->name)) &&
-           try_file(search, library, path);
+           append(path, &end, search->name, strlen(search->name)) && try_file(search, path);
 }
 
-static bool try_folders(struct search *search, struct hf_inspection_library *library,
-                        const char *list)
+static bool try_folders(struct search *search, const char *list)
 {
     /* A list as long as the file must not be walked for each library. */
     for (size_t count = 0; list != NULL && count < SEARCHED_MAX; count++) {
@@ -239,35 +235,30 @@ static bool try_folders(struct search *search, struct hf_inspection_library *lib
         if (size == PATH_LONGEST)
             return false;
         const size_t part = strcspn(list, ":");
-        if (try_folder(search, library, list, part))
+        if (try_folder(search, list, part))
             return true;
         list = list[part] == ':' ? list + part + 1 : NULL;
     }
     return false;
 }
 
-static void find_library(struct search *search, struct hf_inspection_library *library)
+static bool find_file(struct search *search, const char *name)
 {
     static const char standard[] =
         "/lib/" MULTIARCH ":/usr/lib/" MULTIARCH ":/lib64:/usr/lib64:/lib:/usr/lib";
-    library->state = HF_LIBRARY_NOT_FOUND;
-    if (library->name[0] == '\0')
-        return;
-    if (strchr(library->name, '/') != NULL) {
-        if (library->name[0] == '/')
-            try_file(search, library, library->name);
-        return;
-    }
+    search->name = name;
+    if (name[0] == '\0')
+        return false;
+    if (strchr(name, '/') != NULL)
+        return name[0] == '/' && try_file(search, name);
     const char *runpath = hf_elf_tag_string(search->elf, DT_RUNPATH);
-    if (try_folders(search, library,
-                    runpath != NULL ? runpath : hf_elf_tag_string(search->elf, DT_RPATH)))
-        return;
+    if (try_folders(search, runpath != NULL ? runpath : hf_elf_tag_string(search->elf, DT_RPATH)))
+        return true;
     /* The rest is this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
-        return;
-    const char *cached = find_in_cache(&search->cache, library->name);
-    if (cached == NULL || !try_file(search, library, cached))
-        try_folders(search, library, standard);
+        return false;
+    const char *cached = find_in_cache(&search->cache, name);
+    return (cached != NULL && try_file(search, cached)) || try_folders(search, standard);
 }
 
 /* The folder that the path leads through: the dynamic linker does not follow a link to the file
@@ -279,10 +270,109 @@ static void find_origin(struct search *search, const char *path)
                    : slash == path ? strdup("/")
                                    : strndup(path, (size_t)(slash - path));
     char *real = folder != NULL ? realpath(folder, NULL) : NULL;
+    search->origin[0] = '\0';
     if (real != NULL && strlen(real) < sizeof search->origin)
         memcpy(search->origin, real, strlen(real) + 1);
     free(real);
     free(folder);
+}
+
+/* ---- is it used ----------------------------------------------------------------------------- */
+
+static bool take_library(struct search *search, struct hf_elf *elf, const char *path)
+{
+    struct look look = {search->names, false};
+    if (hf_elf_symbols(elf, HF_ELF_DYNSYM, look_for_use, &look) != 0)
+        return false;
+    search->library->path = hf_inspection_copy(search->inspection, path);
+    search->library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
+    return true;
+}
+
+static void find_library(struct search *search, struct hf_inspection_library *library)
+{
+    library->state = HF_LIBRARY_NOT_FOUND;
+    search->library = library;
+    search->take = take_library;
+    find_file(search, library->name);
+}
+
+/* ---- what all of them take of the static TLS ------------------------------------------------- */
+
+enum { CLOSURE_MAX = 256 };
+
+/* The libraries that are loaded with the object: those that it needs, what those need, and so on.
+ * Names are compared as they are needed, as the dynamic linker does first. */
+struct closure {
+    struct {
+        const char *name, *path; /* the inspection's */
+    } members[CLOSURE_MAX];
+    size_t count;
+};
+
+/* In every process before any module comes. */
+static bool is_always_there(const char *name)
+{
+    static const char *const starts[] = {"libc.so.",       "ld-linux",  "libm.so.",
+                                         "libpthread.so.", "libdl.so.", "librt.so."};
+    for (size_t i = 0; i < sizeof starts / sizeof starts[0]; i++)
+        if (strncmp(name, starts[i], strlen(starts[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool take_path(struct search *search, struct hf_elf *elf, const char *path)
+{
+    struct closure *closure = search->closure;
+    (void)elf;
+    const char *name = hf_inspection_copy(search->inspection, search->name);
+    const char *copy = hf_inspection_copy(search->inspection, path);
+    if (name != NULL && copy != NULL) {
+        closure->members[closure->count].name = name;
+        closure->members[closure->count++].path = copy;
+    }
+    return true;
+}
+
+/* Finds what an object in the folder `origin` needs and is not known yet. */
+static void add_needed(struct search *search, struct hf_elf *elf)
+{
+    struct closure *closure = search->closure;
+    const char *name;
+    search->elf = elf;
+    search->take = take_path;
+    for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL;) {
+        bool known = is_always_there(name) || strnlen(name, PATH_LONGEST) == PATH_LONGEST;
+        for (size_t i = 0; i < closure->count && !known; i++)
+            known = strcmp(closure->members[i].name, name) == 0;
+        if (!known && closure->count < CLOSURE_MAX)
+            find_file(search, name);
+    }
+}
+
+static void sum_tls(struct search *search, struct hf_elf *root)
+{
+    struct hf_inspection *inspection = search->inspection;
+    struct closure *closure = search->closure;
+    uint64_t largest = 0;
+    add_needed(search, root);
+    for (size_t i = 0; i < closure->count; i++) {
+        struct hf_elf elf;
+        struct hf_elf_tls tls;
+        if (hf_elf_open(&elf, closure->members[i].path) != 0)
+            continue;
+        if (hf_elf_tls(&elf, &tls) && tls.initial_exec) {
+            inspection->tls_needed += tls.size;
+            if (tls.size > largest) {
+                largest = tls.size;
+                inspection->tls_largest = closure->members[i].name;
+            }
+        }
+        find_origin(search, closure->members[i].path);
+        add_needed(search, &elf);
+        hf_elf_close(&elf);
+    }
+    search->elf = root;
 }
 
 int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
@@ -298,6 +388,10 @@ int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
     for (size_t i = 0; i < inspection->libraries_count; i++)
         if (inspection->libraries[i].state != HF_LIBRARY_USED)
             find_library(search, &inspection->libraries[i]);
+    search->closure = calloc(1, sizeof *search->closure);
+    if (search->closure != NULL)
+        sum_tls(search, elf);
+    free(search->closure);
     free(search->cache.data);
     free(search);
     return 0;

@@ -84,15 +84,18 @@ static int read_facts(const char *file, struct facts *facts)
 {
     int error = hf_inspect(file, &facts->inspection);
     facts->why = facts->inspection.why;
-    if (error != 0 || hf_inspection_severity(&facts->inspection) == HF_SEVERITY_ERROR)
+    if (error != 0)
         return error;
     struct hf_elf elf;
     error = hf_elf_open(&elf, file);
     if (error == 0)
         error = hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_at_symbol, facts);
-    facts->why = elf.why;
     hf_elf_close(&elf);
-    return error == -ENOENT ? 0 : error;
+    /* What keeps the symbols from being read is among the findings then. */
+    if (error == -ENOENT || hf_inspection_severity(&facts->inspection) == HF_SEVERITY_ERROR)
+        return 0;
+    facts->why = elf.why;
+    return error;
 }
 
 /* Appends to a list, whose reference is lost when that fails; takes over the item's. */

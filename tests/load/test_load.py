@@ -234,6 +234,23 @@ class Refuses(pieces.TestCase):
         path = self.take("state-runpath", "state.so")
         self.refused(path, "PyInit_state")
 
+    def test_static_tls(self):
+        """More than glibc keeps for late libraries; not that it defines no function."""
+        path = self.take("huge")
+        for arguments in ("", ", private=True"):
+            self.refused(
+                path,
+                "static TLS block",
+                "it needs 20000 bytes of static TLS",
+                "GLIBC_TUNABLES=glibc.rtld.optional_static_tls=32768",
+                arguments=arguments,
+            )
+        code = f"""
+            import homefree
+            homefree.load({str(path)!r})
+        """
+        self.fine(code, GLIBC_TUNABLES="glibc.rtld.optional_static_tls=32768")
+
     def test_changes_meanwhile(self):
         path = self.take("multi")
         for arguments in ("", ", private=True", ", adopt=True"):

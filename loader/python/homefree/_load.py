@@ -142,14 +142,32 @@ def _check_content(name, path, adopt):
     )
 
 
+def _static_tls(name, path):
+    """What inspect says about a module whose static TLS did not fit, and what to do about it."""
+    try:
+        errors = _homefree.file_facts(path, _init_function(name))["errors"]
+    except OSError:
+        errors = []
+    found = [message for rule, message, _ in errors if rule in _LEFT_TO_THE_LOADER]
+    wanted = max(
+        [int(number) for text in found for number in re.findall(r"(\d+) bytes", text)] or [0]
+    )
+    room = 8192
+    while room < wanted + 2048:
+        room *= 2
+    remedy = (
+        f"start the process with GLIBC_TUNABLES=glibc.rtld.optional_static_tls={room}, "
+        "or build it without -ftls-model=initial-exec"
+    )
+    return "".join(f": {message}" for message in found), remedy
+
+
 def _loader_error(name, path, error):
     """What the dynamic linker said, with what to do about it."""
     why = str(error)
     if "static TLS block" in why:
-        remedy = (
-            "start the process with GLIBC_TUNABLES=glibc.rtld.optional_static_tls=8192, "
-            "or build it without -ftls-model=initial-exec"
-        )
+        more, remedy = _static_tls(name, path)
+        why += more
     elif "undefined symbol: Py" in why or "undefined symbol: _Py" in why:
         remedy = "install the package for this Python"
     elif "undefined symbol" in why:

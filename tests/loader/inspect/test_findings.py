@@ -276,6 +276,56 @@ class StaticTls(InspectTest):
             if not loads:
                 self.assertIn("static TLS", done.stderr)
 
+    def build_with_needed(self):
+        """A module, a library that it needs, and one which that needs and whose TLS is large."""
+        self.build(
+            "liblarge.so",
+            """static _Thread_local char block[4000] __attribute__((tls_model("initial-exec")));
+            char *large(void); char *large(void) { return block; }""",
+            "-Wl,-soname,liblarge.so",
+        )
+        self.build(
+            "libmiddle.so",
+            "char *large(void); char *middle(void); char *middle(void) { return large(); }",
+            *[f"-L{self.folder}", "-llarge", "-Wl,-soname,libmiddle.so", "-Wl,-rpath,$ORIGIN"],
+        )
+        return self.build(
+            "it.so",
+            MODULE + "char *middle(void); char *PyInit_use(void) { return middle(); }",
+            *[f"-L{self.folder}", f"-Wl,-rpath-link,{self.folder}", "-lmiddle"],
+            "-Wl,-rpath,$ORIGIN",
+            script=ONLY_INIT,
+        )
+
+    def test_of_needed_libraries(self):
+        module = self.build_with_needed()
+        found = self.findings(module)["static-tls-too-large"]
+        self.assertIn("liblarge.so", found["message"])
+        self.assertIn("4000", found["message"])
+        self.assertEqual(self.facts(module)["tls"], {"bytes": 0, "static": False})
+        code = f"import ctypes; ctypes.CDLL({str(module)!r})"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertIn("static TLS", done.stderr)
+
+
+class NamedAsModules(InspectTest):
+    def test_without_a_function(self):
+        library = "int api(void) { return 1; }"
+        for name in ("it.cpython-311-x86_64-linux-gnu.so", "it.abi3.so"):
+            found = self.findings(self.build(name, library))
+            self.assertIn("PyInit_it", found["no-init-function"]["message"])
+        self.assert_rules(self.build("it.so", library))
+
+    def test_hidden_function(self):
+        hidden = f"{KEEP % 'hidden'} void *PyInit_it(void) {{ return 0; }}"
+        self.assertIn("no-init-function", self.findings(self.build("it.abi3.so", hidden)))
+
+    def test_another_function(self):
+        self.assertIn("no-init-function", self.findings(self.build("other.abi3.so", MODULE)))
+        self.assertNotIn("no-init-function", self.findings(self.build("it.abi3.so", MODULE)))
+        name = "void *PyInitU_n_3ua(void) { return 0; }"
+        self.assertNotIn("no-init-function", self.findings(self.build("ñ.abi3.so", name)))
+
 
 class Homefree(InspectTest):
     def linked(self, node, name="libhomefree.so.1"):

@@ -33,7 +33,9 @@ alone = depths("", names)
 together = depths(homefree, names)
 late = depths("", [homefree, *names])
 for name, depth in alone.items():
-    print(f"{os.path.basename(name)}: {depth} bytes alone, {together[name]} preloaded, {late[name]}")
+    print(
+        f"{os.path.basename(name)}: {depth} bytes alone, {together[name]} preloaded, {late[name]}"
+    )
     assert together[name] <= depth + MORE, name
     assert late[name] <= depth + MORE, name
 print(f"libhomefree itself: {late[homefree]} bytes")
