@@ -420,8 +420,7 @@ int hf_elf_dynamic(struct hf_elf *elf)
     return part->result;
 }
 
-/* The entry at `index`; false at the end. */
-static bool dynamic_entry(struct hf_elf *elf, size_t index, Elf64_Dyn *out)
+bool hf_elf_dynamic_entry(struct hf_elf *elf, size_t index, Elf64_Dyn *out)
 {
     const struct hf_elf_part *part = &elf->parts[HF_ELF_PART_DYNAMIC];
     if (hf_elf_dynamic(elf) != 0 || index >= part->size / sizeof *out)
@@ -434,7 +433,7 @@ bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value)
 {
     Elf64_Dyn entry;
     bool found = false;
-    for (size_t i = 0; dynamic_entry(elf, i, &entry); i++)
+    for (size_t i = 0; hf_elf_dynamic_entry(elf, i, &entry); i++)
         if (entry.d_tag == tag) {
             *value = entry.d_un.d_val;
             found = true;
@@ -474,7 +473,7 @@ const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag)
 const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor)
 {
     Elf64_Dyn entry;
-    while (dynamic_entry(elf, *cursor, &entry)) {
+    while (hf_elf_dynamic_entry(elf, *cursor, &entry)) {
         ++*cursor;
         const char *name = entry.d_tag == DT_NEEDED ? dynamic_string(elf, entry.d_un.d_val) : NULL;
         if (name != NULL)

@@ -115,6 +115,9 @@ size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity);
 /* Whether there is a dynamic section that can be read: 0, -ENOENT, -ENOEXEC. */
 int hf_elf_dynamic(struct hf_elf *elf);
 
+/* The entry at `index`; false at the end. */
+bool hf_elf_dynamic_entry(struct hf_elf *elf, size_t index, Elf64_Dyn *out);
+
 /* The value of a tag, the last one where there are several; false where there is none. */
 bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value);
 

@@ -167,15 +167,16 @@ static const char *find_in_cache(struct cache *cache, const char *name)
 /* ---- the search ----------------------------------------------------------------------------- */
 
 struct search {
-    struct hf_elf *elf; /* who needs the library: its RUNPATH is searched */
+    struct hf_elf *elf;  /* the object */
+    const char *runpath; /* of who needs the library, or its RPATH; NULL: it has none */
     struct hf_inspection *inspection;
     const struct hf_name_set *names;
     struct cache cache;
-    char origin[PATH_LONGEST]; /* the object's folder; "" where it is not known */
+    char origin[PATH_LONGEST]; /* the folder of who needs it; "" where it is not known */
     const char *name;          /* what is looked for */
     bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
     struct hf_inspection_library *library; /* for take_library() */
-    struct closure *closure;               /* for take_path() */
+    struct closure *closure;               /* for take_member() */
 };
 
 struct look {
@@ -251,8 +252,7 @@ static bool find_file(struct search *search, const char *name)
         return false;
     if (strchr(name, '/') != NULL)
         return name[0] == '/' && try_file(search, name);
-    const char *runpath = hf_elf_tag_string(search->elf, DT_RUNPATH);
-    if (try_folders(search, runpath != NULL ? runpath : hf_elf_tag_string(search->elf, DT_RPATH)))
+    if (try_folders(search, search->runpath))
         return true;
     /* The rest is this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
@@ -299,15 +299,18 @@ static void find_library(struct search *search, struct hf_inspection_library *li
 
 /* ---- what all of them take of the static TLS ------------------------------------------------- */
 
-enum { CLOSURE_MAX = 256 };
+/* The nearest ones: each costs some system calls. */
+enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256 };
 
 /* The libraries that are loaded with the object: those that it needs, what those need, and so on.
  * Names are compared as they are needed, as the dynamic linker does first. */
 struct closure {
     struct {
-        const char *name, *path; /* the inspection's */
+        const char *name, *path, *runpath; /* the inspection's; runpath may be NULL */
+        const char *needed;                /* names, each with its zero; an empty one ends them */
     } members[CLOSURE_MAX];
     size_t count;
+    uint64_t largest;
 };
 
 /* In every process before any module comes. */
@@ -321,58 +324,95 @@ static bool is_always_there(const char *name)
     return false;
 }
 
-static bool take_path(struct search *search, struct hf_elf *elf, const char *path)
+/* A string of the dynamic section, read by itself: the table that holds it is large in a library
+ * with many symbols. Result: its length; 0 where it is damaged, too long or empty. */
+static size_t read_string(struct hf_elf *elf, uint64_t index, char *out, size_t size)
 {
-    struct closure *closure = search->closure;
-    (void)elf;
-    const char *name = hf_inspection_copy(search->inspection, search->name);
-    const char *copy = hf_inspection_copy(search->inspection, path);
-    if (name != NULL && copy != NULL) {
-        closure->members[closure->count].name = name;
-        closure->members[closure->count++].path = copy;
-    }
-    return true;
+    uint64_t table, offset, available;
+    if (!hf_elf_tag(elf, DT_STRTAB, &table) ||
+        hf_elf_locate(elf, table, &offset, &available) != 0 || index >= available)
+        return 0;
+    const size_t most = available - index < size ? (size_t)(available - index) : size;
+    if (hf_elf_read(elf, offset + index, out, most) != 0)
+        return 0;
+    const size_t length = strnlen(out, most);
+    return length < most ? length : 0;
 }
 
-/* Finds what an object in the folder `origin` needs and is not known yet. */
-static void add_needed(struct search *search, struct hf_elf *elf)
+static const char *copy_runpath(struct hf_inspection *inspection, struct hf_elf *elf)
 {
-    struct closure *closure = search->closure;
-    const char *name;
-    search->elf = elf;
-    search->take = take_path;
-    for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL;) {
-        bool known = is_always_there(name) || strnlen(name, PATH_LONGEST) == PATH_LONGEST;
-        for (size_t i = 0; i < closure->count && !known; i++)
-            known = strcmp(closure->members[i].name, name) == 0;
-        if (!known && closure->count < CLOSURE_MAX)
-            find_file(search, name);
-    }
+    char runpath[PATH_LONGEST];
+    uint64_t index;
+    if ((!hf_elf_tag(elf, DT_RUNPATH, &index) && !hf_elf_tag(elf, DT_RPATH, &index)) ||
+        read_string(elf, index, runpath, sizeof runpath) == 0)
+        return NULL;
+    return hf_inspection_copy(inspection, runpath);
 }
 
-static void sum_tls(struct search *search, struct hf_elf *root)
+static const char *copy_needed(struct hf_inspection *inspection, struct hf_elf *elf)
+{
+    char names[NEEDED_NAMES];
+    size_t at = 0;
+    Elf64_Dyn entry;
+    for (size_t i = 0; hf_elf_dynamic_entry(elf, i, &entry) && at + NAME_LONGEST < sizeof names;
+         i++) {
+        const size_t length = entry.d_tag == DT_NEEDED
+                                  ? read_string(elf, entry.d_un.d_val, names + at, NAME_LONGEST)
+                                  : 0;
+        at += length != 0 ? length + 1 : 0;
+    }
+    char *copy = hf_inspection_allocate(inspection, at + 1);
+    return copy != NULL ? memcpy(copy, names, at) : "";
+}
+
+static bool take_member(struct search *search, struct hf_elf *elf, const char *path)
 {
     struct hf_inspection *inspection = search->inspection;
     struct closure *closure = search->closure;
-    uint64_t largest = 0;
-    add_needed(search, root);
-    for (size_t i = 0; i < closure->count; i++) {
-        struct hf_elf elf;
-        struct hf_elf_tls tls;
-        if (hf_elf_open(&elf, closure->members[i].path) != 0)
-            continue;
-        if (hf_elf_tls(&elf, &tls) && tls.initial_exec) {
-            inspection->tls_needed += tls.size;
-            if (tls.size > largest) {
-                largest = tls.size;
-                inspection->tls_largest = closure->members[i].name;
-            }
+    struct hf_elf_tls tls;
+    const char *name = hf_inspection_copy(inspection, search->name);
+    const char *copy = hf_inspection_copy(inspection, path);
+    if (name == NULL || copy == NULL)
+        return true;
+    if (hf_elf_tls(elf, &tls) && tls.initial_exec) {
+        inspection->tls_needed += tls.size;
+        if (tls.size > closure->largest) {
+            closure->largest = tls.size;
+            inspection->tls_largest = name;
         }
-        find_origin(search, closure->members[i].path);
-        add_needed(search, &elf);
-        hf_elf_close(&elf);
     }
-    search->elf = root;
+    closure->members[closure->count].name = name;
+    closure->members[closure->count].path = copy;
+    closure->members[closure->count].runpath = copy_runpath(inspection, elf);
+    closure->members[closure->count++].needed = copy_needed(inspection, elf);
+    return true;
+}
+
+static void find_member(struct search *search, const char *name)
+{
+    struct closure *closure = search->closure;
+    bool known = is_always_there(name) || closure->count == CLOSURE_MAX;
+    for (size_t i = 0; i < closure->count && !known; i++)
+        known = strcmp(closure->members[i].name, name) == 0;
+    if (!known)
+        find_file(search, name);
+}
+
+static void sum_tls(struct search *search)
+{
+    struct hf_inspection *inspection = search->inspection;
+    const struct closure *closure = search->closure;
+    search->take = take_member;
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        find_member(search, inspection->libraries[i].name);
+    for (size_t i = 0; i < closure->count && closure->count < CLOSURE_MAX; i++) {
+        search->runpath = closure->members[i].runpath;
+        if (search->runpath != NULL)
+            find_origin(search, closure->members[i].path);
+        const char *name = closure->members[i].needed;
+        for (; name[0] != '\0'; name += strlen(name) + 1)
+            find_member(search, name);
+    }
 }
 
 int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
@@ -384,13 +424,16 @@ int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
     search->elf = elf;
     search->inspection = inspection;
     search->names = names;
+    search->runpath = hf_elf_tag_string(elf, DT_RUNPATH);
+    if (search->runpath == NULL)
+        search->runpath = hf_elf_tag_string(elf, DT_RPATH);
     find_origin(search, inspection->path);
     for (size_t i = 0; i < inspection->libraries_count; i++)
         if (inspection->libraries[i].state != HF_LIBRARY_USED)
             find_library(search, &inspection->libraries[i]);
     search->closure = calloc(1, sizeof *search->closure);
     if (search->closure != NULL)
-        sum_tls(search, elf);
+        sum_tls(search);
     free(search->closure);
     free(search->cache.data);
     free(search);
