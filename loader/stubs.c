@@ -526,7 +526,7 @@ void hf_stubs_forget(void)
     bool open = false;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
-            struct original *original = &table.originals[function][i];
+            struct original *original = &table.all.originals[function][i];
             if (original->real == NULL || hf_dynlink_find(original->real) != NULL)
                 continue;
             open = open || hf_seal_open(&seal);
