@@ -28,6 +28,21 @@ struct hf_page_tree {
 /* From the symbol's address and size. False where no known shape has that size. */
 bool hf_page_tree_from(const void *symbol, size_t size, struct hf_page_tree *out);
 
+/*
+ * Finds the tree of a jemalloc whose symbols are gone, in its object's variables ([start, start +
+ * size)), by a block that it has given out: the first place from `*cursor` on (0 at first) at which
+ * one of the known shapes leads from that block's page to a leaf that describes it. Whoever takes
+ * it checks it with other blocks. False where there is none left. Memory is read by system calls
+ * that fail where there is none.
+ */
+bool hf_page_tree_search(const void *start, size_t size, const void *block, size_t *cursor,
+                         struct hf_page_tree *out);
+
+/* As hf_page_tree_holds(), for a tree that may be none: never faults. */
+bool hf_page_tree_proves(const struct hf_page_tree *tree, const void *ptr);
+/* The same, and what the leaf leads to is a stretch that holds the address. */
+bool hf_page_tree_describes(const struct hf_page_tree *tree, const void *ptr);
+
 /* Whether the page that holds an address is known to the allocator as the first or the last one of
  * a stretch, or as one of small blocks: so for every block's first byte. */
 bool hf_page_tree_holds(const struct hf_page_tree *tree, const void *ptr);

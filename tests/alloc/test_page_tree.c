@@ -73,6 +73,57 @@ START_TEST(shapes)
 }
 END_TEST
 
+/* Somewhere between an object's variables, some of which are pointers to elsewhere or to nowhere.
+ */
+START_TEST(found_without_a_symbol)
+{
+    static const struct {
+        unsigned levels, bits, page_shift;
+        size_t leaf_words;
+    } all[] = {{2, 18, 12, 1}, {3, 15, 12, 2}, {2, 16, 16, 1}};
+    const uintptr_t here = UINT64_C(0x7f5512340000);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        enum { BEFORE = 777 * 8, AFTER = 4096 * 3 + 8 };
+        size_t root = sizeof(uintptr_t) << all[i].bits, size = BEFORE + root + AFTER, cursor = 0;
+        char *variables = zeroed(size);
+        struct hf_page_tree tree;
+        ck_assert(!hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+        for (size_t at = 0; at < BEFORE; at += 16)
+            memcpy(variables + at,
+                   &(uintptr_t){at % 32 == 0 ? UINT64_C(0x123456789000) : (uintptr_t)variables}, 8);
+        /* What jemalloc knows of the stretch: bits, address, size. */
+        static _Alignas(128) uintptr_t extent[3];
+        extent[1] = here - ((uintptr_t)1 << all[i].page_shift);
+        extent[2] = (uintptr_t)2 << all[i].page_shift | 5;
+        note((uintptr_t *)(variables + BEFORE), all[i].levels, all[i].bits, all[i].page_shift,
+             all[i].leaf_words, here, (uintptr_t)extent);
+        bool found = false;
+        for (cursor = 0;
+             !found && hf_page_tree_search(variables, size, (void *)here, &cursor, &tree);)
+            found = tree.root == (uintptr_t *)(variables + BEFORE);
+        ck_assert(found && tree.bits == all[i].bits && tree.levels == all[i].levels);
+        ck_assert(hf_page_tree_holds(&tree, (void *)here));
+        ck_assert(hf_page_tree_proves(&tree, (void *)here));
+        ck_assert(!hf_page_tree_proves(&tree, (void *)(here + (1 << 16))));
+        ck_assert(!hf_page_tree_proves(&tree, (void *)UINTPTR_MAX));
+        ck_assert(hf_page_tree_describes(&tree, (void *)here));
+        /* A leaf that is dense with other words is none: a pointer to code looks so. */
+        extent[2] = (uintptr_t)1 << all[i].page_shift;
+        ck_assert(!hf_page_tree_describes(&tree, (void *)here));
+        cursor = 0;
+        ck_assert(!hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+        /* What is no tree is not followed. */
+        tree.root = (uintptr_t *)UINT64_C(0x123456789000);
+        ck_assert(!hf_page_tree_proves(&tree, (void *)here));
+        /* Nor is what cannot be read. */
+        ck_assert_int_eq(mprotect(variables, size, PROT_NONE), 0);
+        cursor = 0;
+        ck_assert(!hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+        munmap(variables, size);
+    }
+}
+END_TEST
+
 START_TEST(no_shape)
 {
     const size_t sizes[] = {0,        8,        120,         4096,
@@ -88,5 +139,5 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(shapes, no_shape);
+    return RUN_SUITE(shapes, found_without_a_symbol, no_shape);
 }
