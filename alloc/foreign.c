@@ -6,6 +6,7 @@
 #include "foreign.h"
 
 #include "fatal.h"
+#include "libc_heap.h"
 #include "ranges.h"
 #include "seal.h"
 #include "static_data.h"
@@ -17,7 +18,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* By number; 0 is nobody's. Sealed: their functions are called on the word of the page alone. */
+/* By number; 0 is nobody's, and holds libc's own functions (hf_foreign_begin_deep()). Sealed: their
+ * functions are called on the word of the page alone. */
 static union {
     struct hf_neighbour neighbours[HF_NEIGHBOURS_MAX + 1];
     char pages[HF_SEAL_SIZE(struct hf_neighbour[HF_NEIGHBOURS_MAX + 1])];
@@ -25,11 +27,28 @@ static union {
 static _Atomic(uint8_t) states[HF_NEIGHBOURS_MAX + 1];
 enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 
-/* The numbers of those that can be asked, in the order in which they became known. */
-static _Atomic(uint8_t) askable[HF_NEIGHBOURS_MAX];
-static atomic_size_t askable_count;
+/* The numbers of those that can be asked, in the order in which they became known: private ones,
+ * and those that serve the process, which are asked only when it matters. */
+struct askable {
+    _Atomic(uint8_t) numbers[HF_NEIGHBOURS_MAX];
+    atomic_size_t count;
+};
+static struct askable private_ones, serving_ones;
+
+/* See hf_foreign_begin_deep(). What is before `deep` is written before it. */
+static struct hf_definer serving; /* of hf_libc()'s free */
+static _Atomic(bool) deep;
 
 static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, malloc_usable_size};
+
+/* The same as a neighbour: where the blocks of allocators go that serve the process. */
+static const struct hf_neighbour scope = {
+    .form = HF_RELEASE_PLAIN,
+    .serves = HF_SERVES_PROCESS,
+    .release = (void *)free,
+    .realloc = realloc,
+    .usable_size = (size_t(*)(const void *))malloc_usable_size,
+};
 
 const struct hf_libc *hf_libc(void)
 {
@@ -76,8 +95,9 @@ void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour)
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
     if (neighbour->kind == HF_QUESTION_NONE)
         return;
+    struct askable *list = neighbour->serves != HF_SERVES_NOTHING ? &serving_ones : &private_ones;
     /* A reader that sees the count before the number asks nobody, number 0. */
-    askable[atomic_fetch_add(&askable_count, 1)] = (uint8_t)number;
+    list->numbers[atomic_fetch_add(&list->count, 1)] = (uint8_t)number;
 }
 
 const struct hf_neighbour *hf_neighbour_at(unsigned number)
@@ -86,6 +106,16 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number)
         return NULL;
     bool known = atomic_load_explicit(&states[number], memory_order_acquire) == STATE_KNOWN;
     return known ? &table.neighbours[number] : NULL;
+}
+
+bool hf_neighbour_lives_in(const void *map)
+{
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
+        if (neighbour != NULL && neighbour->map == map)
+            return true;
+    }
+    return false;
 }
 
 /* ---- whose is it ---- */
@@ -115,8 +145,9 @@ static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr
 }
 
 /* Several allocators in the object that mapped the page: those that can be asked are, and what is
- * left over is the one that cannot, if it is one. */
-static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first, const void *ptr)
+ * left over is the one that cannot, if it is one; that is a guess. */
+static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first, const void *ptr,
+                                                bool *guessed)
 {
     const struct hf_neighbour *silent = NULL;
     bool several_silent = false;
@@ -131,21 +162,108 @@ static const struct hf_neighbour *among_sharers(const struct hf_neighbour *first
             return neighbour;
         }
     }
+    *guessed = true;
     return several_silent ? NULL : silent;
 }
 
-const struct hf_neighbour *hf_neighbour_of(const void *ptr)
+static const struct hf_neighbour *ask(const struct askable *list, const void *ptr)
 {
-    const struct hf_neighbour *neighbour = hf_neighbour_at(hf_ranges_id(ptr));
-    if (HF_UNLIKELY(neighbour != NULL))
-        return HF_LIKELY(!neighbour->shares) ? neighbour : among_sharers(neighbour, ptr);
-    size_t count = atomic_load_explicit(&askable_count, memory_order_acquire);
+    size_t count = atomic_load_explicit(&list->count, memory_order_acquire);
     for (size_t i = 0; HF_UNLIKELY(i < count); i++) {
-        neighbour = hf_neighbour_at(askable[i]);
+        const struct hf_neighbour *neighbour = hf_neighbour_at(list->numbers[i]);
         if (neighbour != NULL && asked_says_yes(neighbour, ptr))
             return neighbour;
     }
     return NULL;
+}
+
+/* `all`: those that serve the process are asked as well. */
+static const struct hf_neighbour *find(const void *ptr, bool all, bool *guessed)
+{
+    const struct hf_neighbour *neighbour = hf_neighbour_at(hf_ranges_id(ptr));
+    if (HF_UNLIKELY(neighbour != NULL))
+        return HF_LIKELY(!neighbour->shares) ? neighbour : among_sharers(neighbour, ptr, guessed);
+    neighbour = ask(&private_ones, ptr);
+    return neighbour == NULL && HF_UNLIKELY(all) ? ask(&serving_ones, ptr) : neighbour;
+}
+
+const struct hf_neighbour *hf_neighbour_of(const void *ptr)
+{
+    bool guessed = false;
+    return find(ptr, true, &guessed);
+}
+
+/* ---- who is called ---- */
+
+/* Whether the allocator that serves the process, in this object, says that a block is not its own,
+ * and libc's it is. mimalloc does not know its largest blocks, so that libc's books have to agree.
+ */
+static bool is_libcs(const void *ptr, const void *map)
+{
+    bool asked = false, believed = true;
+    for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(number);
+        if (neighbour == NULL || neighbour->map != map)
+            continue;
+        if (neighbour->serves != HF_SERVES_PROCESS || neighbour->kind == HF_QUESTION_NONE)
+            return false;
+        asked = true;
+        believed &= neighbour->kind != HF_QUESTION_TRUE;
+    }
+    return asked && (believed || hf_libc_heap_holds(ptr));
+}
+
+/* In a process where libc's allocator is in use beside the one that serves it. */
+static __attribute__((noinline, cold)) const struct hf_neighbour *
+instead_deep(const void *ptr, const struct hf_definer *definer, const struct hf_neighbour *owner)
+{
+    if (owner != NULL)
+        return owner->map != definer->map && definer->runtime ? &scope : NULL;
+    return !definer->runtime && ptr != NULL && is_libcs(ptr, definer->map) ? &table.neighbours[0]
+                                                                           : NULL;
+}
+
+const struct hf_neighbour *hf_neighbour_instead(const void *ptr, const struct hf_definer *definer)
+{
+    bool guessed = false;
+    bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
+    const struct hf_neighbour *owner = find(ptr, is_deep, &guessed);
+    if (HF_UNLIKELY(is_deep) && (owner == NULL || owner->serves == HF_SERVES_PROCESS))
+        return instead_deep(ptr, definer, owner);
+    if (HF_LIKELY(owner == NULL) || owner->map == definer->map)
+        return NULL;
+    if (definer->runtime)
+        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
+    return owner->serves == HF_SERVES_NOTHING && !guessed && hf_neighbour_lives_in(definer->map)
+               ? owner
+               : NULL;
+}
+
+/* The same for homefree's own functions, which take every pointer; NULL: hf_libc()'s. */
+static const struct hf_neighbour *instead_of_ours(const void *ptr)
+{
+    bool guessed = false;
+    bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
+    const struct hf_neighbour *owner = find(ptr, is_deep, &guessed);
+    if (owner != NULL)
+        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
+    return HF_UNLIKELY(is_deep) ? instead_deep(ptr, &serving, NULL) : NULL;
+}
+
+void hf_foreign_begin_deep(const struct hf_neighbour *libc_functions, const void *serving_map)
+{
+    struct hf_seal seal;
+    if (deep || !hf_seal_open(&seal))
+        return;
+    table.neighbours[0] = *libc_functions;
+    hf_seal_close(&seal);
+    serving.map = serving_map;
+    atomic_store_explicit(&deep, true, memory_order_release);
+}
+
+bool hf_foreign_is_deep(void)
+{
+    return atomic_load_explicit(&deep, memory_order_acquire);
 }
 
 /* ---- sending it home ---- */
@@ -177,25 +295,27 @@ static void homeless(const struct hf_neighbour *neighbour, const void *ptr, cons
     hf_fatal(&text);
 }
 
+/* errno survives a free() (POSIX.1-2024); not every allocator cares. */
 void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const void *caller)
 {
+    int saved_errno = errno;
     switch (neighbour->form) {
     case HF_RELEASE_PLAIN:
         ((void (*)(void *))neighbour->release)(ptr);
-        return;
+        break;
     case HF_RELEASE_FLAGS:
         ((void (*)(void *, int))neighbour->release)(ptr, 0);
-        return;
+        break;
     case HF_RELEASE_RESIZE:
         ((void *(*)(void *, size_t))neighbour->release)(ptr, 0);
-        return;
+        break;
     case HF_RELEASE_TENANT:
         neighbour->tenant->free(ptr, caller);
-        return;
-    case HF_RELEASE_NONE:
         break;
+    case HF_RELEASE_NONE:
+        homeless(neighbour, ptr, "free", caller);
     }
-    homeless(neighbour, ptr, "free", caller);
+    errno = saved_errno;
 }
 
 void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
@@ -221,6 +341,14 @@ void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size
     return moved;
 }
 
+size_t hf_neighbour_usable_size(const struct hf_neighbour *neighbour, const void *ptr,
+                                const void *caller)
+{
+    if (neighbour->form == HF_RELEASE_TENANT)
+        return neighbour->tenant->usable_size(ptr, caller);
+    return neighbour->usable_size != NULL ? neighbour->usable_size(ptr) : 0;
+}
+
 static bool is_watched(void)
 {
     return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
@@ -242,7 +370,7 @@ static __attribute__((noinline, cold)) void watch(const struct hf_neighbour *nei
 void hf_watch_foreign(void *ptr)
 {
     if (is_watched() && ptr != NULL && !hf_owned(ptr))
-        watch(hf_neighbour_of(ptr), ptr, __builtin_return_address(0), true);
+        watch(instead_of_ours(ptr), ptr, __builtin_return_address(0), true);
 }
 
 void hf_free_foreign(void *ptr)
@@ -257,18 +385,18 @@ void hf_free_foreign(void *ptr)
             return;
         }
     }
-    const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
+    const struct hf_neighbour *neighbour = instead_of_ours(ptr);
     if (is_watched())
         watch(neighbour, ptr, __builtin_return_address(0), true);
-    if (HF_UNLIKELY(neighbour != NULL))
-        hf_neighbour_free(neighbour, ptr, __builtin_return_address(0));
-    else if (!is_suspect(ptr) || !hf_static_freed(ptr, "free", __builtin_return_address(0)))
-        libc.free(ptr);
+    if (neighbour == NULL && is_suspect(ptr) &&
+        hf_static_freed(ptr, "free", __builtin_return_address(0)))
+        return;
+    hf_neighbour_free(neighbour != NULL ? neighbour : &scope, ptr, __builtin_return_address(0));
 }
 
 void *hf_foreign_realloc(void *ptr, size_t size, const void *caller)
 {
-    const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
+    const struct hf_neighbour *neighbour = instead_of_ours(ptr);
     if (is_watched())
         watch(neighbour, ptr, caller, size == 0);
     if (neighbour != NULL)
@@ -281,10 +409,7 @@ void *hf_foreign_realloc(void *ptr, size_t size, const void *caller)
 
 size_t hf_foreign_usable_size(const void *ptr)
 {
-    const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);
-    if (neighbour == NULL)
-        return libc.usable_size((void *)(uintptr_t)ptr);
-    if (neighbour->form == HF_RELEASE_TENANT)
-        return neighbour->tenant->usable_size(ptr, __builtin_return_address(0));
-    return neighbour->usable_size != NULL ? neighbour->usable_size(ptr) : 0;
+    const struct hf_neighbour *neighbour = instead_of_ours(ptr);
+    return hf_neighbour_usable_size(neighbour != NULL ? neighbour : &scope, ptr,
+                                    __builtin_return_address(0));
 }

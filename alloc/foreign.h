@@ -1,9 +1,23 @@
 /*
  * Foreign pointers: who frees what the heap does not own.
  *
- * A pointer that a neighbour owns goes to that neighbour; every other goes to libc, by which is
- * meant malloc and free as libhomefree's own namespace sees them: a preloaded allocator's, if there
- * is one. libhomefree's own slots are never routed, so this never comes back here.
+ * A call keeps the function that it went to before, its original, unless that is known to be the
+ * wrong one. What decides is who defines the original (struct hf_definer):
+ *
+ * - libc or the C++ runtime: a block of a known allocator goes to that allocator;
+ * - the object that holds the block's owner: the original is the right function;
+ * - an object with another known allocator: a block goes to its owner only if that one's pages or
+ *   its own answer say so, and the owner is private to its object;
+ * - anything else may be a wrapper that adds a header or counts: always the original.
+ *
+ * An allocator *serves* the process when its object defines free() or operator delete in front of
+ * libc's. Its blocks may have passed through a wrapper, so none of its functions is called for
+ * them: they go to free() as libhomefree's own namespace sees it, which is what `hf_libc()` means.
+ * libhomefree's own slots are never routed, so this never comes back here.
+ *
+ * An object that was opened with RTLD_DEEPBIND uses libc's allocator in a process that another one
+ * serves. From then on (hf_foreign_begin_deep()) serving allocators are asked too: theirs go home
+ * from libc's free(), and libc's own blocks go to libc from theirs.
  *
  * What a neighbour owns is known in two ways: by its pages, because the calls of mmap(2) and its
  * kind of the object that holds it are routed too (ranges.h says whose a page is), and by its own
@@ -49,16 +63,23 @@ enum hf_neighbour_found {
     HF_FOUND_DEBUG     /* a separate debug file, by build id */
 };
 
+/* What the process takes from an allocator's object. */
+enum hf_neighbour_serves {
+    HF_SERVES_NOTHING,   /* private: it hands blocks out through functions of its own */
+    HF_SERVES_OPERATORS, /* C++'s operators stand in front of the runtime's */
+    HF_SERVES_PROCESS    /* free() stands in front of libc's */
+};
+
 /* Another allocator in the process. */
 struct hf_neighbour {
     const char *allocator; /* "mimalloc", … ; static string */
-    const char *object;    /* path; lives as long as the object, which is pinned */
+    const char *object;    /* path; lives for ever */
     const void *map;       /* the object: its link_map */
     enum hf_neighbour_question kind;
     enum hf_neighbour_release form;
     enum hf_neighbour_found found;
-    bool process; /* its free() is what the whole process calls */
-    bool shares;  /* other allocators live in the same object: pages alone do not tell */
+    enum hf_neighbour_serves serves;
+    bool shares; /* other allocators live in the same object: pages alone do not tell */
     void *question;
     void *release;
     struct hf_page_tree tree;       /* for HF_QUESTION_TREE */
@@ -74,7 +95,8 @@ enum { HF_NEIGHBOURS_MAX = 254 }; /* numbers in ranges.h are 1 to 254 */
 unsigned hf_neighbour_reserve(void);
 /* Gives a number back that no page ever had. */
 void hf_neighbour_give_back(unsigned number);
-/* Makes a reserved number a neighbour; the struct is copied. The object must never be unloaded. */
+/* Makes a reserved number a neighbour; the struct is copied. An object with functions that may be
+ * called must never be unloaded. */
 void hf_neighbour_publish(unsigned number, const struct hf_neighbour *neighbour);
 /* The neighbour of a number, or NULL while there is none. */
 const struct hf_neighbour *hf_neighbour_at(unsigned number);
@@ -82,11 +104,32 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number);
 /* The neighbour that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_neighbour *hf_neighbour_of(const void *ptr);
 
+/* Whether a known allocator lives in an object. Lock-free. */
+bool hf_neighbour_lives_in(const void *map);
+
+/* Who defines a function that slots go to. */
+struct hf_definer {
+    const void *map; /* its object: a link_map */
+    bool runtime;    /* libc or the C++ runtime */
+};
+
+/* Where a call with a foreign pointer goes instead of its original; NULL: to the original. The
+ * result is for the functions below alone. Lock-free, no lookup of objects. */
+const struct hf_neighbour *hf_neighbour_instead(const void *ptr, const struct hf_definer *definer);
+
+/* An object uses libc's allocator although another one serves the process: from now on both kinds
+ * of blocks are told apart. `libc`: libc's own functions, found in its object; `serving`: the
+ * object whose free() hf_libc() has. Under the loader's lock or before threads; once. */
+void hf_foreign_begin_deep(const struct hf_neighbour *libc, const void *serving);
+bool hf_foreign_is_deep(void);
+
 /* Send a neighbour's block home; `caller` is named where that cannot be done, which ends the
  * process. A block is resized by its owner, or else moved to libc's memory. */
 void hf_neighbour_free(const struct hf_neighbour *neighbour, void *ptr, const void *caller);
 void *hf_neighbour_realloc(const struct hf_neighbour *neighbour, void *ptr, size_t size,
                            const void *caller);
+size_t hf_neighbour_usable_size(const struct hf_neighbour *neighbour, const void *ptr,
+                                const void *caller);
 
 /* For a foreign pointer, not NULL. */
 void *hf_foreign_realloc(void *ptr, size_t size, const void *caller);

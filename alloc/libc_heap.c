@@ -164,3 +164,29 @@ bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct
     }
     return is_mapped_chunk(address, at, owner);
 }
+
+bool hf_libc_heap_holds(const void *ptr)
+{
+    struct chunk chunk, next;
+    struct heap_info heap;
+    uintptr_t address = (uintptr_t)ptr, start = address - sizeof chunk;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = (uintptr_t)sbrk(0);
+    if (address % 16 != 0 || !hf_maps_read((const void *)start, &chunk, sizeof chunk))
+        return false;
+    uintptr_t size = chunk.size & ~(uintptr_t)FLAGS;
+    if (size < CHUNK_MIN || size % 16 != 0)
+        return false;
+    if ((chunk.size & MAPPED) != 0)
+        return (chunk.size & FLAGS) == MAPPED && ((start - chunk.before) & page) == 0 &&
+               ((chunk.before + size) & page) == 0;
+    if ((chunk.size & OTHER_ARENA) != 0) {
+        uintptr_t home = start & -HEAP_MAX;
+        if (!read_heap(home, &heap) || start - home + size > heap.size)
+            return false;
+    } else if (start >= end || size > end - start) {
+        return false;
+    }
+    /* A block in use says so in the chunk behind it, which need not say the arena. */
+    return hf_maps_read((const void *)(start + size), &next, sizeof next) &&
+           (next.size & IN_USE_BEFORE) != 0 && (next.size & MAPPED) == 0;
+}

@@ -13,4 +13,8 @@
  * no lock; blocks may come and go meanwhile. */
 bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct hf_owner *owner);
 
+/* Whether the books say that a block of glibc's malloc begins there, without the kernel's word: for
+ * an address that is one allocator's or glibc's. Reads memory safely, takes no lock. */
+bool hf_libc_heap_holds(const void *ptr);
+
 #endif

@@ -1,10 +1,11 @@
 /*
- * Owns nothing. Runs on whatever thread loads an object, without locks of its own.
+ * Owns the list of objects that RTLD_DEEPBIND brought. Runs on whatever thread loads an object,
+ * without locks of its own.
  *
  * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
  * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
- * caller. So the caller's folders are searched first, in the loader's order (search_path.h), and what
- * the caller does not matter for (the cache and the default folders) is left to dlopen.
+ * caller. So the caller's folders are searched first, in the loader's order (search_path.h), and
+ * what the caller does not matter for (the cache and the default folders) is left to dlopen.
  */
 #include "follow.h"
 
@@ -13,8 +14,10 @@
 #include "route.h"
 #include "search_path.h"
 #include "stubs.h"
+#include "target.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* What dlopen() takes for its caller where no object holds the address: the program. */
@@ -91,9 +94,52 @@ void *hf_follow_loaded(void *handle)
     return handle;
 }
 
+/* ---- objects with a scope of their own ---- */
+
+/* Objects that RTLD_DEEPBIND brought. Entries are written once; a place that another object has by
+ * now is told by its dynamic section. */
+static struct {
+    _Atomic(const struct link_map *) map;
+    const void *dynamic;
+} deep[64];
+static atomic_size_t deep_count;
+
+static void note_deep(const struct link_map *map)
+{
+    size_t at = deep_count;
+    do {
+        if (at == sizeof deep / sizeof deep[0])
+            return;
+    } while (!atomic_compare_exchange_weak(&deep_count, &at, at + 1));
+    deep[at].dynamic = map->l_ld;
+    atomic_store_explicit(&deep[at].map, map, memory_order_release);
+}
+
+static bool is_deep(const struct link_map *map)
+{
+    for (size_t i = 0; i < deep_count; i++)
+        if (atomic_load_explicit(&deep[i].map, memory_order_acquire) == map &&
+            deep[i].dynamic == map->l_ld)
+            return true;
+    return false;
+}
+
 void *hf_follow_dlopen(hf_dlopen_function *original, const char *file, int mode, const void *caller)
 {
-    return hf_follow_loaded(open_for(original, file, mode, caller));
+    bool brings = false;
+    if ((mode & RTLD_DEEPBIND) != 0 && file != NULL) {
+        void *loaded = open_for(original, file, RTLD_LAZY | RTLD_NOLOAD, caller);
+        brings = loaded == NULL;
+        if (loaded != NULL)
+            dlclose(loaded);
+    }
+    /* Before its constructors run. */
+    if (brings)
+        hf_definer_follow_deep();
+    void *handle = open_for(original, file, mode, caller);
+    if (brings && handle != NULL)
+        note_deep(handle);
+    return hf_follow_loaded(handle);
 }
 
 bool hf_follow_wants(void *handle, const char *name)
@@ -110,6 +156,36 @@ void *hf_follow_scope(void *handle, const void *caller)
     return handle == RTLD_DEFAULT ? (void *)(uintptr_t)hf_dynlink_find(caller) : NULL;
 }
 
+/* An object's slot for a function that is routed. */
+struct own_slot {
+    enum hf_routed function;
+    void *stub;
+};
+
+static void see_own_slot(const struct hf_slot *slot, void *context)
+{
+    struct own_slot *own = context;
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    if (slot->function == (int)own->function && hf_stub_is(own->function, value))
+        own->stub = value;
+}
+
+void *hf_follow_own(void *handle, const char *name, const void *caller, void **local)
+{
+    struct hf_object object;
+    *local = NULL;
+    if (handle != RTLD_DEFAULT || !hf_foreign_is_deep())
+        return NULL;
+    const struct link_map *map = hf_dynlink_find(caller);
+    if (map == NULL || !hf_dynlink_open(map, &object))
+        return NULL;
+    struct own_slot own = {(enum hf_routed)hf_routed_by_name(name), NULL};
+    hf_slots_visit(&object, &hf_routed_names, false, see_own_slot, &own);
+    if (own.stub == NULL && is_deep(map))
+        *local = (void *)(uintptr_t)map;
+    return own.stub;
+}
+
 void *hf_follow_symbol(const char *name, void *found)
 {
     int function = hf_routed_by_name(name);
@@ -118,8 +194,10 @@ void *hf_follow_symbol(const char *name, void *found)
     const struct link_map *owner = hf_dynlink_find(found);
     /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours.
      */
-    if (owner == NULL || owner == hf_dynlink_find(&hf_region))
+    if (owner == NULL || owner == hf_dynlink_find(&hf_region) ||
+        !hf_function_is_known((enum hf_routed)function, found))
         return found;
+    hf_definer_follow((enum hf_routed)function, found);
     void *stub = hf_stub_for((enum hf_routed)function, found);
     return stub != NULL ? stub : found;
 }

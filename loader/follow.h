@@ -25,6 +25,11 @@ bool hf_follow_wants(void *handle, const char *name);
  * searched, or NULL. An object that was never opened by itself has an empty one. */
 void *hf_follow_scope(void *handle, const void *caller);
 
+/* The same where RTLD_DEEPBIND gave the caller a scope of its own, so that RTLD_DEFAULT finds
+ * something else for it than for us: the stub in the caller's own slot of that function. NULL where
+ * it has none; `local` is the handle to search before all others then, or NULL. */
+void *hf_follow_own(void *handle, const char *name, const void *caller, void **local);
+
 /* The routed function for what dlsym() found; found itself where there is none, or NULL. */
 void *hf_follow_symbol(const char *name, void *found);
 

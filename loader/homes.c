@@ -80,7 +80,7 @@ static bool has_local_names(struct hf_elf *elf)
  * away, they need not become resident for this, and a process that has put itself into a sandbox
  * may not open files any more.
  */
-static void look_for_strings(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT])
+void hf_homes_search(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT])
 {
     struct hf_elf elf;
     const char *found[HF_ALLOCATOR_COUNT] = {NULL};
@@ -180,7 +180,7 @@ void hf_homes_candidate(const struct link_map *map, unsigned number)
 {
     bool named[HF_ALLOCATOR_COUNT] = {false};
     if (number == 0)
-        look_for_strings(map, named);
+        hf_homes_search(map, named);
     while (atomic_flag_test_and_set(&inserting))
         sched_yield();
     struct candidate *candidate = candidate_of(map);

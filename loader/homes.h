@@ -16,6 +16,7 @@
 #ifndef HOMEFREE_HOMES_H
 #define HOMEFREE_HOMES_H
 
+#include "allocators.h"
 #include "dynlink.h"
 
 #include <sys/types.h>
@@ -35,6 +36,10 @@ unsigned hf_homes_number(const struct link_map *map);
 
 /* A pass is over: what has mapped memory meanwhile and is no candidate is none. */
 void hf_homes_settle(void);
+
+/* The known allocators whose strings an object's file holds; all false where it is not stripped,
+ * and so its symbols tell. */
+void hf_homes_search(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT]);
 
 /* Objects were unloaded: forgets those that are no longer there, and their pages. */
 void hf_homes_forget(void);

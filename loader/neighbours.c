@@ -56,7 +56,7 @@ struct marked {
 };
 
 struct functions {
-    void *question, *realloc, *usable_size, *release;
+    void *question, *allocate, *realloc, *usable_size, *release;
     struct hf_page_tree tree;
     enum hf_neighbour_release form;
     enum hf_neighbour_question kind;
@@ -67,6 +67,7 @@ struct look {
     struct hf_elf *file; /* that was loaded; its segments tell what is code */
     bool present[HF_ALLOCATOR_COUNT];
     bool complete[HF_ALLOCATOR_COUNT]; /* a release function was found */
+    bool supposed[HF_ALLOCATOR_COUNT]; /* only that the object exports it says whose it is */
     enum hf_neighbour_found found[HF_ALLOCATOR_COUNT];
     struct functions functions[HF_ALLOCATOR_COUNT];
 };
@@ -211,18 +212,26 @@ static void call_release(const struct functions *functions, void *ptr)
     hf_neighbour_free(&neighbour, ptr, NULL);
 }
 
+static void *allocate(const struct functions *functions, size_t size)
+{
+    if (functions->allocate != NULL)
+        return ((void *(*)(size_t))functions->allocate)(size);
+    return ((void *(*)(void *, size_t))functions->realloc)(NULL, size);
+}
+
 /* Makes sure that a page tree is what it seems to be: it has blocks of every size that the
- * allocator gives out just now, and nothing that is not the allocator's. */
-static bool is_tree(const struct hf_page_tree *tree, const struct functions *functions)
+ * allocator gives out just now, and nothing that is not the allocator's. `has`: what says so. */
+static bool is_tree(const struct hf_page_tree *tree, const struct functions *functions,
+                    bool (*has)(const struct hf_page_tree *tree, const void *ptr))
 {
     static const size_t sizes[] = {16, 128, 1024, 8192, 32768, 262144, 2 << 20};
     enum { COUNT = sizeof sizes / sizeof sizes[0] };
-    void *blocks[COUNT];
-    bool right = !hf_page_tree_holds(tree, &blocks) && !hf_page_tree_holds(tree, tree->root) &&
-                 !hf_page_tree_holds(tree, NULL);
+    void *blocks[COUNT] = {NULL};
+    bool right = !hf_page_tree_proves(tree, &blocks) && !hf_page_tree_proves(tree, tree->root) &&
+                 !hf_page_tree_proves(tree, NULL);
     for (size_t i = 0; i < COUNT; i++) {
-        blocks[i] = ((void *(*)(void *, size_t))functions->realloc)(NULL, sizes[i]);
-        right &= blocks[i] == NULL || hf_page_tree_holds(tree, blocks[i]);
+        blocks[i] = allocate(functions, sizes[i]);
+        right &= blocks[i] == NULL || has(tree, blocks[i]);
     }
     for (size_t i = 0; i < COUNT; i++)
         if (blocks[i] != NULL)
@@ -237,7 +246,31 @@ static bool find_tree(const struct wanted *wanted, struct functions *functions)
     return symbol != NULL && !wanted->several_trees && hf_dynlink_find(symbol) == map &&
            wanted->tree_size != 0 && hf_dynlink_find(symbol + wanted->tree_size - 1) == map &&
            hf_page_tree_from(symbol, wanted->tree_size, &functions->tree) &&
-           is_tree(&functions->tree, functions);
+           is_tree(&functions->tree, functions, hf_page_tree_proves);
+}
+
+/* The same where the symbol is gone. Trees of 48-bit addresses take 2 MiB of variables, so that few
+ * places are left to look at; a program may have much more of its own. */
+static bool search_tree(const struct hf_object *object, struct functions *functions)
+{
+    enum { SEARCH_MAX = 64 << 20, TRIES_MAX = 16 };
+    bool found = false;
+    void *block = allocate(functions, 1024);
+    if (block == NULL)
+        return false;
+    struct hf_object segments = *object;
+    hf_object_segments(&segments);
+    for (size_t i = 0; i < segments.writable_count && !found; i++) {
+        size_t size = segments.writable[i].size, cursor = 0;
+        size = size < SEARCH_MAX ? size : SEARCH_MAX;
+        for (int tries = 0; tries < TRIES_MAX && !found &&
+                            hf_page_tree_search((const void *)segments.writable[i].start, size,
+                                                block, &cursor, &functions->tree);
+             tries++)
+            found = is_tree(&functions->tree, functions, hf_page_tree_describes);
+    }
+    call_release(functions, block);
+    return found;
 }
 
 static void take_functions(struct look *look, const struct marked *row, const struct wanted *wanted,
@@ -312,8 +345,11 @@ static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table t
     if (hf_names_prepare(&names, wanted.patterns, wanted.count + TREES) != 0 ||
         hf_names_visit(&names, elf, table, see_function, &wanted) != 0)
         return;
-    for (size_t i = 0; i < marks.count; i++)
-        take_functions(look, &marks.rows[i], &wanted, where);
+    /* In the table's order, not in that of the symbols. */
+    for (size_t call = 0; call < hf_allocator_calls_count; call++)
+        for (size_t i = 0; i < marks.count; i++)
+            if (marks.rows[i].calls == &hf_allocator_calls[call])
+                take_functions(look, &marks.rows[i], &wanted, where);
 }
 
 /* ---- the file ---- */
@@ -416,7 +452,128 @@ static bool exports_allocator(const struct hf_object *object)
     return false;
 }
 
-static unsigned publish(const struct hf_object *object, const struct look *look, bool process)
+static bool needs(const struct hf_object *object, const char *soname)
+{
+    for (const ElfW(Dyn) *d = object->map->l_ld; d->d_tag != DT_NULL; d++)
+        if (d->d_tag == DT_NEEDED && d->d_un.d_val < object->strings_size &&
+            strcmp(object->strings + d->d_un.d_val, soname) == 0)
+            return true;
+    return false;
+}
+
+/* Whether the process's free() is that of a wrapper that was linked to this object: then a block
+ * may be the wrapper's, although the object's own free() comes behind libc's. */
+static bool is_wrapped(const struct hf_object *object)
+{
+    struct hf_object wrapper;
+    const struct link_map *map = object->map;
+    while (map->l_prev != NULL)
+        map = map->l_prev;
+    for (; map != NULL && map != object->map; map = map->l_next)
+        if (hf_dynlink_open(map, &wrapper) && hf_object_address(&wrapper, "free") != NULL)
+            return object->soname != NULL && hf_object_role(&wrapper) == HF_ROLE_ORDINARY &&
+                   !hf_neighbour_lives_in(map) && needs(&wrapper, object->soname);
+    return false;
+}
+
+/* What the process takes from an object: definitions in front of libc's. */
+static enum hf_neighbour_serves serves(const struct hf_object *object)
+{
+    if (is_wrapped(object))
+        return HF_SERVES_PROCESS;
+    bool frees = hf_object_address(object, "free") != NULL;
+    if ((!frees && hf_object_address(object, "_ZdlPv") == NULL) || !hf_scope_is_early(object->map))
+        return HF_SERVES_NOTHING;
+    return frees ? HF_SERVES_PROCESS : HF_SERVES_OPERATORS;
+}
+
+/* Makes sure that the object stays, whose functions may be called from now on. The program has no
+ * name by which the loader would find it, and what it started with is never unloaded. */
+static bool stays(const struct hf_object *object)
+{
+    if (object->map->l_prev == NULL || hf_scope_is_early(object->map))
+        return true;
+    return dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
+}
+
+/* Whoever exports free(), or operator delete, can be called whatever symbols are left: for the one
+ * allocator inside that has nothing better. */
+static void take_exported(const struct hf_object *object, struct look *look)
+{
+    struct functions *functions = NULL;
+    struct functions exported = {
+        .allocate = hf_object_address(object, "malloc"),
+        .realloc = hf_object_address(object, "realloc"),
+        .usable_size = hf_object_address(object, "malloc_usable_size"),
+        .release = hf_object_address(object, "free"),
+        .form = HF_RELEASE_PLAIN,
+        .kind = HF_QUESTION_NONE,
+    };
+    if (exported.release == NULL)
+        exported = (struct functions){
+            .allocate = hf_object_address(object, "_Znwm"),
+            .release = hf_object_address(object, "_ZdlPv"),
+            .form = HF_RELEASE_PLAIN,
+            .kind = HF_QUESTION_NONE,
+        };
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
+        if (!look->present[i])
+            continue;
+        if (look->complete[i] && look->functions[i].release == exported.release)
+            return;
+        if (look->complete[i])
+            continue;
+        if (functions != NULL)
+            return; /* two, and no telling whose it is */
+        functions = &look->functions[i];
+        exported.question = functions->question;
+        exported.kind = functions->kind;
+        look->complete[i] = look->supposed[i] = exported.release != NULL;
+        look->found[i] = HF_FOUND_EXPORTED;
+    }
+    if (functions != NULL && exported.release != NULL)
+        *functions = exported;
+}
+
+/* Whether what the object exports is the allocator whose pages have this number: a block so large
+ * that it is mapped anew has it. Otherwise a release function could lead back to who called it. */
+static bool is_exported_ones(unsigned number, const struct functions *functions)
+{
+    static const size_t sizes[] = {4 << 20, 40 << 20, 200 << 20};
+    bool right = false;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !right; i++) {
+        void *block = allocate(functions, sizes[i]);
+        right = block != NULL && hf_ranges_id(block) == number;
+        if (block != NULL)
+            call_release(functions, block);
+    }
+    return right;
+}
+
+/* Who is in an object whose symbols do not tell, if it serves others: those that cannot be searched
+ * for while they map memory, because they have to be called for it. */
+static void look_at_exporter(const struct hf_object *object, struct look *look)
+{
+    bool exports =
+        hf_object_address(object, "free") != NULL || hf_object_address(object, "_ZdlPv") != NULL;
+    bool any = false;
+    if (!exports)
+        return;
+    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
+        any |= look->present[i];
+    if (!any)
+        hf_homes_search(object->map, look->present);
+    take_exported(object, look);
+    struct functions *functions = &look->functions[HF_ALLOCATOR_JEMALLOC];
+    if (look->complete[HF_ALLOCATOR_JEMALLOC] && functions->kind == HF_QUESTION_NONE &&
+        (functions->allocate != NULL || functions->realloc != NULL) &&
+        search_tree(object, functions)) {
+        functions->kind = HF_QUESTION_TREE;
+        look->supposed[HF_ALLOCATOR_JEMALLOC] = false;
+    }
+}
+
+static unsigned publish(const struct hf_object *object, struct look *look)
 {
     unsigned first = 0, last = 0, count = 0;
     const char *name = keep(hf_dynlink_name(object->map));
@@ -428,15 +585,22 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
         last = first == 0 ? hf_homes_number(object->map) : 0;
         if (last == 0 && (last = hf_neighbour_reserve()) == 0)
             continue;
-        const struct functions *functions = &look->functions[i];
+        struct functions *functions = &look->functions[i];
+        if (first == 0)
+            hf_homes_candidate(object->map, last); /* its pages are recorded from now on */
+        first = first == 0 ? last : first;
+        /* What serves the process is called by the scope's name, never through here. */
+        if (look->supposed[i] && serves(object) != HF_SERVES_PROCESS &&
+            !is_exported_ones(first, functions))
+            *functions = (struct functions){.form = HF_RELEASE_NONE};
         struct hf_neighbour neighbour = {
             .allocator = hf_allocator_name((enum hf_allocator)i),
             .object = name,
             .map = object->map,
             .kind = functions->kind,
             .form = functions->form,
-            .found = look->complete[i] ? look->found[i] : HF_FOUND_NOTHING,
-            .process = process,
+            .found = functions->release != NULL ? look->found[i] : HF_FOUND_NOTHING,
+            .serves = serves(object),
             .shares = count > 1,
             .question = functions->question,
             .release = functions->release,
@@ -445,13 +609,11 @@ static unsigned publish(const struct hf_object *object, const struct look *look,
             .usable_size = (size_t(*)(const void *))functions->usable_size,
         };
         hf_neighbour_publish(last, &neighbour);
-        first = first == 0 ? last : first;
     }
     return first;
 }
 
-void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
-                       const struct hf_imports *imports)
+void hf_neighbour_look(const struct hf_object *object, const struct hf_imports *imports)
 {
     /* Nearly every object ends here: who maps no memory gives none out. */
     if (!imports->maps)
@@ -462,18 +624,16 @@ void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
         return;
     struct look look = {.map = object->map};
     look_into_file(&look);
+    look_at_exporter(object, &look);
     bool any = false, silent = false;
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
         any |= look.present[i];
         silent |= look.present[i] && look.functions[i].kind == HF_QUESTION_NONE;
     }
     unsigned number = 0;
-    if (any &&
-        dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL) {
-        void *own = hf_object_address(object, "free");
-        bool process = own != NULL && own == hf_scope_definition(scope, "free");
-        number = publish(object, &look, process);
-        if (number != 0 && !process)
+    if (any && stays(object)) {
+        number = publish(object, &look);
+        if (number != 0 && serves(object) != HF_SERVES_PROCESS)
             hf_stubs_ask_neighbours();
     }
     /* Who can be asked answers for what came from the break, too. */
@@ -515,15 +675,18 @@ const char *hf_neighbour_remark(const struct link_map *map)
     size_t length = 0;
     for (unsigned number = 1; number <= HF_NEIGHBOURS_MAX; number++) {
         const struct hf_neighbour *neighbour = hf_neighbour_at(number);
-        if (neighbour == NULL || neighbour->map != map || neighbour->process ||
+        if (neighbour == NULL || neighbour->map != map || neighbour->serves == HF_SERVES_PROCESS ||
             length >= sizeof text)
             continue;
-        int added = snprintf(text + length, sizeof text - length,
-                             "%san allocator lives inside: %s; its blocks %s",
-                             length != 0 ? "; " : "", neighbour->allocator,
-                             neighbour->form != HF_RELEASE_NONE
-                                 ? "go home to it, whoever frees them"
-                                 : "cannot be sent home: no function of its can be called");
+        bool home = neighbour->form != HF_RELEASE_NONE;
+        int added = snprintf(
+            text + length, sizeof text - length, "%san allocator lives inside: %s; its blocks %s%s",
+            length != 0 ? "; " : "", neighbour->allocator,
+            home ? "go home to it, whoever frees them"
+                 : "cannot be sent home: no function of its can be called",
+            home && !hf_scope_is_early(map)
+                ? "; the object stays loaded after dlclose(), because its functions are called"
+                : "");
         length += added > 0 ? (size_t)added : 0;
     }
     return length != 0 ? keep(text) : NULL;

@@ -23,8 +23,7 @@ struct hf_imports {
  * Called in a routing pass, under the loader's lock. Objects with functions that may be called from
  * now on are pinned.
  */
-void hf_neighbour_look(const struct hf_object *object, struct hf_scope *scope,
-                       const struct hf_imports *imports);
+void hf_neighbour_look(const struct hf_object *object, const struct hf_imports *imports);
 
 /* Publishes a neighbour of which nothing is known but who it is (`found`, by enum hf_allocator).
  * False, and nothing is published, where none was found. Any thread, also in a signal handler. */

@@ -97,7 +97,7 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
     hf_patch_close(&work.patch);
     if (role == HF_ROLE_ORDINARY && scope->base)
-        hf_neighbour_look(&object, scope, &work.imports);
+        hf_neighbour_look(&object, &work.imports);
 }
 
 /* ---- what is new ---- */

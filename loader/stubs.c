@@ -13,8 +13,10 @@
 #include "internal.h"
 #include "seal.h"
 #include "static_data.h"
+#include "target.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -25,6 +27,7 @@
 struct original {
     _Atomic(void *) call;
     _Atomic(void *) real;
+    struct hf_definer definer; /* of `real` */
 };
 struct originals {
     /* For the stubs of libc's own free and its kind; see below. */
@@ -61,21 +64,24 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
 
 /* ---- functions that take a pointer ---- */
 
-#define STUB_VOID(index, name, parameters, arguments, mine, theirs)  \
-    static void stub_##name##_##index parameters                     \
-    {                                                                \
-        if (HF_UNLIKELY(hf_owned(ptr)))                              \
-            mine;                                                    \
-        else                                                         \
-            CALL(name, index, void, parameters, arguments);          \
-    }                                                                \
-    static void ask_##name##_##index parameters                      \
-    {                                                                \
-        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr); \
-        if (neighbour != NULL)                                       \
-            theirs;                                                  \
-        else                                                         \
-            REAL(name, index, void, parameters, arguments);          \
+#define INSTEAD(name, index) \
+    hf_neighbour_instead(ptr, &table.all.originals[HF_ROUTED_##name][index].definer)
+
+#define STUB_VOID(index, name, parameters, arguments, mine)                 \
+    static void stub_##name##_##index parameters                            \
+    {                                                                       \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                     \
+            mine;                                                           \
+        else                                                                \
+            CALL(name, index, void, parameters, arguments);                 \
+    }                                                                       \
+    static void ask_##name##_##index parameters                             \
+    {                                                                       \
+        const struct hf_neighbour *neighbour = INSTEAD(name, index);        \
+        if (neighbour != NULL)                                              \
+            hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)); \
+        else                                                                \
+            REAL(name, index, void, parameters, arguments);                 \
     }
 
 #define STUB(index, name, result, parameters, arguments, mine, theirs) \
@@ -87,23 +93,42 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
     }                                                                  \
     static result ask_##name##_##index parameters                      \
     {                                                                  \
-        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);   \
+        const struct hf_neighbour *neighbour = INSTEAD(name, index);   \
         if (neighbour != NULL)                                         \
             return theirs;                                             \
         return REAL(name, index, result, parameters, arguments);       \
     }
 
+/* The arguments after the pointer are a size, or a count and a size; SIZE_MAX is too much. */
+static inline size_t bytes_of(size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+#define BYTES_OF_2(ptr, size)                  (size)
+#define BYTES_OF_3(ptr, count, size)           bytes_of(count, size)
+#define BYTES_PICK(ptr, one, other, name, ...) name
+#define BYTES(...)                             BYTES_PICK(__VA_ARGS__, BYTES_OF_3, BYTES_OF_2, )(__VA_ARGS__)
+
+static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size,
+                    const void *caller)
+{
+    if (size != SIZE_MAX)
+        return hf_neighbour_realloc(neighbour, ptr, size, caller);
+    errno = ENOMEM;
+    return NULL;
+}
+
 #define HF_RELEASES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB_VOID, name, parameters, arguments, call,    \
-              hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)))
-#define HF_DELETE(symbol, parameters, arguments)                      \
-    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr), \
-              hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)))
-/* A neighbour resizes by its own realloc, so a pair of count and size goes through here. */
-#define HF_RESIZES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB, name, result, parameters, arguments, call, call)
+    EACH_STUB(STUB_VOID, name, parameters, arguments, call)
+#define HF_DELETE(symbol, parameters, arguments) \
+    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr))
+#define HF_RESIZES(name, result, parameters, arguments, call)  \
+    EACH_STUB(STUB, name, result, parameters, arguments, call, \
+              resize(neighbour, ptr, BYTES arguments, __builtin_return_address(0)))
 #define HF_MEASURES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB, name, result, parameters, arguments, call, call)
+    EACH_STUB(STUB, name, result, parameters, arguments, call, \
+              hf_neighbour_usable_size(neighbour, ptr, __builtin_return_address(0)))
 #include "functions.def"
 
 /* ---- libc's own free and realloc: stubs that look at what they pass on (static_data.h) ---- */
@@ -132,7 +157,7 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
     }                                                                       \
     static void ask_first_##name(void *ptr)                                 \
     {                                                                       \
-        const struct hf_neighbour *neighbour = hf_neighbour_of(ptr);        \
+        const struct hf_neighbour *neighbour = INSTEAD(name, 0);            \
         if (neighbour != NULL)                                              \
             hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)); \
         else                                                                \
@@ -152,29 +177,32 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
             CALL(name, 0, void, (void *), (ptr));                           \
         }                                                                   \
     }
-#define GUARDED(name)                                                                          \
-    static __attribute__((noinline, cold)) void *suspect_##name(void *ptr, size_t size)        \
-    {                                                                                          \
-        void *moved;                                                                           \
-        if (hf_static_resized(ptr, size, __builtin_return_address(0), &moved))                 \
-            return moved;                                                                      \
-        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                           \
-    }                                                                                          \
-    static void *check_##name(void *ptr, size_t size)                                          \
-    {                                                                                          \
-        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))                \
-            return suspect_##name(ptr, size);                                                  \
-        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                           \
-    }                                                                                          \
-    static void *ask_first_##name(void *ptr, size_t size)                                      \
-    {                                                                                          \
-        return hf_neighbour_of(ptr) != NULL ? hf_realloc(ptr, size) : check_##name(ptr, size); \
-    }                                                                                          \
-    static void *guarded_##name(void *ptr, size_t size)                                        \
-    {                                                                                          \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                                        \
-            return hf_realloc(ptr, size);                                                      \
-        return CALL(name, 0, void *, (void *, size_t), (ptr, size));                           \
+#define GUARDED(name)                                                                   \
+    static __attribute__((noinline, cold)) void *suspect_##name(void *ptr, size_t size) \
+    {                                                                                   \
+        void *moved;                                                                    \
+        if (hf_static_resized(ptr, size, __builtin_return_address(0), &moved))          \
+            return moved;                                                               \
+        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                    \
+    }                                                                                   \
+    static void *check_##name(void *ptr, size_t size)                                   \
+    {                                                                                   \
+        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))         \
+            return suspect_##name(ptr, size);                                           \
+        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                    \
+    }                                                                                   \
+    static void *ask_first_##name(void *ptr, size_t size)                               \
+    {                                                                                   \
+        const struct hf_neighbour *neighbour = INSTEAD(name, 0);                        \
+        if (neighbour != NULL)                                                          \
+            return resize(neighbour, ptr, size, __builtin_return_address(0));           \
+        return check_##name(ptr, size);                                                 \
+    }                                                                                   \
+    static void *guarded_##name(void *ptr, size_t size)                                 \
+    {                                                                                   \
+        if (HF_UNLIKELY(hf_owned(ptr)))                                                 \
+            return hf_realloc(ptr, size);                                               \
+        return CALL(name, 0, void *, (void *, size_t), (ptr, size));                    \
     }
 
 #define EACH_GUARDED(VOID, SIZED) \
@@ -216,36 +244,34 @@ static const struct guarded {
     }
 /* What only the caller's own scope has (RTLD_DEFAULT) is looked for there; if that fails too, the
  * jump gives the loader's own answer and message. */
-#define STUB_DLSYM(index, ...)                                                                \
-    static void *stub_dlsym_##index(void *handle, const char *name)                           \
-    {                                                                                         \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name))) {                                     \
-            void *found = REAL(dlsym, index, void *, (void *, const char *), (handle, name)); \
-            void *local =                                                                     \
-                found == NULL ? hf_follow_scope(handle, __builtin_return_address(0)) : NULL;  \
-            if (local != NULL)                                                                \
-                found = REAL(dlsym, index, void *, (void *, const char *), (local, name));    \
-            if (found != NULL)                                                                \
-                return hf_follow_symbol(name, found);                                         \
-        }                                                                                     \
-        return CALL(dlsym, index, void *, (void *, const char *), (handle, name));            \
+#define LOOK_UP(name, index, handle, parameters, arguments, own_arguments)                        \
+    if (HF_UNLIKELY(hf_follow_wants(handle, symbol))) {                                           \
+        void *local, *found = hf_follow_own(handle, symbol, __builtin_return_address(0), &local); \
+        if (found != NULL)                                                                        \
+            return found;                                                                         \
+        if (local != NULL)                                                                        \
+            found = REAL(name, index, void *, parameters, own_arguments);                         \
+        if (found == NULL)                                                                        \
+            found = REAL(name, index, void *, parameters, arguments);                             \
+        if (found == NULL && local == NULL) {                                                     \
+            local = hf_follow_scope(handle, __builtin_return_address(0));                         \
+            if (local != NULL)                                                                    \
+                found = REAL(name, index, void *, parameters, own_arguments);                     \
+        }                                                                                         \
+        if (found != NULL)                                                                        \
+            return hf_follow_symbol(symbol, found);                                               \
+    }                                                                                             \
+    return CALL(name, index, void *, parameters, arguments)
+#define STUB_DLSYM(index, ...)                                                                    \
+    static void *stub_dlsym_##index(void *handle, const char *symbol)                             \
+    {                                                                                             \
+        LOOK_UP(dlsym, index, handle, (void *, const char *), (handle, symbol), (local, symbol)); \
     }
-#define STUB_DLVSYM(index, ...)                                                              \
-    static void *stub_dlvsym_##index(void *handle, const char *name, const char *version)    \
-    {                                                                                        \
-        if (HF_UNLIKELY(hf_follow_wants(handle, name))) {                                    \
-            void *found = REAL(dlvsym, index, void *, (void *, const char *, const char *),  \
-                               (handle, name, version));                                     \
-            void *local =                                                                    \
-                found == NULL ? hf_follow_scope(handle, __builtin_return_address(0)) : NULL; \
-            if (local != NULL)                                                               \
-                found = REAL(dlvsym, index, void *, (void *, const char *, const char *),    \
-                             (local, name, version));                                        \
-            if (found != NULL)                                                               \
-                return hf_follow_symbol(name, found);                                        \
-        }                                                                                    \
-        return CALL(dlvsym, index, void *, (void *, const char *, const char *),             \
-                    (handle, name, version));                                                \
+#define STUB_DLVSYM(index, ...)                                                             \
+    static void *stub_dlvsym_##index(void *handle, const char *symbol, const char *version) \
+    {                                                                                       \
+        LOOK_UP(dlvsym, index, handle, (void *, const char *, const char *),                \
+                (handle, symbol, version), (local, symbol, version));                       \
     }
 EACH_STUB(STUB_DLOPEN, )
 EACH_STUB(STUB_DLMOPEN, )
@@ -452,7 +478,8 @@ static void *stub_at(enum hf_routed function, size_t index)
 }
 
 /* `real` comes last: what has one is complete, also in a child that was forked meanwhile. */
-static void fill(enum hf_routed function, size_t index, void *real, bool ask_first)
+static void fill(enum hf_routed function, size_t index, void *real,
+                 const struct hf_definer *definer, bool ask_first)
 {
     struct original *original = &table.all.originals[function][index];
     const bool looks = is_guarded(function, index);
@@ -463,6 +490,7 @@ static void fill(enum hf_routed function, size_t index, void *real, bool ask_fir
         __atomic_store_n(&table.all.guard.plain_below, ask_first ? 0 : table.all.guard.base,
                          __ATOMIC_SEQ_CST);
     }
+    original->definer = *definer;
     atomic_store(&original->call, ask_first && ask != NULL ? ask : plain);
     atomic_store(&original->real, real);
 }
@@ -487,34 +515,47 @@ static size_t place_of(enum hf_routed function, const void *original, size_t *em
 void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
 {
     struct hf_seal seal;
-    bool open = false;
+    struct hf_definer definer = {.map = NULL};
+    size_t at, empty;
+    bool missing = false;
+    /* Not while the table is open: before glibc 2.35, looking for a definer takes the loader's
+     * lock. */
     for (size_t i = 0; i < count; i++) {
         const enum hf_routed function = wishes[i].function;
-        size_t at, empty;
-        wishes[i].stub = NULL;
-        if (function == HF_ROUTED_madvise)
+        at = function == HF_ROUTED_madvise ? HF_STUBS_PER_FUNCTION
+                                           : place_of(function, wishes[i].original, &empty);
+        wishes[i].stub = at != HF_STUBS_PER_FUNCTION ? stub_at(function, at) : NULL;
+        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
             continue;
-        at = place_of(function, wishes[i].original, &empty);
-        if (at == HF_STUBS_PER_FUNCTION && empty != at && !open) {
-            open = hf_seal_open(&seal);
-            if (!open)
-                continue;
-            at = place_of(function, wishes[i].original, &empty); /* another thread was here */
-        }
+        /* Most wishes of one call are for functions of one object. */
+        const struct link_map *map = hf_dynlink_find(wishes[i].original);
+        if (!missing || definer.map != map)
+            definer = hf_definer_of(wishes[i].original);
+        wishes[i].definer = definer;
+        missing = true;
+    }
+    if (!missing || !hf_seal_open(&seal))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const enum hf_routed function = wishes[i].function;
+        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
+            continue;
+        at = place_of(function, wishes[i].original, &empty); /* another thread may have been here */
         if (at == HF_STUBS_PER_FUNCTION && empty != at) {
-            fill(function, empty, wishes[i].original, asking);
+            fill(function, empty, wishes[i].original, &wishes[i].definer, asking);
             at = empty;
         }
         if (at != HF_STUBS_PER_FUNCTION)
             wishes[i].stub = stub_at(function, at);
     }
-    if (open)
-        hf_seal_close(&seal);
+    hf_seal_close(&seal);
 }
 
 void *hf_stub_for(enum hf_routed function, void *original)
 {
-    struct hf_stub_wish wish = {function, original, NULL};
+    struct hf_stub_wish wish = {.function = function, .original = original};
+    if (original == NULL)
+        return NULL;
     hf_stubs_for(&wish, 1);
     return wish.stub;
 }
@@ -553,7 +594,8 @@ void hf_stubs_ask_neighbours(void)
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
             if (table.all.originals[function][i].real != NULL)
-                fill(function, i, table.all.originals[function][i].real, true);
+                fill(function, i, table.all.originals[function][i].real,
+                     &table.all.originals[function][i].definer, true);
     asking = true;
     hf_seal_close(&seal);
 }

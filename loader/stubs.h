@@ -8,6 +8,7 @@
 #ifndef HOMEFREE_STUBS_H
 #define HOMEFREE_STUBS_H
 
+#include "foreign.h"
 #include "slots.h"
 
 #include <stdbool.h>
@@ -56,7 +57,8 @@ void hf_stubs_forget(void);
 struct hf_stub_wish {
     enum hf_routed function;
     void *original;
-    void *stub; /* out */
+    void *stub;                /* out */
+    struct hf_definer definer; /* out, of a stub that is new */
 };
 void hf_stubs_for(struct hf_stub_wish *wishes, size_t count);
 /* Whether an address is one of the function's stubs. */

@@ -11,6 +11,7 @@
 #include "target.h"
 
 #include "adopted.h"
+#include "allocators.h"
 #include "definitions.h"
 #include "internal.h"
 
@@ -48,6 +49,146 @@ enum hf_object_role hf_object_role(const struct hf_object *object)
         return HF_ROLE_HOMEFREE;
     return HF_ROLE_ORDINARY;
 }
+
+static bool is_libc(const struct hf_object *object)
+{
+    return object->soname != NULL && starts_with(object->soname, "libc.so.");
+}
+
+/* ---- who defines a function ---- */
+
+struct hf_definer hf_definer_of(const void *function)
+{
+    struct hf_object object;
+    struct hf_definer definer = {.map = hf_dynlink_find(function)};
+    if (definer.map != NULL && hf_dynlink_open(definer.map, &object))
+        definer.runtime = hf_object_role(&object) == HF_ROLE_RUNTIME;
+    return definer;
+}
+
+/* The object in front of libc whose free() serves the process, or NULL; `libc` gets libc's own.
+ * Both were there when the program started and stay, so that they are looked for once. */
+static const struct link_map *serving_object(const struct link_map **libc)
+{
+    static const struct link_map *known_serving, *known_libc;
+    static _Atomic(bool) known;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    if (!known && hf_dynlink_namespaces(first) != 0) {
+        const struct link_map *serving = NULL, *map = first[0];
+        for (; map != NULL; map = map->l_next) {
+            if (!hf_dynlink_open(map, &object))
+                continue;
+            if (is_libc(&object))
+                break;
+            if (serving == NULL && hf_object_address(&object, "free") != NULL)
+                serving = map;
+        }
+        known_serving = map != NULL ? serving : NULL;
+        known_libc = map;
+        known = true;
+    }
+    *libc = known_libc;
+    return known_serving;
+}
+
+static void begin_deep(const struct link_map *serving, const struct link_map *map)
+{
+    struct hf_object libc;
+    if (!hf_dynlink_open(map, &libc))
+        return;
+    const struct hf_neighbour functions = {
+        .allocator = "glibc",
+        .object = hf_dynlink_name(map),
+        .map = map,
+        .form = HF_RELEASE_PLAIN,
+        .release = hf_definition_address(&libc, "free"),
+        .realloc = (void *(*)(void *, size_t))hf_definition_address(&libc, "realloc"),
+        .usable_size = (size_t(*)(const void *))hf_definition_address(&libc, "malloc_usable_size"),
+    };
+    hf_foreign_begin_deep(&functions, serving);
+    hf_stubs_ask_neighbours();
+}
+
+void hf_definer_follow(enum hf_routed function, const void *original)
+{
+    const struct link_map *libc, *serving = serving_object(&libc);
+    if (HF_LIKELY(serving == NULL) || hf_foreign_is_deep())
+        return;
+    if ((function == HF_ROUTED_free || function == HF_ROUTED_realloc) &&
+        hf_dynlink_find(original) == libc)
+        begin_deep(serving, libc);
+}
+
+void hf_definer_follow_deep(void)
+{
+    const struct link_map *libc, *serving = serving_object(&libc);
+    if (serving != NULL && !hf_foreign_is_deep())
+        begin_deep(serving, libc);
+}
+
+bool hf_scope_is_early(const struct link_map *wanted)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    bool found = false;
+    if (hf_dynlink_namespaces(first) == 0)
+        return false;
+    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+        if (hf_dynlink_open(map, &object) && is_libc(&object))
+            return found;
+        found |= map == wanted;
+    }
+    return false;
+}
+
+/* Functions that belong to an allocator's own interface, or that anybody may have called so:
+ * functions.def says whose they must be. */
+enum definers { ANYBODY, LIBC_OR_ALLOCATOR, MIMALLOC, TCMALLOC };
+static const unsigned char definers[HF_ROUTED_COUNT] = {
+#define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
+#include "functions.def"
+};
+
+static bool exports(const struct hf_object *object, const char *name)
+{
+    return name == NULL || hf_object_symbol(object, name[0] == '*' ? name + 1 : name) != NULL;
+}
+
+/* Whether the object exports the functions of that allocator, and not just one of that name; any
+ * known allocator's for HF_ALLOCATOR_COUNT. */
+static bool exports_allocator(const struct hf_object *object, enum hf_allocator allocator)
+{
+    for (size_t i = 0; i < hf_allocator_calls_count; i++) {
+        const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
+        if ((allocator == HF_ALLOCATOR_COUNT || calls->allocator == allocator) &&
+            exports(object, calls->mark) && exports(object, calls->realloc) &&
+            exports(object, calls->usable_size))
+            return true;
+    }
+    return false;
+}
+
+bool hf_function_is_known(enum hf_routed function, const void *address)
+{
+    struct hf_object object;
+    if (definers[function] == ANYBODY)
+        return true;
+    const struct link_map *map = hf_dynlink_find(address);
+    if (map == NULL || !hf_dynlink_open(map, &object))
+        return false;
+    switch (definers[function]) {
+    case MIMALLOC:
+        return exports_allocator(&object, HF_ALLOCATOR_MIMALLOC);
+    case TCMALLOC:
+        return exports_allocator(&object, HF_ALLOCATOR_TCMALLOC);
+    default:
+        return is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
+               (hf_neighbour_lives_in(map) && exports(&object, "free"));
+    }
+}
+
+/* ---- a scope ---- */
 
 void *hf_scope_definition(const struct hf_scope *scope, const char *name)
 {
@@ -187,8 +328,12 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
 {
     const struct hf_decision nothing = {.ignore = true};
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
-    if (hf_stub_is(slot->function, value))
+    if (hf_stub_is(slot->function, value)) {
+        if (role == HF_ROLE_ORDINARY)
+            hf_definer_follow((enum hf_routed)slot->function,
+                              hf_stub_original((enum hf_routed)slot->function, value));
         return (struct hf_decision){.state = HF_ROUTE_CHANGED};
+    }
     /* A weak function that nobody defines. */
     if (value == NULL)
         return nothing;
@@ -203,7 +348,7 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
         return refuse("the object asks for this function from a library other than libc");
 
     /* Nearly every slot goes to the first definition, libc's, and is decided by that alone. */
-    if (value == definition(scope, slot->function))
+    if (value == definition(scope, slot->function) && definers[slot->function] == ANYBODY)
         return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = value};
 
     if (hf_adopted_is(value))
@@ -226,5 +371,9 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     target = hf_dynlink_find(original);
     if (target == NULL)
         return refuse("the slot points to code that belongs to no loaded object");
+    if (!hf_function_is_known(slot->function, original))
+        return nothing; /* the same name, but somebody's own function */
+    if (role == HF_ROLE_ORDINARY)
+        hf_definer_follow((enum hf_routed)slot->function, original);
     return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = original};
 }

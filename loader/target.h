@@ -7,6 +7,7 @@
 #ifndef HOMEFREE_TARGET_H
 #define HOMEFREE_TARGET_H
 
+#include "foreign.h"
 #include "slots.h"
 #include "stubs.h"
 
@@ -42,6 +43,24 @@ enum hf_object_role {
     HF_ROLE_NOTHING   /* the vdso; no symbols */
 };
 enum hf_object_role hf_object_role(const struct hf_object *object);
+
+/* Who defines a function that slots go to. */
+struct hf_definer hf_definer_of(const void *function);
+
+/* An object's slot goes to this original. Where that is libc's free() or realloc() although another
+ * allocator serves the process, both kinds of blocks are told apart from now on (foreign.h). */
+void hf_definer_follow(enum hf_routed function, const void *original);
+
+/* The same for an object that RTLD_DEEPBIND has brought, which may have no slot of those. */
+void hf_definer_follow_deep(void);
+
+/* Whether routing may stand in front of a function that was found by its name: some names are
+ * everybody's, and mean what they say only where libc or a known allocator defines them. */
+bool hf_function_is_known(enum hf_routed function, const void *address);
+
+/* Whether an object of the program's namespace lies in front of libc in the order of loading: it
+ * was there when the program started, and is never unloaded. */
+bool hf_scope_is_early(const struct link_map *map);
 
 /* Decides about a slot of an ordinary object or a runtime. Reads the slot; the caller guarantees
  * that the object is relocated (the loader's lock). */
