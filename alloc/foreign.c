@@ -193,6 +193,43 @@ const struct hf_neighbour *hf_neighbour_of(const void *ptr)
     return find(ptr, true, &guessed);
 }
 
+/* ---- how much is it ---- */
+
+struct share {
+    const struct hf_neighbour *wanted;
+    size_t bytes;
+};
+
+static void add_share(const void *start, size_t size, void *context)
+{
+    struct share *share = context;
+    size_t own = 0, others = 0;
+    for (size_t at = 0; at < size; at += HF_RANGE_PAGE) {
+        bool guessed = false;
+        const struct hf_neighbour *owner =
+            among_sharers(share->wanted, (const char *)start + at, &guessed);
+        own += owner == share->wanted;
+        others += owner != NULL && owner != share->wanted;
+    }
+    share->bytes += own != 0 && others == 0 ? size : own * HF_RANGE_PAGE;
+}
+
+size_t hf_neighbour_bytes(unsigned number)
+{
+    struct share share = {hf_neighbour_at(number), 0};
+    if (share.wanted == NULL)
+        return 0;
+    if (!share.wanted->shares)
+        return hf_ranges_bytes(number);
+    /* Pages have the number of the first that was found in the object. */
+    for (unsigned other = 1; other <= HF_NEIGHBOURS_MAX; other++) {
+        const struct hf_neighbour *neighbour = hf_neighbour_at(other);
+        if (neighbour != NULL && neighbour->map == share.wanted->map)
+            hf_ranges_visit(other, add_share, &share);
+    }
+    return share.bytes;
+}
+
 /* ---- who is called ---- */
 
 /* Whether the allocator that serves the process, in this object, says that a block is not its own,

@@ -104,6 +104,10 @@ const struct hf_neighbour *hf_neighbour_at(unsigned number);
 /* The neighbour that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_neighbour *hf_neighbour_of(const void *ptr);
 
+/* Bytes that a neighbour has mapped, as far as that is recorded. Where several live in one object,
+ * pages are theirs that say so, and the rest of a stretch in which only one does. */
+size_t hf_neighbour_bytes(unsigned number);
+
 /* Whether a known allocator lives in an object. Lock-free. */
 bool hf_neighbour_lives_in(const void *map);
 

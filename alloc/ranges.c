@@ -151,17 +151,36 @@ void hf_ranges_forget(unsigned id)
     }
 }
 
-size_t hf_ranges_bytes(unsigned id)
+void hf_ranges_visit(unsigned id, void (*visit)(const void *start, size_t size, void *context),
+                     void *context)
 {
-    size_t pages = 0;
     size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
     for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
          entry <= end && id != HF_RANGE_UNKNOWN; entry++) {
+        uintptr_t start = entry << HF_RANGE_LEAF_SHIFT;
         uintptr_t leaf = __atomic_load_n(&hf_ranges_root[entry], __ATOMIC_ACQUIRE);
         if (leaf == id)
-            pages += LEAF_PAGES;
-        for (size_t page = 0; leaf > UINT8_MAX && page < LEAF_PAGES; page++)
-            pages += __atomic_load_n((const uint8_t *)leaf + page, __ATOMIC_RELAXED) == id;
+            visit((const void *)start, LEAF_PAGES << HF_RANGE_SHIFT, context);
+        for (size_t page = 0, first = 0; leaf > UINT8_MAX && page < LEAF_PAGES; first = ++page) {
+            while (page < LEAF_PAGES &&
+                   __atomic_load_n((const uint8_t *)leaf + page, __ATOMIC_RELAXED) == id)
+                page++;
+            if (page > first)
+                visit((const void *)(start + (first << HF_RANGE_SHIFT)),
+                      (page - first) << HF_RANGE_SHIFT, context);
+        }
     }
-    return pages << HF_RANGE_SHIFT;
+}
+
+static void add_size(const void *start, size_t size, void *context)
+{
+    (void)start;
+    *(size_t *)context += size;
+}
+
+size_t hf_ranges_bytes(unsigned id)
+{
+    size_t bytes = 0;
+    hf_ranges_visit(id, add_size, &bytes);
+    return bytes;
 }

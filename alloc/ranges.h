@@ -50,6 +50,10 @@ bool hf_ranges_any(const void *start, size_t size);
 /* Makes every page of that number unknown again. */
 void hf_ranges_forget(unsigned id);
 
+/* Visits the stretches of pages of that number, in order; a leaf's end ends a stretch. */
+void hf_ranges_visit(unsigned id, void (*visit)(const void *start, size_t size, void *context),
+                     void *context);
+
 /* Bytes in pages of that number. */
 size_t hf_ranges_bytes(unsigned id);
 

@@ -451,7 +451,7 @@ static void tell_neighbours(struct collecting *collecting, const struct hf_objec
         field(out, "neighbour");
         number(out, collecting->index);
         field(out, neighbour->allocator);
-        number(out, hf_ranges_bytes(i));
+        number(out, hf_neighbour_bytes(i));
         field(out, neighbour->form != HF_RELEASE_NONE ? "home" : "known");
         end_line(out);
     }

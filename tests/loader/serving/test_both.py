@@ -1,0 +1,23 @@
+"""An object with two allocators: `homefree doctor` lists each with what it has mapped itself.
+
+usage: test_both.py HOMEFREE HOST BOTH
+"""
+
+import os
+import subprocess
+import sys
+
+command, host, both = map(os.path.abspath, sys.argv[1:])
+environment = {k: v for k, v in os.environ.items() if k != "HOMEFREE_CONF"}
+done = subprocess.run(
+    [command, "doctor", "--", host, both],
+    env=environment,
+    capture_output=True,
+    text=True,
+    timeout=100,
+    check=False,
+)
+lines = [line for line in done.stdout.splitlines() if both in line and " mapped" in line]
+print(done.stdout, done.stderr)
+assert len(lines) == 1, lines
+assert "192M mapped by mimalloc, 24M mapped by rpmalloc" in lines[0], lines
