@@ -1,5 +1,5 @@
 /*
- * Owns nothing. Shared by all; see fatal.h for what may be called when.
+ * Owns one flag. Shared by all; see fatal.h for what may be called when.
  */
 #include "fatal.h"
 
@@ -85,8 +85,11 @@ void hf_text_write(struct hf_text *text)
     errno = saved_errno;
 }
 
+bool hf_fatal_spoken;
+
 void hf_fatal(struct hf_text *text)
 {
+    hf_fatal_spoken = true;
     hf_text_write(text);
     abort();
 }

@@ -7,6 +7,7 @@
 #ifndef HOMEFREE_FATAL_H
 #define HOMEFREE_FATAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,9 @@ void hf_text_add_code(struct hf_text *text, const void *address);
 
 /* Writes the line, with a newline, to stderr. errno is left as it was. */
 void hf_text_write(struct hf_text *text);
+
+/* Whether hf_fatal() has written its line. */
+extern bool hf_fatal_spoken;
 
 /* Writes the line and ends the process with SIGABRT. The one end that homefree has. */
 void hf_fatal(struct hf_text *text) __attribute__((noreturn, cold));

@@ -5,6 +5,7 @@
 #include "doctor.h"
 
 #include "dynlink.h"
+#include "fatal.h"
 #include "maps.h"
 #include "target.h"
 
@@ -17,15 +18,15 @@ static enum hf_object_role role_of(const struct link_map *map)
     return hf_dynlink_open(map, &object) ? hf_object_role(&object) : HF_ROLE_NOTHING;
 }
 
-/* Whether libc itself has ended the process with a message of its own, which says enough. */
-static bool has_libc_spoken(void)
+/* Whether libc or homefree have ended the process with a line of their own, which says enough. */
+static bool has_spoken(void)
 {
     struct hf_object object;
     const struct link_map *libc = hf_dynlink_find_fast((const void *)gnu_get_libc_version);
     char *const *message = libc != NULL && hf_dynlink_open(libc, &object)
                                ? hf_object_address(&object, "__abort_msg")
                                : NULL;
-    return message != NULL && *message != NULL;
+    return hf_fatal_spoken || (message != NULL && *message != NULL);
 }
 
 /* Whether the instruction before an address is a call. */
@@ -54,8 +55,6 @@ static bool take(struct hf_doctor_place *out, uintptr_t code)
 {
     const struct link_map *map = hf_dynlink_find_fast((const void *)code);
     const enum hf_object_role role = map != NULL ? role_of(map) : HF_ROLE_NOTHING;
-    if (role == HF_ROLE_HOMEFREE) /* its own last line, or a bug of its own */
-        return true;
     if (role != HF_ROLE_ORDINARY || map == out->object)
         return false;
     if (out->object == NULL) {
@@ -72,7 +71,7 @@ void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_
     enum { WORDS = 512, WINDOWS = 16 };
     uintptr_t words[WORDS], at = crash->stack & -sizeof words[0];
     memset(out, 0, sizeof *out);
-    bool over = has_libc_spoken() || take(out, crash->code);
+    bool over = has_spoken() || take(out, crash->code);
     for (size_t window = 0; window < WINDOWS && !over; window++) {
         size_t count = WORDS;
         while (count > 0 && !hf_maps_read((const void *)at, words, count * sizeof words[0]))

@@ -193,10 +193,13 @@ static bool find_death_inside(struct hf_record *record, struct hf_record_end end
     if (!record->crash.known || index == SIZE_MAX || !died_inside(record, end, index))
         return true;
     const char *function = record->crash.function;
+    const size_t caller = record->crash.caller;
     return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
-                     "%s hit code of an object with %s inside%s%s", hf_doctor_signal(end.signal),
-                     hidden_allocator(record, index), function != NULL ? ", in " : "",
-                     function != NULL ? function : ""),
+                     "%s hit code of an object with %s inside%s%s%s%s",
+                     hf_doctor_signal(end.signal), hidden_allocator(record, index),
+                     function != NULL ? ", in " : "", function != NULL ? function : "",
+                     caller != SIZE_MAX ? ", called from " : "",
+                     caller != SIZE_MAX ? name_of(record, caller) : ""),
                 record->objects[index].path);
 }
 

@@ -186,7 +186,16 @@ class Facts(InFolder):
         module = self.build(
             "hidden.so",
             "#include <stdlib.h>\n#include <string.h>\n"
-            'void enter(int own) { free(malloc(100)); if (!own) free(strdup("foreign")); }\n',
+            "#include <dlfcn.h>\n"
+            "static struct { long before[2]; char bytes[48]; } data;\n"
+            "typedef void release(void *);\n"
+            "void enter(int own) {\n"
+            " free(malloc(100));\n"
+            ' if (own == 0) free(strdup("foreign"));\n'
+            " if (own == 2) abort();\n"
+            ' release *libcs = (release *)dlsym(dlopen("libc.so.6", RTLD_NOW), "free");\n'
+            ' if (own == 3) libcs(strdup("inside") + 4);\n'
+            " if (own == 4) libcs(data.bytes); }\n",
             *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
             f"-Wl,--version-script={self.folder}/m.map",
         )
@@ -210,6 +219,15 @@ class Facts(InFolder):
             self.assertFalse(each["remedy"].startswith("Nothing"), each)
         process = self.document(0, "--", PYTHON, "-c", code % 1, env=env)["processes"][0]
         self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
+        # tcmalloc and mimalloc end by abort(), which is libc's code.
+        process = self.process(1, "--", PYTHON, "-c", code % 2, env=env)
+        found = self.finding(process, "died-in-allocator")
+        self.assertIn("SIGABRT", found["message"])
+        self.assertEqual(found["names"], [module])
+        # What libc or homefree have said by themselves is not the hidden allocator's.
+        for own in (3, 4):
+            process = self.process(1, "--", PYTHON, "-c", code % own, env=env)
+            self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
 
     def test_deepbind_under_a_preloaded_allocator(self):
         # flux, oneTBB, falco, gperftools: the preloaded allocator serves the process, but what is
