@@ -496,19 +496,18 @@ static void fill(enum hf_routed function, size_t index, void *real,
 }
 
 /* The place of an original among the function's; HF_STUBS_PER_FUNCTION when it has none. `empty`
- * gets the first one that it may take then: index 0 is libc's where what goes there is looked at.
+ * gets the first free place that it may take then: index 0 of a guarded function is libc's alone.
  */
 static size_t place_of(enum hf_routed function, const void *original, size_t *empty)
 {
     *empty = HF_STUBS_PER_FUNCTION;
-    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
-        const void *real = table.all.originals[function][i].real;
-        if (real == original)
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+        if (table.all.originals[function][i].real == original)
             return i;
-        if (real == NULL && *empty == HF_STUBS_PER_FUNCTION &&
+    for (size_t i = HF_STUBS_PER_FUNCTION; i-- > 0;)
+        if (table.all.originals[function][i].real == NULL &&
             (!is_guarded(function, i) || hf_static_guards(rows[function].name, original)))
             *empty = i;
-    }
     return HF_STUBS_PER_FUNCTION;
 }
 
