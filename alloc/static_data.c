@@ -29,13 +29,17 @@ static const char *base_name(const char *path)
 }
 
 /* Valgrind's tools that replace malloc do so behind the back of the dynamic linker: free() is still
- * glibc's by its address, but what lies in front of a block is theirs. */
+ * glibc's by its address, but what lies in front of a block is theirs. They are preloaded, and so
+ * among the first objects of all. */
 static bool is_replaced_by_valgrind(void)
 {
+    enum { FIRST = 16 };
+    size_t seen = 0;
     const struct link_map *first[HF_NAMESPACES_MAX];
     if (hf_dynlink_namespaces(first) == 0)
         return false;
-    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+    for (const struct link_map *map = first[0]; map != NULL && seen < FIRST;
+         map = map->l_next, seen++) {
         const char *name = base_name(hf_dynlink_name(map));
         if (strncmp(name, "vgpreload_", 10) == 0 && strncmp(name, "vgpreload_core", 14) != 0)
             return true;
