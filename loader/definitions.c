@@ -18,10 +18,16 @@ void *hf_definition_behind(enum hf_routed function, void *address)
     return original != NULL ? original : address;
 }
 
+/* The linker's names for both ends of libhomefree. */
+extern char first_byte[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern char last_byte[] __asm__("_end") __attribute__((visibility("hidden")));
+
 void *hf_definition_address(const struct hf_object *object, const char *name)
 {
     void *address = hf_object_address(object, name);
-    int function = address != NULL ? hf_routed_by_name(name) : -1;
+    if ((uintptr_t)address - (uintptr_t)first_byte >= (size_t)(last_byte - first_byte))
+        return address; /* as nearly always */
+    int function = hf_routed_by_name(name);
     return function >= 0 ? hf_definition_behind((enum hf_routed)function, address) : address;
 }
 
@@ -87,6 +93,8 @@ static void find_all(struct entries *entries, const struct hf_object *object, bo
 
 /* ---- writing ---- */
 
+enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE; older headers do not have it */
+
 /* Whether the table lies where it may be written: in read-only data that is no code. */
 static bool is_constant(const struct hf_object *object, uintptr_t lowest, uintptr_t highest)
 {
@@ -132,6 +140,8 @@ void hf_definitions_route(const struct hf_object *object, bool loader)
     const size_t size = highest + 1 - (lowest & -page);
     if (mprotect(start, size, PROT_READ | PROT_WRITE) != 0)
         return;
+    /* One call instead of a fault for each page; Linux before 5.14 does not know it. */
+    (void)madvise(start, size, POPULATE_WRITE);
     for (size_t i = 0; i < count; i++)
         if (entries.wishes[i].stub != NULL)
             __atomic_store_n(&entries.symbols[i]->st_value,

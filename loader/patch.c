@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -83,12 +84,61 @@ bool hf_patch_open(struct hf_patch *patch, void **slot)
     return true;
 }
 
-/* Writes a slot that lies in a RELRO range without making it writable. No other thread can be
- * inside the resolver, so such a slot needs no second look. */
-static bool write_protected(const struct hf_patch *patch, void **slot, void *value)
+/* Slots that lie near each other in one object's RELRO range, to be written through /proc/self/mem
+ * by one call: it costs more than everything else that is done about a slot. What lies between them
+ * is written as it is, and cannot change meanwhile in a process of one thread. */
+enum { NEAR = 1024, NEAR_MAX = 64 };
+static struct {
+    struct {
+        void **slot;
+        void *value;
+    } writes[NEAR_MAX];
+    size_t count;
+    uintptr_t start, end;
+} near;
+
+static void write_one(struct hf_patch *patch, void **slot, void *value)
 {
-    return memory >= 0 && is_in_relro(patch, slot) &&
-           pwrite(memory, &value, sizeof value, (off_t)(uintptr_t)slot) == (ssize_t)sizeof value;
+    if (hf_patch_open(patch, slot))
+        __atomic_store_n(slot, value, __ATOMIC_RELEASE);
+}
+
+static void write_near(struct hf_patch *patch)
+{
+    void *words[NEAR / sizeof(void *)];
+    const size_t size = near.end - near.start;
+    if (near.count == 0)
+        return;
+    memcpy(words, (const void *)near.start, size);
+    for (size_t i = 0; i < near.count; i++)
+        words[((uintptr_t)near.writes[i].slot - near.start) / sizeof(void *)] =
+            near.writes[i].value;
+    const bool written = pwrite(memory, words, size, (off_t)near.start) == (ssize_t)size;
+    for (size_t i = 0; i < near.count && !written; i++)
+        write_one(patch, near.writes[i].slot, near.writes[i].value);
+    near.count = 0;
+}
+
+/* Takes a slot that lies in a RELRO range, to be written without making the range writable. No
+ * other thread can be inside the resolver, so such a slot needs no second look. */
+static bool write_protected(struct hf_patch *patch, void **slot, void *value)
+{
+    const uintptr_t at = (uintptr_t)slot;
+    if (memory < 0 || !is_in_relro(patch, slot) || at % sizeof(void *) != 0)
+        return false;
+    uintptr_t start = near.count == 0 || at < near.start ? at : near.start;
+    uintptr_t end =
+        near.count == 0 || at + sizeof(void *) > near.end ? at + sizeof(void *) : near.end;
+    if (near.count == NEAR_MAX || end - start > NEAR) {
+        write_near(patch);
+        start = at;
+        end = at + sizeof(void *);
+    }
+    near.start = start;
+    near.end = end;
+    near.writes[near.count].slot = slot;
+    near.writes[near.count++].value = value;
+    return true;
 }
 
 bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expected)
@@ -109,6 +159,7 @@ bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expe
 
 void hf_patch_close(struct hf_patch *patch)
 {
+    write_near(patch);
     if (!patch->opened)
         return;
     patch->opened = false;

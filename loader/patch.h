@@ -28,9 +28,9 @@ bool hf_patch_is_writable(struct hf_patch *patch, void **slot);
 /* Makes it possible to write the slot; true if it is. Else patch->error says why. */
 bool hf_patch_open(struct hf_patch *patch, void **slot);
 
-/* Writes a slot for which hf_patch_is_writable() said yes. `expected` is what it holds as far as
- * the caller knows: where it held another value, it is looked at once more when the session ends.
- * False when it could not be made writable. */
+/* Writes a slot, at the latest in hf_patch_close(), for which hf_patch_is_writable() said yes.
+ * `expected` is what it holds as far as the caller knows: where it held another value, it is looked
+ * at once more when the session ends. False when it could not be made writable. */
 bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expected);
 
 /* Protects the object again, or ends the process. */

@@ -83,6 +83,16 @@ static void route_slot(const struct hf_slot *slot, void *context)
         hf_late_expect(work->patch.object->map, slot->address, stub, decision.original);
 }
 
+/* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
+static bool has_runtimes_name(const struct link_map *map)
+{
+    const char *slash = strrchr(map->l_name, '/');
+    const char *name = slash != NULL ? slash + 1 : map->l_name;
+    return strncmp(name, "lib", 3) == 0 &&
+           (strncmp(name + 3, "c.so", 4) == 0 || strncmp(name + 3, "c++", 3) == 0 ||
+            strncmp(name + 3, "stdc++", 6) == 0);
+}
+
 static void route_object(const struct link_map *map, struct hf_scope *scope, size_t *changed)
 {
     struct hf_object object;
@@ -91,7 +101,7 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     enum hf_object_role role = hf_object_role(&object);
     if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
         return;
-    if (role == HF_ROLE_RUNTIME)
+    if (role == HF_ROLE_RUNTIME && !has_runtimes_name(map))
         hf_definitions_route(&object, scope->ours);
     struct work work = {{.object = &object}, role, scope, changed, {false}};
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
@@ -171,16 +181,6 @@ static const struct link_map *first_new(const struct link_map *first)
         if (seen[i].first == first)
             return seen[i].last->l_next;
     return first;
-}
-
-/* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
-static bool has_runtimes_name(const struct link_map *map)
-{
-    const char *slash = strrchr(map->l_name, '/');
-    const char *name = slash != NULL ? slash + 1 : map->l_name;
-    return strncmp(name, "lib", 3) == 0 &&
-           (strncmp(name + 3, "c.so", 4) == 0 || strncmp(name + 3, "c++", 3) == 0 ||
-            strncmp(name + 3, "stdc++", 6) == 0);
 }
 
 /* Before any slot: a thread that is inside the resolver finds the stub from then on. */
