@@ -1,0 +1,178 @@
+/*
+ * Between the moment a call has read under which number it is to record a mapping and the moment it
+ * has recorded it, the object can turn out to hold no allocator. The number must stay reserved
+ * until the call is over, and its pages are forgotten before another allocator can get it.
+ *
+ * loader/homes.c with the rest of homefree replaced by functions that hold threads where the test
+ * wants them.
+ */
+#include "allocators.h"
+#include "foreign.h"
+#include "homes.h"
+#include "neighbours.h"
+#include "ranges.h"
+#include "stubs.h"
+#include "support.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+enum { NUMBER = 7, SIZE = 1 << 16, PLAIN = MAP_PRIVATE | MAP_ANONYMOUS };
+
+static struct link_map object;
+static pthread_barrier_t deciding, recording, decided;
+static atomic_int reserved, given_back, forgotten;
+static pthread_t recorder;
+
+/* ---- what homes.c calls ---- */
+
+uintptr_t hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
+bool hf_owner_break_is_shared;
+const struct hf_allocator_string hf_allocator_strings[1];
+const size_t hf_allocator_strings_count = 0;
+
+bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT])
+{
+    (void)found;
+    return false;
+}
+
+const struct link_map *hf_dynlink_find_fast(const void *address)
+{
+    return address == &object ? &object : NULL;
+}
+
+size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
+{
+    first[0] = &object;
+    return 1;
+}
+
+bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
+{
+    *out = (struct hf_object){.map = map};
+    return true;
+}
+
+void hf_object_segments(struct hf_object *out)
+{
+    out->constant_count = 0;
+}
+
+void hf_stubs_ask_neighbours(void)
+{
+}
+
+unsigned hf_neighbour_reserve(void)
+{
+    reserved++;
+    return NUMBER;
+}
+
+void hf_neighbour_give_back(unsigned number)
+{
+    ck_assert_uint_eq(number, NUMBER);
+    given_back++;
+}
+
+/* The first thread is here: it finds nothing once the second one is about to record. */
+bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool found[])
+{
+    (void)map;
+    (void)found;
+    ck_assert_uint_eq(number, NUMBER);
+    pthread_barrier_wait(&deciding);
+    pthread_barrier_wait(&recording);
+    return false;
+}
+
+bool hf_ranges_any(const void *start, size_t size)
+{
+    (void)start;
+    (void)size;
+    return false;
+}
+
+bool hf_ranges_set(const void *start, size_t size, unsigned id)
+{
+    (void)start;
+    (void)size;
+    ck_assert_uint_eq(id, NUMBER);
+    ck_assert(pthread_equal(pthread_self(), recorder));
+    pthread_barrier_wait(&recording);
+    pthread_barrier_wait(&decided);
+    ck_assert_int_eq(given_back, 0);
+    ck_assert_int_eq(forgotten, 0);
+    return true;
+}
+
+void hf_ranges_forget(unsigned id)
+{
+    ck_assert_uint_eq(id, NUMBER);
+    ck_assert_int_eq(given_back, 0);
+    forgotten++;
+}
+
+/* ---- the schedule ---- */
+
+static void *record(void *argument)
+{
+    (void)argument;
+    recorder = pthread_self();
+    pthread_barrier_wait(&deciding);
+    hf_homes_mapped((void *)0x10000, SIZE, PLAIN, &object);
+    return NULL;
+}
+
+START_TEST(a_number_stays_until_it_is_recorded)
+{
+    pthread_t thread;
+    pthread_barrier_init(&deciding, NULL, 2);
+    pthread_barrier_init(&recording, NULL, 2);
+    pthread_barrier_init(&decided, NULL, 2);
+    hf_homes_candidate(&object, 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, record, NULL), 0);
+    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    /* It is decided: no allocator. The other call is about to record. */
+    ck_assert_int_eq(given_back, 0);
+    pthread_barrier_wait(&decided);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(reserved, 1);
+    ck_assert_int_eq(forgotten, 1);
+    ck_assert_int_eq(given_back, 1);
+    /* Decided once and for all. */
+    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    ck_assert_int_eq(reserved, 1);
+}
+END_TEST
+
+/* Memory that an object maps in its constructors, if it turns out to be none of interest. */
+START_TEST(a_provisional_number_is_given_back)
+{
+    recorder = pthread_self();
+    pthread_barrier_init(&recording, NULL, 1);
+    pthread_barrier_init(&decided, NULL, 1);
+    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    ck_assert_int_eq(reserved, 0);
+    hf_homes_loading(true);
+    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    hf_homes_loading(false);
+    ck_assert_int_eq(reserved, 1);
+    ck_assert_uint_eq(hf_homes_number(&object), NUMBER);
+    ck_assert(!hf_homes_is_candidate(&object));
+    hf_homes_settle();
+    ck_assert_int_eq(forgotten, 1);
+    ck_assert_int_eq(given_back, 1);
+    ck_assert_uint_eq(hf_homes_number(&object), 0);
+    ck_assert(!hf_homes_is_candidate(&object));
+}
+END_TEST
+
+int main(void)
+{
+    guard_against_hanging(60);
+    return RUN_TESTS("reservation", a_number_stays_until_it_is_recorded,
+                     a_provisional_number_is_given_back);
+}

@@ -1,0 +1,106 @@
+/*
+ * Two threads have loaded an object each, and the first one's pass, which is to route both, is held
+ * half-way by a page fault: the second one's hf_route() must not return before that pass is over,
+ * because its object is not routed yet.
+ *
+ * usage: test-waits LIBHOMEFREE MODULE OTHER
+ */
+#include "support.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PAGE = 4096 };
+
+static int (*route)(void);
+static char *guarded;
+static pthread_barrier_t held;
+static atomic_int second; /* its thread id, once it is about to call */
+static atomic_bool returned, released;
+
+/* Whether a thread sleeps: all that the second one can wait for is the pass. */
+static bool sleeps(int thread)
+{
+    char path[64], text[256];
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file >= 0 ? read(file, text, sizeof text - 1) : 0;
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    const char *state = strrchr(text, ')');
+    return state != NULL && state[2] == 'S';
+}
+
+static void fault(int number, siginfo_t *info, void *context)
+{
+    const char *at = info->si_addr;
+    (void)context;
+    if (at < guarded || at >= guarded + PAGE) {
+        signal(number, SIG_DFL);
+        return;
+    }
+    pthread_barrier_wait(&held);
+    while (second == 0 || (!returned && !sleeps(second)))
+        sched_yield();
+    released = true;
+    mprotect(guarded, PAGE, PROT_READ | PROT_WRITE);
+}
+
+static void *route_first(void *argument)
+{
+    (void)argument;
+    route();
+    return NULL;
+}
+
+static void *route_second(void *argument)
+{
+    pthread_barrier_wait(&held);
+    second = (int)syscall(SYS_gettid);
+    route();
+    returned = true;
+    *(bool *)argument = released;
+    return NULL;
+}
+
+int main(int count, char **arguments)
+{
+    pthread_t threads[2];
+    bool waited = false;
+    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    if (count != 4)
+        return 2;
+    guard_against_hanging(60);
+    pthread_barrier_init(&held, NULL, 2);
+    /* The loader's own function: it tells nobody what it loads. */
+    void *(*load_unseen)(const char *, int);
+    *(void **)&load_unseen = symbol_of(load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "dlopen");
+    void *handle = load(arguments[1], RTLD_NOW);
+    route = (int (*)(void))symbol_of(handle, "hf_route");
+    void *first = load_unseen(arguments[2], RTLD_LAZY);
+    if (first == NULL || load_unseen(arguments[3], RTLD_LAZY) == NULL)
+        return 2;
+    const struct user *user = ((user_function *)symbol_of(first, "user"))();
+    guarded = (char *)((uintptr_t)user->table & -(uintptr_t)PAGE);
+    sigaction(SIGSEGV, &action, NULL);
+    if (mprotect(guarded, PAGE, PROT_NONE) != 0 ||
+        pthread_create(&threads[0], NULL, route_first, NULL) != 0 ||
+        pthread_create(&threads[1], NULL, route_second, &waited) != 0)
+        return 2;
+    pthread_join(threads[0], NULL);
+    pthread_join(threads[1], NULL);
+    if (!waited)
+        fprintf(stderr, "hf_route() returned while the pass was half-way\n");
+    return waited ? EXIT_SUCCESS : EXIT_FAILURE;
+}
