@@ -250,7 +250,7 @@ static void *resolve_by_call(const struct hf_slot *slot)
         block = ((void *(*)(void *, size_t))call)(NULL, 1);
         break;
     case HF_ROUTED_reallocarray:
-        block = ((void *(*)(void *, size_t, size_t))call)(NULL, 1, 1);
+        (void)((void *(*)(void *, size_t, size_t))call)(NULL, SIZE_MAX, SIZE_MAX); /* never fits */
         break;
     default:
         return NULL;
