@@ -39,7 +39,6 @@ static struct candidate {
     atomic_bool moved_break; /* while it was provisional */
     uintptr_t base;
     const void *dynamic;
-    bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file holds */
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
