@@ -71,14 +71,17 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
     return hf_realloc(ptr, bytes);
 }
 
+/* glibc rounds an alignment up that is no power of two, and so do we: programs rely on it. */
 void *hf_memalign(size_t alignment, size_t size)
 {
-    if (!is_power_of_two(alignment)) {
+    if (alignment > SIZE_MAX / 2 + 1) {
         errno = EINVAL;
         return NULL;
     }
     if (alignment < sizeof(void *))
         alignment = sizeof(void *);
+    if (!is_power_of_two(alignment))
+        alignment = (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(other != NULL))
         return other->aligned(alignment, size);
@@ -103,17 +106,24 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
     return 0;
 }
 
+static __attribute__((noinline, cold)) void check_size(const void *ptr, size_t size,
+                                                       const void *caller)
+{
+    if (ptr != NULL && hf_owned(ptr) && hf_tenant_of(ptr) == NULL)
+        hf_heap_check_size(ptr, size, caller);
+}
+
 void hf_free_sized(void *ptr, size_t size)
 {
-    (void)size;
+    if (HF_UNLIKELY(hf_checks_full))
+        check_size(ptr, size, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
     (void)alignment;
-    (void)size;
-    hf_free(ptr);
+    hf_free_sized(ptr, size);
 }
 
 size_t hf_usable_size(const void *ptr)

@@ -285,7 +285,7 @@ static void become_heap(void)
         fail("fatal: cannot reserve address space for the heap; raise the limit on address space "
              "(ulimit -v) above 64 MiB");
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
-    if (!hf_heap_boot(jemalloc_options))
+    if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
         fail("fatal: no memory to start the heap; raise the limit on memory or address space "
              "(ulimit -v)");
     /* jemalloc makes its first arena before it reads that option. */

@@ -35,8 +35,29 @@ static const size_t offsets[] = {
 static const char *const thp_choices[] = {"default", "always", "never"};
 static const char *const toggle_choices[] = {"off", "on"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
+static const char *const checks_choices[] = {"default", "full"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* The types that take one of a few words. */
+static const struct choice {
+    const char *type;
+    const char *const *words;
+    size_t count;
+} choices[] = {
+    {"thp", thp_choices, COUNT(thp_choices)},
+    {"toggle", toggle_choices, COUNT(toggle_choices)},
+    {"reaction", reaction_choices, COUNT(reaction_choices)},
+    {"checks", checks_choices, COUNT(checks_choices)},
+};
+
+static const struct choice *choice_of(const struct hf_option_row *row)
+{
+    for (size_t i = 0; i < COUNT(choices); i++)
+        if (strcmp(row->type, choices[i].type) == 0)
+            return &choices[i];
+    return NULL;
+}
 
 const struct hf_option_row *hf_option_row(size_t index)
 {
@@ -48,14 +69,11 @@ void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
     static const char suffixes[] = "\0KMGT";
     unsigned suffix = 0;
     uint64_t value = row->preset;
-    if (strcmp(row->type, "thp") == 0)
-        snprintf(out, size, "%s", thp_choices[value]);
-    else if (strcmp(row->type, "toggle") == 0)
-        snprintf(out, size, "%s", toggle_choices[value]);
-    else if (strcmp(row->type, "reaction") == 0)
-        snprintf(out, size, "%s", reaction_choices[value]);
-    if (strcmp(row->type, "size") != 0 && strcmp(row->type, "number") != 0)
+    const struct choice *choice = choice_of(row);
+    if (choice != NULL) {
+        snprintf(out, size, "%s", choice->words[value]);
         return;
+    }
     for (; strcmp(row->type, "size") == 0 && value > 0 && value % 1024 == 0 && suffix < 4; suffix++)
         value /= 1024;
     snprintf(out, size, "%llu%.1s", (unsigned long long)value, suffixes + suffix);
@@ -72,10 +90,10 @@ static bool span_is(struct span span, const char *word)
     return strlen(word) == span.length && memcmp(word, span.start, span.length) == 0;
 }
 
-static bool parse_choice(struct span value, const char *const *choices, size_t count, uint64_t *out)
+static bool parse_choice(struct span value, const struct choice *choice, uint64_t *out)
 {
-    for (size_t i = 0; i < count; i++)
-        if (span_is(value, choices[i])) {
+    for (size_t i = 0; i < choice->count; i++)
+        if (span_is(value, choice->words[i])) {
             *out = i;
             return true;
         }
@@ -113,12 +131,9 @@ static bool parse_value(const struct hf_option_row *row, struct span value, uint
 {
     uint64_t number = 0;
     bool parsed;
-    if (strcmp(row->type, "thp") == 0)
-        parsed = parse_choice(value, thp_choices, COUNT(thp_choices), &number);
-    else if (strcmp(row->type, "toggle") == 0)
-        parsed = parse_choice(value, toggle_choices, COUNT(toggle_choices), &number);
-    else if (strcmp(row->type, "reaction") == 0)
-        parsed = parse_choice(value, reaction_choices, COUNT(reaction_choices), &number);
+    const struct choice *choice = choice_of(row);
+    if (choice != NULL)
+        parsed = parse_choice(value, choice, &number);
     else
         parsed = parse_number(value, strcmp(row->type, "size") == 0, &number);
     if (!parsed || number < row->minimum || number > row->maximum)
@@ -199,12 +214,13 @@ void hf_options_read(void)
 
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size)
 {
-    int length = snprintf(
-        buffer, size,
-        "dirty_decay_ms:%llu,muzzy_decay_ms:%llu,tcache_max:%llu,thp:%s,"
-        "zero_realloc:free,background_thread:false,oversize_threshold:%zu",
-        (unsigned long long)options->dirty_decay_ms, (unsigned long long)options->muzzy_decay_ms,
-        (unsigned long long)options->tcache_max, thp_choices[options->thp], HF_OVERSIZE);
+    int length = snprintf(buffer, size,
+                          "dirty_decay_ms:%llu,muzzy_decay_ms:%llu,tcache_max:%llu,thp:%s,"
+                          "zero_realloc:free,background_thread:false,oversize_threshold:%zu%s",
+                          (unsigned long long)options->dirty_decay_ms,
+                          (unsigned long long)options->muzzy_decay_ms,
+                          (unsigned long long)options->tcache_max, thp_choices[options->thp],
+                          HF_OVERSIZE, options->checks != 0 ? ",tcache:false" : "");
     if (options->arenas != 0 && length > 0 && (size_t)length < size)
         snprintf(buffer + length, size - (size_t)length, ",narenas:%llu",
                  (unsigned long long)options->arenas);

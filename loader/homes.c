@@ -37,6 +37,7 @@ static struct candidate {
     atomic_uint recording;   /* calls that may be about to record under `number` */
     atomic_bool used;        /* pages were */
     atomic_bool moved_break; /* while it was provisional */
+    bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file holds */
     uintptr_t base;
     const void *dynamic;
 } candidates[CANDIDATES_MAX];

@@ -121,8 +121,8 @@ static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size
 
 #define HF_RELEASES(name, result, parameters, arguments, call) \
     EACH_STUB(STUB_VOID, name, parameters, arguments, call)
-#define HF_DELETE(symbol, parameters, arguments) \
-    EACH_STUB(STUB_VOID, symbol, parameters, arguments, hf_free(ptr))
+#define HF_DELETE(symbol, parameters, arguments, call) \
+    EACH_STUB(STUB_VOID, symbol, parameters, arguments, call)
 #define HF_RESIZES(name, result, parameters, arguments, call)  \
     EACH_STUB(STUB, name, result, parameters, arguments, call, \
               resize(neighbour, ptr, BYTES arguments, __builtin_return_address(0)))
@@ -404,7 +404,7 @@ static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
-#define HF_DELETE(symbol, parameters, arguments)               ROW(symbol, true)
+#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol, true)
 #include "functions.def"
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
 #define HF_MAPS(name) PLAIN_ROW(name)

@@ -87,7 +87,7 @@ namespace
 {
 
 struct process_operators {
-#define HF_DELETE(symbol, parameters, arguments) void(*symbol) parameters;
+#define HF_DELETE(symbol, parameters, arguments, call) void(*symbol) parameters;
 #include "functions.def"
 } process;
 
@@ -96,19 +96,19 @@ __attribute__((constructor(101))) void find_process_operators()
     void *const anywhere = nullptr; /* RTLD_DEFAULT; <dlfcn.h> would declare dlsym as not weak */
     if (dlsym == nullptr)
         return;
-#define HF_DELETE(symbol, parameters, arguments) \
+#define HF_DELETE(symbol, parameters, arguments, call) \
     process.symbol = reinterpret_cast<void(*) parameters>(dlsym(anywhere, #symbol));
 #include "functions.def"
 }
 
 } // namespace
 
-#define HF_DELETE(symbol, parameters, arguments)                   \
+#define HF_DELETE(symbol, parameters, arguments, call)             \
     HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
     void shim##symbol parameters noexcept                          \
     {                                                              \
         if (hf_owns(ptr) || process.symbol == nullptr) {           \
-            hf_free(ptr);                                          \
+            call;                                                  \
         } else {                                                   \
             hf_watch_foreign(ptr);                                 \
             process.symbol arguments;                              \

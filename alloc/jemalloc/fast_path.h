@@ -14,6 +14,7 @@
  * Locks: the emergency lock comes before all of jemalloc's; each is taken inside the gate alone
  * (fork_gate.h).
  */
+#include "checks.h"
 #include "fork_gate.h"
 #include "seam.h"
 
@@ -203,8 +204,8 @@ void *hf_page_map_leaf(size_t root_index)
 /*
  * The usable size of a live block, or the process ends: jemalloc itself follows whatever it finds.
  * Small blocks are checked as far as their slab tells without a lock: an address inside a block is
- * found. A block that was freed into a cache is found only when it is the last one in this
- * thread's.
+ * found, and a block that has gone back to its slab. One that was freed into a cache is found only
+ * when it is the last one in this thread's; with checks:full there are no caches.
  */
 static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
@@ -218,8 +219,13 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
     if (!found.slab) {
         if ((uintptr_t)ptr != first)
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
-    } else if (((uintptr_t)ptr - first) % bin_infos[found.szind].reg_size != 0) {
-        hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
+    } else {
+        const bin_info_t *info = &bin_infos[found.szind];
+        size_t offset = (uintptr_t)ptr - first, index = offset / info->reg_size;
+        if (index * info->reg_size != offset || index >= info->nregs)
+            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_INSIDE);
+        if (!bitmap_get(edata_slab_data_get(found.edata)->bitmap, &info->bitmap_info, index))
+            hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
     if ((found.slab || found.szind < nhbins) && tsd != NULL && tsd_nominal(tsd) &&
         tcache_available(tsd)) {
@@ -367,6 +373,55 @@ static void hf_put_off_free(void *ptr, size_t usable, const void *caller)
 void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
 void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
 
+/* ---- blocks with guards ---- */
+
+/* Inside the gate, with checks:full. */
+static void *hf_checked_malloc(size_t alignment, size_t size, bool zero)
+{
+    void *ptr = NULL;
+    if (!hf_check_room(size))
+        return NULL;
+    for (int tries = 0; tries < 2 && (tries == 0 || hf_retry(size)); tries++) {
+        if (alignment != 0)
+            (void)je_posix_memalign(&ptr, alignment, size + HF_GUARD);
+        else
+            ptr = zero ? je_calloc(1, size + HF_GUARD) : malloc_default(size + HF_GUARD);
+        if (likely(ptr != NULL)) {
+            hf_check_mark(ptr, arena_salloc(tsdn_fetch(), ptr), size);
+            return ptr;
+        }
+    }
+    set_errno(ENOMEM);
+    return NULL;
+}
+
+/* ptr and its guard were checked; `usable` is the block's, `old` what was asked for. */
+static void *hf_checked_realloc(void *ptr, size_t usable, size_t old, size_t size)
+{
+    void *resized = NULL;
+    if (size == 0) {
+        free_default(ptr);
+        return NULL;
+    }
+    if (!hf_check_room(size))
+        return NULL;
+    hf_check_wipe(ptr, usable, old);
+    for (int tries = 0; resized == NULL && tries < 2 && (tries == 0 || hf_retry(size)); tries++)
+        resized = je_realloc(ptr, size + HF_GUARD);
+    if (resized == NULL)
+        hf_check_mark(ptr, usable, old);
+    else
+        hf_check_mark(resized, arena_salloc(tsdn_fetch(), resized), size);
+    return resized;
+}
+
+/* The block's usable size, as its owner is to see it; every check that there is. */
+static size_t hf_block_size(const void *ptr, const void *caller, enum hf_corruption purpose)
+{
+    size_t usable = hf_block_check(ptr, caller, purpose);
+    return likely(!hf_checks_full) ? usable : hf_check_verify(ptr, usable, caller, purpose);
+}
+
 /* Reached by a jump only, so that the return address is that of hf_malloc's caller. */
 static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
@@ -376,9 +431,16 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     if (unlikely(!hf_enter(&call)))
         return hf_fork_aligned(0, size);
     /* Entering may have found that another copy is the heap. */
-    void *ptr = likely(hf_forward == NULL) ? malloc_default(size) : hf_forward->malloc(size);
-    if (unlikely(ptr == NULL) && hf_forward == NULL && hf_retry(size))
+    void *ptr;
+    if (unlikely(hf_forward != NULL)) {
+        ptr = hf_forward->malloc(size);
+    } else if (unlikely(hf_checks_full)) {
+        ptr = hf_checked_malloc(0, size, false);
+    } else {
         ptr = malloc_default(size);
+        if (unlikely(ptr == NULL) && hf_retry(size))
+            ptr = malloc_default(size);
+    }
     if (hf_is_watched() && ptr != NULL && hf_forward == NULL)
         hf_watch_allocated(ptr, size, __builtin_return_address(0));
     hf_leave(&call);
@@ -402,13 +464,13 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
     int saved_errno = get_errno();
     if (likely(hf_enter(&call))) {
         tsd_fetch_min();
-        hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
+        hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
         if (hf_is_watched())
             hf_watch_freed(ptr, caller);
         free_default(ptr);
         hf_leave(&call);
     } else {
-        hf_put_off_free(ptr, hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE), caller);
+        hf_put_off_free(ptr, hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE), caller);
     }
     set_errno(saved_errno);
 }
@@ -459,9 +521,11 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
 size_t hf_heap_block_entry(const void *ptr, const void **block) HF_EXPORT_AS("hf_heap_block");
 size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
+void hf_heap_check_size_entry(const void *ptr, size_t size, const void *caller)
+    HF_EXPORT_AS("hf_heap_check_size");
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
-bool hf_heap_boot_entry(const char *configuration) HF_EXPORT_AS("hf_heap_boot");
+bool hf_heap_boot_entry(const char *configuration, bool checks) HF_EXPORT_AS("hf_heap_boot");
 void hf_heap_slow_entry(bool slow) HF_EXPORT_AS("hf_heap_slow");
 void hf_heap_catch_up_entry(void) HF_EXPORT_AS("hf_heap_catch_up");
 void hf_heap_reset_in_child_entry(void) HF_EXPORT_AS("hf_heap_reset_in_child");
@@ -472,9 +536,15 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
     size_t bytes;
     if (unlikely(!hf_enter(&call)))
         return hf_fork_calloc(count, size);
-    void *ptr = je_calloc(count, size);
-    if (unlikely(ptr == NULL) && !__builtin_mul_overflow(count, size, &bytes) && hf_retry(bytes))
+    bool possible = !__builtin_mul_overflow(count, size, &bytes);
+    void *ptr;
+    if (unlikely(hf_checks_full) && possible) {
+        ptr = hf_checked_malloc(0, bytes, true);
+    } else {
         ptr = je_calloc(count, size);
+        if (unlikely(ptr == NULL) && possible && hf_retry(bytes))
+            ptr = je_calloc(count, size);
+    }
     hf_leave(&call);
     return ptr;
 }
@@ -482,7 +552,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
 /* The gate is closed: the block moves to libc's memory. */
 static void *hf_realloc_outside(void *ptr, size_t size, const void *caller)
 {
-    size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    size_t usable = hf_block_size(ptr, caller, HF_CORRUPT_IN_REALLOC);
     void *moved = NULL;
     if (size != 0) {
         moved = hf_fork_aligned(0, size);
@@ -500,17 +570,22 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     if (unlikely(!hf_enter(&call)))
         return hf_realloc_outside(ptr, size, caller);
     tsd_fetch();
-    hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC), asked = 0;
+    if (unlikely(hf_checks_full))
+        asked = hf_check_verify(ptr, usable, caller, HF_CORRUPT_IN_REALLOC);
     bool watched = hf_is_watched();
     if (watched)
         hf_watch_freed(ptr, caller);
-    void *resized = je_realloc(ptr, size);
-    if (unlikely(resized == NULL) && size != 0) {
-        if (hf_retry(size))
+    void *resized;
+    if (unlikely(hf_checks_full)) {
+        resized = hf_checked_realloc(ptr, usable, asked, size);
+    } else {
+        resized = je_realloc(ptr, size);
+        if (unlikely(resized == NULL) && size != 0 && hf_retry(size))
             resized = je_realloc(ptr, size);
-        if (resized == NULL)
-            set_errno(ENOMEM); /* jemalloc leaves it to mmap, which not every failure comes from */
     }
+    if (unlikely(resized == NULL) && size != 0)
+        set_errno(ENOMEM); /* jemalloc leaves it to mmap, which not every failure comes from */
     if (unlikely(watched) && (resized != NULL || size != 0))
         hf_watch_resized(ptr, resized, size, caller);
     hf_leave(&call);
@@ -523,9 +598,15 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
     void *ptr = NULL;
     if (unlikely(!hf_enter(&call)))
         return hf_fork_aligned(alignment, size);
-    int error = je_posix_memalign(&ptr, alignment, size);
-    if (unlikely(error == ENOMEM) && hf_retry(size))
+    int error = 0;
+    if (unlikely(hf_checks_full)) {
+        ptr = hf_checked_malloc(alignment, size, false);
+        error = ptr == NULL ? ENOMEM : 0;
+    } else {
         error = je_posix_memalign(&ptr, alignment, size);
+        if (unlikely(error == ENOMEM) && hf_retry(size))
+            error = je_posix_memalign(&ptr, alignment, size);
+    }
     hf_leave(&call);
     if (error != 0) {
         set_errno(error);
@@ -599,7 +680,14 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
 
 size_t hf_heap_usable_entry(const void *ptr, const void *caller)
 {
-    return hf_block_check(ptr, caller, HF_CORRUPT_IN_MEASURE);
+    return hf_block_size(ptr, caller, HF_CORRUPT_IN_MEASURE);
+}
+
+void hf_heap_check_size_entry(const void *ptr, size_t size, const void *caller)
+{
+    size_t asked = hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
+    if (asked != size)
+        hf_heap_wrong_size(ptr, caller, asked, size);
 }
 
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
@@ -615,11 +703,13 @@ int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *i
     return -error;
 }
 
-bool hf_heap_boot_entry(const char *configuration)
+bool hf_heap_boot_entry(const char *configuration, bool checks)
 {
     if (!hf_page_map_reserve())
         return false;
     hf_left_process = (int)getpid();
+    if (checks)
+        hf_checks_boot();
     je_malloc_conf = configuration;
     jemalloc_constructor();
     return malloc_initialized();

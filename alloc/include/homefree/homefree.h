@@ -55,9 +55,9 @@ extern "C" {
  * memalign(3), from the heap. A size of 0 gives a distinct pointer that may be freed.
  *
  * Result: a block that the caller frees with hf_free(), or with any routed free(); NULL with errno
- * ENOMEM when the region is full or the system refuses memory (nothing is lost then), EINVAL for an
- * alignment that is no power of two (hf_posix_memalign returns the positive errno, as
- * posix_memalign does).
+ * ENOMEM when the region is full or the system refuses memory (nothing is lost then). An alignment
+ * that is no power of two is rounded up, as glibc does, and EINVAL where that cannot be;
+ * hf_posix_memalign refuses it, and returns the positive errno, as posix_memalign does.
  *
  * hf_realloc and hf_reallocarray resize a foreign block with its own allocator, where it stays;
  * hf_realloc(NULL, n) allocates from the heap, and hf_realloc(p, 0) frees p and returns NULL, as

@@ -1,0 +1,102 @@
+/*
+ * HOMEFREE_CONF=checks:full: every block is followed by bytes that a write past its end changes,
+ * and remembers the size that was asked for. Part of jemalloc's tail (fast_path.h).
+ *
+ * A block of `size` bytes gets at least HF_GUARD more. Behind the size come up to HF_CANARY_MAX
+ * bytes of a pattern, and the block's last word holds the size; both depend on the address and on
+ * secrets of the process, so that nobody can write them without having read them. No byte of the
+ * pattern is zero: that is what string functions write one too many of. The usable size of such a
+ * block is the size that was asked for. There are no thread caches, so that a slab's bitmap says of
+ * each block whether it is free.
+ */
+#ifndef HOMEFREE_JEMALLOC_CHECKS_H
+#define HOMEFREE_JEMALLOC_CHECKS_H
+
+#include "seam.h"
+
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/random.h>
+
+enum { HF_GUARD = 16, HF_CANARY_MAX = 64 };
+
+bool hf_checks_full;
+static uint64_t hf_check_secrets[2];
+
+static void hf_checks_boot(void)
+{
+    if (getrandom(hf_check_secrets, sizeof hf_check_secrets, GRND_NONBLOCK) !=
+        (ssize_t)sizeof hf_check_secrets) {
+        const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes of the kernel's */
+        if (random != NULL)
+            memcpy(hf_check_secrets, random, sizeof hf_check_secrets);
+    }
+    hf_checks_full = true;
+}
+
+static uint64_t hf_check_word(const void *ptr, unsigned which)
+{
+    uint64_t x = ((uintptr_t)ptr ^ hf_check_secrets[which]) * UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 32 ^ hf_check_secrets[1 - which]) * UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 29;
+}
+
+/* The byte of the pattern that lies at an address. */
+static unsigned char hf_check_byte(uint64_t pattern, uintptr_t address)
+{
+    return (unsigned char)(pattern >> address % 8 * 8) | 1;
+}
+
+static size_t hf_check_canary(size_t usable, size_t size)
+{
+    size_t room = usable - sizeof(uint64_t) - size;
+    return room < HF_CANARY_MAX ? room : HF_CANARY_MAX;
+}
+
+/* Whether there can be a block of this size with its guard; sets errno where not. */
+static bool hf_check_room(size_t size)
+{
+    if (size <= PTRDIFF_MAX - HF_GUARD)
+        return true;
+    set_errno(ENOMEM);
+    return false;
+}
+
+static void hf_check_mark(void *ptr, size_t usable, size_t size)
+{
+    unsigned char *bytes = ptr;
+    uint64_t pattern = hf_check_word(ptr, 0), sealed = size ^ hf_check_word(ptr, 1);
+    size_t canary = hf_check_canary(usable, size);
+    for (size_t i = size; i < size + canary; i++)
+        bytes[i] = hf_check_byte(pattern, (uintptr_t)ptr + i);
+    memcpy(bytes + usable - sizeof sealed, &sealed, sizeof sealed);
+}
+
+/* So that what is secret does not become the content of a block that grows. */
+static void hf_check_wipe(void *ptr, size_t usable, size_t size)
+{
+    memset((char *)ptr + size, 0, hf_check_canary(usable, size));
+    memset((char *)ptr + usable - sizeof(uint64_t), 0, sizeof(uint64_t));
+}
+
+/* The size that was asked for, or the process ends. */
+static size_t hf_check_verify(const void *ptr, size_t usable, const void *caller,
+                              enum hf_corruption purpose)
+{
+    const unsigned char *bytes = ptr;
+    uint64_t sealed;
+    memcpy(&sealed, bytes + usable - sizeof sealed, sizeof sealed);
+    size_t size = sealed ^ hf_check_word(ptr, 1);
+    if (usable < HF_GUARD || size > usable - HF_GUARD)
+        hf_heap_overflowed(ptr, caller, purpose, SIZE_MAX);
+    uint64_t pattern = hf_check_word(ptr, 0);
+    unsigned different = 0;
+    size_t canary = hf_check_canary(usable, size);
+    for (size_t i = size; i < size + canary; i++)
+        different |= bytes[i] ^ hf_check_byte(pattern, (uintptr_t)ptr + i);
+    if (different != 0)
+        hf_heap_overflowed(ptr, caller, purpose, size);
+    return size;
+}
+
+#endif
