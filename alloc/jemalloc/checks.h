@@ -4,10 +4,9 @@
  *
  * A block of `size` bytes gets at least HF_GUARD more. Behind the size come up to HF_CANARY_MAX
  * bytes of a pattern, and the block's last word holds the size; both depend on the address and on
- * secrets of the process, so that nobody can write them without having read them. No byte of the
- * pattern is zero: that is what string functions write one too many of. The usable size of such a
- * block is the size that was asked for. There are no thread caches, so that a slab's bitmap says of
- * each block whether it is free.
+ * secrets of the process, so that nobody can write them without having read them. The usable size
+ * of such a block is the size that was asked for. There are no thread caches, so that a slab's
+ * bitmap says of each block whether it is free.
  */
 #ifndef HOMEFREE_JEMALLOC_CHECKS_H
 #define HOMEFREE_JEMALLOC_CHECKS_H
@@ -41,10 +40,12 @@ static uint64_t hf_check_word(const void *ptr, unsigned which)
     return x ^ x >> 29;
 }
 
-/* The byte of the pattern that lies at an address. */
+/* The byte of the pattern that lies at an address: never ASCII, zero, 0x80 or 0xff, which is what
+ * most programs write. A write of the very byte that is there cannot be told. */
 static unsigned char hf_check_byte(uint64_t pattern, uintptr_t address)
 {
-    return (unsigned char)(pattern >> address % 8 * 8) | 1;
+    unsigned char byte = (unsigned char)(pattern >> address % 8 * 8) | 0x80;
+    return byte == 0x80 || byte == 0xff ? byte ^ 0x22 : byte;
 }
 
 static size_t hf_check_canary(size_t usable, size_t size)
