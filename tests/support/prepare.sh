@@ -6,8 +6,8 @@
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
-# homefree_build FOLDER TARGET [meson options]
-#   Configures FOLDER if need be and builds TARGET in it. Shows the log when something fails.
+# homefree_build FOLDER TARGETS [meson options]
+#   Configures FOLDER if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
 #
 # homefree_wheels FOLDER     Environments with the real libraries of tests/real.
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
@@ -170,12 +170,13 @@ homefree_configure_and_build() {
     if [ ! -f "$folder/build.ninja" ] || [ -n "$again" ]; then
         meson setup $again "$folder" "$root" "$@" || return
     fi
-    ninja -C "$folder" "$target"
+    # shellcheck disable=SC2086
+    ninja -C "$folder" $targets
 }
 
 homefree_build() {
     folder=$1
-    target=$2
+    targets=$2
     shift 2
     homefree_step "building in ${folder##*/}" homefree_configure_and_build "$@" ||
         homefree_fail "the build in $folder failed"
