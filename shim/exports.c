@@ -72,18 +72,18 @@ static size_t decode_utf8(const unsigned char *text, size_t length, uint32_t *co
 /*
  * Code points that no identifier holds in any version of Unicode, as far as ranges can say so:
  * controls, spaces, signs, punctuation and private use. The holes are letters (U+00AA, U+00B5,
- * U+00B7, U+00BA, U+203F, U+2040, U+2054, U+3005 to U+3007).
+ * U+00B7, U+00BA, U+200C, U+200D, U+203F, U+2040, U+2054, U+3005 to U+3007).
  */
 static bool never_in_identifier(uint32_t code_point)
 {
     static const struct {
         uint32_t first, last;
     } ranges[] = {
-        {0x0080, 0x00a9},   {0x00ab, 0x00b4},    {0x00b6, 0x00b6}, {0x00b8, 0x00b9},
-        {0x00bb, 0x00bf},   {0x00d7, 0x00d7},    {0x00f7, 0x00f7}, {0x2000, 0x203e},
-        {0x2041, 0x2053},   {0x2055, 0x2070},    {0x2190, 0x2bff}, {0x3000, 0x3004},
-        {0xd800, 0xf8ff},   {0xfdd0, 0xfdef},    {0xfeff, 0xfeff}, {0xfff0, 0xffff},
-        {0xe0000, 0xe00ff}, {0xe01f0, 0x10ffff},
+        {0x0080, 0x00a9}, {0x00ab, 0x00b4},   {0x00b6, 0x00b6},    {0x00b8, 0x00b9},
+        {0x00bb, 0x00bf}, {0x00d7, 0x00d7},   {0x00f7, 0x00f7},    {0x2000, 0x200b},
+        {0x200e, 0x203e}, {0x2041, 0x2053},   {0x2055, 0x2070},    {0x2190, 0x2bff},
+        {0x3000, 0x3004}, {0xd800, 0xf8ff},   {0xfdd0, 0xfdef},    {0xfeff, 0xfeff},
+        {0xfff0, 0xffff}, {0xe0000, 0xe00ff}, {0xe01f0, 0x10ffff},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
         if (code_point >= ranges[i].first && code_point <= ranges[i].last)
