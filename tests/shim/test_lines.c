@@ -147,11 +147,12 @@ START_TEST(errors)
         char *line = NULL;
         size_t size = 0;
         errno = 0;
+        /* glibc 2.41 says no reason in one of these cases. */
         ck_assert_int_eq(makers[i]->f_getline(NULL, &size, stream), -1);
-        ck_assert_int_eq(errno, EINVAL);
+        ck_assert(errno == EINVAL || makers[i] == &libc);
         errno = 0;
         ck_assert_int_eq(makers[i]->f_getdelim(&line, NULL, '\n', stream), -1);
-        ck_assert_int_eq(errno, EINVAL);
+        ck_assert(errno == EINVAL || makers[i] == &libc);
         /* Nothing was taken from the stream. */
         ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), 5);
         makers[i]->f_free(line);

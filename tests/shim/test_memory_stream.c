@@ -139,8 +139,11 @@ START_TEST(grows_to_a_megabyte)
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
         begin(makers[i], &stream);
+        /* One assertion: each costs more than a line does. */
+        bool written = true;
         for (int at = 0; at < 1 << 18; at++)
-            ck_assert_int_eq(fprintf(stream.file, "%04x", at & 0xffff), 4);
+            written &= fprintf(stream.file, "%04x", at & 0xffff) == 4;
+        ck_assert(written);
         ck_assert_int_eq(fclose(stream.file), 0);
         assert_home(makers[i], stream.bytes);
         ck_assert_uint_eq(stream.size, 1 << 20);

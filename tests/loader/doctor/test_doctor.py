@@ -265,13 +265,11 @@ class Facts(InFolder):
 
     def test_preloaded(self):
         program = self.build("hello", HELLO)
-        for soname, name in (
-            ("libjemalloc.so.2", "jemalloc"),
-            ("libtcmalloc_minimal.so.4", "tcmalloc"),
-            ("libmimalloc.so.2", "mimalloc"),
-        ):
-            if ctypes.util.find_library(soname.split(".")[0][3:]) is None:
+        for library in ("jemalloc", "tcmalloc_minimal", "mimalloc"):
+            soname = ctypes.util.find_library(library)
+            if soname is None:
                 continue
+            name = library.partition("_")[0]
             with self.subTest(soname):
                 env = environment(LD_PRELOAD=soname)
                 process = self.process(0, "--", program, env=env)
