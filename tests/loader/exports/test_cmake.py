@@ -164,6 +164,10 @@ class Package(unittest.TestCase):
             build,
             f"-Dhomefree_DIR={package}",
             "-DCMAKE_C_COMPILER=" + CC[-1],
+            # The lists of inputs that linkers write for CMake 3.27 and later do not cope with the
+            # space in our folder's name: everything would be linked each time.
+            "-DCMAKE_LINK_DEPENDS_USE_LINKER=OFF",
+            "--no-warn-unused-cli",
         )
 
     def test_modules_export_only_their_init_function(self):
