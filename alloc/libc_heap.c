@@ -1,12 +1,13 @@
 /*
  * Owns nothing. See libc_heap.h.
  *
- * Facts about glibc that this rests on (malloc/malloc.c and malloc/arena.c, 2.17 to 2.42, 64 bits):
+ * Facts about glibc that this rests on (malloc/malloc.c and malloc/arena.c, 2.17 to 2.43, 64 bits):
  * a chunk begins with two words, the size of the chunk before it and its own with three flags
  * (1: the one before is in use, 2: mapped by itself, 4: not of the main arena), and memory begins
  * after them; the main arena begins where the program break did; other arenas live in heaps of 64
  * MiB at multiples of 64 MiB, which begin with a heap_info and are readable as far as it says; a
- * chunk that is mapped by itself has what lies before it in its first word, pages whole in sum.
+ * chunk that is mapped by itself has what lies before it in its first word, pages whole in sum;
+ * from 2.43 on its size leaves out two words at the end.
  */
 #include "libc_heap.h"
 
@@ -139,12 +140,17 @@ static bool is_mapped_chunk(uintptr_t address, const struct hf_mapping *at, stru
         !hf_maps_read((const void *)start, &chunk, sizeof chunk) || (chunk.size & FLAGS) != MAPPED)
         return false;
     uintptr_t size = chunk.size & ~(uintptr_t)FLAGS;
+    uintptr_t usable = size - sizeof chunk;
+    if (((chunk.before + size) & page) != 0) { /* 2.43 */
+        usable = size - sizeof(uintptr_t);
+        size += sizeof chunk;
+    }
     if (size < CHUNK_MIN || chunk.before > start - at->start || size > at->end - start ||
         ((start - chunk.before) & page) != 0 || ((chunk.before + size) & page) != 0)
         return false;
     name(owner);
     owner->block = (const void *)address;
-    owner->block_size = size - sizeof chunk;
+    owner->block_size = usable;
     return true;
 }
 
