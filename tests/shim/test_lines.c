@@ -146,13 +146,15 @@ START_TEST(errors)
         FILE *stream = stream_of("text\n", 5);
         char *line = NULL;
         size_t size = 0;
-        errno = 0;
-        /* glibc 2.41 says no reason in one of these cases. */
-        ck_assert_int_eq(makers[i]->f_getline(NULL, &size, stream), -1);
-        ck_assert(errno == EINVAL || makers[i] == &libc);
-        errno = 0;
-        ck_assert_int_eq(makers[i]->f_getdelim(&line, NULL, '\n', stream), -1);
-        ck_assert(errno == EINVAL || makers[i] == &libc);
+        /* Only the module's: libc's own takes from the stream all the same from 2.41 on. */
+        if (makers[i] == &module) {
+            errno = 0;
+            ck_assert_int_eq(module.f_getline(NULL, &size, stream), -1);
+            ck_assert_int_eq(errno, EINVAL);
+            errno = 0;
+            ck_assert_int_eq(module.f_getdelim(&line, NULL, '\n', stream), -1);
+            ck_assert_int_eq(errno, EINVAL);
+        }
         /* Nothing was taken from the stream. */
         ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), 5);
         makers[i]->f_free(line);
