@@ -180,6 +180,7 @@ for _ in range(3):
     interpreter = interpreters.create("legacy") if new else interpreters.create(isolated=False)
     failed = interpreters.run_string(interpreter, code)
     assert failed is None, failed
+    interpreters.destroy(interpreter)
 import numpy
 assert str(numpy.array([1 / 3])) == "[0.33333333]"
 """)
