@@ -75,7 +75,8 @@ class Installed(unittest.TestCase):
         self.assertEqual(names, ["PyInit_greet"])
         dynamic = run("readelf", "-d", module)
         needed = sorted(line.split("[")[1][:-1] for line in dynamic.split("\n") if "NEEDED" in line)
-        self.assertEqual(needed, ["libc.so.6", "libhomefree.so.1"])
+        # Some toolchains leave libc out where the module calls nothing of it.
+        self.assertIn(needed, (["libc.so.6", "libhomefree.so.1"], ["libhomefree.so.1"]))
         answer = run(
             PYTHON,
             "-c",
@@ -149,7 +150,16 @@ class Installed(unittest.TestCase):
         prebuilt.mkdir(parents=True)
         shutil.copy2(BUILD / "alloc/libhf_jemalloc.a", prebuilt)
         shutil.copytree(SOURCE / "subprojects/jemalloc-5.3.0", inside / "jemalloc-5.3.0")
-        self.write("subprojects/jemalloc.wrap", "[wrap-file]\ndirectory = jemalloc-5.3.0\n")
+        self.write(
+            "subprojects/jemalloc.wrap",
+            """
+            [wrap-file]
+            directory = jemalloc-5.3.0
+
+            [provide]
+            jemalloc-source = source_dep
+            """,
+        )
         run(
             "meson",
             "setup",

@@ -79,8 +79,9 @@ class Check(support.TestCase):
             homefree.install()
             with check.watch() as seen:
                 pass
+            before = seen.allocations  # CPython 3.14 allocates on the way in and out
             raw_free(make(100))
-            assert seen.crossings == [] and seen.allocations == 0
+            assert seen.crossings == [] and seen.allocations == before
             """
         )
 
