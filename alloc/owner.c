@@ -36,10 +36,16 @@ bool hf_owns(const void *ptr)
  * mapping with a guard before it that ends in a control block is a stack from the one to the other.
  * On x86-64 a control block tells itself: it holds its own address twice (the ABI's first word of a
  * thread, and tcbhead_t.self).
+ *
+ * From glibc 2.42 on (Linux 6.13) the guard is part of the mapping and shows nowhere, and mappings
+ * of several stacks may be one. The control block also holds where its stack begins and how long it
+ * is.
  */
 #define CONTROL_BLOCK_ROOM 8192
 
-static bool ends_in_control_block(const struct hf_mapping *mapping)
+/* Whether the mapping ends in a control block, of a stack that holds the address if there is no
+ * guard to say where it begins. */
+static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded, uintptr_t address)
 {
 #if defined(__x86_64__)
     enum { WORDS = CONTROL_BLOCK_ROOM / sizeof(uintptr_t), ALIGNMENT = 64 / sizeof(uintptr_t) };
@@ -49,11 +55,19 @@ static bool ends_in_control_block(const struct hf_mapping *mapping)
         return false;
     for (size_t i = 0; i + 2 < WORDS; i += ALIGNMENT) {
         uintptr_t own = mapping->end - sizeof words + i * sizeof words[0];
-        if (words[i] == own && words[i + 2] == own)
+        if (words[i] != own || words[i + 2] != own)
+            continue;
+        if (guarded)
             return true;
+        for (size_t j = i + 3; j + 1 < WORDS; j++)
+            if (words[j] >= mapping->start && words[j] <= address &&
+                words[j + 1] == mapping->end - words[j] && words[j + 1] >= CONTROL_BLOCK_ROOM)
+                return true;
     }
 #else
     (void)mapping;
+    (void)guarded;
+    (void)address;
 #endif
     return false;
 }
@@ -92,7 +106,7 @@ static bool is_stack(uintptr_t address, const struct hf_place *place)
         return false;
     bool guarded = before->end == at->start && before->anonymous && !before->readable &&
                    !before->writable && !before->executable;
-    return (guarded && ends_in_control_block(at)) || is_own_stack(address, at);
+    return ends_in_control_block(at, guarded, address) || is_own_stack(address, at);
 }
 
 /* ---- the answer ---- */
