@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <time.h>
 
 struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS];
@@ -50,6 +51,11 @@ void hf_gate_disclaim(void)
 
 /* ---- who finds it closed ---- */
 
+static void pause_for(long nanoseconds)
+{
+    nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+}
+
 void *hf_fork_aligned(size_t alignment, size_t size)
 {
     return alignment == 0 ? hf_libc()->malloc(size) : hf_libc()->memalign(alignment, size);
@@ -60,12 +66,25 @@ void *hf_fork_calloc(size_t count, size_t size)
     return hf_libc()->calloc(count, size);
 }
 
-/* ---- fork ---- */
+static _Atomic(pthread_t) forker;
+static atomic_bool patient; /* nobody has waited in vain since the gate was closed */
 
-static void pause_for(long nanoseconds)
+bool hf_gate_wait(void)
 {
-    nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+    enum { TRIES = 1000 };
+    int saved_errno = errno;
+    for (int i = 0; i < TRIES && patient && forker != pthread_self(); i++) {
+        if (!hf_gate_is_closed())
+            break;
+        pause_for(100000);
+        if (i == TRIES - 1)
+            patient = false;
+    }
+    errno = saved_errno;
+    return !hf_gate_is_closed();
 }
+
+/* ---- fork ---- */
 
 /* Waits for another thread's fork, so that the gate is open again now and then where threads fork
  * all the time; but not for long, because that thread may be waiting for this one. */
@@ -101,6 +120,8 @@ static void before_fork(void)
 {
     int saved_errno = errno;
     close_gate();
+    forker = pthread_self();
+    patient = true;
     wait_until_empty();
     errno = saved_errno;
 }

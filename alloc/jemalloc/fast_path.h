@@ -152,6 +152,13 @@ JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
     return true;
 }
 
+/* The same for who needs memory, which should be the heap's: waits for the fork if that may help.
+ */
+JEMALLOC_ALWAYS_INLINE bool hf_enter_patiently(struct hf_call *call)
+{
+    return likely(hf_enter(call)) || (hf_gate_wait() && hf_enter(call));
+}
+
 JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
 {
     if (unlikely(call->before != NULL)) {
@@ -428,7 +435,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     struct hf_call call;
     if (unlikely(hf_forward != NULL))
         return hf_forward->malloc(size);
-    if (unlikely(!hf_enter(&call)))
+    if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(0, size);
     /* Entering may have found that another copy is the heap. */
     void *ptr;
@@ -534,7 +541,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
 {
     struct hf_call call;
     size_t bytes;
-    if (unlikely(!hf_enter(&call)))
+    if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_calloc(count, size);
     bool possible = !__builtin_mul_overflow(count, size, &bytes);
     void *ptr;
@@ -567,7 +574,7 @@ static void *hf_realloc_outside(void *ptr, size_t size, const void *caller)
 void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 {
     struct hf_call call;
-    if (unlikely(!hf_enter(&call)))
+    if (unlikely(!hf_enter_patiently(&call)))
         return hf_realloc_outside(ptr, size, caller);
     tsd_fetch();
     size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC), asked = 0;
@@ -596,7 +603,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
 {
     struct hf_call call;
     void *ptr = NULL;
-    if (unlikely(!hf_enter(&call)))
+    if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(alignment, size);
     int error = 0;
     if (unlikely(hf_checks_full)) {

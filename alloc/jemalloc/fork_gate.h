@@ -9,8 +9,9 @@
  *   - whoever is about to take a lock of the heap passes the gate, and leaves it afterwards;
  *   - the prepare handler closes the gate and waits until nobody is inside, which takes as long as
  *     one call of the heap;
- *   - who finds the gate closed does without the heap's locks: memory comes from libc, whose own
- *     locks fork takes last of all, and what is freed is put on a list for later;
+ *   - who finds the gate closed does without the heap's locks: what is freed is put on a list for
+ *     later, and memory comes from libc, whose own locks fork takes last of all, unless the fork is
+ *     over soon;
  *   - the handlers in parent and child open the gate and work the list off.
  * Hence nobody is in the middle of anything when the process is copied.
  *
@@ -74,6 +75,10 @@ static inline bool hf_gate_enter(struct hf_pass *pass)
     hf_gate_leave(pass);
     return false;
 }
+
+/* For who found the gate closed: waits until it is open, but not for long, because the fork may be
+ * waiting for this very thread. The thread that forks does not wait. False: do without the heap. */
+bool hf_gate_wait(void);
 
 static inline bool hf_gate_is_closed(void)
 {

@@ -1,6 +1,6 @@
-"""A bounded region, and fork: arenas of pymalloc's that come and go cost no address space (of 2 GiB,
-560 MiB were left with CPython 3.9), and functions that were registered with os.register_at_fork
-before homefree came use what they like while threads allocate."""
+"""A bounded region, and fork: arenas of pymalloc's that come and go cost no address space, and
+functions registered with os.register_at_fork before homefree came use what they like while threads
+allocate. Of 2 GiB, 560 MiB used to be left with CPython 3.9."""
 
 import support
 

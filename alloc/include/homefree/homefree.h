@@ -298,7 +298,8 @@ struct hf_stats {
 /*
  * Fills out, whose `size` the caller has set to sizeof(struct hf_stats). Fields beyond the caller's
  * size are not written. Result: 0; -EINVAL; -ENOMEM when the counters need memory that is not
- * there; -EAGAIN while another thread's fork takes long. Takes the heap's locks; not for fast paths.
+ * there; -EAGAIN while another thread's fork takes long. Takes the heap's locks; not for fast
+ * paths.
  */
 HF_API int hf_stats(struct hf_stats *out);
 

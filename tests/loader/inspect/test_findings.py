@@ -178,7 +178,11 @@ class Allocators(InspectTest):
         ours = {
             word for word in names.stdout.split() if word.startswith("hf_") and "je_" not in word
         }
-        source = MODULE + "".join(f"{KEEP % 'hidden'} char {name}[64];" for name in ours)
+        thread_local = {"hf_gate_own"}  # the kind of a symbol must be right
+        source = MODULE + "".join(
+            f"{KEEP % 'hidden'} {'__thread' if name in thread_local else ''} char {name}[64];"
+            for name in ours
+        )
         for flags, by in ([], "symbol"), (["-s"], "string"):
             with self.subTest(by):
                 flags = [*flags, "-Wl,--whole-archive", archive, "-Wl,--no-whole-archive"]
