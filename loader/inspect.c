@@ -267,56 +267,6 @@ static int list_libraries(struct hf_elf *elf, struct hf_inspection *inspection)
     return 0;
 }
 
-/* HOMEFREE_1.10 is newer than HOMEFREE_1.9; false for what is no such name. */
-static bool read_node(const char *version, unsigned numbers[2])
-{
-    static const char start[] = "HOMEFREE_";
-    if (strncmp(version, start, sizeof start - 1) != 0)
-        return false;
-    const char *at = version + sizeof start - 1;
-    for (size_t i = 0; i < 2; i++) {
-        size_t digits = strspn(at, "0123456789");
-        if (digits == 0 || digits > 6 || at[digits] != (i == 0 ? '.' : '\0'))
-            return false;
-        numbers[i] = (unsigned)strtoul(at, NULL, 10);
-        at += digits + 1;
-    }
-    return true;
-}
-
-static bool newer(const unsigned one[2], const unsigned other[2])
-{
-    return one[0] != other[0] ? one[0] > other[0] : one[1] > other[1];
-}
-
-struct versions {
-    struct hf_inspection *inspection;
-    const char *newest;
-    unsigned numbers[2];
-};
-
-static bool note_version(const char *library, const char *version, bool needed, void *context)
-{
-    struct versions *versions = context;
-    struct hf_inspection *inspection = versions->inspection;
-    unsigned numbers[2];
-    const bool node = read_node(version, numbers);
-    if (!needed) {
-        inspection->homefree_itself |= node;
-        return true;
-    }
-    /* The linker writes a version down only where a symbol is imported with it. */
-    for (size_t i = 0; i < inspection->libraries_count; i++)
-        if (inspection->libraries[i].state != HF_LIBRARY_USED &&
-            strncmp(inspection->libraries[i].name, library, HF_INSPECTION_STRING_MAX) == 0)
-            inspection->libraries[i].state = HF_LIBRARY_USED;
-    if (node && (versions->newest == NULL || newer(numbers, versions->numbers))) {
-        versions->newest = version;
-        memcpy(versions->numbers, numbers, sizeof numbers);
-    }
-    return true;
-}
-
 static enum hf_inspection_kind kind_of(struct hf_elf *elf)
 {
     uint64_t flags = 0;
@@ -419,10 +369,10 @@ static void find_kind(struct gather *gather)
              type < sizeof kinds / sizeof kinds[0] ? kinds[type] : "a file of an unknown type");
 }
 
-static void find_homefree(struct gather *gather, const struct versions *versions)
+static void find_homefree(struct gather *gather, const struct hf_inspect_versions *versions)
 {
     static const unsigned ours[2] = {HF_VERSION_MAJOR, HF_VERSION_MINOR};
-    if (versions->newest != NULL && newer(versions->numbers, ours))
+    if (versions->newest != NULL && hf_inspect_is_newer(versions->numbers, ours))
         find(gather, HF_RULE_HOMEFREE, "it needs %.100s; this is homefree " HF_VERSION,
              versions->newest);
 }
@@ -581,7 +531,7 @@ static int gather_strings(struct gather *gather)
     return result;
 }
 
-static int gather_all(struct gather *gather, struct versions *versions)
+static int gather_all(struct gather *gather, struct hf_inspect_versions *versions)
 {
     struct hf_inspection *inspection = gather->inspection;
     struct hf_elf *elf = gather->elf;
@@ -591,7 +541,7 @@ static int gather_all(struct gather *gather, struct versions *versions)
 
     int result = list_libraries(elf, inspection);
     if (result == 0)
-        result = hf_elf_versions(elf, note_version, versions);
+        result = hf_elf_versions(elf, hf_inspect_version, versions);
     if (result == 0)
         result = hf_inspect_names(&gather->matcher, gather->patterns);
     if (result == 0)
@@ -619,7 +569,7 @@ static int gather_all(struct gather *gather, struct versions *versions)
     return gather->out_of_memory ? -ENOMEM : result;
 }
 
-static void find_all(struct gather *gather, const struct versions *versions)
+static void find_all(struct gather *gather, const struct hf_inspect_versions *versions)
 {
     find_machine(gather);
     find_kind(gather);
@@ -663,7 +613,7 @@ int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *o
     elf->why = NULL;
     out->machine = elf->header.e_machine == EM_AARCH64 ? "aarch64" : "x86-64";
     out->kind = kind_of(elf);
-    struct versions versions = {.inspection = out};
+    struct hf_inspect_versions versions = {.inspection = out};
     if (hf_elf_dynamic(elf) == 0)
         result = gather_all(gather, &versions);
     else if (out->kind == HF_KIND_SHARED_OBJECT)

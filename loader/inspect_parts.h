@@ -1,6 +1,6 @@
 /*
- * Between the files of inspect.c: memory of an inspection, the names that it looks for, and the
- * search for needed libraries.
+ * Between the files of inspect.c: memory of an inspection, the names and versions that it looks
+ * for, and the search for needed libraries.
  */
 #ifndef HOMEFREE_INSPECT_PARTS_H
 #define HOMEFREE_INSPECT_PARTS_H
@@ -23,6 +23,17 @@ enum hf_inspect_name {
 enum hf_inspect_name hf_inspect_name_kind(int pattern);
 /* The matcher of them all; points to `patterns`, which it fills. Result: 0 or a negative errno. */
 int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX]);
+
+/* The newest version node of homefree that a file needs; NULL where it needs none. */
+struct hf_inspect_versions {
+    struct hf_inspection *inspection;
+    const char *newest;
+    unsigned numbers[2]; /* of `newest`: major and minor */
+};
+bool hf_inspect_is_newer(const unsigned one[2], const unsigned other[2]);
+/* For hf_elf_versions(); the context is a struct hf_inspect_versions. Notes, too, which libraries
+ * are used, and whether the file is libhomefree itself. */
+bool hf_inspect_version(const char *library, const char *version, bool needed, void *context);
 
 /* Names, by hash. Holds pointers to the caller's strings. Names longer than
  * HF_INSPECTION_STRING_MAX are left out: hashing them all could take for ever. */
