@@ -1,0 +1,81 @@
+/*
+ * What is put off while the process forks (fork_gate.h): blocks that were freed, linked through
+ * themselves; threads that ended; requests to slow all threads down. Part of fast_path.h. Owns the
+ * lists, which take entries without a lock and are worked off inside the gate, by whoever opens it
+ * or finds it open again.
+ */
+struct hf_put_off_block {
+    struct hf_put_off_block *next;
+    const void *caller; /* only in blocks with room for it */
+};
+static struct hf_put_off_block *hf_put_off_blocks;
+static struct hf_thread_data *hf_put_off_threads;
+static int hf_put_off_slow;
+
+/* Called inside the gate; another thread's fork may be waiting for the end of it. */
+static void hf_free_put_off(struct hf_put_off_block *block)
+{
+    while (block != NULL) {
+        struct hf_put_off_block *next = block->next;
+        if (hf_is_watched()) {
+            bool has_caller = hf_block_check(block, NULL, HF_CORRUPT_IN_FREE) >= sizeof *block;
+            hf_watch_freed(block, has_caller ? block->caller : NULL);
+        }
+        free_default(block);
+        block = next;
+    }
+}
+
+/* Works the lists off. What was put on one after the gate had opened is seen by whoever put it
+ * there, which looks again; what was put there before, by the one who opened it. */
+static void hf_catch_up(void)
+{
+    struct hf_call call;
+    while (__atomic_load_n(&hf_put_off_blocks, __ATOMIC_SEQ_CST) != NULL ||
+           __atomic_load_n(&hf_put_off_threads, __ATOMIC_SEQ_CST) != NULL ||
+           __atomic_load_n(&hf_put_off_slow, __ATOMIC_SEQ_CST) != 0) {
+        if (!hf_enter(&call))
+            return;
+        tsd_t *tsd = tsd_fetch();
+        hf_free_put_off(__atomic_exchange_n(&hf_put_off_blocks, NULL, __ATOMIC_SEQ_CST));
+        struct hf_thread_data *thread =
+            __atomic_exchange_n(&hf_put_off_threads, NULL, __ATOMIC_SEQ_CST);
+        while (thread != NULL) {
+            struct hf_thread_data *next = thread->put_off;
+            hf_thread_clean_up(&thread->tsd);
+            thread = next;
+        }
+        int slow = __atomic_exchange_n(&hf_put_off_slow, 0, __ATOMIC_SEQ_CST);
+        for (; slow > 0; slow--)
+            tsd_global_slow_inc(tsd_tsdn(tsd));
+        for (; slow < 0; slow++)
+            tsd_global_slow_dec(tsd_tsdn(tsd));
+        hf_leave(&call);
+    }
+}
+
+static void hf_put_off_thread(tsd_t *tsd)
+{
+    struct hf_thread_data *thread = (struct hf_thread_data *)tsd;
+    (void)pthread_setspecific(tsd_tsd, NULL);
+    thread->put_off = __atomic_load_n(&hf_put_off_threads, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&hf_put_off_threads, &thread->put_off, thread, true,
+                                        __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+        ;
+    if (!hf_gate_is_closed())
+        hf_catch_up();
+}
+
+static void hf_put_off_free(void *ptr, size_t usable, const void *caller)
+{
+    struct hf_put_off_block *block = ptr;
+    if (usable >= sizeof *block)
+        block->caller = caller;
+    struct hf_put_off_block *first = __atomic_load_n(&hf_put_off_blocks, __ATOMIC_RELAXED);
+    do
+        block->next = first;
+    while (!__atomic_compare_exchange_n(&hf_put_off_blocks, &first, block, true, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+    if (!hf_gate_is_closed())
+        hf_catch_up();
+}
