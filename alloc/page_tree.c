@@ -3,6 +3,7 @@
  */
 #include "page_tree.h"
 
+#include "dynlink.h"
 #include "maps.h"
 
 /* What stands before the root: a pointer and a lock. */
@@ -89,6 +90,25 @@ bool hf_page_tree_describes(const struct hf_page_tree *tree, const void *ptr)
     return word != 0 && describes(tree, word, (uintptr_t)ptr);
 }
 
+/* Whether all of a root looks like one: words of 0, and pointers to nodes, which jemalloc maps
+ * outside of every object and begins at a cache line. Caches of a few leaves' addresses lie among
+ * the variables, too, and what follows them is anything. */
+static bool is_root(const struct hf_page_tree *tree)
+{
+    enum { PIECE = 512, NODES_MAX = 4096 };
+    uintptr_t words[PIECE];
+    size_t count = (size_t)1 << tree->bits, nodes = 0;
+    for (size_t at = 0; at < count; at += PIECE) {
+        if (!hf_maps_read(&tree->root[at], words, sizeof words))
+            return false;
+        for (size_t i = 0; i < PIECE; i++)
+            if (words[i] != 0 && (words[i] % 64 != 0 || ++nodes > NODES_MAX ||
+                                  hf_dynlink_find_fast((const void *)words[i]) != NULL))
+                return false;
+    }
+    return true;
+}
+
 /* A piece of the variables at a time; the root's word for the block must lie in it. */
 static bool search_shape(const struct hf_page_tree *shape, uintptr_t start, size_t size,
                          const void *block, size_t *offset, struct hf_page_tree *out)
@@ -109,7 +129,10 @@ static bool search_shape(const struct hf_page_tree *shape, uintptr_t start, size
                 *out = *shape;
                 out->root = (const uintptr_t *)(start + from + i * sizeof words[0]);
                 *offset = from + (i + 1) * sizeof words[0];
-                return true;
+                if (is_root(out))
+                    return true;
+                length = 0; /* read anew from here on */
+                break;
             }
     }
     return false;

@@ -124,6 +124,31 @@ START_TEST(found_without_a_symbol)
 }
 END_TEST
 
+/* jemalloc keeps the addresses of the leaves that a thread used last among its variables, too. What
+ * lies around them is anything: no root begins there, although the block's word is right. */
+START_TEST(a_cached_leaf_is_no_root)
+{
+    enum { BEFORE = 4096 };
+    const uintptr_t here = UINT64_C(0x7f5512340000);
+    size_t root = sizeof(uintptr_t) << 18, size = BEFORE + 2 * root, cursor = 0;
+    char *variables = zeroed(size);
+    uintptr_t *leaf = (uintptr_t *)zeroed(root);
+    static _Alignas(128) uintptr_t extent[3];
+    struct hf_page_tree tree;
+    extent[1] = here - 4096;
+    extent[2] = 8192;
+    leaf[(here >> 12) & 0x3ffff] = (uintptr_t)extent;
+    uintptr_t *cached = (uintptr_t *)(variables + BEFORE + (here >> 30) * 8);
+    *cached = (uintptr_t)leaf;
+    ck_assert(hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+    cached[9] = (uintptr_t)&variables | 1; /* a flag in a pointer */
+    cursor = 0;
+    ck_assert(!hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+    cached[9] = (uintptr_t)extent; /* inside an object, as code and constants are */
+    ck_assert(!hf_page_tree_search(variables, size, (void *)here, &cursor, &tree));
+}
+END_TEST
+
 START_TEST(no_shape)
 {
     const size_t sizes[] = {0,        8,        120,         4096,
@@ -139,5 +164,5 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(shapes, found_without_a_symbol, no_shape);
+    return RUN_SUITE(shapes, found_without_a_symbol, a_cached_leaf_is_no_root, no_shape);
 }
