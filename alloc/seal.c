@@ -52,6 +52,9 @@ static void restore_signals(uint64_t before)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
+/* Whether the tables may be writable: set before they are, cleared after. A child inherits it. */
+static bool opened;
+
 static bool protect(int protection)
 {
     return syscall(SYS_mprotect, first, (size_t)(end - first), protection) == 0;
@@ -59,7 +62,12 @@ static bool protect(int protection)
 
 static void close_or_die(void)
 {
-    if (protect(PROT_READ))
+    if (protect(PROT_READ)) {
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
+        return;
+    }
+    /* A sandbox that came meanwhile: going on with writable tables beats ending the process. */
+    if (errno == EPERM || errno == EACCES)
         return;
     struct hf_text text;
     hf_text_begin(&text);
@@ -74,13 +82,15 @@ bool hf_seal_open(struct hf_seal *seal)
     const int saved_errno = errno;
     seal->signals = block_signals();
     lock_seal();
-    const bool opened = protect(PROT_READ | PROT_WRITE);
-    if (!opened) {
+    __atomic_store_n(&opened, true, __ATOMIC_RELEASE);
+    const bool done = protect(PROT_READ | PROT_WRITE);
+    if (!done) {
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
         unlock_seal();
         restore_signals(seal->signals);
     }
     errno = saved_errno;
-    return opened;
+    return done;
 }
 
 void hf_seal_close(const struct hf_seal *seal)
@@ -115,11 +125,15 @@ __attribute__((constructor(101))) static void construct(void)
 
 /* Nothing is held while the process forks: handlers of others, registered before these, may load
  * objects. So the tables may be open in the child if another thread was storing; what it had not
- * published yet is lost there, and nothing else. */
+ * published yet is lost there, and nothing else. Where they are closed no system call is made: a
+ * sandbox may forbid mprotect(2) by now. */
 static void in_child(void)
 {
+    const int saved_errno = errno;
     __atomic_store_n(lock, UNLOCKED, __ATOMIC_RELEASE);
-    close_or_die();
+    if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) && protect(PROT_READ))
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
+    errno = saved_errno;
 }
 
 __attribute__((constructor(101))) static void register_fork(void)
