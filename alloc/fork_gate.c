@@ -15,11 +15,13 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 struct hf_gate_cell hf_gate_cells[HF_GATE_CELLS];
 uint32_t hf_gate_forks;
-__thread struct hf_gate_cell *hf_gate_own;
+__thread struct hf_gate_cell *hf_gate_own, *hf_gate_inside;
 
 /* ---- cells ---- */
 
@@ -51,9 +53,12 @@ void hf_gate_disclaim(void)
 
 /* ---- who finds it closed ---- */
 
-static void pause_for(long nanoseconds)
+/* By syscall(2): nanosleep(2) is a cancellation point, and malloc, free and fork must not be. */
+void hf_gate_pause(long nanoseconds)
 {
-    nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
+    int saved_errno = errno;
+    (void)syscall(SYS_nanosleep, &(struct timespec){.tv_nsec = nanoseconds}, NULL);
+    errno = saved_errno;
 }
 
 void *hf_fork_aligned(size_t alignment, size_t size)
@@ -76,7 +81,7 @@ bool hf_gate_wait(void)
     for (int i = 0; i < TRIES && patient && forker != pthread_self(); i++) {
         if (!hf_gate_is_closed())
             break;
-        pause_for(100000);
+        hf_gate_pause(100000);
         if (i == TRIES - 1)
             patient = false;
     }
@@ -96,7 +101,7 @@ static void close_gate(void)
         if (__atomic_compare_exchange_n(&hf_gate_forks, &none, 1, false, __ATOMIC_SEQ_CST,
                                         __ATOMIC_RELAXED))
             return;
-        pause_for(100000);
+        hf_gate_pause(100000);
     }
     __atomic_add_fetch(&hf_gate_forks, 1, __ATOMIC_SEQ_CST);
 }
@@ -107,12 +112,14 @@ static void wait_until_empty(void)
 {
     for (size_t i = 0; i < HF_GATE_CELLS; i++) {
         const struct hf_gate_cell *cell = &hf_gate_cells[i];
+        const uint32_t mine = i == 0 && hf_gate_inside == cell;
         for (unsigned tries = 0;
-             cell != hf_gate_own && __atomic_load_n(&cell->inside, __ATOMIC_SEQ_CST) != 0; tries++)
+             cell != hf_gate_own && __atomic_load_n(&cell->inside, __ATOMIC_SEQ_CST) != mine;
+             tries++)
             if (tries < 20)
                 sched_yield();
             else
-                pause_for(50000);
+                hf_gate_pause(50000);
     }
 }
 
@@ -147,6 +154,7 @@ static void in_child(void)
     for (size_t i = 0; i < HF_GATE_CELLS; i++)
         if (&hf_gate_cells[i] != hf_gate_own)
             hf_gate_cells[i] = (struct hf_gate_cell){.inside = 0};
+    hf_gate_cells[0].inside = hf_gate_inside == &hf_gate_cells[0];
     hf_region_reset();
     hf_watch_reset();
     hf_heap_reset_in_child();

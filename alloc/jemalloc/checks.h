@@ -80,6 +80,18 @@ static void hf_check_wipe(void *ptr, size_t usable, size_t size)
     memset((char *)ptr + usable - sizeof(uint64_t), 0, sizeof(uint64_t));
 }
 
+/* The size that was asked for, as far as the block says; 1 for 0, which means that there is no
+ * block. */
+static size_t hf_check_asked(const void *ptr, size_t usable)
+{
+    uint64_t sealed;
+    memcpy(&sealed, (const char *)ptr + usable - sizeof sealed, sizeof sealed);
+    size_t size = sealed ^ hf_check_word(ptr, 1);
+    if (size > usable - HF_GUARD)
+        return usable;
+    return size != 0 ? size : 1;
+}
+
 /* The size that was asked for, or the process ends. */
 static size_t hf_check_verify(const void *ptr, size_t usable, const void *caller,
                               enum hf_corruption purpose)

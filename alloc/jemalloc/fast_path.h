@@ -34,6 +34,7 @@ struct hf_thread_data {
     tsd_t tsd;                      /* first: a pointer to one is a pointer to the other */
     struct hf_thread_data *put_off; /* next of those that ended while the gate was closed */
     struct hf_thread_data *next;    /* in left_data.h's list */
+    struct hf_gate_cell *cell;      /* the owner's, which goes with the data in left_data.h */
     int thread;                     /* whose it is, by number, for left_data.h; 0: not known */
 };
 #include "left_data.h"
@@ -52,7 +53,11 @@ static tsd_t *hf_thread_create(void)
     bool taken = false;
     tsd_t *left = unlikely(hf_thread_no_key) ? hf_left_take() : NULL;
     if (left != NULL) {
+        struct hf_gate_cell **cell = &((struct hf_thread_data *)left)->cell;
+        if (hf_gate_own == NULL)
+            hf_gate_own = *cell;
         hf_gate_claim();
+        *cell = hf_gate_own;
         return hf_thread_slot = left;
     }
     struct hf_thread_data *data;
@@ -65,6 +70,7 @@ static tsd_t *hf_thread_create(void)
         return NULL;
     memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
     hf_gate_claim();
+    data->cell = hf_gate_own;
     if (unlikely(hf_thread_no_key))
         hf_left_enter(data);
     return hf_thread_slot = &data->tsd;
@@ -276,13 +282,18 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
  * and their address space for ever, will not cut a long dirty stretch up for a short request, and
  * gives nothing to other arenas: where space is short (the region, RLIMIT_DATA), most of it may be
  * free and out of reach. So everything that is free goes back to the region, where it can be had by
- * all.
+ * all. One thread at a time: jemalloc passes over an arena that another one purges. What one gave
+ * back another may have taken, hence a few tries.
  */
+enum { HF_RETRIES = 3 };
+static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
+
 static bool hf_retry(size_t size)
 {
     if (size > hf_region.size)
         return false;
     tsd_t *tsd = tsd_fetch();
+    pthread_mutex_lock(&hf_retry_lock);
     if (tsd_nominal(tsd) && tcache_available(tsd))
         tcache_flush(tsd);
     for (unsigned i = 0; i < narenas_total_get(); i++) {
@@ -292,6 +303,7 @@ static bool hf_retry(size_t size)
         arena_decay(tsd_tsdn(tsd), arena, false, true);
         hf_return_space(tsd_tsdn(tsd), arena);
     }
+    pthread_mutex_unlock(&hf_retry_lock);
     return true;
 }
 
@@ -367,7 +379,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
         ptr = hf_checked_malloc(0, size, false);
     } else {
         ptr = malloc_default(size);
-        if (unlikely(ptr == NULL) && hf_retry(size))
+        for (int i = 0; unlikely(ptr == NULL) && i < HF_RETRIES && hf_retry(size); i++)
             ptr = malloc_default(size);
     }
     if (hf_is_watched() && ptr != NULL && hf_forward == NULL)
@@ -471,7 +483,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
         ptr = hf_checked_malloc(0, bytes, true);
     } else {
         ptr = je_calloc(count, size);
-        if (unlikely(ptr == NULL) && possible && hf_retry(bytes))
+        for (int i = 0; unlikely(ptr == NULL) && possible && i < HF_RETRIES && hf_retry(bytes); i++)
             ptr = je_calloc(count, size);
     }
     hf_leave(&call);
@@ -510,7 +522,8 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
         resized = hf_checked_realloc(ptr, usable, asked, size);
     } else {
         resized = je_realloc(ptr, size);
-        if (unlikely(resized == NULL) && size != 0 && hf_retry(size))
+        for (int i = 0; unlikely(resized == NULL) && size != 0 && i < HF_RETRIES && hf_retry(size);
+             i++)
             resized = je_realloc(ptr, size);
     }
     if (unlikely(resized == NULL) && size != 0)
@@ -533,7 +546,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
         error = ptr == NULL ? ENOMEM : 0;
     } else {
         error = je_posix_memalign(&ptr, alignment, size);
-        if (unlikely(error == ENOMEM) && hf_retry(size))
+        for (int i = 0; unlikely(error == ENOMEM) && i < HF_RETRIES && hf_retry(size); i++)
             error = je_posix_memalign(&ptr, alignment, size);
     }
     hf_leave(&call);
@@ -601,6 +614,8 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
         if (address - start >= size || hf_is_cached(tsd, (const void *)start, class))
             size = 0;
         *block = (const void *)start;
+        if (unlikely(hf_checks_full) && size > HF_GUARD)
+            size = hf_check_asked(*block, size);
     }
     if (size == 0)
         *block = NULL;
@@ -625,7 +640,7 @@ int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *i
     for (int tries = 0; !hf_enter(&call); tries++) {
         if (tries == 100)
             return -EAGAIN;
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        hf_gate_pause(1000000);
     }
     int error = je_mallctl(name, out, out_size, in, in_size);
     hf_leave(&call);
@@ -665,6 +680,7 @@ void hf_heap_reset_in_child_entry(void)
         own = NULL;
     if (hf_thread_no_key)
         hf_left_reset((struct hf_thread_data *)own);
+    pthread_mutex_init(&hf_retry_lock, NULL);
     hf_put_off_threads = NULL;
     jemalloc_postfork_child();
 }

@@ -44,12 +44,17 @@ extern __thread struct hf_gate_cell *hf_gate_own
 void hf_gate_claim(void);
 void hf_gate_disclaim(void);
 
+/* The cell by which the calling thread is inside; NULL while it is outside. A signal handler that
+ * runs between the two steps of entering does not find it set, and so asks the gate itself. */
+extern __thread struct hf_gate_cell *hf_gate_inside
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 struct hf_pass {
-    struct hf_gate_cell *cell;
+    struct hf_gate_cell *cell; /* NULL for a pass inside another one */
     uint32_t before;
 };
 
-static inline void hf_gate_leave(const struct hf_pass *pass)
+static inline void hf_gate_undo(const struct hf_pass *pass)
 {
     if (__builtin_expect(pass->cell != &hf_gate_cells[0], 1))
         __atomic_store_n(&pass->cell->inside, pass->before, __ATOMIC_RELEASE);
@@ -57,28 +62,47 @@ static inline void hf_gate_leave(const struct hf_pass *pass)
         __atomic_sub_fetch(&pass->cell->inside, 1, __ATOMIC_RELEASE);
 }
 
-/* True: the caller is inside, and must leave. A call inside another one (from a signal handler, or
- * nested) gets in with it: fork is waiting for the outer one. */
+static inline void hf_gate_leave(const struct hf_pass *pass)
+{
+    if (pass->cell == NULL)
+        return;
+    hf_gate_inside = NULL;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    hf_gate_undo(pass);
+}
+
+/* True: the caller is inside, and must leave. A call inside another one (nested, or from a signal
+ * handler) gets in with it: fork is waiting for the outer one. */
 static inline bool hf_gate_enter(struct hf_pass *pass)
 {
+    pass->before = 0;
+    pass->cell = NULL;
+    if (__builtin_expect(hf_gate_inside != NULL, 0))
+        return true;
     pass->cell = hf_gate_own;
     if (__builtin_expect(pass->cell != NULL, 1)) {
         pass->before = __atomic_exchange_n(&pass->cell->inside, 1, __ATOMIC_SEQ_CST);
     } else {
+        /* Who shares the cell looks first: the one who forks must see it at 0 some time. */
+        if (__atomic_load_n(&hf_gate_forks, __ATOMIC_RELAXED) != 0)
+            return false;
         pass->cell = &hf_gate_cells[0];
-        pass->before = 0;
         __atomic_add_fetch(&pass->cell->inside, 1, __ATOMIC_SEQ_CST);
     }
-    if (__builtin_expect(__atomic_load_n(&hf_gate_forks, __ATOMIC_SEQ_CST) == 0, 1) ||
-        pass->before != 0)
+    if (__builtin_expect(__atomic_load_n(&hf_gate_forks, __ATOMIC_SEQ_CST) == 0, 1)) {
+        hf_gate_inside = pass->cell;
+        __atomic_signal_fence(__ATOMIC_SEQ_CST);
         return true;
-    hf_gate_leave(pass);
+    }
+    hf_gate_undo(pass);
     return false;
 }
 
 /* For who found the gate closed: waits until it is open, but not for long, because the fork may be
  * waiting for this very thread. The thread that forks does not wait. False: do without the heap. */
 bool hf_gate_wait(void);
+/* Sleeps; no cancellation point, and errno stays. */
+void hf_gate_pause(long nanoseconds);
 
 static inline bool hf_gate_is_closed(void)
 {

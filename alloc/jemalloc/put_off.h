@@ -69,7 +69,8 @@ static void hf_put_off_thread(tsd_t *tsd)
 static void hf_put_off_free(void *ptr, size_t usable, const void *caller)
 {
     struct hf_put_off_block *block = ptr;
-    if (usable >= sizeof *block)
+    /* With checks:full a block has room for its guard besides the size that was asked for. */
+    if (usable >= sizeof *block || hf_checks_full)
         block->caller = caller;
     struct hf_put_off_block *first = __atomic_load_n(&hf_put_off_blocks, __ATOMIC_RELAXED);
     do

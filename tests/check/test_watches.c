@@ -41,6 +41,38 @@ START_TEST(the_end)
 }
 END_TEST
 
+/* A thread that a watch slowed down, and that ends without another call, leaves jemalloc's lists
+ * all the same: the next watch walks them. */
+enum { IDLE = 8, ROUNDS = 20 };
+static pthread_barrier_t used, watched;
+
+static void *idle(void *unused)
+{
+    hf_free(hf_malloc(100));
+    pthread_barrier_wait(&used);
+    pthread_barrier_wait(&watched);
+    return unused;
+}
+
+START_TEST(threads_that_end_while_slowed_down)
+{
+    pthread_barrier_init(&used, NULL, IDLE + 1);
+    pthread_barrier_init(&watched, NULL, IDLE + 1);
+    for (int round = 0; round < ROUNDS; round++) {
+        pthread_t threads[IDLE];
+        for (int i = 0; i < IDLE; i++)
+            ck_assert_int_eq(pthread_create(&threads[i], NULL, idle, NULL), 0);
+        pthread_barrier_wait(&used);
+        struct hf_watch *watch = begin(0);
+        pthread_barrier_wait(&watched);
+        for (int i = 0; i < IDLE; i++)
+            ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+        ck_assert_int_eq(hf_watch_end(watch), 0);
+        hf_watch_drop(watch);
+    }
+}
+END_TEST
+
 START_TEST(no_room)
 {
     struct hf_watch *watch = begin(3);
@@ -281,7 +313,7 @@ int main(int count, char **arguments)
     if (count != 2)
         return EXIT_FAILURE;
     module = load_module(arguments[1]);
-    return RUN_SUITE(each_has_its_own_begin, the_end, no_room, no_room_for_sides, too_many,
-                     wrong_arguments, a_visitor_may_allocate, a_child_has_copies, threads,
-                     another_thread);
+    return RUN_SUITE(threads_that_end_while_slowed_down, each_has_its_own_begin, the_end, no_room,
+                     no_room_for_sides, too_many, wrong_arguments, a_visitor_may_allocate,
+                     a_child_has_copies, threads, another_thread);
 }

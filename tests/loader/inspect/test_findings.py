@@ -178,7 +178,7 @@ class Allocators(InspectTest):
         ours = {
             word for word in names.stdout.split() if word.startswith("hf_") and "je_" not in word
         }
-        thread_local = {"hf_gate_own"}  # the kind of a symbol must be right
+        thread_local = {"hf_gate_own", "hf_gate_inside"}  # the kind of a symbol must be right
         source = MODULE + "".join(
             f"{KEEP % 'hidden'} {'__thread' if name in thread_local else ''} char {name}[64];"
             for name in ours
