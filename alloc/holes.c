@@ -16,7 +16,6 @@ struct hole {
 };
 
 static struct hole *root;
-static size_t count;
 
 /* ---- entries ---- */
 
@@ -115,7 +114,6 @@ static void insert(struct hole *hole)
     struct hole *low, *high;
     split(root, hole->start, &low, &high);
     root = join(join(low, hole), high);
-    count++;
 }
 
 /* Takes a hole out, which must be in the set. */
@@ -126,7 +124,6 @@ static void extract(struct hole *hole)
     split(rest, hole->start + 1, &rest, &high);
     root = join(low, high);
     hole->low = hole->high = NULL;
-    count--;
 }
 
 /* The last hole that starts at or below an address. */
@@ -206,7 +203,16 @@ uintptr_t hf_holes_take(size_t size, size_t alignment)
     return at;
 }
 
-size_t hf_holes_count(void)
+static void visit_all(const struct hole *hole, void (*visit)(uintptr_t start, size_t size))
 {
-    return count;
+    if (hole == NULL)
+        return;
+    visit_all(hole->low, visit);
+    visit(hole->start, hole->size);
+    visit_all(hole->high, visit);
+}
+
+void hf_holes_each(void (*visit)(uintptr_t start, size_t size))
+{
+    visit_all(root, visit);
 }

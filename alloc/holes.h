@@ -16,7 +16,7 @@ void hf_holes_give(uintptr_t start, size_t size);
  * Result: 0 where nothing fits. */
 uintptr_t hf_holes_take(size_t size, size_t alignment);
 
-/* How many ranges there are. */
-size_t hf_holes_count(void);
+/* Calls visit for each range, from the lowest on. It must not give or take. */
+void hf_holes_each(void (*visit)(uintptr_t start, size_t size));
 
 #endif

@@ -132,6 +132,16 @@ static bool is_other_arena(uintptr_t address, const struct hf_place *place)
 
 /* ---- chunks that are mappings of their own ---- */
 
+/* The bytes of a chunk that is a mapping of its own, which is whole pages in sum; 0: it is none. */
+static uintptr_t mapped_size(const struct chunk *chunk, uintptr_t page)
+{
+    uintptr_t size = chunk->size & ~(uintptr_t)FLAGS;
+    if (((chunk->before + size) & page) == 0)
+        return size;
+    size += sizeof *chunk; /* glibc 2.43 leaves its head out */
+    return ((chunk->before + size) & page) == 0 ? size : 0;
+}
+
 static bool is_mapped_chunk(uintptr_t address, const struct hf_mapping *at, struct hf_owner *owner)
 {
     struct chunk chunk;
@@ -139,14 +149,11 @@ static bool is_mapped_chunk(uintptr_t address, const struct hf_mapping *at, stru
     if (address % 16 != 0 || address - at->start < sizeof chunk ||
         !hf_maps_read((const void *)start, &chunk, sizeof chunk) || (chunk.size & FLAGS) != MAPPED)
         return false;
-    uintptr_t size = chunk.size & ~(uintptr_t)FLAGS;
-    uintptr_t usable = size - sizeof chunk;
-    if (((chunk.before + size) & page) != 0) { /* 2.43 */
-        usable = size - sizeof(uintptr_t);
-        size += sizeof chunk;
-    }
+    uintptr_t size = mapped_size(&chunk, page);
+    uintptr_t said = chunk.size & ~(uintptr_t)FLAGS;
+    uintptr_t usable = said == size ? size - sizeof chunk : said - sizeof(uintptr_t);
     if (size < CHUNK_MIN || chunk.before > start - at->start || size > at->end - start ||
-        ((start - chunk.before) & page) != 0 || ((chunk.before + size) & page) != 0)
+        ((start - chunk.before) & page) != 0)
         return false;
     name(owner);
     owner->block = (const void *)address;
@@ -184,7 +191,7 @@ bool hf_libc_heap_holds(const void *ptr)
         return false;
     if ((chunk.size & MAPPED) != 0)
         return (chunk.size & FLAGS) == MAPPED && ((start - chunk.before) & page) == 0 &&
-               ((chunk.before + size) & page) == 0;
+               mapped_size(&chunk, page) != 0;
     if ((chunk.size & OTHER_ARENA) != 0) {
         uintptr_t home = start & -HEAP_MAX;
         if (!read_heap(home, &heap) || start - home + size > heap.size)

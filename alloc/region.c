@@ -107,6 +107,24 @@ static int drop(void *at, size_t size)
     return release(at, size);
 }
 
+static void protect_hole(uintptr_t start, size_t size)
+{
+    (void)release((void *)start, size);
+}
+
+/* The same for pages that the region hands out. Pages that nobody has and that kept their
+ * protection count towards RLIMIT_DATA and the system's promises: where there is no room, they are
+ * protected first. */
+static int commit_anyhow(void *at, size_t size, int protection)
+{
+    if (commit(at, size, protection) == 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    hf_holes_each(protect_hole);
+    pthread_mutex_unlock(&lock);
+    return commit(at, size, protection);
+}
+
 static bool inside(const void *at, size_t size)
 {
     return hf_owned(at) && size <= hf_region.size - ((uintptr_t)at - hf_region.base);
@@ -119,7 +137,8 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
             errno = EINVAL;
             return MAP_FAILED;
         }
-        int result = protection == PROT_NONE ? release(hint, size) : commit(hint, size, protection);
+        int result =
+            protection == PROT_NONE ? release(hint, size) : commit_anyhow(hint, size, protection);
         return result == 0 ? hint : MAP_FAILED;
     }
     if (hint != NULL) {
@@ -140,7 +159,7 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    if (protection != PROT_NONE && commit((void *)at, size, protection) != 0) {
+    if (protection != PROT_NONE && commit_anyhow((void *)at, size, protection) != 0) {
         int error = errno;
         hf_region_unmap((void *)at, size);
         errno = error;
