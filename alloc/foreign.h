@@ -13,7 +13,8 @@
  * An allocator *serves* the process when its object defines free() or operator delete in front of
  * libc's. Its blocks may have passed through a wrapper, so none of its functions is called for
  * them: they go to free() as libhomefree's own namespace sees it, which is what `hf_libc()` means.
- * libhomefree's own slots are never routed, so this never comes back here.
+ * libhomefree's own slots are never routed, so this never comes back here; a second copy that is
+ * loaded later may be bound to stubs, and forwards.
  *
  * An object that was opened with RTLD_DEEPBIND uses libc's allocator in a process that another one
  * serves. From then on (hf_foreign_begin_deep()) serving allocators are asked too: theirs go home
@@ -123,7 +124,7 @@ const struct hf_neighbour *hf_neighbour_instead(const void *ptr, const struct hf
 
 /* An object uses libc's allocator although another one serves the process: from now on both kinds
  * of blocks are told apart. `libc`: libc's own functions, found in its object; `serving`: the
- * object whose free() hf_libc() has. Under the loader's lock or before threads; once. */
+ * object whose free() hf_libc() has. Any thread; a second call changes nothing. */
 void hf_foreign_begin_deep(const struct hf_neighbour *libc, const void *serving);
 bool hf_foreign_is_deep(void);
 

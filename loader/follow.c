@@ -17,6 +17,7 @@
 #include "target.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -71,7 +72,11 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     if (map == NULL)
         return original(file, mode);
     bool skipped = false;
+    /* dlopen() is no cancellation point; what the search calls is. */
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
+    pthread_setcancelstate(cancel_state, NULL);
     void *handle = NULL;
     if (!bare)
         handle = original(path != NULL ? path : NOWHERE, mode);
@@ -104,17 +109,6 @@ static struct {
 } deep[64];
 static atomic_size_t deep_count;
 
-static void note_deep(const struct link_map *map)
-{
-    size_t at = deep_count;
-    do {
-        if (at == sizeof deep / sizeof deep[0])
-            return;
-    } while (!atomic_compare_exchange_weak(&deep_count, &at, at + 1));
-    deep[at].dynamic = map->l_ld;
-    atomic_store_explicit(&deep[at].map, map, memory_order_release);
-}
-
 static bool is_deep(const struct link_map *map)
 {
     for (size_t i = 0; i < deep_count; i++)
@@ -124,10 +118,23 @@ static bool is_deep(const struct link_map *map)
     return false;
 }
 
+static void note_deep(const struct link_map *map)
+{
+    if (is_deep(map))
+        return;
+    size_t at = deep_count;
+    do {
+        if (at == sizeof deep / sizeof deep[0])
+            return;
+    } while (!atomic_compare_exchange_weak(&deep_count, &at, at + 1));
+    deep[at].dynamic = map->l_ld;
+    atomic_store_explicit(&deep[at].map, map, memory_order_release);
+}
+
 void *hf_follow_dlopen(hf_dlopen_function *original, const char *file, int mode, const void *caller)
 {
     bool brings = false;
-    if ((mode & RTLD_DEEPBIND) != 0 && file != NULL) {
+    if ((mode & RTLD_DEEPBIND) != 0 && (mode & RTLD_NOLOAD) == 0 && file != NULL) {
         void *loaded = open_for(original, file, RTLD_LAZY | RTLD_NOLOAD, caller);
         brings = loaded == NULL;
         if (loaded != NULL)
@@ -189,8 +196,13 @@ void *hf_follow_own(void *handle, const char *name, const void *caller, void **l
 void *hf_follow_symbol(const char *name, void *found)
 {
     int function = hf_routed_by_name(name);
-    if (found == NULL || function < 0 || hf_stub_is((enum hf_routed)function, found))
+    if (found == NULL || function < 0)
         return found;
+    if (hf_stub_is((enum hf_routed)function, found)) {
+        hf_definer_follow((enum hf_routed)function,
+                          hf_stub_original((enum hf_routed)function, found));
+        return found;
+    }
     const struct link_map *owner = hf_dynlink_find(found);
     /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours.
      */

@@ -13,6 +13,7 @@
 #include "stubs.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -44,6 +45,18 @@ static struct candidate {
 static atomic_size_t candidates_count; /* one past the last that was ever used */
 
 static atomic_flag inserting = ATOMIC_FLAG_INIT;
+
+/* The thread that was inserting is not there. */
+static void in_child(void)
+{
+    atomic_flag_clear(&inserting);
+}
+
+__attribute__((constructor(101))) static void register_fork(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}
+
 static atomic_uint loading; /* calls of dlopen() under way */
 
 /* ---- what a stripped object's strings say ---- */
@@ -307,8 +320,11 @@ static unsigned begin_recording(struct candidate *candidate, const void *caller)
 
 static void end_recording(struct candidate *candidate)
 {
-    /* The last to go of those who recorded for an object in which nothing was found. */
-    if (atomic_fetch_sub(&candidate->recording, 1) == 1 && candidate->state == NOTHING)
+    if (atomic_fetch_sub(&candidate->recording, 1) != 1)
+        return;
+    /* The last to go of those who recorded under a number that is not the object's. */
+    const int state = candidate->state;
+    if (state == NOTHING || (state > 0 && (unsigned)state != candidate->number))
         give_back(candidate);
 }
 

@@ -9,6 +9,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 
 struct request {
     void (*function)(void *context);
@@ -49,8 +50,13 @@ int hf_loader_lock_run(void (*function)(void *context), void *context)
     }
     if (handle == NULL)
         return -ENOSYS;
+    /* dlopen() is no cancellation point; open(), pread() and close() are, and a thread that ended
+     * here would keep the loader's lock. */
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     current = &request;
     (void)dlvsym(handle, "hf_loader_lock_call", "HOMEFREE_1.0");
     current = outer;
+    pthread_setcancelstate(cancel_state, NULL);
     return request.done ? 0 : -ENOSYS;
 }

@@ -541,7 +541,15 @@ static bool is_exported_ones(unsigned number, const struct functions *functions)
 {
     static const size_t sizes[] = {4 << 20, 40 << 20, 200 << 20};
     bool right = false;
+    if (functions->allocate == NULL && functions->realloc == NULL)
+        return false;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !right; i++) {
+        /* operator new throws where there is no room, which it must not do below here. */
+        void *room = mmap(NULL, 2 * sizes[i], PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (room == MAP_FAILED)
+            break;
+        munmap(room, 2 * sizes[i]);
         void *block = allocate(functions, sizes[i]);
         right = block != NULL && hf_ranges_id(block) == number;
         if (block != NULL)

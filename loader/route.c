@@ -25,6 +25,7 @@
 
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <pthread.h>
 #include <string.h>
 #include <time.h>
 
@@ -38,6 +39,13 @@ static size_t seen_count;
 static uint64_t seen_unloads;
 static uint64_t passes, pass_nanoseconds;
 static bool passing; /* a pass may come back here: it calls allocators */
+static bool ready; /* what constructors make is there; a program's preinit functions are earlier */
+
+/* The thread whose pass it was is not there; the loader's lock is new. */
+static void in_child(void)
+{
+    passing = false;
+}
 
 /* The loader's counters as the last finished pass found them. */
 struct counters {
@@ -86,8 +94,11 @@ static void route_slot(const struct hf_slot *slot, void *context)
 /* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
 static bool has_runtimes_name(const struct link_map *map)
 {
-    const char *slash = strrchr(map->l_name, '/');
-    const char *name = slash != NULL ? slash + 1 : map->l_name;
+    /* Not strrchr(), whose reading beyond the end valgrind does not know in another namespace. */
+    const char *name = map->l_name;
+    for (const char *at = name; *at != '\0'; at++)
+        if (*at == '/')
+            name = at + 1;
     return strncmp(name, "lib", 3) == 0 &&
            (strncmp(name + 3, "c.so", 4) == 0 || strncmp(name + 3, "c++", 3) == 0 ||
             strncmp(name + 3, "stdc++", 6) == 0);
@@ -260,6 +271,8 @@ int hf_route(void)
         return other->route != NULL ? other->route() : -ENOTSUP;
     if (!hf_options.route)
         return -EPERM;
+    if (!ready)
+        return 0;
     size_t changed = 0;
     struct counters counters;
     if (!anything_new(&counters) && !hf_late_any())
@@ -278,6 +291,7 @@ void hf_route_new_objects(void)
 /* 102: after the heap has started (101), before ordinary constructors of the same load. */
 __attribute__((constructor(102))) static void construct(void)
 {
+    ready = true;
     find_iterate();
     hf_route_new_objects();
 }
@@ -285,6 +299,7 @@ __attribute__((constructor(102))) static void construct(void)
 /* 101, and earlier in the link than instance.c's: what other copies call must be there first. */
 __attribute__((constructor(101))) static void offer(void)
 {
+    pthread_atfork(NULL, NULL, in_child);
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
 }
 

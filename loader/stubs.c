@@ -233,14 +233,17 @@ static const struct guarded {
     }
 /* The namespace is the caller's wish, its search path is not needed for a name with a slash; what
  * comes by a bare name is routed at the next occasion. */
-#define STUB_DLMOPEN(index, ...)                                                                 \
-    static void *stub_dlmopen_##index(Lmid_t namespace, const char *file, int mode)              \
-    {                                                                                            \
-        if (file == NULL || strchr(file, '/') == NULL)                                           \
-            return CALL(dlmopen, index, void *, (Lmid_t, const char *, int),                     \
-                        (namespace, file, mode));                                                \
-        return hf_follow_loaded(                                                                 \
-            REAL(dlmopen, index, void *, (Lmid_t, const char *, int), (namespace, file, mode))); \
+#define STUB_DLMOPEN(index, ...)                                                                \
+    static void *stub_dlmopen_##index(Lmid_t namespace, const char *file, int mode)             \
+    {                                                                                           \
+        if (file == NULL || strchr(file, '/') == NULL)                                          \
+            return CALL(dlmopen, index, void *, (Lmid_t, const char *, int),                    \
+                        (namespace, file, mode));                                               \
+        hf_homes_loading(true);                                                                 \
+        void *handle =                                                                          \
+            REAL(dlmopen, index, void *, (Lmid_t, const char *, int), (namespace, file, mode)); \
+        hf_homes_loading(false);                                                                \
+        return hf_follow_loaded(handle);                                                        \
     }
 /* What only the caller's own scope has (RTLD_DEFAULT) is looked for there; if that fails too, the
  * jump gives the loader's own answer and message. */
@@ -579,7 +582,7 @@ void hf_stubs_forget(void)
 
 bool hf_stub_is(enum hf_routed function, const void *address)
 {
-    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
         if (stub_at(function, i) == address)
             return true;
     return false;
@@ -610,7 +613,7 @@ __attribute__((constructor(101))) static void construct(void)
 
 void *hf_stub_original(enum hf_routed function, const void *address)
 {
-    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
         if (stub_at(function, i) == address)
             return table.all.originals[function][i].real;
     return NULL;

@@ -113,7 +113,12 @@ static void begin_deep(const struct link_map *serving, const struct link_map *ma
 void hf_definer_follow(enum hf_routed function, const void *original)
 {
     const struct link_map *libc, *serving = serving_object(&libc);
+    struct hf_object object;
     if (HF_LIKELY(serving == NULL) || hf_foreign_is_deep())
+        return;
+    /* A tracer may stand in front of free() alone. */
+    if (function == HF_ROUTED_realloc &&
+        (!hf_dynlink_open(serving, &object) || hf_object_address(&object, "realloc") == NULL))
         return;
     if ((function == HF_ROUTED_free || function == HF_ROUTED_realloc) &&
         hf_dynlink_find(original) == libc)
@@ -243,16 +248,10 @@ static void *resolve_by_call(const struct hf_slot *slot)
     case HF_ROUTED_free:
         ((void (*)(void *))call)(NULL);
         break;
-    case HF_ROUTED_malloc_usable_size:
-        (void)((size_t(*)(void *))call)(NULL);
-        break;
     case HF_ROUTED_realloc:
         block = ((void *(*)(void *, size_t))call)(NULL, 1);
         break;
-    case HF_ROUTED_reallocarray:
-        (void)((void *(*)(void *, size_t, size_t))call)(NULL, SIZE_MAX, SIZE_MAX); /* never fits */
-        break;
-    default:
+    default: /* nothing that every allocator promises to take */
         return NULL;
     }
     errno = saved_errno;

@@ -1,8 +1,9 @@
 /*
  * What is to be done with one slot: the same decision serves routing, which then writes, and the
- * report, which only tells. Deciding changes nothing, but for one case: where several objects
- * define free(), a slot that is not resolved yet is resolved by the loader, as its first call
- * would.
+ * report, which only tells. Deciding changes no slot, but for one case: where several
+ * objects define free(), a slot that is not resolved yet is resolved by the loader, as its first
+ * call would. It begins to tell libc's blocks from a serving allocator's where it meets both
+ * (hf_foreign_begin_deep()).
  */
 #ifndef HOMEFREE_TARGET_H
 #define HOMEFREE_TARGET_H

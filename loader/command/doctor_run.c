@@ -118,7 +118,7 @@ void hf_doctor_run_python(char *out, size_t room)
     char folder[PATH_MAX];
     const char *named = getenv(PYTHON_VARIABLE);
     if (named != NULL && named[0] != '\0' && strlen(named) < room) {
-        strcpy(out, named);
+        memcpy(out, named, strlen(named) + 1);
         return;
     }
     if (find_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
