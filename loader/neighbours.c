@@ -1,6 +1,5 @@
 /*
- * Owns the names of neighbours' objects (they outlive what the loader knows). Publishing is
- * foreign.c's.
+ * Owns nothing that lasts: publishing is foreign.c's, and names are kept by kept_names.c.
  *
  * What may be called of another allocator, and why: its public functions, whose signatures are the
  * same in every version of it (allocators.def says where each is known from). That they are not
@@ -13,35 +12,14 @@
 
 #include "elf_names.h"
 #include "homes.h"
+#include "kept_names.h"
 #include "ranges.h"
 #include "stubs.h"
 
 #include <dlfcn.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-
-/* ---- names that stay ---- */
-
-static char kept[16384];
-static atomic_size_t kept_size;
-
-/* A copy that lives for ever, of a name or of several put together; "(unnamed)" when there is no
- * more room. */
-static const char *keep(const char *name)
-{
-    size_t size = strlen(name) + 1;
-    for (size_t at = 0; at < kept_size; at += strlen(kept + at) + 1)
-        if (strcmp(kept + at, name) == 0)
-            return kept + at;
-    size_t at = kept_size;
-    do {
-        if (size > sizeof kept - at)
-            return "(unnamed)";
-    } while (!atomic_compare_exchange_weak(&kept_size, &at, at + size));
-    return memcpy(kept + at, name, size);
-}
 
 /* ---- what one table of symbols says ---- */
 
@@ -584,7 +562,7 @@ static void look_at_exporter(const struct hf_object *object, struct look *look)
 static unsigned publish(const struct hf_object *object, struct look *look)
 {
     unsigned first = 0, last = 0, count = 0;
-    const char *name = keep(hf_dynlink_name(object->map));
+    const char *name = hf_keep_name(hf_dynlink_name(object->map));
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
         count += look->present[i];
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
@@ -670,7 +648,7 @@ bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool
         return false;
     names[length] = '\0';
     struct hf_neighbour neighbour = {
-        .allocator = keep(names), .object = keep(hf_dynlink_name(map)), .map = map};
+        .allocator = hf_keep_name(names), .object = hf_keep_name(hf_dynlink_name(map)), .map = map};
     hf_neighbour_publish(number, &neighbour);
     return true;
 }
@@ -697,5 +675,5 @@ const char *hf_neighbour_remark(const struct link_map *map)
                 : "");
         length += added > 0 ? (size_t)added : 0;
     }
-    return length != 0 ? keep(text) : NULL;
+    return length != 0 ? hf_keep_name(text) : NULL;
 }
