@@ -91,17 +91,25 @@ static void route_slot(const struct hf_slot *slot, void *context)
         hf_late_expect(work->patch.object->map, slot->address, stub, decision.original);
 }
 
+/* Compared by hand: libc's functions read beyond a name's end, which valgrind does not know of a
+ * libc in another namespace. */
+static bool begins_with(const char *name, const char *prefix)
+{
+    while (*prefix != '\0')
+        if (*name++ != *prefix++)
+            return false;
+    return true;
+}
+
 /* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
 static bool has_runtimes_name(const struct link_map *map)
 {
-    /* Not strrchr(), whose reading beyond the end valgrind does not know in another namespace. */
     const char *name = map->l_name;
     for (const char *at = name; *at != '\0'; at++)
         if (*at == '/')
             name = at + 1;
-    return strncmp(name, "lib", 3) == 0 &&
-           (strncmp(name + 3, "c.so", 4) == 0 || strncmp(name + 3, "c++", 3) == 0 ||
-            strncmp(name + 3, "stdc++", 6) == 0);
+    return begins_with(name, "libc.so") || begins_with(name, "libc++") ||
+           begins_with(name, "libstdc++");
 }
 
 static void route_object(const struct link_map *map, struct hf_scope *scope, size_t *changed)
