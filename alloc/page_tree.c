@@ -131,8 +131,7 @@ static bool search_shape(const struct hf_page_tree *shape, uintptr_t start, size
                 *offset = from + (i + 1) * sizeof words[0];
                 if (is_root(out))
                     return true;
-                length = 0; /* read anew from here on */
-                break;
+                break; /* on from the next word, read anew */
             }
     }
     return false;
