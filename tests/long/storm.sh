@@ -8,5 +8,7 @@ cd "$(dirname "$0")/../.."
 build=${1:-build}
 seconds=${2:-30}
 set -- "$seconds" "$build"/tests/loader/modules/user-*.so
-echo "lazy: $("$build/tests/long/storm" "$@")"
-echo "bound at start: $(LD_BIND_NOW=1 "$build/tests/long/storm" "$@")"
+echo "lazy:"
+"$build/tests/long/storm" "$@"
+echo "bound at start:"
+LD_BIND_NOW=1 "$build/tests/long/storm" "$@"
