@@ -42,7 +42,8 @@ struct hf_seal {
  * the system refuses; then nothing may be stored, and hf_seal_close() must not be called. */
 bool hf_seal_open(struct hf_seal *seal);
 
-/* Makes them read-only again, or ends the process. */
+/* Makes them read-only again, or ends the process. Where a sandbox forbids that by now they stay
+ * writable. */
 void hf_seal_close(const struct hf_seal *seal);
 
 #endif

@@ -4,6 +4,8 @@
  */
 #include "late.h"
 
+#include "patch.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -18,13 +20,9 @@ static struct late {
 static atomic_size_t count;
 static bool alone;
 
-/* From glibc 2.32 on; weak, so that older ones load us. */
-extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
-    __attribute__((weak, visibility("default")));
-
 void hf_late_expect(const struct link_map *map, void **slot, void *stub, void *original)
 {
-    if ((&hf_libc_single_threaded != NULL && hf_libc_single_threaded) || count == LATE_MAX)
+    if (hf_patch_is_alone() || count == LATE_MAX)
         return;
     list[count] = (struct late){map, slot, stub, original};
     count++;

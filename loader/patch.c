@@ -36,10 +36,15 @@ extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
 /* /proc/self/mem, open for the time of a session in a process of one thread; else -1. */
 static int memory = -1;
 
+bool hf_patch_is_alone(void)
+{
+    return &hf_libc_single_threaded != NULL && hf_libc_single_threaded;
+}
+
 void hf_patch_begin(bool many)
 {
     unresolved_count = 0;
-    if (many && &hf_libc_single_threaded != NULL && hf_libc_single_threaded)
+    if (many && hf_patch_is_alone())
         memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
 }
 

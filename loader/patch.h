@@ -36,4 +36,7 @@ bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expe
 /* Protects the object again, or ends the process. */
 void hf_patch_close(struct hf_patch *patch);
 
+/* Whether the process is known to have one thread; false before glibc 2.32. */
+bool hf_patch_is_alone(void);
+
 #endif
