@@ -128,7 +128,8 @@ static bool asked_says_yes(const struct hf_neighbour *neighbour, const void *ptr
     case HF_QUESTION_NONE:
         break;
     case HF_QUESTION_TRUE:
-        yes = ((bool (*)(const void *))neighbour->question)(ptr);
+        /* mimalloc 3.0 says yes to NULL as well. */
+        yes = ptr != NULL && ((bool (*)(const void *))neighbour->question)(ptr);
         break;
     case HF_QUESTION_ONE:
         yes = ((int (*)(const void *))neighbour->question)(ptr) == 1;

@@ -4,6 +4,7 @@ in what is clean.
 Usage: test_findings.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
+import ctypes.util
 import os
 import shutil
 import subprocess
@@ -29,6 +30,14 @@ STRINGS = {
     "tbbmalloc": "TBBmalloc: SPECIFICATION VERSION\\t1.0",
 }
 KEEP = '__attribute__((used, visibility("%s")))'
+
+
+def libtorch(test):
+    """The system's, whichever release it is."""
+    found = sorted(MULTIARCH.glob("libtorch_cpu.so.*"))
+    if not found:
+        test.skipTest("libtorch is not installed")
+    return found[0]
 
 
 class Clean(InspectTest):
@@ -195,14 +204,14 @@ class Allocators(InspectTest):
     def test_shared_libraries(self):
         for library, name, rules in (
             ("libjemalloc.so.2", "jemalloc", {"static-tls-too-large", "exported-allocator"}),
-            ("libmimalloc.so.2", "mimalloc", {"exported-allocator"}),
+            (ctypes.util.find_library("mimalloc"), "mimalloc", {"exported-allocator"}),
             ("libtcmalloc_minimal.so.4", "tcmalloc", {"exported-allocator"}),
             ("libtbbmalloc.so.2", "tbbmalloc", set()),
         ):
             with self.subTest(library):
-                path = MULTIARCH / library
+                path = MULTIARCH / (library or name)
                 if not path.exists():
-                    self.skipTest(f"{library} is not installed")
+                    self.skipTest(f"{library or name} is not installed")
                 self.assertEqual(self.allocator(path)["name"], name)
                 self.assertEqual(set(self.findings(path)), rules | {"embedded-allocator"})
 
@@ -460,9 +469,7 @@ class Libraries(InspectTest):
 
     def test_as_ldd_says(self):
         """An independent answer about a real library."""
-        library = MULTIARCH / "libtorch_cpu.so.1.13"
-        if not library.exists():
-            self.skipTest("libtorch is not installed")
+        library = libtorch(self)
         done = subprocess.run(["ldd", "-u", library], capture_output=True, text=True)
         theirs = {Path(line.strip()).name for line in done.stdout.splitlines()[1:]}
         ours = {name for name, state in self.states(library).items() if state == "unused"}
@@ -474,7 +481,7 @@ class RealModules(InspectTest):
         packages = Path("/usr/lib/python3/dist-packages")
         for pattern, rules in (
             ("torch/_C.cpython-*.so", set()),
-            ("numpy/core/_multiarray_umath.cpython-*.so", {"extra-exports"}),
+            ("numpy/*core/_multiarray_umath.cpython-*.so", {"extra-exports"}),
         ):
             files = list(packages.glob(pattern))
             if not files:
@@ -487,9 +494,7 @@ class RealModules(InspectTest):
 
     def test_a_hundred_megabytes_in_time(self):
         """Far over what it takes (bench_inspect.py measures): a scan that is quadratic is not."""
-        library = MULTIARCH / "libtorch_cpu.so.1.13"
-        if not library.exists():
-            self.skipTest("libtorch is not installed")
+        library = libtorch(self)
         self.assertEqual(inspect(library, timeout=5).returncode, 0)
 
 

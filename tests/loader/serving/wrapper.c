@@ -1,7 +1,8 @@
 /*
  * A malloc wrapper as people preload them: a header before each block, and the next allocator
  * behind it. A block that did not come through it, or that is taken behind its back, ends the
- * process. With WRAPPER_OVER_MIMALLOC it calls that one by its own names.
+ * process. With WRAPPER_OVER_MIMALLOC it calls that one by its own names. With WRAPPER_STRINGS it
+ * defines strdup and strndup as well: a wrapper before mimalloc 3, which defines both, has to.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -154,6 +155,26 @@ API int posix_memalign(void **out, size_t alignment, size_t size)
     *out = wrapped(alignment, size);
     return *out != NULL ? 0 : ENOMEM;
 }
+
+#ifdef WRAPPER_STRINGS
+#    undef strdup
+#    undef strndup
+API char *strndup(const char *text, size_t length)
+{
+    size_t size = strnlen(text, length);
+    char *copy = malloc(size + 1);
+    if (copy != NULL) {
+        memcpy(copy, text, size);
+        copy[size] = '\0';
+    }
+    return copy;
+}
+
+API char *strdup(const char *text)
+{
+    return strndup(text, strlen(text));
+}
+#endif
 
 /* operator new and delete, replaced: in C, by their mangled names. */
 API void *_Znwm(size_t size);
