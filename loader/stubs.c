@@ -150,7 +150,7 @@ static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size
     {                                                                       \
         if (ptr == NULL)                                                    \
             return;                                                         \
-        if (HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))            \
+        if (HF_UNLIKELY(hf_static_suspect(ptr)))                            \
             suspect_##name(ptr);                                            \
         else                                                                \
             REAL(name, 0, void, (void *), (ptr));                           \
@@ -167,7 +167,7 @@ static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size
     {                                                                       \
         uintptr_t before = (uintptr_t)ptr - 1;                              \
         if (HF_LIKELY(before < table.all.guard.plain_below)) {              \
-            if (HF_UNLIKELY(hf_static_suspect(ptr, before)))                \
+            if (HF_UNLIKELY(hf_static_suspect(ptr)))                        \
                 suspect_##name(ptr);                                        \
             else                                                            \
                 REAL(name, 0, void, (void *), (ptr));                       \
@@ -187,7 +187,7 @@ static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size
     }                                                                                   \
     static void *check_##name(void *ptr, size_t size)                                   \
     {                                                                                   \
-        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))         \
+        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr)))                         \
             return suspect_##name(ptr, size);                                           \
         return REAL(name, 0, void *, (void *, size_t), (ptr, size));                    \
     }                                                                                   \
