@@ -65,7 +65,7 @@ __attribute__((constructor(101))) static void construct(void)
 
 static bool is_suspect(const void *ptr)
 {
-    return guarded && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr));
+    return guarded && HF_UNLIKELY(hf_static_suspect(ptr));
 }
 
 /* ---- the table ---- */

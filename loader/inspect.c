@@ -129,7 +129,8 @@ static bool is_linkers(const struct hf_elf_symbol *symbol)
     /* Version nodes are absolute symbols. */
     if (symbol->section == SHN_ABS)
         return true;
-    if (symbol->name[0] != '_')
+    /* Nearly all names of a C++ library begin with _Z. */
+    if (symbol->name[0] != '_' || symbol->name[1] == 'Z')
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(symbol->name, names[i]) == 0)

@@ -176,7 +176,7 @@ struct search {
     const char *name;          /* what is looked for */
     bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
     struct hf_inspection_library *library; /* for take_library() */
-    struct closure *closure;               /* for take_member() */
+    struct closure *closure;               /* NULL: there is no memory for it */
 };
 
 struct look {
@@ -277,30 +277,10 @@ static void find_origin(struct search *search, const char *path)
     free(folder);
 }
 
-/* ---- is it used ----------------------------------------------------------------------------- */
-
-static bool take_library(struct search *search, struct hf_elf *elf, const char *path)
-{
-    struct look look = {search->names, false};
-    if (hf_elf_symbols(elf, HF_ELF_DYNSYM, look_for_use, &look) != 0)
-        return false;
-    search->library->path = hf_inspection_copy(search->inspection, path);
-    search->library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
-    return true;
-}
-
-static void find_library(struct search *search, struct hf_inspection_library *library)
-{
-    library->state = HF_LIBRARY_NOT_FOUND;
-    search->library = library;
-    search->take = take_library;
-    find_file(search, library->name);
-}
-
 /* ---- what all of them take of the static TLS ------------------------------------------------- */
 
 /* The nearest ones: each costs some system calls. */
-enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256 };
+enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256, STRINGS_AT_ONCE = PATH_LONGEST };
 
 /* The libraries that are loaded with the object: those that it needs, what those need, and so on.
  * Names are compared as they are needed, as the dynamic linker does first. */
@@ -324,51 +304,92 @@ static bool is_always_there(const char *name)
     return false;
 }
 
-/* A string of the dynamic section, read by itself: the table that holds it is large in a library
- * with many symbols. Result: its length; 0 where it is damaged, too long or empty. */
-static size_t read_string(struct hf_elf *elf, uint64_t index, char *out, size_t size)
+/* What was read last of the table of strings. Linkers put the names of needed libraries side by
+ * side, and the whole table is large in a library with many symbols. */
+struct strings {
+    struct hf_elf *elf;
+    uint64_t table, size; /* offset in the file; size 0: it has none */
+    uint64_t first;       /* index of what `bytes` holds */
+    size_t count;
+    char bytes[STRINGS_AT_ONCE];
+};
+
+static void begin_strings(struct strings *strings, struct hf_elf *elf)
 {
-    uint64_t table, offset, available;
-    if (!hf_elf_tag(elf, DT_STRTAB, &table) ||
-        hf_elf_locate(elf, table, &offset, &available) != 0 || index >= available)
-        return 0;
-    const size_t most = available - index < size ? (size_t)(available - index) : size;
-    if (hf_elf_read(elf, offset + index, out, most) != 0)
-        return 0;
-    const size_t length = strnlen(out, most);
-    return length < most ? length : 0;
+    uint64_t address;
+    strings->elf = elf;
+    strings->count = 0;
+    if (!hf_elf_tag(elf, DT_STRTAB, &address) ||
+        hf_elf_locate(elf, address, &strings->table, &strings->size) != 0)
+        strings->size = 0;
 }
 
-static const char *copy_runpath(struct hf_inspection *inspection, struct hf_elf *elf)
+/* A string of the dynamic section, valid until the next one is read. Result: its length; 0 where it
+ * is damaged, empty, or not shorter than `longest`. */
+static size_t read_string(struct strings *strings, uint64_t index, size_t longest, const char **out)
 {
-    char runpath[PATH_LONGEST];
+    if (index >= strings->size)
+        return 0;
+    uint64_t at = index - strings->first;
+    if (index < strings->first || at >= strings->count ||
+        memchr(strings->bytes + at, '\0', strings->count - (size_t)at) == NULL) {
+        const uint64_t rest = strings->size - index;
+        strings->first = index;
+        strings->count = rest < sizeof strings->bytes ? (size_t)rest : sizeof strings->bytes;
+        at = 0;
+        if (hf_elf_read(strings->elf, strings->table + index, strings->bytes, strings->count) != 0)
+            strings->count = 0;
+    }
+    *out = strings->bytes + at;
+    const size_t length = strnlen(*out, strings->count - (size_t)at);
+    return length < strings->count - (size_t)at && length < longest ? length : 0;
+}
+
+static const char *copy_runpath(struct hf_inspection *inspection, struct strings *strings)
+{
+    const char *runpath;
     uint64_t index;
-    if ((!hf_elf_tag(elf, DT_RUNPATH, &index) && !hf_elf_tag(elf, DT_RPATH, &index)) ||
-        read_string(elf, index, runpath, sizeof runpath) == 0)
+    if ((!hf_elf_tag(strings->elf, DT_RUNPATH, &index) &&
+         !hf_elf_tag(strings->elf, DT_RPATH, &index)) ||
+        read_string(strings, index, PATH_LONGEST, &runpath) == 0)
         return NULL;
     return hf_inspection_copy(inspection, runpath);
 }
 
-static const char *copy_needed(struct hf_inspection *inspection, struct hf_elf *elf)
+static const char *copy_needed(struct hf_inspection *inspection, struct strings *strings)
 {
     char names[NEEDED_NAMES];
+    const char *name;
     size_t at = 0;
     Elf64_Dyn entry;
-    for (size_t i = 0; hf_elf_dynamic_entry(elf, i, &entry) && at + NAME_LONGEST < sizeof names;
-         i++) {
+    for (size_t i = 0;
+         hf_elf_dynamic_entry(strings->elf, i, &entry) && at + NAME_LONGEST < sizeof names; i++) {
         const size_t length = entry.d_tag == DT_NEEDED
-                                  ? read_string(elf, entry.d_un.d_val, names + at, NAME_LONGEST)
+                                  ? read_string(strings, entry.d_un.d_val, NAME_LONGEST, &name)
                                   : 0;
-        at += length != 0 ? length + 1 : 0;
+        if (length != 0) {
+            memcpy(names + at, name, length + 1);
+            at += length + 1;
+        }
     }
     char *copy = hf_inspection_allocate(inspection, at + 1);
     return copy != NULL ? memcpy(copy, names, at) : "";
+}
+
+/* Whether a library that is needed under this name still counts. */
+static bool is_new_member(const struct closure *closure, const char *name)
+{
+    bool known = is_always_there(name) || closure->count == CLOSURE_MAX;
+    for (size_t i = 0; i < closure->count && !known; i++)
+        known = strcmp(closure->members[i].name, name) == 0;
+    return !known;
 }
 
 static bool take_member(struct search *search, struct hf_elf *elf, const char *path)
 {
     struct hf_inspection *inspection = search->inspection;
     struct closure *closure = search->closure;
+    struct strings strings;
     struct hf_elf_tls tls;
     const char *name = hf_inspection_copy(inspection, search->name);
     const char *copy = hf_inspection_copy(inspection, path);
@@ -381,22 +402,43 @@ static bool take_member(struct search *search, struct hf_elf *elf, const char *p
             inspection->tls_largest = name;
         }
     }
+    begin_strings(&strings, elf);
     closure->members[closure->count].name = name;
     closure->members[closure->count].path = copy;
-    closure->members[closure->count].runpath = copy_runpath(inspection, elf);
-    closure->members[closure->count++].needed = copy_needed(inspection, elf);
+    closure->members[closure->count].runpath = copy_runpath(inspection, &strings);
+    closure->members[closure->count++].needed = copy_needed(inspection, &strings);
     return true;
 }
 
 static void find_member(struct search *search, const char *name)
 {
-    struct closure *closure = search->closure;
-    bool known = is_always_there(name) || closure->count == CLOSURE_MAX;
-    for (size_t i = 0; i < closure->count && !known; i++)
-        known = strcmp(closure->members[i].name, name) == 0;
-    if (!known)
+    if (is_new_member(search->closure, name))
         find_file(search, name);
 }
+
+/* ---- is it used ----------------------------------------------------------------------------- */
+
+static bool take_library(struct search *search, struct hf_elf *elf, const char *path)
+{
+    struct look look = {search->names, false};
+    if (hf_elf_symbols(elf, HF_ELF_DYNSYM, look_for_use, &look) != 0)
+        return false;
+    search->library->path = hf_inspection_copy(search->inspection, path);
+    search->library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
+    if (search->closure != NULL && is_new_member(search->closure, search->name))
+        take_member(search, elf, path); /* the file is open now */
+    return true;
+}
+
+static void find_library(struct search *search, struct hf_inspection_library *library)
+{
+    library->state = HF_LIBRARY_NOT_FOUND;
+    search->library = library;
+    search->take = take_library;
+    find_file(search, library->name);
+}
+
+/* ---- all together ---------------------------------------------------------------------------- */
 
 static void sum_tls(struct search *search)
 {
@@ -428,10 +470,10 @@ int hf_inspect_libraries(struct hf_elf *elf, struct hf_inspection *inspection,
     if (search->runpath == NULL)
         search->runpath = hf_elf_tag_string(elf, DT_RPATH);
     find_origin(search, inspection->path);
+    search->closure = calloc(1, sizeof *search->closure);
     for (size_t i = 0; i < inspection->libraries_count; i++)
         if (inspection->libraries[i].state != HF_LIBRARY_USED)
             find_library(search, &inspection->libraries[i]);
-    search->closure = calloc(1, sizeof *search->closure);
     if (search->closure != NULL)
         sum_tls(search);
     free(search->closure);

@@ -1,8 +1,26 @@
 /*
- * Owns the stubs and the table of originals, which is sealed (seal.h). Entries are filled while it
- * is open, before the stub's address is published in a slot; calls read them without a lock. A stub
- * may be called at any stage, from any thread; those of mmap(2) and its kind from signal handlers
- * too.
+ * Owns the stubs and the table of their originals.
+ *
+ * A GOT slot holds an address and nothing else, so a stub must know its original from its own
+ * address. Every routed function therefore has HF_STUBS_PER_FUNCTION stubs, which differ only in
+ * two numbers that are compiled into them: `function` and `index`, the place of their original in
+ * the table. What stubs do is written once for each kind of function, as an inline function that
+ * takes these two numbers first: release(), resize() and measure() for functions that take a
+ * pointer, then those of the loader, then those that map memory. ENTRIES() at the end turns them
+ * into stubs.
+ *
+ * A stub leaves its caller no frame: whatever it does not handle itself ends in a jump to the
+ * original, so that the original finds the caller's return address, registers and stack as if it
+ * had been called directly. dlsym(3), for one, searches by its caller's address. This is why the
+ * file is always compiled with optimisation (meson.build).
+ *
+ * Foreign pointers go straight to the original until a foreign allocator is known. From then on
+ * `call` leads to the ask_ function of the same two numbers, which looks for the pointer's owner
+ * first. So the question costs nothing before.
+ *
+ * Stubs may be called at any stage and from any thread, those of mmap(2) and its kind in signal
+ * handlers too. They read the table without a lock. It is sealed (seal.h); an entry is filled while
+ * the seal is open, before its stub's address is stored in a slot.
  */
 #include "stubs.h"
 
@@ -22,19 +40,19 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-/* `call` is where the stub jumps: the original itself, or (once there are neighbours) the function
- * that asks them first and then calls `real`. */
+/* ---- the table ---- */
+
 struct original {
-    _Atomic(void *) call;
-    _Atomic(void *) real;
+    _Atomic(void *) call;      /* where the stub jumps: `real`, or the ask_ function */
+    _Atomic(void *) real;      /* the original itself; NULL while the entry is free */
     struct hf_definer definer; /* of `real` */
 };
 struct originals {
-    /* For the stubs of libc's own free and its kind; see below. */
-    struct {
-        uintptr_t plain_below; /* 0 while neighbours are asked */
-        uintptr_t base;        /* the region's, minus one */
-    } guard;
+    /* Foreign allocators are asked about pointers that are not the heap's. */
+    _Atomic(bool) asking;
+    /* Until then, addresses below are blocks of libc's, or nobody's. Afterwards it is 0. Stored as
+     * an atomic, but read plainly: GCC compares with memory only so. */
+    uintptr_t plain_below;
     struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
 };
 static union {
@@ -42,378 +60,439 @@ static union {
     char pages[HF_SEAL_SIZE(struct originals)];
 } table HF_SEALED;
 
-static _Atomic(bool) asking; /* written while the table is open */
+/* With constant numbers, each of these is a constant address or one load. */
+#define ORIGINAL(function, index) (&table.all.originals[function][index])
+#define CALL(type, function, index) \
+    ((type *)atomic_load_explicit(&ORIGINAL(function, index)->call, memory_order_relaxed))
+#define REAL(type, function, index) \
+    ((type *)atomic_load_explicit(&ORIGINAL(function, index)->real, memory_order_relaxed))
 
-#define EACH_STUB(DEFINE, ...) \
-    DEFINE(0, __VA_ARGS__)     \
-    DEFINE(1, __VA_ARGS__)     \
-    DEFINE(2, __VA_ARGS__)     \
-    DEFINE(3, __VA_ARGS__)     \
-    DEFINE(4, __VA_ARGS__)     \
-    DEFINE(5, __VA_ARGS__)     \
-    DEFINE(6, __VA_ARGS__)     \
-    DEFINE(7, __VA_ARGS__)
-_Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_STUB makes eight");
+/* The foreign allocator that owns a pointer and is to get it instead of the original, or NULL. */
+#define OWNER_INSTEAD(function, index, ptr) \
+    hf_neighbour_instead(ptr, &ORIGINAL(function, index)->definer)
 
-#define CALL(name, index, result, parameters, arguments) \
-    ((result(*) parameters)atomic_load_explicit(         \
-        &table.all.originals[HF_ROUTED_##name][index].call, memory_order_relaxed)) arguments
-#define REAL(name, index, result, parameters, arguments) \
-    ((result(*) parameters)atomic_load_explicit(         \
-        &table.all.originals[HF_ROUTED_##name][index].real, memory_order_relaxed)) arguments
+/* The code that called the stub. */
+#define CALLER __builtin_return_address(0)
+
+#define INLINE static inline __attribute__((always_inline))
 
 /* ---- functions that take a pointer ---- */
 
-#define INSTEAD(name, index) \
-    hf_neighbour_instead(ptr, &table.all.originals[HF_ROUTED_##name][index].definer)
+/*
+ * These take the pointer and at most two sizes or addresses more. The ABIs of x86-64 and AArch64
+ * pass all three in registers that belong to the callee, whatever their types. So one type does for
+ * all functions of a kind: a stub passes on three arguments even where its caller gave fewer.
+ */
+typedef void release_function(void *ptr, size_t second, size_t third);
+typedef void *resize_function(void *ptr, size_t second, size_t third);
+typedef size_t measure_function(void *ptr);
 
-#define STUB_VOID(index, name, parameters, arguments, mine)                 \
-    static void stub_##name##_##index parameters                            \
-    {                                                                       \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                     \
-            mine;                                                           \
-        else                                                                \
-            CALL(name, index, void, parameters, arguments);                 \
-    }                                                                       \
-    static void ask_##name##_##index parameters                             \
-    {                                                                       \
-        const struct hf_neighbour *neighbour = INSTEAD(name, index);        \
-        if (neighbour != NULL)                                              \
-            hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)); \
-        else                                                                \
-            REAL(name, index, void, parameters, arguments);                 \
-    }
-
-#define STUB(index, name, result, parameters, arguments, mine, theirs) \
-    static result stub_##name##_##index parameters                     \
-    {                                                                  \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                \
-            return mine;                                               \
-        return CALL(name, index, result, parameters, arguments);       \
-    }                                                                  \
-    static result ask_##name##_##index parameters                      \
-    {                                                                  \
-        const struct hf_neighbour *neighbour = INSTEAD(name, index);   \
-        if (neighbour != NULL)                                         \
-            return theirs;                                             \
-        return REAL(name, index, result, parameters, arguments);       \
-    }
-
-/* The arguments after the pointer are a size, or a count and a size; SIZE_MAX is too much. */
-static inline size_t bytes_of(size_t count, size_t size)
-{
-    size_t bytes;
-    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
-}
-#define BYTES_OF_2(ptr, size)                  (size)
-#define BYTES_OF_3(ptr, count, size)           bytes_of(count, size)
-#define BYTES_PICK(ptr, one, other, name, ...) name
-#define BYTES(...)                             BYTES_PICK(__VA_ARGS__, BYTES_OF_3, BYTES_OF_2, )(__VA_ARGS__)
-
-static void *resize(const struct hf_neighbour *neighbour, void *ptr, size_t size,
-                    const void *caller)
-{
-    if (size != SIZE_MAX)
-        return hf_neighbour_realloc(neighbour, ptr, size, caller);
-    errno = ENOMEM;
-    return NULL;
-}
-
+/* What the heap does with its own pointers, with the arguments that functions.def knows. Some of
+ * them go unused. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #define HF_RELEASES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB_VOID, name, parameters, arguments, call)
+    static inline result heap_##name parameters                \
+    {                                                          \
+        return call;                                           \
+    }
 #define HF_DELETE(symbol, parameters, arguments, call) \
-    EACH_STUB(STUB_VOID, symbol, parameters, arguments, call)
-#define HF_RESIZES(name, result, parameters, arguments, call)  \
-    EACH_STUB(STUB, name, result, parameters, arguments, call, \
-              resize(neighbour, ptr, BYTES arguments, __builtin_return_address(0)))
+    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_RESIZES(name, result, parameters, arguments, call) \
+    HF_RELEASES(name, result, parameters, arguments, call)
 #define HF_MEASURES(name, result, parameters, arguments, call) \
-    EACH_STUB(STUB, name, result, parameters, arguments, call, \
-              hf_neighbour_usable_size(neighbour, ptr, __builtin_return_address(0)))
+    HF_RELEASES(name, result, parameters, arguments, call)
 #include "functions.def"
-
-/* ---- libc's own free and realloc: stubs that look at what they pass on (static_data.h) ---- */
+#pragma GCC diagnostic pop
 
 /*
- * Index 0 of these functions is reserved for libc's own. While no foreign allocators are known, a
- * non-NULL address below table.all.guard.plain_below is a block of libc's, or nobody's. One
- * comparison finds both exceptions, because NULL minus one is the largest number. Other addresses
- * are asked about in turn.
+ * The first place of these functions is kept for libc's own, which look at a pointer before they
+ * pass it on (static_data.h). With other allocators nothing may be read in front of a block, which
+ * can begin where a mapping does.
  */
+INLINE bool is_libcs(enum hf_routed function, size_t index)
+{
+    return index == 0 && (function == HF_ROUTED_free || function == HF_ROUTED_cfree ||
+                          function == HF_ROUTED___libc_free || function == HF_ROUTED_realloc ||
+                          function == HF_ROUTED___libc_realloc);
+}
 
-#define GUARDED_VOID(name)                                                  \
-    static __attribute__((noinline, cold)) void suspect_##name(void *ptr)   \
-    {                                                                       \
-        if (!hf_static_freed(ptr, "free", __builtin_return_address(0)))     \
-            REAL(name, 0, void, (void *), (ptr));                           \
-    }                                                                       \
-    static void check_##name(void *ptr)                                     \
-    {                                                                       \
-        if (ptr == NULL)                                                    \
-            return;                                                         \
-        if (HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))            \
-            suspect_##name(ptr);                                            \
-        else                                                                \
-            REAL(name, 0, void, (void *), (ptr));                           \
-    }                                                                       \
-    static void ask_first_##name(void *ptr)                                 \
-    {                                                                       \
-        const struct hf_neighbour *neighbour = INSTEAD(name, 0);            \
-        if (neighbour != NULL)                                              \
-            hf_neighbour_free(neighbour, ptr, __builtin_return_address(0)); \
-        else                                                                \
-            check_##name(ptr);                                              \
-    }                                                                       \
-    static void guarded_##name(void *ptr)                                   \
-    {                                                                       \
-        uintptr_t before = (uintptr_t)ptr - 1;                              \
-        if (HF_LIKELY(before < table.all.guard.plain_below)) {              \
-            if (HF_UNLIKELY(hf_static_suspect(ptr, before)))                \
-                suspect_##name(ptr);                                        \
-            else                                                            \
-                REAL(name, 0, void, (void *), (ptr));                       \
-        } else if (before - table.all.guard.base < hf_region.size) {        \
-            hf_free(ptr);                                                   \
-        } else {                                                            \
-            CALL(name, 0, void, (void *), (ptr));                           \
-        }                                                                   \
+INLINE bool is_asking(void)
+{
+    return atomic_load_explicit(&table.all.asking, memory_order_relaxed);
+}
+
+/* The common case of a block of libc's. One comparison also excludes NULL: minus one, it is the
+ * largest number. */
+INLINE bool is_plain(const void *ptr)
+{
+    return (uintptr_t)ptr - 1 < table.all.plain_below;
+}
+
+/* -- free() and its kind, operator delete -- */
+
+typedef void free_function(void *ptr);
+
+static __attribute__((noinline, cold)) void release_suspect(void *ptr, free_function *real,
+                                                            const void *caller)
+{
+    if (!hf_static_freed(ptr, "free", caller))
+        real(ptr);
+}
+
+INLINE void release_to_libc(enum hf_routed function, size_t index, void *ptr)
+{
+    if (HF_UNLIKELY(ptr != NULL && hf_static_suspect(ptr)))
+        release_suspect(ptr, REAL(free_function, function, index), CALLER);
+    else
+        REAL(free_function, function, index)(ptr);
+}
+
+INLINE void release(enum hf_routed function, size_t index, release_function *heap, void *ptr,
+                    size_t second, size_t third)
+{
+    if (is_libcs(function, index) && HF_LIKELY(is_plain(ptr)))
+        return release_to_libc(function, index, ptr);
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr, second, third);
+    if (is_libcs(function, index) && !is_asking())
+        return release_to_libc(function, index, ptr);
+    return CALL(release_function, function, index)(ptr, second, third);
+}
+
+INLINE void ask_release(enum hf_routed function, size_t index, void *ptr, size_t second,
+                        size_t third)
+{
+    const struct hf_neighbour *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL)
+        hf_neighbour_free(owner, ptr, CALLER);
+    else if (is_libcs(function, index))
+        release_to_libc(function, index, ptr);
+    else
+        REAL(release_function, function, index)(ptr, second, third);
+}
+
+/* -- realloc() and its kind -- */
+
+typedef void *realloc_function(void *ptr, size_t size);
+
+static __attribute__((noinline, cold)) void *
+resize_suspect(void *ptr, size_t size, realloc_function *real, const void *caller)
+{
+    void *moved;
+    return hf_static_resized(ptr, size, caller, &moved) ? moved : real(ptr, size);
+}
+
+INLINE void *resize_by_libc(enum hf_routed function, size_t index, void *ptr, size_t size)
+{
+    if (HF_UNLIKELY(ptr != NULL && hf_static_suspect(ptr)))
+        return resize_suspect(ptr, size, REAL(realloc_function, function, index), CALLER);
+    return REAL(realloc_function, function, index)(ptr, size);
+}
+
+INLINE void *resize(enum hf_routed function, size_t index, resize_function *heap, void *ptr,
+                    size_t second, size_t third)
+{
+    if (is_libcs(function, index) && HF_LIKELY(is_plain(ptr)))
+        return resize_by_libc(function, index, ptr, second);
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr, second, third);
+    if (is_libcs(function, index) && !is_asking())
+        return resize_by_libc(function, index, ptr, second);
+    return CALL(resize_function, function, index)(ptr, second, third);
+}
+
+INLINE void *ask_resize(enum hf_routed function, size_t index, void *ptr, size_t second,
+                        size_t third)
+{
+    const struct hf_neighbour *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL) {
+        size_t size = second;
+        if (function != HF_ROUTED_reallocarray || !__builtin_mul_overflow(second, third, &size))
+            return hf_neighbour_realloc(owner, ptr, size, CALLER);
+        errno = ENOMEM;
+        return NULL;
     }
-#define GUARDED(name)                                                                   \
-    static __attribute__((noinline, cold)) void *suspect_##name(void *ptr, size_t size) \
-    {                                                                                   \
-        void *moved;                                                                    \
-        if (hf_static_resized(ptr, size, __builtin_return_address(0), &moved))          \
-            return moved;                                                               \
-        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                    \
-    }                                                                                   \
-    static void *check_##name(void *ptr, size_t size)                                   \
-    {                                                                                   \
-        if (ptr != NULL && HF_UNLIKELY(hf_static_suspect(ptr, (uintptr_t)ptr)))         \
-            return suspect_##name(ptr, size);                                           \
-        return REAL(name, 0, void *, (void *, size_t), (ptr, size));                    \
-    }                                                                                   \
-    static void *ask_first_##name(void *ptr, size_t size)                               \
-    {                                                                                   \
-        const struct hf_neighbour *neighbour = INSTEAD(name, 0);                        \
-        if (neighbour != NULL)                                                          \
-            return resize(neighbour, ptr, size, __builtin_return_address(0));           \
-        return check_##name(ptr, size);                                                 \
-    }                                                                                   \
-    static void *guarded_##name(void *ptr, size_t size)                                 \
-    {                                                                                   \
-        if (HF_UNLIKELY(hf_owned(ptr)))                                                 \
-            return hf_realloc(ptr, size);                                               \
-        return CALL(name, 0, void *, (void *, size_t), (ptr, size));                    \
-    }
+    if (is_libcs(function, index))
+        return resize_by_libc(function, index, ptr, second);
+    return REAL(resize_function, function, index)(ptr, second, third);
+}
 
-#define EACH_GUARDED(VOID, SIZED) \
-    VOID(free) VOID(cfree) VOID(__libc_free) SIZED(realloc) SIZED(__libc_realloc)
-EACH_GUARDED(GUARDED_VOID, GUARDED)
+/* -- malloc_usable_size() -- */
 
-/* The functions that stand at index 0 instead of the ordinary ones. */
-#define GUARDED_ROW(name) \
-    [HF_ROUTED_##name] = {(void *)guarded_##name, (void *)ask_first_##name, (void *)check_##name},
-static const struct guarded {
-    void *stub, *ask, *check; /* NULL where a function has none */
-} guarded[HF_ROUTED_COUNT] = {EACH_GUARDED(GUARDED_ROW, GUARDED_ROW)};
+INLINE size_t measure(enum hf_routed function, size_t index, measure_function *heap, void *ptr)
+{
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr);
+    return CALL(measure_function, function, index)(ptr);
+}
+
+INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
+{
+    const struct hf_neighbour *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL)
+        return hf_neighbour_usable_size(owner, ptr, CALLER);
+    return REAL(measure_function, function, index)(ptr);
+}
 
 /* ---- functions of the loader ---- */
 
-/* The caller's address decides what the loader's functions mean (search paths, RTLD_NEXT), so these
- * either end in a jump to the original, which leaves it in place, or stand in for it in follow.c.
- */
-#define STUB_DLOPEN(index, ...)                                                                  \
-    static void *stub_dlopen_##index(const char *file, int mode)                                 \
-    {                                                                                            \
-        hf_homes_loading(true);                                                                  \
-        void *handle = hf_follow_dlopen(                                                         \
-            (hf_dlopen_function *)table.all.originals[HF_ROUTED_dlopen][index].real, file, mode, \
-            __builtin_return_address(0));                                                        \
-        hf_homes_loading(false);                                                                 \
-        return handle;                                                                           \
+/* The caller's address decides what these mean (search paths, RTLD_NEXT). So they end in a jump to
+ * the original, which leaves that address in place, or follow.c stands in for the original. */
+
+typedef void *dlmopen_function(Lmid_t namespace, const char *file, int mode);
+typedef void *lookup_function(void *handle, const char *symbol, const char *version);
+
+INLINE void *open_object(enum hf_routed function, size_t index, const char *file, int mode)
+{
+    hf_homes_loading(true);
+    void *handle = hf_follow_dlopen(REAL(hf_dlopen_function, function, index), file, mode, CALLER);
+    hf_homes_loading(false);
+    return handle;
+}
+
+/* The caller names the namespace, and a name with a slash needs no search path. What comes by a
+ * bare name is routed at the next opportunity. */
+INLINE void *open_in_namespace(enum hf_routed function, size_t index, Lmid_t namespace,
+                               const char *file, int mode)
+{
+    if (file == NULL || strchr(file, '/') == NULL)
+        return CALL(dlmopen_function, function, index)(namespace, file, mode);
+    hf_homes_loading(true);
+    void *handle = REAL(dlmopen_function, function, index)(namespace, file, mode);
+    hf_homes_loading(false);
+    return hf_follow_loaded(handle);
+}
+
+/* The routed function that a lookup should answer with; NULL: what the original says to the caller
+ * is right. What only the caller's own scope has (RTLD_DEFAULT) is looked for there. */
+static __attribute__((noinline)) void *find_routed(lookup_function *real, void *handle,
+                                                   const char *symbol, const char *version,
+                                                   const void *caller)
+{
+    void *local, *found = hf_follow_own(handle, symbol, caller, &local);
+    if (found != NULL)
+        return found;
+    if (local != NULL)
+        found = real(local, symbol, version);
+    if (found == NULL)
+        found = real(handle, symbol, version);
+    if (found == NULL && local == NULL) {
+        local = hf_follow_scope(handle, caller);
+        if (local != NULL)
+            found = real(local, symbol, version);
     }
-/* The namespace is the caller's wish, its search path is not needed for a name with a slash; what
- * comes by a bare name is routed at the next occasion. */
-#define STUB_DLMOPEN(index, ...)                                                                \
-    static void *stub_dlmopen_##index(Lmid_t namespace, const char *file, int mode)             \
-    {                                                                                           \
-        if (file == NULL || strchr(file, '/') == NULL)                                          \
-            return CALL(dlmopen, index, void *, (Lmid_t, const char *, int),                    \
-                        (namespace, file, mode));                                               \
-        hf_homes_loading(true);                                                                 \
-        void *handle =                                                                          \
-            REAL(dlmopen, index, void *, (Lmid_t, const char *, int), (namespace, file, mode)); \
-        hf_homes_loading(false);                                                                \
-        return hf_follow_loaded(handle);                                                        \
+    return found != NULL ? hf_follow_symbol(symbol, found) : NULL;
+}
+
+/* dlvsym(3), and dlsym(3), which does not look at the third argument. */
+INLINE void *look_up(enum hf_routed function, size_t index, void *handle, const char *symbol,
+                     const char *version)
+{
+    if (HF_UNLIKELY(hf_follow_wants(handle, symbol))) {
+        void *found =
+            find_routed(REAL(lookup_function, function, index), handle, symbol, version, CALLER);
+        if (found != NULL)
+            return found;
     }
-/* What only the caller's own scope has (RTLD_DEFAULT) is looked for there; if that fails too, the
- * jump gives the loader's own answer and message. */
-#define LOOK_UP(name, index, handle, parameters, arguments, own_arguments)                        \
-    if (HF_UNLIKELY(hf_follow_wants(handle, symbol))) {                                           \
-        void *local, *found = hf_follow_own(handle, symbol, __builtin_return_address(0), &local); \
-        if (found != NULL)                                                                        \
-            return found;                                                                         \
-        if (local != NULL)                                                                        \
-            found = REAL(name, index, void *, parameters, own_arguments);                         \
-        if (found == NULL)                                                                        \
-            found = REAL(name, index, void *, parameters, arguments);                             \
-        if (found == NULL && local == NULL) {                                                     \
-            local = hf_follow_scope(handle, __builtin_return_address(0));                         \
-            if (local != NULL)                                                                    \
-                found = REAL(name, index, void *, parameters, own_arguments);                     \
-        }                                                                                         \
-        if (found != NULL)                                                                        \
-            return hf_follow_symbol(symbol, found);                                               \
-    }                                                                                             \
-    return CALL(name, index, void *, parameters, arguments)
-#define STUB_DLSYM(index, ...)                                                                    \
-    static void *stub_dlsym_##index(void *handle, const char *symbol)                             \
-    {                                                                                             \
-        LOOK_UP(dlsym, index, handle, (void *, const char *), (handle, symbol), (local, symbol)); \
-    }
-#define STUB_DLVSYM(index, ...)                                                             \
-    static void *stub_dlvsym_##index(void *handle, const char *symbol, const char *version) \
-    {                                                                                       \
-        LOOK_UP(dlvsym, index, handle, (void *, const char *, const char *),                \
-                (handle, symbol, version), (local, symbol, version));                       \
-    }
-EACH_STUB(STUB_DLOPEN, )
-EACH_STUB(STUB_DLMOPEN, )
-EACH_STUB(STUB_DLSYM, )
-EACH_STUB(STUB_DLVSYM, )
+    return CALL(lookup_function, function, index)(handle, symbol, version);
+}
 
 /* ---- functions that map memory ---- */
 
-/* What maps is told after the call, what unmaps before it: see ranges.h. Whose the call is says the
- * return address. An object's function that ends in a jump to mmap(2) counts as its caller's; one
- * that allocates does not end so, because it has to look at what it was given. */
-#define STUB_MMAP(index, name, ...)                                                           \
-    static void *stub_##name##_##index(void *address, size_t size, int protection, int flags, \
-                                       int file, off_t offset)                                \
-    {                                                                                         \
-        void *at = REAL(name, index, void *, (void *, size_t, int, int, int, off_t),          \
-                        (address, size, protection, flags, file, offset));                    \
-        return hf_homes_mapped(at, size, flags, __builtin_return_address(0));                 \
-    }
-#define STUB_MUNMAP(index, ...)                                                     \
-    static int stub_munmap_##index(void *address, size_t size)                      \
-    {                                                                               \
-        if (HF_LIKELY(!hf_homes_know(address, size)))                               \
-            return CALL(munmap, index, int, (void *, size_t), (address, size));     \
-        unsigned number = hf_homes_unmapping(address, size);                        \
-        int result = REAL(munmap, index, int, (void *, size_t), (address, size));   \
-        return result == 0 ? 0 : (int)hf_homes_kept(address, size, number, result); \
-    }
-#define STUB_MREMAP(index, ...)                                                              \
-    static void *stub_mremap_##index(void *address, size_t size, size_t new_size, int flags, \
-                                     void *new_address)                                      \
-    {                                                                                        \
-        if (HF_LIKELY(!hf_homes_know(address, size)))                                        \
-            return CALL(mremap, index, void *, (void *, size_t, size_t, int, void *),        \
-                        (address, size, new_size, flags, new_address));                      \
-        struct hf_homes_move move = hf_homes_moving(address, size, new_size, flags);         \
-        void *at = REAL(mremap, index, void *, (void *, size_t, size_t, int, void *),        \
-                        (address, size, new_size, flags, new_address));                      \
-        return hf_homes_moved(&move, at);                                                    \
-    }
-#define STUB_SBRK(index, name, ...)                                            \
-    static void *stub_##name##_##index(intptr_t increment)                     \
-    {                                                                          \
-        void *before = REAL(name, index, void *, (intptr_t), (increment));     \
-        return hf_homes_break(before, increment, __builtin_return_address(0)); \
-    }
-#define STUB_BRK(index, ...)                               \
-    static int stub_brk_##index(void *address)             \
-    {                                                      \
-        hf_homes_break_is_shared();                        \
-        return CALL(brk, index, int, (void *), (address)); \
-    }
-/* Everything but memory's calls ends in a jump that touches nothing: a call may return twice, and
- * where the caller passed fewer arguments than six, other variables of its lie in their place,
- * which must not be written even with what they hold. So a last argument that the ABI puts on the
- * stack (x86-64's seventh) is not the stub's to know: it stays where it is. */
-#define SYSCALL_PARAMETERS (long, long, long, long, long, long, long)
+/* Mappings are recorded after the call, unmappings before it: see ranges.h. The return address
+ * identifies the caller. A function that ends in a jump to mmap(2) counts as its caller's; no
+ * allocator's does, because it has to look at the result. */
+
+typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
+                            off_t offset);
+typedef int munmap_function(void *address, size_t size);
+typedef void *mremap_function(void *address, size_t size, size_t new_size, int flags,
+                              void *new_address);
+typedef void *sbrk_function(intptr_t increment);
+typedef int brk_function(void *address);
+
+INLINE void *map(enum hf_routed function, size_t index, void *address, size_t size, int protection,
+                 int flags, int file, off_t offset)
+{
+    void *at = REAL(mmap_function, function, index)(address, size, protection, flags, file, offset);
+    return hf_homes_mapped(at, size, flags, CALLER);
+}
+
+INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t size)
+{
+    if (HF_LIKELY(!hf_homes_know(address, size)))
+        return CALL(munmap_function, function, index)(address, size);
+    unsigned number = hf_homes_unmapping(address, size);
+    int result = REAL(munmap_function, function, index)(address, size);
+    return result == 0 ? 0 : (int)hf_homes_kept(address, size, number, result);
+}
+
+INLINE void *remap(enum hf_routed function, size_t index, void *address, size_t size,
+                   size_t new_size, int flags, void *new_address)
+{
+    if (HF_LIKELY(!hf_homes_know(address, size)))
+        return CALL(mremap_function, function, index)(address, size, new_size, flags, new_address);
+    struct hf_homes_move move = hf_homes_moving(address, size, new_size, flags);
+    void *at = REAL(mremap_function, function, index)(address, size, new_size, flags, new_address);
+    return hf_homes_moved(&move, at);
+}
+
+INLINE void *move_break(enum hf_routed function, size_t index, intptr_t increment)
+{
+    void *before = REAL(sbrk_function, function, index)(increment);
+    return hf_homes_break(before, increment, CALLER);
+}
+
+INLINE int set_break(enum hf_routed function, size_t index, void *address)
+{
+    hf_homes_break_is_shared();
+    return CALL(brk_function, function, index)(address);
+}
+
+/*
+ * syscall(2) takes as many arguments as the system call does. On x86-64 the seventh lies on the
+ * stack, where a caller that passed fewer keeps other variables. They must not be written, not even
+ * with what they hold, because some calls return twice (vfork(2)). So a stub does not have that
+ * parameter, and everything but the system calls that map memory ends in a jump.
+ */
 #if defined(__x86_64__)
-#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e)
-#    define SYSCALL_KNOWN_PARAMETERS                (long, long, long, long, long, long)
+#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e
+#    define PASS(last)         number, a, b, c, d, e
 #else
-#    define SYSCALL_KNOWN(number, a, b, c, d, e, f) (number, a, b, c, d, e, f)
-#    define SYSCALL_KNOWN_PARAMETERS                SYSCALL_PARAMETERS
+#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e, long last
+#    define PASS(last)         number, a, b, c, d, e, last
 #endif
-#define STUB_SYSCALL(index, ...)                                                                  \
-    __attribute__((noinline)) static long memory_syscall_##index(long number, long a, long b,     \
-                                                                 long c, long d, long e, long f)  \
-    {                                                                                             \
-        if (number == SYS_mmap) {                                                                 \
-            void *at = (void *)REAL(syscall, index, long, SYSCALL_PARAMETERS,                     \
-                                    (number, a, b, c, d, e, f));                                  \
-            return (long)hf_homes_mapped(at, (size_t)b, (int)d, __builtin_return_address(0));     \
-        }                                                                                         \
-        if (number == SYS_munmap) {                                                               \
-            unsigned home = hf_homes_unmapping((void *)a, (size_t)b);                             \
-            long result = REAL(syscall, index, long, (long, long, long), (number, a, b));         \
-            return result == 0 ? 0 : hf_homes_kept((void *)a, (size_t)b, home, result);           \
-        }                                                                                         \
-        if (number == SYS_mremap) {                                                               \
-            struct hf_homes_move move = hf_homes_moving((void *)a, (size_t)b, (size_t)c, (int)d); \
-            void *at = (void *)REAL(syscall, index, long, (long, long, long, long, long, long),   \
-                                    (number, a, b, c, d, e));                                     \
-            return (long)hf_homes_moved(&move, at);                                               \
-        }                                                                                         \
-        hf_homes_break_is_shared();                                                               \
-        return REAL(syscall, index, long, (long, long), (number, a));                             \
-    }                                                                                             \
-    static long stub_syscall_##index SYSCALL_KNOWN(long number, long a, long b, long c, long d,   \
-                                                   long e, long f)                                \
-    {                                                                                             \
-        if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||     \
-                        number == SYS_brk)) {                                                     \
-            void *memory = (void *)memory_syscall_##index;                                        \
-            __asm__("" : "+r"(memory)); /* GCC sees the other prototype otherwise */              \
-            return ((long(*) SYSCALL_KNOWN_PARAMETERS)memory)SYSCALL_KNOWN(number, a, b, c, d, e, \
-                                                                           f);                    \
-        }                                                                                         \
-        return CALL(syscall, index, long, SYSCALL_KNOWN_PARAMETERS,                               \
-                    SYSCALL_KNOWN(number, a, b, c, d, e, f));                                     \
+typedef long syscall_function(long number, long a, long b, long c, long d, long e, long f);
+typedef long jump_function(IN_REGISTERS(f));
+
+/* The system calls that map memory, with all of their arguments. */
+INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, long a, long b,
+                           long c, long d, long e, long f)
+{
+    syscall_function *real = REAL(syscall_function, function, index);
+    if (number == SYS_mmap) {
+        void *at = (void *)real(number, a, b, c, d, e, f);
+        return (long)hf_homes_mapped(at, (size_t)b, (int)d, CALLER);
     }
-EACH_STUB(STUB_MMAP, mmap)
-EACH_STUB(STUB_MMAP, mmap64)
-EACH_STUB(STUB_MUNMAP, )
-EACH_STUB(STUB_MREMAP, )
-EACH_STUB(STUB_SBRK, sbrk)
-EACH_STUB(STUB_SBRK, __sbrk)
-EACH_STUB(STUB_BRK, )
-EACH_STUB(STUB_SYSCALL, )
+    if (number == SYS_munmap) {
+        unsigned home = hf_homes_unmapping((void *)a, (size_t)b);
+        long result = real(number, a, b, 0, 0, 0, 0);
+        return result == 0 ? 0 : hf_homes_kept((void *)a, (size_t)b, home, result);
+    }
+    if (number == SYS_mremap) {
+        struct hf_homes_move move = hf_homes_moving((void *)a, (size_t)b, (size_t)c, (int)d);
+        void *at = (void *)real(number, a, b, c, d, e, 0);
+        return (long)hf_homes_moved(&move, at);
+    }
+    hf_homes_break_is_shared();
+    return real(number, a, 0, 0, 0, 0, 0);
+}
 
-/* ---- the tables ---- */
+INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN_REGISTERS(f))
+{
+    if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
+                    number == SYS_brk)) {
+        __asm__("" : "+r"(mapping)); /* hides from GCC that the two prototypes differ */
+        return ((jump_function *)mapping)(PASS(f));
+    }
+    return CALL(jump_function, function, index)(PASS(f));
+}
 
-struct row {
+/* ---- the stubs ---- */
+
+#define EACH_INDEX(DO, ...) \
+    DO(0, __VA_ARGS__)      \
+    DO(1, __VA_ARGS__)      \
+    DO(2, __VA_ARGS__)      \
+    DO(3, __VA_ARGS__)      \
+    DO(4, __VA_ARGS__)      \
+    DO(5, __VA_ARGS__)      \
+    DO(6, __VA_ARGS__)      \
+    DO(7, __VA_ARGS__)
+_Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_INDEX makes eight");
+
+/* ENTRIES(prefix, name, body, result, parameters, arguments...): `prefix`_`name`_0 to _7, functions
+ * that call `body` with their two numbers and their arguments. */
+#define ENTRIES(...) EACH_INDEX(ENTRY, __VA_ARGS__)
+#define ENTRY(index, prefix, name, body, result, parameters, ...) \
+    static result prefix##_##name##_##index parameters            \
+    {                                                             \
+        return body(HF_ROUTED_##name, index, __VA_ARGS__);        \
+    }
+#define ADDRESS(index, prefix, name) (void *)prefix##_##name##_##index,
+#define ADDRESSES(prefix, name)           \
+    {                                     \
+        EACH_INDEX(ADDRESS, prefix, name) \
+    }
+
+#define HEAP(type, name) (type *)(void *)heap_##name
+#define HF_RELEASES(name, result, parameters, arguments, call)                                   \
+    ENTRIES(stub, name, release, void, (void *ptr, size_t second, size_t third),                 \
+            HEAP(release_function, name), ptr, second, third)                                    \
+    ENTRIES(ask, name, ask_release, void, (void *ptr, size_t second, size_t third), ptr, second, \
+            third)
+#define HF_DELETE(symbol, parameters, arguments, call) \
+    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_RESIZES(name, result, parameters, arguments, call)                                     \
+    ENTRIES(stub, name, resize, void *, (void *ptr, size_t second, size_t third),                 \
+            HEAP(resize_function, name), ptr, second, third)                                      \
+    ENTRIES(ask, name, ask_resize, void *, (void *ptr, size_t second, size_t third), ptr, second, \
+            third)
+#define HF_MEASURES(name, result, parameters, arguments, call)                           \
+    ENTRIES(stub, name, measure, size_t, (void *ptr), HEAP(measure_function, name), ptr) \
+    ENTRIES(ask, name, ask_measure, size_t, (void *ptr), ptr)
+#include "functions.def"
+
+ENTRIES(stub, dlopen, open_object, void *, (const char *file, int mode), file, mode)
+ENTRIES(stub, dlmopen, open_in_namespace, void *, (Lmid_t namespace, const char *file, int mode),
+        namespace, file, mode)
+#define LOOK_UP(name)                                                                             \
+    ENTRIES(stub, name, look_up, void *, (void *handle, const char *symbol, const char *version), \
+            handle, symbol, version)
+LOOK_UP(dlsym)
+LOOK_UP(dlvsym)
+
+#define MAP(name)                                                                            \
+    ENTRIES(stub, name, map, void *,                                                         \
+            (void *address, size_t size, int protection, int flags, int file, off_t offset), \
+            address, size, protection, flags, file, offset)
+MAP(mmap)
+MAP(mmap64)
+ENTRIES(stub, munmap, unmap, int, (void *address, size_t size), address, size)
+ENTRIES(stub, mremap, remap, void *,
+        (void *address, size_t size, size_t new_size, int flags, void *new_address), address, size,
+        new_size, flags, new_address)
+ENTRIES(stub, sbrk, move_break, void *, (intptr_t increment), increment)
+ENTRIES(stub, __sbrk, move_break, void *, (intptr_t increment), increment)
+ENTRIES(stub, brk, set_break, int, (void *address), address)
+ENTRIES(mapping, syscall, map_by_syscall, __attribute__((noinline)) long,
+        (long number, long a, long b, long c, long d, long e, long f), number, a, b, c, d, e, f)
+static void *const mappings[] = ADDRESSES(mapping, syscall);
+#define CALL_SYSTEM(function, index, ...) call_system(function, index, mappings[index], __VA_ARGS__)
+ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
+
+static const struct row {
     const char *name;
     bool is_operator;
     void *stubs[HF_STUBS_PER_FUNCTION];
-    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where neighbours have no say */
-};
+    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where foreign allocators have no say */
+} rows[HF_ROUTED_COUNT] = {
+#define ROW(symbol, is_operator) \
+    [HF_ROUTED_##symbol] = {#symbol, is_operator, ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
+#define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {#symbol, false, ADDRESSES(stub, symbol), {NULL}},
 
-#define STUB_ADDRESS(index, name) (void *)stub_##name##_##index,
-#define ASK_ADDRESS(index, name)  (void *)ask_##name##_##index,
-#define ROW(symbol, is_operator)                               \
-    [HF_ROUTED_##symbol] = {#symbol,                           \
-                            is_operator,                       \
-                            {EACH_STUB(STUB_ADDRESS, symbol)}, \
-                            {EACH_STUB(ASK_ADDRESS, symbol)}},
-#define PLAIN_ROW(symbol) \
-    [HF_ROUTED_##symbol] = {#symbol, false, {EACH_STUB(STUB_ADDRESS, symbol)}, {NULL}},
-
-static const struct row rows[HF_ROUTED_COUNT] = {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol, true)
-#include "functions.def"
+#define HF_MAPS(name)                                          PLAIN_ROW(name)
+    [HF_ROUTED_madvise] = {"madvise", false, {NULL}, {NULL}},
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
-#define HF_MAPS(name) PLAIN_ROW(name)
 #include "functions.def"
-        [HF_ROUTED_madvise] = {"madvise", false, {NULL}, {NULL}},
 };
+
+/* ---- names ---- */
 
 const char *hf_routed_name(enum hf_routed function)
 {
@@ -470,36 +549,25 @@ static const char *name_of(int function)
 const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
 _Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
 
-static bool is_guarded(enum hf_routed function, size_t index)
-{
-    return index == 0 && guarded[function].stub != NULL;
-}
+/* ---- filling the table ---- */
 
-static void *stub_at(enum hf_routed function, size_t index)
-{
-    return is_guarded(function, index) ? guarded[function].stub : rows[function].stubs[index];
-}
-
-/* `real` comes last: what has one is complete, also in a child that was forked meanwhile. */
+/* `real` comes last: an entry that has one is complete, also in a child that was forked meanwhile.
+ */
 static void fill(enum hf_routed function, size_t index, void *real,
                  const struct hf_definer *definer, bool ask_first)
 {
-    struct original *original = &table.all.originals[function][index];
-    const bool looks = is_guarded(function, index);
-    void *ask = looks ? guarded[function].ask : rows[function].asks[index];
-    void *plain = looks ? guarded[function].check : real;
-    if (looks) {
-        table.all.guard.base = hf_region.base - 1;
-        __atomic_store_n(&table.all.guard.plain_below, ask_first ? 0 : table.all.guard.base,
+    struct original *original = ORIGINAL(function, index);
+    void *ask = rows[function].asks[index];
+    if (is_libcs(function, index))
+        __atomic_store_n(&table.all.plain_below, ask_first ? 0 : hf_region.base - 1,
                          __ATOMIC_SEQ_CST);
-    }
     original->definer = *definer;
-    atomic_store(&original->call, ask_first && ask != NULL ? ask : plain);
+    atomic_store(&original->call, ask_first && ask != NULL ? ask : real);
     atomic_store(&original->real, real);
 }
 
 /* The place of an original among the function's; HF_STUBS_PER_FUNCTION when it has none. `empty`
- * gets the first free place that it may take then: index 0 of a guarded function is libc's alone.
+ * gets the first free place that it may take then.
  */
 static size_t place_of(enum hf_routed function, const void *original, size_t *empty)
 {
@@ -509,7 +577,7 @@ static size_t place_of(enum hf_routed function, const void *original, size_t *em
             return i;
     for (size_t i = HF_STUBS_PER_FUNCTION; i-- > 0;)
         if (table.all.originals[function][i].real == NULL &&
-            (!is_guarded(function, i) || hf_static_guards(rows[function].name, original)))
+            (!is_libcs(function, i) || hf_static_guards(rows[function].name, original)))
             *empty = i;
     return HF_STUBS_PER_FUNCTION;
 }
@@ -526,7 +594,7 @@ void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
         const enum hf_routed function = wishes[i].function;
         at = function == HF_ROUTED_madvise ? HF_STUBS_PER_FUNCTION
                                            : place_of(function, wishes[i].original, &empty);
-        wishes[i].stub = at != HF_STUBS_PER_FUNCTION ? stub_at(function, at) : NULL;
+        wishes[i].stub = at != HF_STUBS_PER_FUNCTION ? rows[function].stubs[at] : NULL;
         if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
             continue;
         /* Most wishes of one call are for functions of one object. */
@@ -544,11 +612,11 @@ void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
             continue;
         at = place_of(function, wishes[i].original, &empty); /* another thread may have been here */
         if (at == HF_STUBS_PER_FUNCTION && empty != at) {
-            fill(function, empty, wishes[i].original, &wishes[i].definer, asking);
+            fill(function, empty, wishes[i].original, &wishes[i].definer, table.all.asking);
             at = empty;
         }
         if (at != HF_STUBS_PER_FUNCTION)
-            wishes[i].stub = stub_at(function, at);
+            wishes[i].stub = rows[function].stubs[at];
     }
     hf_seal_close(&seal);
 }
@@ -583,7 +651,7 @@ void hf_stubs_forget(void)
 bool hf_stub_is(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
-        if (stub_at(function, i) == address)
+        if (rows[function].stubs[i] == address)
             return true;
     return false;
 }
@@ -591,14 +659,14 @@ bool hf_stub_is(enum hf_routed function, const void *address)
 void hf_stubs_ask_neighbours(void)
 {
     struct hf_seal seal;
-    if (asking || !hf_seal_open(&seal))
+    if (table.all.asking || !hf_seal_open(&seal))
         return;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
             if (table.all.originals[function][i].real != NULL)
                 fill(function, i, table.all.originals[function][i].real,
                      &table.all.originals[function][i].definer, true);
-    asking = true;
+    table.all.asking = true;
     hf_seal_close(&seal);
 }
 
@@ -614,7 +682,7 @@ __attribute__((constructor(101))) static void construct(void)
 void *hf_stub_original(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
-        if (stub_at(function, i) == address)
+        if (rows[function].stubs[i] == address)
             return table.all.originals[function][i].real;
     return NULL;
 }
