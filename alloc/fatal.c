@@ -176,3 +176,18 @@ void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_
                        "delete through a pointer to a base class without a virtual destructor");
     hf_fatal(&text);
 }
+
+void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
+{
+    struct hf_text text;
+    begin_fatal(&text, ptr, HF_CORRUPT_IN_FREE);
+    hf_text_add(&text, "the block of homefree's heap is freed with the alignment ");
+    hf_text_add_decimal(&text, (intmax_t)said);
+    hf_text_add(&text, said == 0 || (said & (said - 1)) != 0
+                           ? ", which is not a power of two"
+                           : ", but its address is not a multiple of that");
+    add_caller(&text, caller);
+    hf_text_add(&text, "; the two sides disagree about the object's type; free it with the "
+                       "alignment that it was allocated with");
+    hf_fatal(&text);
+}
