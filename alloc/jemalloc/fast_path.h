@@ -658,7 +658,13 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
 
 void hf_heap_slow_entry(bool slow)
 {
+    struct hf_call call;
     __atomic_add_fetch(&hf_put_off_slow, slow ? 1 : -1, __ATOMIC_SEQ_CST);
+    /* Also where another thread has taken the request: it may not have carried it out yet. */
+    if (hf_enter_patiently(&call)) {
+        hf_slow_all(tsd_fetch());
+        hf_leave(&call);
+    }
     hf_catch_up();
 }
 
@@ -678,6 +684,7 @@ void hf_heap_reset_in_child_entry(void)
     if (hf_thread_no_key)
         hf_left_reset((struct hf_thread_data *)own);
     pthread_mutex_init(&hf_retry_lock, NULL);
+    pthread_mutex_init(&hf_slow_lock, NULL);
     hf_put_off_threads = NULL;
     jemalloc_postfork_child();
 }

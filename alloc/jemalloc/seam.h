@@ -81,7 +81,8 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
 
 /* ---- what alloc/ calls on jemalloc's side ---- */
 
-/* Keeps all threads out of the fast paths until it is called as often with false. */
+/* Keeps all threads out of the fast paths until it is called as often with false: when it returns,
+ * unless another thread's fork waits for the calling one; then when that fork is over. */
 void hf_heap_slow(bool slow);
 
 /* Whether the heap runs with checks:full (checks.h), also where it is another copy's. Written once,
