@@ -51,6 +51,18 @@ void hf_gate_disclaim(void)
         __atomic_store_n(&cell->taken, 0, __ATOMIC_RELEASE);
 }
 
+/* The own cell also where a signal came between the two steps of entering. */
+void hf_gate_abandon(void)
+{
+    const bool shared = hf_gate_inside == &hf_gate_cells[0];
+    hf_gate_inside = NULL;
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    if (shared)
+        __atomic_sub_fetch(&hf_gate_cells[0].inside, 1, __ATOMIC_RELEASE);
+    if (hf_gate_own != NULL)
+        __atomic_store_n(&hf_gate_own->inside, 0, __ATOMIC_RELEASE);
+}
+
 /* ---- who finds it closed ---- */
 
 /* By syscall(2): nanosleep(2) is a cancellation point, and malloc, free and fork must not be. */

@@ -106,24 +106,43 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
     return 0;
 }
 
-static __attribute__((noinline, cold)) void check_size(const void *ptr, size_t size,
-                                                       const void *caller)
+/* With checks:full, what the caller of a free says of its block is compared with the block. */
+__attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_t *alignment,
+                                                    const size_t *size, const void *caller)
 {
-    if (ptr != NULL && hf_owned(ptr) && hf_tenant_of(ptr) == NULL)
-        hf_heap_check_size(ptr, size, caller);
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (HF_UNLIKELY(other != NULL)) {
+        other->check_freed(ptr, alignment, size, caller);
+        return;
+    }
+    if (ptr == NULL || !hf_owned(ptr) || hf_tenant_of(ptr) != NULL)
+        return;
+    size_t asked = hf_heap_asked(ptr, caller);
+    if (alignment != NULL && (!is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
+        hf_heap_wrong_alignment(ptr, caller, *alignment);
+    if (size != NULL && *size != asked)
+        hf_heap_wrong_size(ptr, caller, asked, *size);
 }
 
 void hf_free_sized(void *ptr, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        check_size(ptr, size, __builtin_return_address(0));
+        hf_check_freed(ptr, NULL, &size, __builtin_return_address(0));
+    hf_free(ptr);
+}
+
+void hf_free_aligned(void *ptr, size_t alignment)
+{
+    if (HF_UNLIKELY(hf_checks_full))
+        hf_check_freed(ptr, &alignment, NULL, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
-    (void)alignment;
-    hf_free_sized(ptr, size);
+    if (HF_UNLIKELY(hf_checks_full))
+        hf_check_freed(ptr, &alignment, &size, __builtin_return_address(0));
+    hf_free(ptr);
 }
 
 size_t hf_usable_size(const void *ptr)

@@ -261,6 +261,7 @@ static void become_forwarder(const struct hf_instance *heap, const struct link_m
     calls.it.stranger = same ? NULL : heap;
     calls.it.forward = forward;
     calls.it.heap = &forward->heap;
+    hf_checks_full = forward->check_freed != NULL;
     record.it.state = HF_INSTANCE_FORWARD;
     hf_seal_close(&seal);
     hf_region.base = heap->region_base;
@@ -296,6 +297,8 @@ static void become_heap(void)
     open_or_die(&seal);
     record.it.region_base = hf_region.base;
     record.it.region_size = hf_region.size;
+    if (hf_checks_full)
+        calls.it.functions.check_freed = hf_check_freed;
     record.it.state = HF_INSTANCE_HEAP;
     hf_seal_close(&seal);
 }

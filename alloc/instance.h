@@ -42,6 +42,9 @@ struct hf_instance_functions {
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
     int (*watch_begin)(struct hf_watch **out, size_t room);
+    /* hf_check_freed() where the heap runs with checks:full, else NULL. */
+    void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
+                        const void *caller);
 };
 
 /*
@@ -67,6 +70,11 @@ const struct hf_instance_functions *hf_instance_forward(void);
 
 /* Whether this copy has started, from any thread. */
 bool hf_instance_started(void);
+
+/* heap.c. With checks:full: ends the process unless the block that is about to be freed has this
+ * alignment and this size; NULL: not said. */
+void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
+                    const void *caller);
 
 /* loader/ offers its functions here, from its constructor, before this copy starts. */
 void hf_instance_offer_routing(int (*route)(void),

@@ -34,8 +34,20 @@ static const void *home_of_others = (const void *)gnu_get_libc_version;
 #define SIZE_MASK (UINT64_MAX >> 3)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* NULL where none is open. A watch comes and goes by one store, so that a child that is forked
+ * meanwhile, which does not wait for the lock, finds it there or not. */
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
-static size_t open_count;
+
+/* The open watch at the cursor or behind it; NULL past the last. Begins at 0. Under the lock. */
+static struct hf_watch *next_open(size_t *cursor)
+{
+    while (*cursor < HF_WATCHES_MAX) {
+        struct hf_watch *watch = open_watches[(*cursor)++];
+        if (watch != NULL)
+            return watch;
+    }
+    return NULL;
+}
 
 void hf_watch_lock(void)
 {
@@ -282,8 +294,9 @@ void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
-    for (size_t i = 0; i < open_count; i++)
-        record_allocated(open_watches[i], (uintptr_t)ptr, size, &who);
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
+        record_allocated(watch, (uintptr_t)ptr, size, &who);
     end_recording(&pass);
 }
 
@@ -293,8 +306,9 @@ void hf_watch_freed(const void *ptr, const void *caller)
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
-    for (size_t i = 0; i < open_count; i++)
-        record_freed(open_watches[i], (uintptr_t)ptr, &who);
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
+        record_freed(watch, (uintptr_t)ptr, &who);
     end_recording(&pass);
 }
 
@@ -304,11 +318,12 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
-    for (size_t i = 0; i < open_count; i++)
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
         if (resized == NULL || resized == ptr)
-            record_kept(open_watches[i], (uintptr_t)ptr, size, resized != NULL);
+            record_kept(watch, (uintptr_t)ptr, size, resized != NULL);
         else
-            record_allocated(open_watches[i], (uintptr_t)resized, size, &who);
+            record_allocated(watch, (uintptr_t)resized, size, &who);
     end_recording(&pass);
 }
 
@@ -321,8 +336,8 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
         owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
     if (!begin_recording(&pass))
         return;
-    for (size_t i = 0; i < open_count; i++) {
-        struct hf_watch *watch = open_watches[i];
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;) {
         struct hf_watch_entry *entry = make_entry(watch, (uintptr_t)ptr);
         watch->foreign += freed;
         if (entry == NULL)
@@ -341,19 +356,34 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
 
 /* ---- beginning and ending ---- */
 
+static size_t count_open(void)
+{
+    size_t count = 0, cursor = 0;
+    while (next_open(&cursor) != NULL)
+        count++;
+    return count;
+}
+
+/* Puts `now` in the place of `before`; false where that is not there. Under the lock. */
+static bool replace(const struct hf_watch *before, struct hf_watch *now)
+{
+    size_t i = 0;
+    while (i < HF_WATCHES_MAX && open_watches[i] != before)
+        i++;
+    if (i == HF_WATCHES_MAX)
+        return false;
+    __atomic_store_n(&open_watches[i], now, __ATOMIC_RELEASE);
+    return true;
+}
+
 static int end_here(struct hf_watch *watch)
 {
-    bool was_open = false;
     hf_watch_lock();
-    for (size_t i = 0; i < open_count; i++)
-        if (open_watches[i] == watch) {
-            open_watches[i] = open_watches[--open_count];
-            was_open = true;
-            break;
-        }
+    bool was_open = replace(watch, NULL);
     watch->open = false;
-    __atomic_store_n(&hf_watching, open_count > 0, __ATOMIC_RELEASE);
-    bool last = was_open && open_count == 0;
+    size_t left = count_open();
+    __atomic_store_n(&hf_watching, left > 0, __ATOMIC_RELEASE);
+    bool last = was_open && left == 0;
     hf_watch_unlock();
     if (was_open)
         hf_heap_slow(false);
@@ -398,14 +428,13 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
     watch->slots = slots;
     watch->names_used = 1; /* the first name is "" */
     hf_watch_lock();
-    watch->open = open_count < HF_WATCHES_MAX;
-    if (watch->open) {
-        open_watches[open_count++] = watch;
+    watch->open = true; /* before it can be seen */
+    const bool opened = replace(NULL, watch);
+    if (opened)
         __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
-    }
-    bool first = watch->open && open_count == 1;
+    bool first = opened && count_open() == 1;
     hf_watch_unlock();
-    if (!watch->open) {
+    if (!opened) {
         (void)munmap(watch, size);
         return -ENOSPC;
     }

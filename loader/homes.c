@@ -46,10 +46,15 @@ static atomic_size_t candidates_count; /* one past the last that was ever used *
 
 static atomic_flag inserting = ATOMIC_FLAG_INIT;
 
-/* The thread that was inserting is not there. */
+/* The threads that were inserting and deciding are not there: others do it. Whoever decides again
+ * publishes the same again. */
 static void in_child(void)
 {
     atomic_flag_clear(&inserting);
+    for (size_t i = 0; i < candidates_count; i++) {
+        int state = BEING_DECIDED;
+        (void)atomic_compare_exchange_strong(&candidates[i].state, &state, UNDECIDED);
+    }
 }
 
 __attribute__((constructor(101))) static void register_fork(void)

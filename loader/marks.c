@@ -39,6 +39,7 @@ static const void *_Atomic marked[HF_MARKS_MAX];
     F(get_current_dir_name, char *, (void), ())                                                 \
     V(free, (void *ptr), (ptr))                                                                 \
     V(free_sized, (void *ptr, size_t size), (ptr, size))                                        \
+    V(free_aligned, (void *ptr, size_t alignment), (ptr, alignment))                            \
     V(free_aligned_sized, (void *ptr, size_t alignment, size_t size), (ptr, alignment, size))   \
     V(watch_foreign, (void *ptr), (ptr))
 

@@ -462,8 +462,7 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
 size_t hf_heap_block_entry(const void *ptr, const void **block) HF_EXPORT_AS("hf_heap_block");
 size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
-void hf_heap_check_size_entry(const void *ptr, size_t size, const void *caller)
-    HF_EXPORT_AS("hf_heap_check_size");
+size_t hf_heap_asked_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_asked");
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
 bool hf_heap_boot_entry(const char *configuration, bool checks) HF_EXPORT_AS("hf_heap_boot");
@@ -627,11 +626,9 @@ size_t hf_heap_usable_entry(const void *ptr, const void *caller)
     return hf_block_size(ptr, caller, HF_CORRUPT_IN_MEASURE);
 }
 
-void hf_heap_check_size_entry(const void *ptr, size_t size, const void *caller)
+size_t hf_heap_asked_entry(const void *ptr, const void *caller)
 {
-    size_t asked = hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
-    if (asked != size)
-        hf_heap_wrong_size(ptr, caller, asked, size);
+    return hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
 }
 
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
@@ -661,7 +658,13 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
 
 void hf_heap_slow_entry(bool slow)
 {
+    struct hf_call call;
     __atomic_add_fetch(&hf_put_off_slow, slow ? 1 : -1, __ATOMIC_SEQ_CST);
+    /* Also where another thread has taken the request: it may not have carried it out yet. */
+    if (hf_enter_patiently(&call)) {
+        hf_slow_all(tsd_fetch());
+        hf_leave(&call);
+    }
     hf_catch_up();
 }
 
@@ -681,6 +684,7 @@ void hf_heap_reset_in_child_entry(void)
     if (hf_thread_no_key)
         hf_left_reset((struct hf_thread_data *)own);
     pthread_mutex_init(&hf_retry_lock, NULL);
+    pthread_mutex_init(&hf_slow_lock, NULL);
     hf_put_off_threads = NULL;
     jemalloc_postfork_child();
 }

@@ -101,6 +101,9 @@ static inline bool hf_gate_enter(struct hf_pass *pass)
 /* For who found the gate closed: waits until it is open, but not for long, because the fork may be
  * waiting for this very thread. The thread that forks does not wait. False: do without the heap. */
 bool hf_gate_wait(void);
+/* For who ends the process: the calling thread is outside from now on, however it got inside, and
+ * must not go back to what it was doing there. */
+void hf_gate_abandon(void);
 /* Sleeps; no cancellation point, and errno stays. */
 void hf_gate_pause(long nanoseconds);
 

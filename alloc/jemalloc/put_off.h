@@ -11,6 +11,9 @@ struct hf_put_off_block {
 static struct hf_put_off_block *hf_put_off_blocks;
 static struct hf_thread_data *hf_put_off_threads;
 static int hf_put_off_slow;
+/* Taken inside the gate, before jemalloc's locks: whoever finds no request has waited for the one
+ * who carries it out. */
+static pthread_mutex_t hf_slow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Called inside the gate; another thread's fork may be waiting for the end of it. */
 static void hf_free_put_off(struct hf_put_off_block *block)
@@ -24,6 +27,17 @@ static void hf_free_put_off(struct hf_put_off_block *block)
         free_default(block);
         block = next;
     }
+}
+
+static void hf_slow_all(tsd_t *tsd)
+{
+    pthread_mutex_lock(&hf_slow_lock);
+    int slow = __atomic_exchange_n(&hf_put_off_slow, 0, __ATOMIC_SEQ_CST);
+    for (; slow > 0; slow--)
+        tsd_global_slow_inc(tsd_tsdn(tsd));
+    for (; slow < 0; slow++)
+        tsd_global_slow_dec(tsd_tsdn(tsd));
+    pthread_mutex_unlock(&hf_slow_lock);
 }
 
 /* Works the lists off. What was put on one after the gate had opened is seen by whoever put it
@@ -45,11 +59,7 @@ static void hf_catch_up(void)
             hf_thread_clean_up(&thread->tsd);
             thread = next;
         }
-        int slow = __atomic_exchange_n(&hf_put_off_slow, 0, __ATOMIC_SEQ_CST);
-        for (; slow > 0; slow--)
-            tsd_global_slow_inc(tsd_tsdn(tsd));
-        for (; slow < 0; slow++)
-            tsd_global_slow_dec(tsd_tsdn(tsd));
+        hf_slow_all(tsd);
         hf_leave(&call);
     }
 }

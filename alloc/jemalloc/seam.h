@@ -63,6 +63,8 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
                         size_t asked) __attribute__((noreturn, cold));
 void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_t said)
     __attribute__((noreturn, cold));
+void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
+    __attribute__((noreturn, cold));
 /* Ends the process: no memory for something that must not fail. */
 void hf_heap_fatal_memory(void) __attribute__((noreturn, cold));
 
@@ -79,11 +81,12 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
 
 /* ---- what alloc/ calls on jemalloc's side ---- */
 
-/* Keeps all threads out of the fast paths until it is called as often with false. */
+/* Keeps all threads out of the fast paths until it is called as often with false: when it returns,
+ * unless another thread's fork waits for the calling one; then when that fork is over. */
 void hf_heap_slow(bool slow);
 
-/* Whether the heap runs with checks:full (checks.h). Written once, while the heap starts. The label
- * keeps jemalloc's private namespace from renaming it. */
+/* Whether the heap runs with checks:full (checks.h), also where it is another copy's. Written once,
+ * while the heap starts. The label keeps jemalloc's private namespace from renaming it. */
 extern bool hf_checks_full __asm__("hf_checks_full") __attribute__((visibility("hidden")));
 
 /* Starts jemalloc with its configuration string, which must outlive the process's use of it, with
@@ -97,8 +100,9 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
 void *hf_heap_aligned(size_t alignment, size_t size);
 /* The block's usable size; ends the process when ptr, which is in the region, is no block. */
 size_t hf_heap_usable(const void *ptr, const void *caller);
-/* With checks:full: ends the process unless a block of the heap was allocated with this size. */
-void hf_heap_check_size(const void *ptr, size_t size, const void *caller);
+/* With checks:full: the size that a block which is about to be freed was allocated with; ends the
+ * process when ptr, which is in the region, is no block or its end was overwritten. */
+size_t hf_heap_asked(const void *ptr, const void *caller);
 /* The usable size of the live block that holds an address of the region, and its first byte; 0 and
  * NULL where there is none. Takes no lock. */
 size_t hf_heap_block(const void *ptr, const void **block);

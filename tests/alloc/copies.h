@@ -18,6 +18,9 @@ struct copy {
     void *(*realloc)(void *, size_t);
     void *(*memalign)(size_t, size_t);
     void (*free)(void *);
+    void (*free_sized)(void *, size_t);
+    void (*free_aligned)(void *, size_t);
+    void (*free_aligned_sized)(void *, size_t, size_t);
     size_t (*usable_size)(const void *);
     char *(*strdup)(const char *);
     bool (*owns)(const void *);
@@ -45,6 +48,9 @@ static inline struct copy copy_of(void *handle)
         {"hf_realloc", &copy.realloc},
         {"hf_memalign", &copy.memalign},
         {"hf_free", &copy.free},
+        {"hf_free_sized", &copy.free_sized},
+        {"hf_free_aligned", &copy.free_aligned},
+        {"hf_free_aligned_sized", &copy.free_aligned_sized},
         {"hf_usable_size", &copy.usable_size},
         {"hf_strdup", &copy.strdup},
         {"hf_owns", &copy.owns},

@@ -78,10 +78,12 @@ HF_API int hf_posix_memalign(void **out, size_t alignment, size_t size);
  * blocks of a mimalloc or tcmalloc that says so itself (mi_is_in_heap_region,
  * MallocExtension_GetOwnership) go to that. What nobody allocated (static data, a stack) ends the
  * process with a line that names it, or is left alone with HOMEFREE_CONF=static_free:ignore. The
- * sized forms take C23's arguments; the size is not trusted.
+ * sized forms take C23's arguments, hf_free_aligned those of C++'s aligned operator delete. Size
+ * and alignment are not trusted: HOMEFREE_CONF=checks:full compares them with the block.
  */
 HF_API void hf_free(void *ptr);
 HF_API void hf_free_sized(void *ptr, size_t size);
+HF_API void hf_free_aligned(void *ptr, size_t alignment);
 HF_API void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size);
 
 /*

@@ -1,0 +1,20 @@
+/* Runs all cases of errors.c, each in a child, and counts what became of them. */
+#ifndef TESTS_ALLOC_CHECKS_COUNTS_H
+#define TESTS_ALLOC_CHECKS_COUNTS_H
+
+#include "errors.h"
+
+#include <stdbool.h>
+
+struct counts {
+    size_t all;
+    size_t caught;  /* SIGABRT: the allocator ended the process */
+    size_t crashed; /* another signal */
+    size_t hung;    /* did not end within seconds */
+    size_t missed;  /* went on to the end */
+};
+
+/* explain: writes a line on stderr for each case that does not end with homefree's one line. */
+struct counts count_errors(const struct family *family, bool explain);
+
+#endif
