@@ -41,8 +41,8 @@ int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
         return 0;
     }
     for (size_t done = 0; done < size;) {
-        ssize_t got =
-            pread(elf->descriptor, (char *)buffer + done, size - done, (off_t)(offset + done));
+        ssize_t got = pread(elf->descriptor, (char *)buffer + done, size - done,
+                            (off_t)(elf->base + offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -207,6 +207,17 @@ int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor)
     if (own < 0)
         return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
     return open_owned(elf, own);
+}
+
+int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
+{
+    begin(elf);
+    elf->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (elf->descriptor < 0)
+        return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
+    elf->base = offset;
+    elf->size = size;
+    return 0;
 }
 
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)

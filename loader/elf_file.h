@@ -58,6 +58,7 @@ struct hf_elf {
     uint64_t size; /* of the file, when it was opened */
     /* The rest is private. */
     int descriptor; /* -1 for a file in memory */
+    uint64_t base;  /* where the file begins in the descriptor's: not 0 inside an archive */
     const unsigned char *memory;
     struct hf_elf_part parts[HF_ELF_PART_COUNT];
 };
@@ -182,6 +183,12 @@ int hf_elf_versions(struct hf_elf *elf, hf_elf_version_visitor *visit, void *con
 
 /* Notes why, and returns `error`. */
 int hf_elf_fail(struct hf_elf *elf, int error, const char *why);
+
+/*
+ * Prepares to read `size` bytes at `offset` of an open regular file, and reads nothing. The
+ * descriptor is duplicated. hf_elf_close() as after hf_elf_open().
+ */
+int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size);
 
 /* Reads a stretch of the file into a part. The part must not have been tried before. */
 int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size);
