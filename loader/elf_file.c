@@ -350,18 +350,6 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
     return true;
 }
 
-int hf_elf_section_named(struct hf_elf *elf, const char *name, Elf64_Shdr *out)
-{
-    const int result = read_sections(elf);
-    if (result != 0)
-        return result;
-    const char *found;
-    for (size_t cursor = 0; hf_elf_section(elf, &cursor, out, &found);)
-        if (strcmp(found, name) == 0)
-            return 0;
-    return -ENOENT;
-}
-
 /* ---- notes ---------------------------------------------------------------------------------- */
 
 /* One segment of notes; the id's length, or 0. `left`: how many notes may still be looked at. */

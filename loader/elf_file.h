@@ -95,9 +95,6 @@ bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out);
  */
 bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name);
 
-/* The section of that name: 0, -ENOENT, or -ENOEXEC where the section headers are damaged. */
-int hf_elf_section_named(struct hf_elf *elf, const char *name, Elf64_Shdr *out);
-
 /* Where in the file an address of a PT_LOAD segment is, and how many bytes of the file follow there
  * in the segment: 0 or -ENOENT. */
 int hf_elf_locate(const struct hf_elf *elf, uint64_t address, uint64_t *offset,
@@ -167,10 +164,6 @@ int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_vi
 
 /* How many symbols the table holds, the first one included; 0 where there is none. */
 size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
-
-/* The defined symbol of that name in the dynamic symbols, or else in .symtab: 0, -ENOENT, or
- * another negative errno. To look for several, see elf_names.h. */
-int hf_elf_find(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out);
 
 /* False ends the visit. `needed`: wanted from `library`; otherwise defined by the object itself. */
 typedef bool hf_elf_version_visitor(const char *library, const char *version, bool needed,

@@ -11,6 +11,9 @@
 #include "fixture.h"
 #include "objects.h"
 
+#include "../../support/cases.h"
+#include "../../support/random.h"
+
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +25,6 @@
 
 #define GLOBAL_FUNCTION ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)
 
-static uint64_t state;
 static unsigned long rounds;
 static int file; /* in memory: no disk is slow, and none wears */
 
@@ -176,20 +178,6 @@ START_TEST(every_byte_changed)
 }
 END_TEST
 
-/* xorshift64* */
-static uint64_t next(void)
-{
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return state * UINT64_C(2685821657736338717);
-}
-
-static uint64_t below(uint64_t limit)
-{
-    return limit == 0 ? 0 : next() % limit;
-}
-
 START_TEST(thousands_damaged)
 {
     static const uint64_t values[] = {0,          1,          0x7fff,     0xffff,
@@ -199,14 +187,17 @@ START_TEST(thousands_damaged)
     make(&whole, _i);
     for (unsigned long round = 0; round < rounds; round++) {
         struct fixture copy = whole;
-        for (uint64_t changes = 1 + below(4); changes > 0; changes--) {
-            const size_t width = (size_t)1 << below(4), at = below(copy.size - width);
-            uint64_t value = below(2) == 0 ? values[below(8)] : below(copy.size);
-            if (below(8) == 0)
-                value = (uint64_t)'0' * UINT64_C(0x0101010101010101) + below(9); /* for archives */
+        for (uint64_t changes = 1 + random_below(4); changes > 0; changes--) {
+            const size_t width = (size_t)1 << random_below(4), at = random_below(copy.size - width);
+            uint64_t value =
+                random_below(2) == 0 ? values[random_below(8)] : random_below(copy.size);
+            if (random_below(8) == 0)
+                value = (uint64_t)'0' * UINT64_C(0x0101010101010101) +
+                        random_below(9); /* for archives */
             memcpy(copy.bytes + at, &value, width);
         }
-        understood += read_bytes(copy.bytes, below(8) == 0 ? below(copy.size) : copy.size) == 0;
+        understood +=
+            read_bytes(copy.bytes, random_below(8) == 0 ? random_below(copy.size) : copy.size) == 0;
     }
     /* A fuzzer whose copies are all refused at the door tests the door. */
     ck_assert_uint_gt(understood * 50, rounds);
@@ -383,9 +374,8 @@ int main(int count, char **arguments)
 {
     if (count != 3)
         return EXIT_FAILURE;
-    state = strtoull(arguments[1], NULL, 10) * 2 + 1;
+    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
     rounds = strtoul(arguments[2], NULL, 10);
-    Suite *suite = suite_create("hostile objects");
     TCase *tcase = tcase_create("hostile");
     tcase_set_timeout(tcase, 200);
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -397,10 +387,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, sizes_of_members_are_checked);
     tcase_add_test(tcase, indexes_are_no_members);
     tcase_add_test(tcase, members_of_nothing_end);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_case("hostile objects", tcase);
 }

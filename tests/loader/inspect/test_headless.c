@@ -5,7 +5,7 @@
  */
 #include "walk.h"
 
-#include "../../alloc/suite.h"
+#include "../../support/cases.h"
 
 static char **files;
 
@@ -39,14 +39,8 @@ END_TEST
 int main(int count, char **arguments)
 {
     files = arguments + 1;
-    Suite *suite = suite_create("headless");
     TCase *tcase = tcase_create("headless");
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, without_section_headers, 0, count - 1);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_case("headless", tcase);
 }
