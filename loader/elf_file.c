@@ -41,8 +41,8 @@ int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
         return 0;
     }
     for (size_t done = 0; done < size;) {
-        ssize_t got =
-            pread(elf->descriptor, (char *)buffer + done, size - done, (off_t)(offset + done));
+        ssize_t got = pread(elf->descriptor, (char *)buffer + done, size - done,
+                            (off_t)(elf->base + offset + done));
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -209,6 +209,17 @@ int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor)
     return open_owned(elf, own);
 }
 
+int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
+{
+    begin(elf);
+    elf->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (elf->descriptor < 0)
+        return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
+    elf->base = offset;
+    elf->size = size;
+    return 0;
+}
+
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)
 {
     begin(elf);
@@ -337,18 +348,6 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
     if (name != NULL)
         *name = out->sh_name < names->size ? (const char *)names->data + out->sh_name : "";
     return true;
-}
-
-int hf_elf_section_named(struct hf_elf *elf, const char *name, Elf64_Shdr *out)
-{
-    const int result = read_sections(elf);
-    if (result != 0)
-        return result;
-    const char *found;
-    for (size_t cursor = 0; hf_elf_section(elf, &cursor, out, &found);)
-        if (strcmp(found, name) == 0)
-            return 0;
-    return -ENOENT;
 }
 
 /* ---- notes ---------------------------------------------------------------------------------- */

@@ -58,6 +58,7 @@ struct hf_elf {
     uint64_t size; /* of the file, when it was opened */
     /* The rest is private. */
     int descriptor; /* -1 for a file in memory */
+    uint64_t base;  /* where the file begins in the descriptor's: not 0 inside an archive */
     const unsigned char *memory;
     struct hf_elf_part parts[HF_ELF_PART_COUNT];
 };
@@ -93,9 +94,6 @@ bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out);
  * for a file without (readable) section headers.
  */
 bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name);
-
-/* The section of that name: 0, -ENOENT, or -ENOEXEC where the section headers are damaged. */
-int hf_elf_section_named(struct hf_elf *elf, const char *name, Elf64_Shdr *out);
 
 /* Where in the file an address of a PT_LOAD segment is, and how many bytes of the file follow there
  * in the segment: 0 or -ENOENT. */
@@ -167,10 +165,6 @@ int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_vi
 /* How many symbols the table holds, the first one included; 0 where there is none. */
 size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
 
-/* The defined symbol of that name in the dynamic symbols, or else in .symtab: 0, -ENOENT, or
- * another negative errno. To look for several, see elf_names.h. */
-int hf_elf_find(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out);
-
 /* False ends the visit. `needed`: wanted from `library`; otherwise defined by the object itself. */
 typedef bool hf_elf_version_visitor(const char *library, const char *version, bool needed,
                                     void *context);
@@ -182,6 +176,12 @@ int hf_elf_versions(struct hf_elf *elf, hf_elf_version_visitor *visit, void *con
 
 /* Notes why, and returns `error`. */
 int hf_elf_fail(struct hf_elf *elf, int error, const char *why);
+
+/*
+ * Prepares to read `size` bytes at `offset` of an open regular file, and reads nothing. The
+ * descriptor is duplicated. hf_elf_close() as after hf_elf_open().
+ */
+int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size);
 
 /* Reads a stretch of the file into a part. The part must not have been tried before. */
 int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size);

@@ -403,33 +403,3 @@ int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_vi
     }
     return 0;
 }
-
-struct search {
-    const char *name;
-    struct hf_elf_symbol *out;
-    bool found;
-};
-
-static bool compare(const struct hf_elf_symbol *symbol, void *context)
-{
-    struct search *search = context;
-    if (!symbol->defined || strcmp(symbol->name, search->name) != 0)
-        return true;
-    *search->out = *symbol;
-    search->found = true;
-    return false;
-}
-
-int hf_elf_find(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out)
-{
-    struct search search = {name, out, false};
-    const int dynamic = hf_elf_symbols(elf, HF_ELF_DYNSYM, compare, &search);
-    if (search.found)
-        return 0;
-    const int all = hf_elf_symbols(elf, HF_ELF_SYMTAB, compare, &search);
-    if (search.found)
-        return 0;
-    if (dynamic != 0 && dynamic != -ENOENT)
-        return dynamic;
-    return all != 0 && all != -ENOENT ? all : -ENOENT;
-}

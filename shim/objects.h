@@ -2,8 +2,7 @@
  * objects.h - which modules do these object files define?
  *
  * Owns: reading the initialization functions (PyInit_…, PyInitU_…) out of relocatable objects,
- * archives and shared objects of any machine. The only header that stands between homefree's
- * command and libelf.
+ * archives and shared objects of any machine.
  * Shared by: the command `homefree exports` and the Check suites.
  *
  * Files are taken to be hostile: whatever a file holds, the answer is its symbols or an error.

@@ -1,20 +1,18 @@
 /*
- * doctor.c - `homefree doctor`: runs a program, reads the records that its processes left, and says
- * what they tell.
+ * doctor.c - `homefree doctor`: runs a program, reads the records that its processes left, and
+ * reports on them.
  *
- * Owns: the options, the order of things, and all complaints. What the program prints is its own:
- * the report comes after it, on stdout or in a file, and all at once.
+ * Owns: the options, the order of things, and all complaints. The program's output is its own: the
+ * report follows it in one piece, on stdout or in a file.
  */
-#include "command.h"
+#include "arguments.h"
 #include "doctor_run.h"
 #include "doctor_show.h"
-#include "rules.h"
 #include "text.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -22,39 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { FORMAT = 1 };
-
 static const char who[] = "homefree doctor";
 
-static const char help[] =
-    "Usage: homefree doctor [--json] [--all] [--at exit|start] [--children] [-o FILE]\n"
-    "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
-    "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
-    "       homefree doctor --rules [--json]\n"
-    "\n"
-    "Runs COMMAND with libhomefree preloaded and tells, when it has ended, which allocators lived\n"
-    "in it, which objects used which, what routing reached, and what to do about the rest.\n"
-    "Without COMMAND it looks at the Python that this command was installed for, after\n"
-    "'import homefree; homefree.install()'.\n"
-    "\n"
-    "  --at exit|start     when to look: when the program ends, also by a signal (the default),\n"
-    "                      or when it has started\n"
-    "  --children          tell of every process that the program starts and that ends before it\n"
-    "  --all               list every object, not only those that differ from most\n"
-    "  --json              write a JSON document; COMMAND's stdout goes to stderr then,\n"
-    "                      unless -o is given\n"
-    "  -o, --output FILE   write to FILE; '-' is stdout, the default\n"
-    "  --library FILE      preload this libhomefree\n"
-    "  --read FILE         show a record that hf_doctor_record() wrote\n"
-    "  --rules             list the rules, with explanations\n"
-    "  -h, --help          print this help\n"
-    "\n"
-    "Exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do it. Notes are no findings;\n"
-    "a COMMAND that fails (exits with another status than 0, or by a signal) is one.\n"
-    "\n"
-    "Example: homefree doctor -- python3 -c 'import numpy, torch'\n";
-
-/* What is looked at without COMMAND: a Python as homefree's users have it. */
+/* What runs without COMMAND: a Python as homefree's users have it. */
 static char probe[] = "try:\n"
                       " import homefree\n"
                       "except ImportError:\n"
@@ -65,90 +33,87 @@ static char python[PATH_MAX], minus_c[] = "-c";
 static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
-    bool json, all, help, rules, start, children;
-    const char *output, *library, *record;
+    bool json, all, rules, children;
+    const char *moment, *output, *library, *record;
     char **command;
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
 
-static int wrong(const char *message)
-{
-    hf_command_complain(who, "%s; 'homefree doctor --help' tells how", message);
-    return HF_EXIT_USAGE;
-}
+static const struct hf_argument arguments_table[] = {
+    {.name = "at",
+     .value = "exit|start",
+     .help = "when to look: when the program ends, also by a signal\n"
+             "(the default), or when it has started",
+     .offset = offsetof(struct request, moment)},
+    {.name = "children",
+     .help = "report every process that the program starts and that\n"
+             "ends before it",
+     .offset = offsetof(struct request, children)},
+    {.name = "all",
+     .help = "list every object, not only those that differ from most",
+     .offset = offsetof(struct request, all)},
+    {.name = "json",
+     .help = "write a JSON document; COMMAND's stdout then goes to\n"
+             "stderr, unless -o is given",
+     .offset = offsetof(struct request, json)},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write to FILE; '-' is stdout, the default",
+     .offset = offsetof(struct request, output)},
+    {.name = "library",
+     .value = "FILE",
+     .help = "preload this libhomefree",
+     .offset = offsetof(struct request, library)},
+    {.name = "read",
+     .value = "FILE",
+     .help = "show a record that hf_doctor_record() wrote",
+     .offset = offsetof(struct request, record)},
+    {.name = "rules",
+     .help = "list the rules: what each finds, why it matters, what to do",
+     .offset = offsetof(struct request, rules)},
+    {.name = NULL},
+};
 
-static int check(const struct request *request, bool any_run, bool command)
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree doctor [--json] [--all] [--at exit|start] [--children] [-o FILE]\n"
+             "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
+             "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
+             "       homefree doctor --rules [--json]\n",
+    .about =
+        "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
+        "lived in it, which objects used which, what routing reached, and what to do about the\n"
+        "rest. Without COMMAND, runs the Python that this command was installed for, with\n"
+        "'import homefree; homefree.install()'.\n",
+    .notes =
+        "Exit status: 0 clean (also with notes), 1 findings, 2 wrong usage, 3 failed. A COMMAND\n"
+        "that fails (it exits with another status than 0, or a signal ends it) is a finding.\n"
+        "\n"
+        "Example: homefree doctor -- python3 -c 'import numpy, torch'\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_LAST,
+};
+
+/* Result: HF_EXIT_NONE, or HF_EXIT_USAGE after a complaint. */
+static int check(const struct request *request, const struct hf_operand_list *operands)
 {
+    const bool running = request->moment != NULL || request->children || request->library != NULL ||
+                         operands->count > 0;
+    if (request->moment != NULL && strcmp(request->moment, "exit") != 0 &&
+        strcmp(request->moment, "start") != 0)
+        return hf_command_wrong(who, "--at takes 'exit' or 'start'");
+    if (operands->separated && operands->count == 0)
+        return hf_command_wrong(who, "'--' is followed by no command");
+    if (operands->count > 0 && operands->values[0][0] == '\0')
+        return hf_command_wrong(who, "the command is empty");
     if (request->rules &&
-        (request->record != NULL || any_run || command || request->all || request->output != NULL))
-        return wrong("--rules goes with --json alone");
-    if (request->record != NULL && (any_run || command))
-        return wrong("--read shows a record, and runs nothing");
-    return HF_EXIT_CLEAN;
-}
-
-/* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
-static int read_arguments(struct request *request, int count, char **arguments)
-{
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},         {"all", no_argument, NULL, 'a'},
-        {"at", required_argument, NULL, 't'},     {"children", no_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'}, {"library", required_argument, NULL, 'l'},
-        {"read", required_argument, NULL, 'r'},   {"rules", no_argument, NULL, 'R'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0},
-    };
-    bool any_run = false; /* an option that matters to running something was given */
-    optind = 0;           /* main.c handed over a part of argv: getopt must begin anew */
-    opterr = 0;
-    for (;;) {
-        /* '+': the command's own options are its own, also without "--". */
-        const int option = getopt_long(count, arguments, "+:o:h", options, NULL);
-        if (option == -1)
-            break;
-        any_run = any_run || option == 't' || option == 'c' || option == 'l';
-        switch (option) {
-        case 'j':
-            request->json = true;
-            break;
-        case 'a':
-            request->all = true;
-            break;
-        case 't':
-            if (strcmp(optarg, "exit") != 0 && strcmp(optarg, "start") != 0)
-                return wrong("--at takes 'exit' or 'start'");
-            request->start = strcmp(optarg, "start") == 0;
-            break;
-        case 'c':
-            request->children = true;
-            break;
-        case 'o':
-            request->output = optarg;
-            break;
-        case 'l':
-            request->library = optarg;
-            break;
-        case 'r':
-            request->record = optarg;
-            break;
-        case 'R':
-            request->rules = true;
-            break;
-        case 'h':
-            request->help = true;
-            return HF_EXIT_CLEAN;
-        default:
-            return hf_command_bad_option(who, option, arguments);
-        }
-    }
-    const bool separated = optind > 1 && strcmp(arguments[optind - 1], "--") == 0;
-    const bool command = optind < count;
-    if (separated && !command)
-        return wrong("'--' is followed by no command");
-    if (command && arguments[optind][0] == '\0')
-        return wrong("the command is empty");
-    request->command = command ? arguments + optind : default_command;
-    return check(request, any_run, command);
+        (request->record != NULL || running || request->all || request->output != NULL))
+        return hf_command_wrong(who, "--rules goes with --json alone");
+    if (request->record != NULL && running)
+        return hf_command_wrong(who, "--read shows a record and runs nothing");
+    return HF_EXIT_NONE;
 }
 
 /* ---- the report ----------------------------------------------------------------------------- */
@@ -161,7 +126,6 @@ struct report {
     bool coloured;
     size_t shown;
     struct hf_rule_totals found;
-    bool rules[HF_DOCTOR_RULE_COUNT];
 };
 
 static void complain_about(const char *what, int result, const char *why)
@@ -186,10 +150,8 @@ static void show(struct report *report, int descriptor, const char *what, struct
         complain_about(what, result, record.why);
     } else {
         report->shown++;
-        for (size_t i = 0; i < record.findings_count; i++) {
-            report->found.severities[hf_doctor_rules[record.findings[i].rule].severity]++;
-            report->rules[record.findings[i].rule] = true;
-        }
+        const struct hf_findings findings = hf_doctor_findings(&record);
+        hf_findings_add(&report->found, &findings);
         if (report->request->json)
             hf_doctor_write_json(&report->json, &record);
         else
@@ -238,7 +200,7 @@ static int compare_pids(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Every other process's, in the order of their numbers. */
+/* Shows the records of all other processes, in the order of their numbers. */
 static void show_children(struct report *report)
 {
     DIR *folder = opendir(report->run->folder);
@@ -283,7 +245,7 @@ static void print_status(FILE *out, const struct hf_doctor_run *run)
 {
     hf_text_print(out, run->command[0]);
     if (WIFSIGNALED(run->status))
-        fprintf(out, " was ended by %s%s", hf_doctor_signal(WTERMSIG(run->status)),
+        fprintf(out, " was ended by %s%s", hf_record_signal(WTERMSIG(run->status)),
                 WCOREDUMP(run->status) ? ", and left a core file" : "");
     else
         fprintf(out, " exited with status %d", WEXITSTATUS(run->status));
@@ -307,11 +269,13 @@ static void write_status(struct hf_json *json, const struct hf_doctor_run *run)
     hf_json_close(json);
 }
 
-static void write_report(struct report *report)
+static bool compose(FILE *out, void *context)
 {
+    struct report *report = context;
     struct hf_json *json = &report->json;
+    report->out = out;
     if (report->request->json) {
-        hf_json_begin(json, report->out, "doctor", FORMAT);
+        hf_json_begin(json, report->out, hf_doctor_table.command, hf_doctor_table.format);
         if (report->run != NULL)
             write_status(json, report->run);
         hf_json_array(json, "processes");
@@ -326,8 +290,8 @@ static void write_report(struct report *report)
             show_children(report);
     }
     if (!report->request->json) {
-        hf_doctor_print_remedies(report->out, report->rules);
-        return;
+        hf_findings_remedies(report->out, &hf_doctor_table, &report->found);
+        return report->shown > 0; /* without a record there is only the complaint */
     }
     hf_json_close(json);
     hf_json_object(json, "summary");
@@ -335,36 +299,12 @@ static void write_report(struct report *report)
     hf_rules_totals(json, &report->found);
     hf_json_close(json);
     hf_json_finish(json);
-}
-
-/* Makes the text of `report` (NULL: the rules) and puts it where it belongs. */
-static int write_out(const struct request *request, struct report *report)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return hf_command_out_of_memory(who);
-    if (report != NULL) {
-        report->out = out;
-        write_report(report);
-    } else {
-        hf_rules_list(out, request->json, "doctor rules", FORMAT, hf_doctor_rules,
-                      HF_DOCTOR_RULE_COUNT);
-    }
-    const bool whole = ferror(out) == 0;
-    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
-    /* Without any record there is nothing but the complaint; a document says so itself. */
-    if (result == HF_EXIT_CLEAN && (report == NULL || report->shown > 0 || request->json))
-        result =
-            hf_command_write(who, request->output != NULL ? request->output : "-", text, length);
-    free(text);
-    return result;
+    return true;
 }
 
 static int run(const struct request *request)
 {
-    const bool to_stdout = request->output == NULL || strcmp(request->output, "-") == 0;
+    const bool to_stdout = strcmp(request->output, "-") == 0;
     struct report report = {
         .request = request,
         .coloured = to_stdout && hf_text_coloured(),
@@ -372,7 +312,7 @@ static int run(const struct request *request)
     struct hf_doctor_run program = {
         .command = request->command,
         .library = request->library,
-        .start = request->start,
+        .start = request->moment != NULL && strcmp(request->moment, "start") == 0,
         .children = request->children,
         .stdout_is_stderr = request->json && to_stdout,
     };
@@ -384,20 +324,24 @@ static int run(const struct request *request)
         result = hf_doctor_run(who, &program);
     }
     if (result == HF_EXIT_CLEAN)
-        result = write_out(request, &report);
+        result = hf_command_compose(who, request->output, compose, &report);
     hf_doctor_run_end(&program);
-    if (result != HF_EXIT_CLEAN)
-        return result;
-    return hf_rules_status(&report.found);
+    return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.found);
 }
 
 int hf_command_doctor(int count, char **arguments)
 {
     struct request request = {.json = false};
-    const int result = read_arguments(&request, count, arguments);
-    if (result != HF_EXIT_CLEAN)
+    struct hf_operand_list operands;
+    int result = hf_command_read(&command, &request, count, arguments, &operands);
+    if (result == HF_EXIT_NONE)
+        result = check(&request, &operands);
+    if (result != HF_EXIT_NONE)
         return result;
-    if (request.help)
-        return hf_command_print(who, help, sizeof help - 1);
-    return request.rules ? write_out(&request, NULL) : run(&request);
+    if (request.rules)
+        return hf_rules_list(who, &hf_doctor_table, request.json);
+    request.command = operands.count > 0 ? operands.values : default_command;
+    if (request.output == NULL)
+        request.output = "-";
+    return run(&request);
 }

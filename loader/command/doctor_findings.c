@@ -1,11 +1,11 @@
 /*
- * What is found in a record: the rules of loader/doctor.def applied to its facts. Owns nothing
- * between calls; see doctor_record.h.
+ * Applies the rules of loader/doctor.def to the facts in a record. Owns nothing between calls; see
+ * doctor_record.h.
  *
- * Files are only looked into where an object may hold an allocator: it asks the system for pages,
- * or defines functions of an allocator. A file that cannot be read says nothing.
+ * The file of an object is read only where the object may hold an allocator: it maps pages, or
+ * defines functions of an allocator. A file that cannot be read adds nothing.
  */
-#include "doctor_show.h"
+#include "doctor_record.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -14,70 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
-    [HF_DOCTOR_RULE_##id] = {name, HF_SEVERITY_##severity, explanation, remedy},
-const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT] = {
-#include "doctor.def"
-};
-#undef HF_DOCTOR_RULE
-
-/* ---- asking a record ------------------------------------------------------------------------ */
-
-bool hf_record_has(const struct hf_record_set *set, size_t index)
-{
-    for (size_t i = 0; i < set->count; i++)
-        if (set->indices[i] == index)
-            return true;
-    return false;
-}
-
-size_t hf_record_users(const struct hf_record *record, size_t index)
-{
-    size_t users = 0;
-    for (size_t i = 0; i < record->objects_count; i++)
-        users += i != index && (hf_record_has(&record->objects[i].allocates, index) ||
-                                hf_record_has(&record->objects[i].frees, index));
-    return users;
-}
-
-static bool starts_with(const char *text, const char *prefix)
-{
-    return text != NULL && strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
-static bool is_libc(const struct hf_record_object *object)
-{
-    return starts_with(object->soname, "libc.so");
-}
-
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
-const char *hf_record_allocator(const struct hf_record_object *object)
-{
-    if (object->role == HF_RECORD_HOMEFREE)
-        return "homefree";
-    if (starts_with(object->soname, "libc.so"))
-        return "libc";
-    if (object->neighbours_count > 0)
-        return object->neighbours[0].allocator;
-    return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
-}
-
-bool hf_record_home(const struct hf_record_object *object)
-{
-    bool home = object->neighbours_count > 0;
-    for (size_t i = 0; i < object->neighbours_count; i++)
-        home = home && object->neighbours[i].home;
-    return home;
-}
-
 static const char *name_of(const struct hf_record *record, size_t index)
 {
-    return base_name(record->objects[index].path);
+    return hf_record_base_name(record->objects[index].path);
 }
 
 /* ---- adding findings ------------------------------------------------------------------------ */
@@ -169,7 +108,7 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
         return find(record, HF_DOCTOR_RULE_FAILED, "the program exited with status %d",
                     end.status) != NULL;
     return end.signal == 0 || find(record, HF_DOCTOR_RULE_FAILED, "%s ended the program",
-                                   hf_doctor_signal(end.signal)) != NULL;
+                                   hf_record_signal(end.signal)) != NULL;
 }
 
 /* The allocator inside an object that others do not call by name: what a crash there is about. */
@@ -196,7 +135,7 @@ static bool find_death_inside(struct hf_record *record, struct hf_record_end end
     const size_t caller = record->crash.caller;
     return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
                      "%s hit code of an object with %s inside%s%s%s%s",
-                     hf_doctor_signal(end.signal), hidden_allocator(record, index),
+                     hf_record_signal(end.signal), hidden_allocator(record, index),
                      function != NULL ? ", in " : "", function != NULL ? function : "",
                      caller != SIZE_MAX ? ", called from " : "",
                      caller != SIZE_MAX ? name_of(record, caller) : ""),
@@ -209,7 +148,7 @@ static bool find_death(struct hf_record *record, struct hf_record_end end)
     if (!is_crash(number))
         return find_failure(record, end);
     return find(record, HF_DOCTOR_RULE_DIED, "the process was ended by %s",
-                hf_doctor_signal(number)) != NULL &&
+                hf_record_signal(number)) != NULL &&
            find_death_inside(record, end);
 }
 
@@ -277,7 +216,7 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
 
 static bool is_preloaded(const struct hf_record *record, const struct hf_record_object *object)
 {
-    const char *base = base_name(object->path);
+    const char *base = hf_record_base_name(object->path);
     for (const char *at = record->preload; at != NULL && *at != '\0';) {
         size_t length = strcspn(at, ": ");
         const char *start = memrchr(at, '/', length);
@@ -298,7 +237,7 @@ static size_t find_server(const struct hf_record *record)
         if (object->namespace == 0 && object->role == HF_RECORD_ORDINARY &&
             object->defines_malloc && object->defines_free && hf_record_users(record, i) > 0)
             return i;
-        if (object->namespace == 0 && is_libc(object))
+        if (object->namespace == 0 && hf_record_is_libc(object))
             break;
     }
     return SIZE_MAX;
@@ -318,7 +257,7 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
         bool apart = false;
         for (size_t s = 0; s < 2; s++)
             for (size_t t = 0; t < sets[s]->count; t++)
-                apart = apart || is_libc(&record->objects[sets[s]->indices[t]]);
+                apart = apart || hf_record_is_libc(&record->objects[sets[s]->indices[t]]);
         if (!apart || i == server || object->namespace != 0 || object->role != HF_RECORD_ORDINARY)
             continue;
         if (!name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
@@ -341,7 +280,7 @@ static bool find_of_object(struct hf_record *record, struct hf_record_end end, s
                                                              : "an allocator"),
                     object->path);
     if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
-        !starts_with(object->soname, "libm.so"))
+        !hf_record_soname_is(object, "libm.so"))
         good =
             name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
     if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)
@@ -379,7 +318,7 @@ static bool is_homefree(const struct hf_record_object *object)
 }
 static bool is_libstdcxx(const struct hf_record_object *object)
 {
-    return starts_with(object->soname, "libstdc++");
+    return hf_record_soname_is(object, "libstdc++");
 }
 
 static bool find_of_slots(struct hf_record *record)
@@ -413,7 +352,7 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end)
         good &&
         find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&
         find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true) &&
-        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", is_libc, false) &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false) &&
         find_of_slots(record);
     if (good && !record->routing)
         good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF says route:off") != NULL;

@@ -1,35 +1,15 @@
 /*
- * Owns nothing; see doctor_show.h. Paths and reasons come from outside: text.h prints them.
+ * See doctor_show.h. Owns nothing. Paths and reasons come from outside: text.h prints them.
  */
 #include "doctor_show.h"
 
 #include "text.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
 
-/* sigabbrev_np() is younger than the libcs that this is for. */
-const char *hf_doctor_signal(int number)
-{
-#define NAME(signal)    \
-    {                   \
-        signal, #signal \
-    }
-    static const struct {
-        int number;
-        const char *name;
-    } names[] = {
-        NAME(SIGHUP),  NAME(SIGINT),  NAME(SIGQUIT), NAME(SIGILL),  NAME(SIGTRAP), NAME(SIGABRT),
-        NAME(SIGBUS),  NAME(SIGFPE),  NAME(SIGKILL), NAME(SIGUSR1), NAME(SIGSEGV), NAME(SIGUSR2),
-        NAME(SIGPIPE), NAME(SIGALRM), NAME(SIGTERM), NAME(SIGXCPU), NAME(SIGXFSZ), NAME(SIGSYS),
-    };
-#undef NAME
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (names[i].number == number)
-            return names[i].name;
-    return "a signal";
-}
+_Static_assert(HF_DOCTOR_RULE_COUNT <= HF_RULES_MAX, "hf_rule_totals has a flag for each rule");
+const struct hf_rule_table hf_doctor_table = {"doctor", 1, hf_doctor_rules, HF_DOCTOR_RULE_COUNT};
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
@@ -118,9 +98,9 @@ static void print_set(FILE *out, const struct hf_record *record, const struct hf
 {
     for (size_t i = 0; i < set->count; i++) {
         const struct hf_record_object *object = &record->objects[set->indices[i]];
-        const char *known = hf_record_allocator(object), *slash = strrchr(object->path, '/');
+        const char *known = hf_record_allocator(object);
         fputs(i == 0 ? "" : ", ", out);
-        hf_text_print(out, known != NULL ? known : slash != NULL ? slash + 1 : object->path);
+        hf_text_print(out, known != NULL ? known : hf_record_base_name(object->path));
     }
     if (set->count == 0)
         fputc('-', out);
@@ -133,14 +113,14 @@ static bool is_empty(const struct hf_record_object *object)
            0;
 }
 
-/* Whether an object does as most do: everything from and to libc of its namespace, all routed. */
+/* Whether an object is like most: it allocates from libc, frees to libc, and all of it is routed.
+ */
 static bool is_usual(const struct hf_record *record, const struct hf_record_object *object)
 {
     const struct hf_record_set *sets[] = {&object->allocates, &object->frees};
     for (size_t s = 0; s < 2; s++)
         for (size_t i = 0; i < sets[s]->count; i++) {
-            const char *known = hf_record_allocator(&record->objects[sets[s]->indices[i]]);
-            if (known == NULL || strcmp(known, "libc") != 0)
+            if (!hf_record_is_libc(&record->objects[sets[s]->indices[i]]))
                 return false;
         }
     return object->refused == 0;
@@ -194,54 +174,41 @@ static void print_routing(FILE *out, const struct hf_record *record)
             beyond == 1 ? " is" : "s are");
 }
 
-static void print_finding(FILE *out, const struct hf_record_finding *finding, int widest,
-                          bool coloured)
+static struct hf_finding finding_at(const void *context, size_t index)
 {
-    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
-    const struct hf_rule_text *rule = &hf_doctor_rules[finding->rule];
-    fprintf(out, "  %s%-7s%s  %-*s  ", coloured ? colours[rule->severity] : "",
-            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
-    hf_text_print(out, finding->message);
-    for (size_t i = 0; i < finding->count && i < HF_INSPECTION_NAMES_MAX; i++) {
-        fputs(i == 0 ? ": " : ", ", out);
-        hf_text_print(out, finding->names[i]);
-    }
-    fputs(finding->count > HF_INSPECTION_NAMES_MAX ? ", ...\n" : "\n", out);
+    const struct hf_record_finding *finding = &((const struct hf_record *)context)->findings[index];
+    const bool all = finding->count <= HF_INSPECTION_NAMES_MAX;
+    return (struct hf_finding){
+        .rule = finding->rule,
+        .message = finding->message,
+        .names = (const char *const *)finding->names,
+        .names_count = all ? finding->count : HF_INSPECTION_NAMES_MAX,
+        .count = finding->count,
+    };
+}
+
+struct hf_findings hf_doctor_findings(const struct hf_record *record)
+{
+    return (struct hf_findings){
+        .table = &hf_doctor_table,
+        .count = record->findings_count,
+        .get = finding_at,
+        .context = record,
+    };
 }
 
 void hf_doctor_print(FILE *out, const struct hf_record *record, bool all, bool coloured)
 {
+    const struct hf_findings findings = hf_doctor_findings(record);
     print_process(out, record, coloured);
     for (size_t i = 0; i < record->objects_count; i++)
         if (is_allocator(record, i))
             print_allocator(out, record, i);
     print_objects(out, record, all);
     print_routing(out, record);
-    int widest = 0;
-    for (size_t i = 0; i < record->findings_count; i++) {
-        const int width = (int)strlen(hf_doctor_rules[record->findings[i].rule].name);
-        widest = width > widest ? width : widest;
-    }
-    fputs(record->findings_count == 0 ? "Findings: none.\n" : "Findings:\n", out);
-    for (int severity = HF_SEVERITY_ERROR; severity >= HF_SEVERITY_NOTE; severity--)
-        for (size_t i = 0; i < record->findings_count; i++)
-            if (hf_doctor_rules[record->findings[i].rule].severity == (enum hf_severity)severity)
-                print_finding(out, &record->findings[i], widest, coloured);
+    fputs(findings.count == 0 ? "Findings: none.\n" : "Findings:\n", out);
+    hf_findings_print(out, &findings, coloured);
     fputc('\n', out);
-}
-
-void hf_doctor_print_remedies(FILE *out, const bool rules[HF_DOCTOR_RULE_COUNT])
-{
-    bool any = false;
-    for (size_t i = 0; i < HF_DOCTOR_RULE_COUNT; i++) {
-        if (!rules[i])
-            continue;
-        fputs(any ? "" : "What to do:\n", out);
-        any = true;
-        fprintf(out, "  %s: %s\n", hf_doctor_rules[i].name, hf_doctor_rules[i].remedy);
-    }
-    if (any)
-        fputs("'homefree doctor --rules' says why each matters.\n", out);
 }
 
 /* ---- JSON ----------------------------------------------------------------------------------- */
@@ -301,29 +268,9 @@ static void write_allocators(struct hf_json *json, const struct hf_record *recor
     hf_json_close(json);
 }
 
-static void write_findings(struct hf_json *json, const struct hf_record *record)
-{
-    hf_json_array(json, "findings");
-    for (size_t i = 0; i < record->findings_count; i++) {
-        const struct hf_record_finding *finding = &record->findings[i];
-        const struct hf_rule_text *rule = &hf_doctor_rules[finding->rule];
-        hf_json_object(json, NULL);
-        hf_json_string(json, "rule", rule->name);
-        hf_json_string(json, "severity", hf_severity_name(rule->severity));
-        hf_json_string(json, "message", finding->message);
-        hf_json_string(json, "remedy", rule->remedy);
-        hf_json_unsigned(json, "count", finding->count);
-        hf_json_array(json, "names");
-        for (size_t n = 0; n < finding->count && n < HF_INSPECTION_NAMES_MAX; n++)
-            hf_json_string(json, NULL, finding->names[n]);
-        hf_json_close(json);
-        hf_json_close(json);
-    }
-    hf_json_close(json);
-}
-
 void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record)
 {
+    const struct hf_findings findings = hf_doctor_findings(record);
     hf_json_object(json, NULL);
     hf_json_unsigned(json, "pid", record->pid);
     hf_json_string(json, "program", record->program);
@@ -340,6 +287,6 @@ void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record)
     hf_json_close(json);
     write_allocators(json, record);
     write_objects(json, record);
-    write_findings(json, record);
+    hf_findings_write(json, &findings);
     hf_json_close(json);
 }

@@ -1,16 +1,15 @@
 /*
- * exports.c - `homefree exports`: command line and files around the generator of shim/exports.h.
+ * exports.c - `homefree exports`: command line and files of the generator in shim/exports.h.
  *
- * Owns: the options and their order, and all complaints. The command line is read completely before
- * the first file is opened, and all input before the result is written: whatever is wrong, nothing
- * is written.
+ * Owns: the options and their order, and all complaints. The whole command line is read before the
+ * first file is opened, and all input before the result is written. On any error, nothing is
+ * written.
  */
 #include "exports.h"
-#include "command.h"
+#include "arguments.h"
 #include "objects.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,30 +17,7 @@
 
 static const char who[] = "homefree exports";
 
-static const char help[] =
-    "Usage: homefree exports --module NAME... [--from-objects OBJECT...] [--symbols FILE]\n"
-    "                        [--version NODE] [-o FILE]\n"
-    "\n"
-    "Writes the linker's version script for an extension module: it exports the module's\n"
-    "PyInit_ function and keeps everything else to the module.\n"
-    "\n"
-    "  --module NAME...         export what initializes these modules; of a dotted name, the\n"
-    "                           last component\n"
-    "  --from-objects OBJECT... export every PyInit_ function that these objects, archives or\n"
-    "                           shared objects define\n"
-    "  --symbols FILE           export the symbols in FILE too, one a line; '#' begins a comment\n"
-    "  --version NODE           give what is exported the version NODE\n"
-    "  -o, --output FILE        write to FILE, which is left alone if nothing changes;\n"
-    "                           '-' is stdout, the default\n"
-    "  -h, --help               print this help\n"
-    "\n"
-    "Exit status: 0 written, 1 no PyInit_ function or symbol found, 2 wrong usage, 3 could not\n"
-    "do it.\n"
-    "\n"
-    "Example: homefree exports --module fast -o fast.map\n"
-    "         c++ -shared ... -Wl,--version-script=fast.map\n";
-
-enum source { NONE, MODULE, OBJECTS, SYMBOLS };
+enum source { MODULE, OBJECTS, SYMBOLS };
 
 struct request {
     struct {
@@ -51,98 +27,84 @@ struct request {
     size_t count;
     const char *node;   /* NULL: anonymous */
     const char *output; /* "-": stdout */
-    bool help;
 };
-
-static int usage(void)
-{
-    hf_command_complain(who, "give at least one of --module, --from-objects and --symbols; "
-                             "'homefree exports --help' tells how");
-    return HF_EXIT_USAGE;
-}
 
 /* ---- the command line --------------------------------------------------------------------- */
 
-static void add_input(struct request *request, enum source source, const char *value)
+static int add_input(struct request *request, enum source source, const char *value)
 {
     request->inputs[request->count].source = source;
     request->inputs[request->count].value = value;
     request->count++;
-}
-
-/* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
-static int read_arguments(struct request *request, int count, char **arguments)
-{
-    static const struct option options[] = {
-        {"module", required_argument, NULL, 'm'},
-        {"from-objects", required_argument, NULL, 'O'},
-        {"symbols", required_argument, NULL, 's'},
-        {"version", required_argument, NULL, 'v'},
-        {"output", required_argument, NULL, 'o'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    /* What the next plain argument belongs to: --module and --from-objects take several. */
-    enum source list = NONE;
-
-    optind = 0; /* main.c handed over a part of argv: getopt must begin anew */
-    opterr = 0;
-    for (;;) {
-        /* '-': plain arguments come as 1, in their place. ':': a missing value comes as ':'. */
-        const int option = getopt_long(count, arguments, "-:o:h", options, NULL);
-        if (option == -1)
-            break;
-        if (option != 1)
-            list = option == 'm' ? MODULE : option == 'O' ? OBJECTS : NONE;
-        switch (option) {
-        case 'm':
-        case 'O':
-            add_input(request, list, optarg);
-            break;
-        case 1:
-            if (list == NONE) {
-                hf_command_complain(who,
-                                    "'%s' follows no --module or --from-objects; "
-                                    "'homefree exports --help' tells the order",
-                                    optarg);
-                return HF_EXIT_USAGE;
-            }
-            add_input(request, list, optarg);
-            break;
-        case 's':
-            add_input(request, SYMBOLS, optarg);
-            break;
-        case 'v':
-            request->node = optarg;
-            break;
-        case 'o':
-            request->output = optarg;
-            break;
-        case 'h':
-            request->help = true;
-            return HF_EXIT_CLEAN;
-        default:
-            return hf_command_bad_option(who, option, arguments);
-        }
-    }
-    for (; optind < count; optind++) { /* behind "--" */
-        if (list == NONE) {
-            hf_command_complain(who,
-                                "'%s' follows no --module or --from-objects; "
-                                "'homefree exports --help' tells the order",
-                                arguments[optind]);
-            return HF_EXIT_USAGE;
-        }
-        add_input(request, list, arguments[optind]);
-    }
     return HF_EXIT_CLEAN;
 }
 
-/* What can be said about the request before a file is opened. */
+static int take_module(void *request, const char *value)
+{
+    return add_input(request, MODULE, value);
+}
+
+static int take_objects(void *request, const char *value)
+{
+    return add_input(request, OBJECTS, value);
+}
+
+static int take_symbols(void *request, const char *value)
+{
+    return add_input(request, SYMBOLS, value);
+}
+
+static const struct hf_argument arguments_table[] = {
+    {.name = "module",
+     .value = "NAME...",
+     .help = "export the functions that initialize these modules;\n"
+             "only the last component of a dotted name counts",
+     .take = take_module,
+     .several = true},
+    {.name = "from-objects",
+     .value = "OBJECT...",
+     .help = "export every PyInit_ function that these objects,\n"
+             "archives or shared objects define",
+     .take = take_objects,
+     .several = true},
+    {.name = "symbols",
+     .value = "FILE",
+     .help = "export the symbols in FILE too, one per line;\n"
+             "'#' begins a comment",
+     .take = take_symbols},
+    {.name = "version",
+     .value = "NODE",
+     .help = "give the exported symbols the version NODE",
+     .offset = offsetof(struct request, node)},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write to FILE, which is not touched if nothing\n"
+             "changes; '-' is stdout, the default",
+     .offset = offsetof(struct request, output)},
+    {.name = NULL},
+};
+
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree exports --module NAME... [--from-objects OBJECT...] [--symbols FILE]\n"
+             "                        [--version NODE] [-o FILE]\n",
+    .about = "Writes the linker's version script for an extension module. It exports the module's\n"
+             "PyInit_ function and hides everything else.\n",
+    .notes =
+        "Exit status: 0 written, 1 no PyInit_ function or symbol found, 2 wrong usage, 3 failed.\n"
+        "\n"
+        "Example: homefree exports --module fast -o fast.map\n"
+        "         c++ -shared ... -Wl,--version-script=fast.map\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_LISTED,
+};
+
+/* Checks what can be checked before a file is opened. */
 static int check_request(const struct request *request)
 {
     if (request->count == 0)
-        return usage();
+        return hf_command_wrong(who, "give at least one of --module, --from-objects and --symbols");
     for (size_t i = 0; i < request->count; i++) {
         if (request->inputs[i].source != MODULE)
             continue;
@@ -182,7 +144,7 @@ static int read_objects(struct hf_exports *list, const char *path, struct hf_obj
     return HF_EXIT_FAILED;
 }
 
-/* Cuts the comment and the blanks around what is left. Result: where the symbol begins. */
+/* Cuts the comment and surrounding blanks. Result: where the symbol begins. */
 static char *trim(char *line)
 {
     static const char blanks[] = " \t\r\n\f\v";
@@ -266,12 +228,13 @@ static int collect(struct hf_exports *list, const struct request *request)
                                 "which cannot be exported; declare it PyMODINIT_FUNC");
         else
             hf_command_complain(who,
-                                "none of the objects defines a PyInit_ function; give those of "
-                                "the module's own sources, or --module NAME");
+                                "none of the objects defines a PyInit_ function; give the objects "
+                                "of the module's own sources, or --module NAME");
         return HF_EXIT_FINDINGS;
     }
     if (hf_exports_count(list) == 0) {
-        hf_command_complain(who, "nothing to export: the file of --symbols lists no symbol");
+        hf_command_complain(who,
+                            "there is nothing to export: the file of --symbols lists no symbol");
         return HF_EXIT_FINDINGS;
     }
     return HF_EXIT_CLEAN;
@@ -305,10 +268,9 @@ int hf_command_exports(int count, char **arguments)
     if (request.inputs == NULL)
         return hf_command_out_of_memory(who);
 
-    int result = read_arguments(&request, count, arguments);
-    if (result == HF_EXIT_CLEAN && request.help)
-        result = hf_command_print(who, help, sizeof help - 1);
-    else if (result == HF_EXIT_CLEAN && (result = check_request(&request)) == HF_EXIT_CLEAN)
+    struct hf_operand_list none;
+    int result = hf_command_read(&command, &request, count, arguments, &none);
+    if (result == HF_EXIT_NONE && (result = check_request(&request)) == HF_EXIT_CLEAN)
         result = write_script(&request);
     free(request.inputs);
     return result;

@@ -1,103 +1,64 @@
 /*
- * inspect.c - `homefree inspect`: command line and output around the analysis of loader/inspect.h.
+ * inspect.c - `homefree inspect`: command line and output of the analysis in loader/inspect.h.
  *
  * Owns: the options, the table and the JSON document, which is written only when all of it is
- * known. Every file is inspected, also after one that cannot be.
+ * known. A file that cannot be inspected does not stop the others.
  */
 #include "inspect.h"
-#include "command.h"
+#include "arguments.h"
 #include "json.h"
 #include "rules.h"
 #include "text.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char who[] = "homefree inspect";
 
-enum { FORMAT = 1 }; /* of the JSON document; see json.h */
-
-static const char help[] =
-    "Usage: homefree inspect [--json] FILE...\n"
-    "       homefree inspect --rules [--json]\n"
-    "\n"
-    "Tells what shared objects would do to the process that loads them: allocators inside them,\n"
-    "allocator names they export, exports beyond PyInit_, static TLS, the homefree they need,\n"
-    "libraries they load for nothing. Nothing of the files is run.\n"
-    "\n"
-    "  --json      print a JSON document in place of the table\n"
-    "  --rules     list what can be found, why it matters and what to do\n"
-    "  -h, --help  print this help\n"
-    "\n"
-    "Exit status: 0 clean (notes alone are clean), 1 warnings or errors found, 2 wrong usage,\n"
-    "3 a file could not be inspected.\n";
+_Static_assert(HF_RULE_COUNT <= HF_RULES_MAX, "hf_rule_totals has a flag for each rule");
+static const struct hf_rule_table table = {"inspect", 1, hf_rules, HF_RULE_COUNT};
 
 struct request {
-    bool json, rules, help;
-    char **files;
-    size_t count;
+    bool json, rules;
+    struct hf_operand_list files;
 };
 
-/* ---- the command line ----------------------------------------------------------------------- */
+static const struct hf_argument arguments_table[] = {
+    {.name = "json",
+     .help = "print a JSON document instead of the table",
+     .offset = offsetof(struct request, json)},
+    {.name = "rules",
+     .help = "list the rules: what each finds, why it matters, what to do",
+     .offset = offsetof(struct request, rules)},
+    {.name = NULL},
+};
 
-/* Result: HF_EXIT_CLEAN, or HF_EXIT_USAGE after a complaint. */
-static int read_arguments(struct request *request, int count, char **arguments)
-{
-    static const struct option options[] = {
-        {"json", no_argument, NULL, 'j'},
-        {"rules", no_argument, NULL, 'r'},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    optind = 0; /* main.c handed over a part of argv: getopt must begin anew */
-    opterr = 0;
-    for (;;) {
-        const int option = getopt_long(count, arguments, ":h", options, NULL);
-        if (option == -1)
-            break;
-        switch (option) {
-        case 'j':
-            request->json = true;
-            break;
-        case 'r':
-            request->rules = true;
-            break;
-        case 'h':
-            request->help = true;
-            return HF_EXIT_CLEAN;
-        default:
-            return hf_command_bad_option(who, option, arguments);
-        }
-    }
-    request->files = arguments + optind;
-    request->count = (size_t)(count - optind);
-    if (request->rules && request->count > 0) {
-        hf_command_complain(who, "--rules takes no file");
-        return HF_EXIT_USAGE;
-    }
-    if (!request->rules && request->count == 0) {
-        hf_command_complain(who, "give at least one file; 'homefree inspect --help' tells how");
-        return HF_EXIT_USAGE;
-    }
-    return HF_EXIT_CLEAN;
-}
-
-/* ---- what all files together gave -------------------------------------------------------------
- */
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree inspect [--json] FILE...\n"
+             "       homefree inspect --rules [--json]\n",
+    .about =
+        "Shows what shared objects would do to the process that loads them: the allocators in\n"
+        "them, the allocator names they export, exports beyond PyInit_, static TLS, the version\n"
+        "of homefree they need, and libraries they need and do not use. Runs no code of the\n"
+        "files.\n",
+    .notes =
+        "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 a file\n"
+        "could not be inspected.\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_ANYWHERE,
+};
 
 struct totals {
     size_t files;
     struct hf_rule_totals found;
-    bool rules[HF_RULE_COUNT];
 };
 
 static void complain_about(const char *path, int result, const char *why)
 {
-    /* The reader says what is wrong with a file; what the system says is better known. */
+    /* The reader knows what is wrong with a file's contents, the system why it cannot be read. */
     if (result == -ENOEXEC || result == -EISDIR || result == -ENOMEM)
         hf_command_complain(who, "cannot inspect '%s': %s", path, why);
     else
@@ -105,12 +66,6 @@ static void complain_about(const char *path, int result, const char *why)
 }
 
 /* ---- the table ------------------------------------------------------------------------------ */
-
-static const char *colour_of(enum hf_severity severity, bool coloured)
-{
-    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
-    return coloured ? colours[severity] : "";
-}
 
 static void print_facts(FILE *out, const struct hf_inspection *inspection)
 {
@@ -136,72 +91,43 @@ static void print_facts(FILE *out, const struct hf_inspection *inspection)
     fputc('\n', out);
 }
 
-/* Mangled names can fill a screen each; the document has them whole. */
-static void print_name(FILE *out, const char *name)
+static struct hf_finding finding_at(const void *context, size_t index)
 {
-    enum { WIDEST = 60 };
-    if (strlen(name) <= WIDEST) {
-        hf_text_print(out, name);
-        return;
-    }
-    char start[WIDEST - 2];
-    memcpy(start, name, sizeof start - 1);
-    start[sizeof start - 1] = '\0';
-    hf_text_print(out, start);
-    fputs("...", out);
+    const struct hf_inspection *inspection = context;
+    const struct hf_inspection_finding *finding = &inspection->findings[index];
+    return (struct hf_finding){
+        .rule = finding->rule,
+        .message = finding->message,
+        .names = finding->names,
+        .names_count = finding->names_count,
+        .count = finding->count,
+        .in_message = finding->rule == HF_RULE_ALLOCATOR,
+    };
 }
 
-static void print_finding(FILE *out, const struct hf_inspection_finding *finding, int widest,
-                          bool coloured)
+static struct hf_findings findings_of(const struct hf_inspection *inspection)
 {
-    const struct hf_rule_text *rule = &hf_rules[finding->rule];
-    fprintf(out, "  %s%-7s%s  %-*s  ", colour_of(rule->severity, coloured),
-            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
-    hf_text_print(out, finding->message);
-    /* An allocator's finding has its evidence in the sentence. */
-    for (size_t i = 0; finding->rule != HF_RULE_ALLOCATOR && i < finding->names_count; i++) {
-        fputs(i == 0 ? ": " : ", ", out);
-        print_name(out, finding->names[i]);
-    }
-    if (finding->count > finding->names_count)
-        fputs(", ...", out);
-    fputc('\n', out);
+    return (struct hf_findings){
+        .table = &table,
+        .count = inspection->findings_count,
+        .get = finding_at,
+        .context = inspection,
+        .name_max = 60,
+    };
 }
 
 static void print_file(FILE *out, const struct hf_inspection *inspection, bool coloured)
 {
-    int widest = 0;
-    for (size_t i = 0; i < inspection->findings_count; i++) {
-        const int width = (int)strlen(hf_rules[inspection->findings[i].rule].name);
-        widest = width > widest ? width : widest;
-    }
+    const struct hf_findings findings = findings_of(inspection);
     if (coloured)
         fputs("\033[1m", out);
     hf_text_print(out, inspection->path);
     fputs(coloured ? "\033[m\n" : "\n", out);
     print_facts(out, inspection);
-    if (inspection->findings_count == 0)
+    if (findings.count == 0)
         fputs("  clean\n", out);
-    for (int severity = HF_SEVERITY_ERROR; severity >= HF_SEVERITY_NOTE; severity--)
-        for (size_t i = 0; i < inspection->findings_count; i++)
-            if (hf_rules[inspection->findings[i].rule].severity == (enum hf_severity)severity)
-                print_finding(out, &inspection->findings[i], widest, coloured);
+    hf_findings_print(out, &findings, coloured);
     fputc('\n', out);
-}
-
-static void print_remedies(FILE *out, const struct totals *totals)
-{
-    bool any = false;
-    for (size_t i = 0; i < HF_RULE_COUNT; i++) {
-        if (!totals->rules[i])
-            continue;
-        if (!any)
-            fputs("What to do:\n", out);
-        any = true;
-        fprintf(out, "  %s: %s\n", hf_rules[i].name, hf_rules[i].remedy);
-    }
-    if (any)
-        fputs("'homefree inspect --rules' says why each matters.\n", out);
 }
 
 /* ---- the JSON document ---------------------------------------------------------------------- */
@@ -237,29 +163,10 @@ static void write_allocators(struct hf_json *json, const struct hf_inspection *i
     hf_json_close(json);
 }
 
-static void write_findings(struct hf_json *json, const struct hf_inspection *inspection)
-{
-    hf_json_array(json, "findings");
-    for (size_t i = 0; i < inspection->findings_count; i++) {
-        const struct hf_inspection_finding *finding = &inspection->findings[i];
-        hf_json_object(json, NULL);
-        hf_json_string(json, "rule", hf_rules[finding->rule].name);
-        hf_json_string(json, "severity", hf_severity_name(hf_rules[finding->rule].severity));
-        hf_json_string(json, "message", finding->message);
-        hf_json_string(json, "remedy", hf_rules[finding->rule].remedy);
-        hf_json_unsigned(json, "count", finding->count);
-        hf_json_array(json, "names");
-        for (size_t n = 0; n < finding->names_count; n++)
-            hf_json_string(json, NULL, finding->names[n]);
-        hf_json_close(json);
-        hf_json_close(json);
-    }
-    hf_json_close(json);
-}
-
 static void write_file(struct hf_json *json, const struct hf_inspection *inspection)
 {
     static const char *const kinds[] = {"shared object", "program", "other"};
+    const struct hf_findings findings = findings_of(inspection);
     hf_json_object(json, NULL);
     hf_json_string(json, "path", inspection->path);
     hf_json_string(json, "error", NULL);
@@ -280,7 +187,7 @@ static void write_file(struct hf_json *json, const struct hf_inspection *inspect
     hf_json_unsigned(json, "exports", inspection->exports);
     write_libraries(json, inspection);
     write_allocators(json, inspection);
-    write_findings(json, inspection);
+    hf_findings_write(json, &findings);
     hf_json_close(json);
 }
 
@@ -303,77 +210,69 @@ static void write_totals(struct hf_json *json, const struct totals *totals)
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-static void inspect_file(const struct request *request, const char *path, FILE *out,
-                         struct hf_json *json, struct totals *totals)
+struct report {
+    const struct request *request;
+    struct totals totals;
+};
+
+static void inspect_file(struct report *report, const char *path, FILE *out, struct hf_json *json)
 {
+    struct totals *totals = &report->totals;
+    const bool as_json = report->request->json;
     struct hf_inspection inspection;
     const int result = hf_inspect(path, &inspection);
     totals->files++;
     if (result != 0) {
         complain_about(path, result, inspection.why);
         totals->found.failed++;
-        if (request->json)
+        if (as_json)
             write_failure(json, path, result, inspection.why);
         return;
     }
-    for (size_t i = 0; i < inspection.findings_count; i++) {
-        totals->found.severities[hf_rules[inspection.findings[i].rule].severity]++;
-        totals->rules[inspection.findings[i].rule] = true;
-    }
-    if (request->json)
+    const struct hf_findings findings = findings_of(&inspection);
+    hf_findings_add(&totals->found, &findings);
+    if (as_json)
         write_file(json, &inspection);
     else
         print_file(out, &inspection, hf_text_coloured());
     hf_inspection_free(&inspection);
 }
 
-static void inspect_files(const struct request *request, FILE *out, struct totals *totals)
+static bool compose(FILE *out, void *context)
 {
+    struct report *report = context;
+    const struct hf_operand_list *files = &report->request->files;
+    const bool as_json = report->request->json;
     struct hf_json json;
-    if (request->json) {
-        hf_json_begin(&json, out, "inspect", FORMAT);
+    if (as_json) {
+        hf_json_begin(&json, out, table.command, table.format);
         hf_json_array(&json, "files");
     }
-    for (size_t i = 0; i < request->count; i++)
-        inspect_file(request, request->files[i], out, &json, totals);
-    if (request->json) {
+    for (size_t i = 0; i < files->count; i++)
+        inspect_file(report, files->values[i], out, &json);
+    if (as_json) {
         hf_json_close(&json);
-        write_totals(&json, totals);
+        write_totals(&json, &report->totals);
         hf_json_finish(&json);
     } else {
-        print_remedies(out, totals);
+        hf_findings_remedies(out, &table, &report->totals.found);
     }
-}
-
-static int run(const struct request *request)
-{
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL)
-        return hf_command_out_of_memory(who);
-    struct totals totals = {.files = 0};
-    if (request->rules)
-        hf_rules_list(out, request->json, "inspect rules", FORMAT, hf_rules, HF_RULE_COUNT);
-    else
-        inspect_files(request, out, &totals);
-    const bool whole = ferror(out) == 0;
-    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
-    if (result == HF_EXIT_CLEAN)
-        result = hf_command_print(who, text, length);
-    free(text);
-    if (result != HF_EXIT_CLEAN)
-        return result;
-    return hf_rules_status(&totals.found);
+    return true;
 }
 
 int hf_command_inspect(int count, char **arguments)
 {
     struct request request = {.json = false};
-    const int result = read_arguments(&request, count, arguments);
-    if (result != HF_EXIT_CLEAN)
+    int result = hf_command_read(&command, &request, count, arguments, &request.files);
+    if (result != HF_EXIT_NONE)
         return result;
-    if (request.help)
-        return hf_command_print(who, help, sizeof help - 1);
-    return run(&request);
+    if (request.rules && request.files.count > 0)
+        return hf_command_wrong(who, "--rules takes no file");
+    if (request.rules)
+        return hf_rules_list(who, &table, request.json);
+    if (request.files.count == 0)
+        return hf_command_wrong(who, "give at least one file");
+    struct report report = {.request = &request};
+    result = hf_command_compose(who, "-", compose, &report);
+    return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.totals.found);
 }

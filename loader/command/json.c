@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* ---- strings -------------------------------------------------------------------------------- */
@@ -51,7 +50,7 @@ static void new_line(struct hf_json *json)
         fputs("  ", json->out);
 }
 
-/* What stands before a value. */
+/* Prints what precedes a value: a comma, a new line, its key. */
 static void begin_value(struct hf_json *json, const char *key)
 {
     if (json->depth > 0) {
@@ -135,23 +134,8 @@ void hf_json_signed(struct hf_json *json, const char *key, int64_t value)
     fprintf(json->out, "%" PRId64, value);
 }
 
-void hf_json_real(struct hf_json *json, const char *key, double value)
-{
-    begin_value(json, key);
-    if (isfinite(value))
-        fprintf(json->out, "%.17g", value);
-    else
-        fputs("null", json->out);
-}
-
 void hf_json_boolean(struct hf_json *json, const char *key, bool value)
 {
     begin_value(json, key);
     fputs(value ? "true" : "false", json->out);
-}
-
-void hf_json_address(struct hf_json *json, const char *key, uintptr_t value)
-{
-    begin_value(json, key);
-    fprintf(json->out, "\"0x%" PRIxPTR "\"", value);
 }

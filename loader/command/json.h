@@ -40,9 +40,6 @@ void hf_json_close(struct hf_json *json); /* the innermost object or array */
 void hf_json_string(struct hf_json *json, const char *key, const char *value); /* NULL: null */
 void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value);
 void hf_json_signed(struct hf_json *json, const char *key, int64_t value);
-void hf_json_real(struct hf_json *json, const char *key, double value); /* not finite: null */
 void hf_json_boolean(struct hf_json *json, const char *key, bool value);
-/* As a string, "0x7f…": numbers of 64 bits are more than many readers hold. */
-void hf_json_address(struct hf_json *json, const char *key, uintptr_t value);
 
 #endif

@@ -1,16 +1,15 @@
 /*
  * main.c - the command `homefree`: finds the subcommand and runs it.
  *
- * Owns: the table of subcommands, from which dispatch and help are made. What subcommands share is
- * in command.h. homefree's heap is not in this process: the command must also work where the heap
- * does not.
+ * Owns: the table of subcommands, which serves dispatch and help. command.h and arguments.h have
+ * what subcommands share. homefree's heap is not in this process: the command must also work where
+ * the heap does not.
  */
 #include "command.h"
 
 #include <homefree/homefree.h>
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char who[] = "homefree";
@@ -20,44 +19,36 @@ static const struct {
     hf_command_run *run;
     const char *summary;
 } commands[] = {
-    {"doctor", hf_command_doctor, "tell which allocators live in a process, and who uses which"},
-    {"exports", hf_command_exports, "write the version script that hides all but PyInit_"},
-    {"inspect", hf_command_inspect, "what shared objects would do to the process that loads them"},
+    {"doctor", hf_command_doctor, "show the allocators in a process and who uses which"},
+    {"exports", hf_command_exports, "write a version script that hides all but PyInit_"},
+    {"inspect", hf_command_inspect, "show what shared objects would do to a process"},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
 
-static int print_help(void)
+static bool compose_help(FILE *out, void *context)
 {
-    char *text = NULL;
-    size_t length = 0;
-    FILE *out = open_memstream(&text, &length);
-    if (out == NULL) {
-        hf_command_complain(who, "out of memory");
-        return HF_EXIT_FAILED;
-    }
+    (void)context;
     fputs("Usage: homefree COMMAND [ARGUMENT]...\n"
           "       homefree --help | --version\n"
           "\n"
-          "Allocate anywhere, free anywhere: every pointer's free goes home to its owner.\n"
+          "Allocate anywhere, free anywhere: every free goes home to the owner of the pointer.\n"
           "\n"
           "Commands:\n",
           out);
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\n"
-          "'homefree COMMAND --help' tells more about a command.\n"
+          "'homefree COMMAND --help' describes a command.\n"
           "\n"
-          "Exit status: 0 clean, 1 findings, 2 wrong usage, 3 could not do it.\n",
+          "Exit status: 0 clean, 1 findings, 2 wrong usage, 3 failed.\n",
           out);
-    if (fclose(out) != 0) {
-        hf_command_complain(who, "out of memory");
-        free(text);
-        return HF_EXIT_FAILED;
-    }
-    const int result = hf_command_print(who, text, length);
-    free(text);
-    return result;
+    return true;
+}
+
+static int print_help(void)
+{
+    return hf_command_compose(who, "-", compose_help, NULL);
 }
 
 int main(int count, char **arguments)
@@ -76,7 +67,7 @@ int main(int count, char **arguments)
         if (strcmp(wanted, commands[i].name) == 0)
             return commands[i].run(count - 1, arguments + 1);
 
-    hf_command_complain(who, "unknown %s '%s'; 'homefree --help' lists the commands",
+    hf_command_complain(who, "unknown %s '%s'; see 'homefree --help'",
                         wanted[0] == '-' ? "option" : "command", wanted);
     return HF_EXIT_USAGE;
 }

@@ -5,9 +5,10 @@
  */
 #include "command.h"
 
+#include "text.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,10 +28,9 @@ void hf_command_complain(const char *who, const char *format, ...)
         fprintf(stderr, "%s: out of memory\n", who);
         return;
     }
-    for (char *at = line; *at != '\0'; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            *at = '?';
-    fprintf(stderr, "%s: %s\n", who, line);
+    fprintf(stderr, "%s: ", who);
+    hf_text_print(stderr, line);
+    fputc('\n', stderr);
     free(line);
 }
 
@@ -38,19 +38,6 @@ int hf_command_out_of_memory(const char *who)
 {
     hf_command_complain(who, "out of memory");
     return HF_EXIT_FAILED;
-}
-
-int hf_command_bad_option(const char *who, int option, char **arguments)
-{
-    /* getopt_long has passed a long option by; of a group of short ones, maybe not. */
-    const char *last = arguments[optind - 1];
-    if (option == ':')
-        hf_command_complain(who, "option '%s' needs a value; '%s --help' tells which", last, who);
-    else if (optopt != 0 && strncmp(last, "--", 2) != 0)
-        hf_command_complain(who, "unknown option '-%c'; '%s --help' lists them", optopt, who);
-    else
-        hf_command_complain(who, "unknown option '%s'; '%s --help' lists them", last, who);
-    return HF_EXIT_USAGE;
 }
 
 int hf_command_print(const char *who, const char *text, size_t length)
@@ -76,7 +63,7 @@ static int write_all(int descriptor, const char *text, size_t length)
     return 0;
 }
 
-/* Whether the file holds `text` and nothing else. A file that cannot be read does not. */
+/* Whether the file holds `text` and nothing else; false for a file that cannot be read. */
 static bool holds(const char *path, const char *text, size_t length)
 {
     FILE *file = fopen(path, "rbe");
@@ -118,7 +105,7 @@ static int replace(const char *path, mode_t mode, const char *text, size_t lengt
     int result = write_all(descriptor, text, length);
     if (result == 0 && fchmod(descriptor, mode) != 0)
         result = -errno;
-    /* Network file systems tell only here that the text did not fit. */
+    /* Network file systems report only here that the text did not fit. */
     if (close(descriptor) != 0 && result == 0)
         result = -errno;
     if (result == 0 && rename(beside, path) != 0)
@@ -162,4 +149,21 @@ int hf_command_write(const char *who, const char *path, const char *text, size_t
         return HF_EXIT_CLEAN;
     hf_command_complain(who, "cannot write '%s': %s", path, strerror(-result));
     return HF_EXIT_FAILED;
+}
+
+int hf_command_compose(const char *who, const char *path, hf_command_composer *compose,
+                       void *context)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *out = open_memstream(&text, &length);
+    if (out == NULL)
+        return hf_command_out_of_memory(who);
+    const bool show = compose(out, context);
+    const bool whole = ferror(out) == 0;
+    int result = fclose(out) == 0 && whole ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+    if (result == HF_EXIT_CLEAN && show)
+        result = hf_command_write(who, path, text, length);
+    free(text);
+    return result;
 }

@@ -1,35 +1,159 @@
 /*
- * rules.c - see rules.h.
+ * See rules.h. Names and messages come from outside: text.h prints them.
  */
 #include "rules.h"
 
 #include "command.h"
+#include "text.h"
 
-void hf_rules_list(FILE *out, bool as_json, const char *document, unsigned format,
-                   const struct hf_rule_text *rules, size_t count)
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the table of rules --------------------------------------------------------------------- */
+
+struct list {
+    const struct hf_rule_table *table;
+    bool as_json;
+};
+
+static void print_rules(FILE *out, const struct hf_rule_table *table)
+{
+    for (size_t i = 0; i < table->count; i++) {
+        const struct hf_rule_text *rule = &table->rules[i];
+        fprintf(out, "%s%s (%s)\n  %s\n  %s\n", i == 0 ? "" : "\n", rule->name,
+                hf_severity_name(rule->severity), rule->explanation, rule->remedy);
+    }
+}
+
+static void write_rules(FILE *out, const struct hf_rule_table *table)
 {
     struct hf_json json;
-    if (as_json) {
-        hf_json_begin(&json, out, document, format);
-        hf_json_array(&json, "rules");
+    char document[32];
+    snprintf(document, sizeof document, "%s rules", table->command);
+    hf_json_begin(&json, out, document, table->format);
+    hf_json_array(&json, "rules");
+    for (size_t i = 0; i < table->count; i++) {
+        const struct hf_rule_text *rule = &table->rules[i];
+        hf_json_object(&json, NULL);
+        hf_json_string(&json, "rule", rule->name);
+        hf_json_string(&json, "severity", hf_severity_name(rule->severity));
+        hf_json_string(&json, "explanation", rule->explanation);
+        hf_json_string(&json, "remedy", rule->remedy);
+        hf_json_close(&json);
     }
-    for (size_t i = 0; i < count; i++) {
-        const struct hf_rule_text *rule = &rules[i];
-        if (as_json) {
-            hf_json_object(&json, NULL);
-            hf_json_string(&json, "rule", rule->name);
-            hf_json_string(&json, "severity", hf_severity_name(rule->severity));
-            hf_json_string(&json, "explanation", rule->explanation);
-            hf_json_string(&json, "remedy", rule->remedy);
-            hf_json_close(&json);
-        } else {
-            fprintf(out, "%s%s (%s)\n  %s\n  %s\n", i == 0 ? "" : "\n", rule->name,
-                    hf_severity_name(rule->severity), rule->explanation, rule->remedy);
-        }
-    }
-    if (as_json)
-        hf_json_finish(&json);
+    hf_json_finish(&json);
 }
+
+static bool compose_list(FILE *out, void *context)
+{
+    const struct list *list = context;
+    if (list->as_json)
+        write_rules(out, list->table);
+    else
+        print_rules(out, list->table);
+    return true;
+}
+
+int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_json)
+{
+    struct list list = {table, as_json};
+    return hf_command_compose(who, "-", compose_list, &list);
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+static const struct hf_rule_text *rule_of(const struct hf_findings *findings, size_t index)
+{
+    return &findings->table->rules[findings->get(findings->context, index).rule];
+}
+
+void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        totals->severities[rule_of(findings, i)->severity]++;
+        totals->found[findings->get(findings->context, i).rule] = true;
+    }
+}
+
+/* Mangled names can fill a screen each; the document has them whole. */
+static void print_name(FILE *out, const char *name, size_t most)
+{
+    if (most == 0 || strlen(name) <= most) {
+        hf_text_print(out, name);
+        return;
+    }
+    char *start = strndup(name, most - 3);
+    hf_text_print(out, start != NULL ? start : "");
+    fputs("...", out);
+    free(start);
+}
+
+static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
+                          bool coloured)
+{
+    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
+    const struct hf_finding finding = findings->get(findings->context, index);
+    const struct hf_rule_text *rule = rule_of(findings, index);
+    fprintf(out, "  %s%-7s%s  %-*s  ", coloured ? colours[rule->severity] : "",
+            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
+    hf_text_print(out, finding.message);
+    for (size_t i = 0; !finding.in_message && i < finding.names_count; i++) {
+        fputs(i == 0 ? ": " : ", ", out);
+        print_name(out, finding.names[i], findings->name_max);
+    }
+    fputs(finding.count > finding.names_count ? ", ...\n" : "\n", out);
+}
+
+void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured)
+{
+    int widest = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        const int width = (int)strlen(rule_of(findings, i)->name);
+        widest = width > widest ? width : widest;
+    }
+    for (int severity = HF_SEVERITY_ERROR; severity >= HF_SEVERITY_NOTE; severity--)
+        for (size_t i = 0; i < findings->count; i++)
+            if (rule_of(findings, i)->severity == (enum hf_severity)severity)
+                print_finding(out, findings, i, widest, coloured);
+}
+
+void hf_findings_remedies(FILE *out, const struct hf_rule_table *table,
+                          const struct hf_rule_totals *totals)
+{
+    bool any = false;
+    for (size_t i = 0; i < table->count; i++) {
+        if (!totals->found[i])
+            continue;
+        fputs(any ? "" : "What to do:\n", out);
+        any = true;
+        fprintf(out, "  %s: %s\n", table->rules[i].name, table->rules[i].remedy);
+    }
+    if (any)
+        fprintf(out, "'homefree %s --rules' says why each matters.\n", table->command);
+}
+
+void hf_findings_write(struct hf_json *json, const struct hf_findings *findings)
+{
+    hf_json_array(json, "findings");
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct hf_finding finding = findings->get(findings->context, i);
+        const struct hf_rule_text *rule = rule_of(findings, i);
+        hf_json_object(json, NULL);
+        hf_json_string(json, "rule", rule->name);
+        hf_json_string(json, "severity", hf_severity_name(rule->severity));
+        hf_json_string(json, "message", finding.message);
+        hf_json_string(json, "remedy", rule->remedy);
+        hf_json_unsigned(json, "count", finding.count);
+        hf_json_array(json, "names");
+        for (size_t n = 0; n < finding.names_count; n++)
+            hf_json_string(json, NULL, finding.names[n]);
+        hf_json_close(json);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+}
+
+/* ---- totals --------------------------------------------------------------------------------- */
 
 void hf_rules_totals(struct hf_json *json, const struct hf_rule_totals *totals)
 {

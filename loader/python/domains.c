@@ -241,11 +241,6 @@ void hf_domain_uninstall(enum hf_py_domain domain)
     atomic_store(&on[domain], false);
 }
 
-bool hf_domain_installed(enum hf_py_domain domain)
-{
-    return table.domains[domain].count > 0 && atomic_load(&on[domain]);
-}
-
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain)
 {
     return previous_of(domain);

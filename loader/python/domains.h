@@ -18,9 +18,6 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
  * freed by the heap, and others may have kept the hook's address. */
 void hf_domain_uninstall(enum hf_py_domain domain);
 
-/* Whether the domain allocates from the heap. */
-bool hf_domain_installed(enum hf_py_domain domain);
-
 /* The allocator below the hook; NULL where there is no hook. Lives for ever. */
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain);
 

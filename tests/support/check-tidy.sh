@@ -1,7 +1,7 @@
 #!/bin/sh
 # clang-tidy 14 over our own sources, with the compile commands of the build folder given. Later
 # versions know other checks under the same names. Files that are the tail of jemalloc.c
-# (alloc/jemalloc) have no compile command of their own, nor has what stands in for parts of libelf.
+# (alloc/jemalloc) have no compile command of their own.
 set -eu
 cd "$(dirname "$0")/../.."
 tidy=$(command -v clang-tidy-14 || echo clang-tidy)
@@ -10,5 +10,5 @@ if [ "$version" != 14 ]; then
     echo "clang-tidy 14 is wanted; this is clang-tidy $version"
     exit 77
 fi
-find alloc shim loader \( -name '*.c' -o -name '*.cc' \) ! -name libelf_archive.c -print0 |
+find alloc shim loader \( -name '*.c' -o -name '*.cc' \) -print0 |
     xargs -0 -P "$(nproc)" -n 4 "$tidy" --quiet -p "$1"

@@ -60,7 +60,7 @@ homefree_fail() {
 
 # What the build needs, and what may be missing: what would use it is left out then.
 homefree_packages() {
-    echo build-essential patch meson ninja-build pkg-config libelf-dev check python3-dev
+    echo build-essential patch meson ninja-build pkg-config check python3-dev
 }
 
 homefree_more_packages() {
@@ -116,9 +116,7 @@ homefree_name_missing() {
     for tool in cc c++ ar make patch meson ninja pkg-config python3; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
-    for library in libelf check; do
-        pkg-config --exists "$library" 2>/dev/null || missing="$missing $library(development-files)"
-    done
+    pkg-config --exists check 2>/dev/null || missing="$missing check(development-files)"
     [ -z "$missing" ] || homefree_fail "please install:$missing (Debian's packages:" \
         "$(homefree_packages) $(homefree_more_packages "$1" | tr '\n' ' '))"
 }

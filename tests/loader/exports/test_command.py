@@ -170,6 +170,16 @@ class Arguments(InFolder):
     def test_a_name_cannot_write_two_lines(self):
         self.assertIn("'a?b'", self.refused(2, "not a Python module name", "--module", "a\nb"))
 
+    def test_a_complaint_cannot_steer_a_terminal(self):
+        result = run("exports", "--module", "a\u009b2J\x1b[2J")
+        self.assertEqual(result.returncode, 2)
+        self.assertNotRegex(result.stderr.decode(), "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+        self.assertIn(b"'a?2J?[2J'", result.stderr)
+
+    def test_wrong_usage_refers_to_the_help(self):
+        for arguments in [(), ("x",), ("--frobnicate",), ("--module",)]:
+            self.refused(2, "; see 'homefree exports --help'", *arguments)
+
     def test_wrong_usage(self):
         symbols = self.file("symbols", "f\n")
         for message, arguments in [

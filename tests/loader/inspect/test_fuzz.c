@@ -6,62 +6,48 @@
  */
 #include "walk.h"
 
-#include "../../alloc/suite.h"
+#include "../../support/cases.h"
+#include "../../support/random.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static uint64_t state;
 static unsigned long rounds;
 static char **files;
 static int files_count;
-
-/* xorshift64* */
-static uint64_t next(void)
-{
-    state ^= state >> 12;
-    state ^= state << 25;
-    state ^= state >> 27;
-    return state * UINT64_C(2685821657736338717);
-}
-
-static uint64_t below(uint64_t limit)
-{
-    return limit == 0 ? 0 : next() % limit;
-}
 
 /* Where the structures are: the beginning of the file, and what its segments and sections that
  * are no code point to. */
 static size_t interesting_place(const struct image *image)
 {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)image->data;
-    switch (below(6)) {
+    switch (random_below(6)) {
     case 0:
-        return below(sizeof *header);
+        return random_below(sizeof *header);
     case 1: /* program headers */
-        return header->e_phoff + below((uint64_t)header->e_phnum * sizeof(Elf64_Phdr));
+        return header->e_phoff + random_below((uint64_t)header->e_phnum * sizeof(Elf64_Phdr));
     case 2: /* section headers */
-        return header->e_shoff + below((uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
+        return header->e_shoff + random_below((uint64_t)header->e_shnum * sizeof(Elf64_Shdr));
     case 3: { /* the dynamic section */
         const Elf64_Phdr *segments =
             (const Elf64_Phdr *)(const void *)(image->data + header->e_phoff);
         for (size_t i = 0; i < header->e_phnum; i++)
             if (segments[i].p_type == PT_DYNAMIC)
-                return segments[i].p_offset + below(segments[i].p_filesz);
+                return segments[i].p_offset + random_below(segments[i].p_filesz);
         return 0;
     }
     case 4: { /* any section but the code */
         if (header->e_shnum == 0)
-            return below(4096);
+            return random_below(4096);
         const Elf64_Shdr *sections =
             (const Elf64_Shdr *)(const void *)(image->data + header->e_shoff);
-        const Elf64_Shdr *section = &sections[below(header->e_shnum)];
+        const Elf64_Shdr *section = &sections[random_below(header->e_shnum)];
         if (section->sh_type == SHT_NOBITS || (section->sh_flags & SHF_EXECINSTR) != 0)
-            return below(4096);
-        return section->sh_offset + below(section->sh_size < 512 ? section->sh_size : 512);
+            return random_below(4096);
+        return section->sh_offset + random_below(section->sh_size < 512 ? section->sh_size : 512);
     }
     default:
-        return below(image->size);
+        return random_below(image->size);
     }
 }
 
@@ -69,14 +55,14 @@ static void damage(struct image *copy, const struct image *original)
 {
     static const uint64_t values[] = {0,      1,          0xff,       0xffff,
                                       0x7fff, 0xffffffff, UINT64_MAX, UINT64_C(1) << 63};
-    for (uint64_t changes = 1 + below(8); changes > 0; changes--) {
+    for (uint64_t changes = 1 + random_below(8); changes > 0; changes--) {
         const size_t at = interesting_place(original);
-        const size_t width = (size_t)1 << below(4);
+        const size_t width = (size_t)1 << random_below(4);
         if (at >= copy->size || width > copy->size - at)
             continue;
-        uint64_t value = below(2) == 0 ? next() : values[below(8)];
-        if (below(4) == 0)
-            value = below(copy->size); /* an offset that could be right */
+        uint64_t value = random_below(2) == 0 ? random_next() : values[random_below(8)];
+        if (random_below(4) == 0)
+            value = random_below(copy->size); /* an offset that could be right */
         memcpy(copy->data + at, &value, width);
     }
 }
@@ -88,7 +74,7 @@ START_TEST(damaged)
     const unsigned long count =
         getenv("CK_FORK") == NULL ? rounds : rounds / 20 + 1; /* under valgrind */
     for (unsigned long round = 0; round < count; round++) {
-        const size_t size = below(8) == 0 ? below(original.size) : original.size;
+        const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
         struct image copy = image_copy(&original, size);
         damage(&copy, &original);
         opened += walk(&copy) == 0;
@@ -107,18 +93,12 @@ int main(int count, char **arguments)
 {
     if (count < 4)
         return EXIT_FAILURE;
-    state = strtoull(arguments[1], NULL, 10) * 2 + 1;
+    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
     rounds = strtoul(arguments[2], NULL, 10);
     files = arguments + 3;
     files_count = count - 3;
-    Suite *suite = suite_create("fuzz");
     TCase *tcase = tcase_create("fuzz");
     tcase_set_timeout(tcase, 200);
     tcase_add_loop_test(tcase, damaged, 0, files_count);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_case("fuzz", tcase);
 }

@@ -7,7 +7,7 @@
  */
 #include "walk.h"
 
-#include "../../alloc/suite.h"
+#include "../../support/cases.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -314,7 +314,6 @@ int main(int count, char **arguments)
     if (count != 2)
         return EXIT_FAILURE;
     path = arguments[1];
-    Suite *suite = suite_create("hostile files");
     TCase *tcase = tcase_create("hostile files");
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -328,10 +327,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, versions_overlapping);
     tcase_add_test(tcase, overlapping_sections);
     tcase_add_test(tcase, long_names);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_case("hostile files", tcase);
 }

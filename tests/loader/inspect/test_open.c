@@ -6,7 +6,7 @@
  */
 #include "walk.h"
 
-#include "../../alloc/suite.h"
+#include "../../support/cases.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,13 +143,13 @@ START_TEST(by_descriptor)
     struct hf_elf elf;
     struct hf_elf_symbol symbol;
     ck_assert_int_eq(hf_elf_open_descriptor(&elf, descriptor), 0);
-    ck_assert_int_eq(hf_elf_find(&elf, "PyInit_sample", &symbol), 0);
+    ck_assert_int_eq(find_symbol(&elf, "PyInit_sample", &symbol), 0);
     ck_assert_str_eq(symbol.name, "PyInit_sample");
     ck_assert_str_eq(symbol.version, "SAMPLE_1.0");
     ck_assert(symbol.defined && symbol.type == STT_FUNC && symbol.value != 0);
-    ck_assert_int_eq(hf_elf_find(&elf, "sample_local", &symbol), 0); /* .symtab only */
+    ck_assert_int_eq(find_symbol(&elf, "sample_local", &symbol), 0); /* .symtab only */
     ck_assert_int_eq(symbol.binding, STB_LOCAL);
-    ck_assert_int_eq(hf_elf_find(&elf, "malloc", &symbol), -ENOENT); /* not its own */
+    ck_assert_int_eq(find_symbol(&elf, "malloc", &symbol), -ENOENT); /* not its own */
     hf_elf_close(&elf);
     hf_elf_close(&elf);
     ck_assert_int_eq(lseek(descriptor, 0, SEEK_CUR), 9);
@@ -168,7 +168,7 @@ START_TEST(cut_while_open)
     struct hf_elf_symbol symbol;
     ck_assert_int_eq(hf_elf_open(&elf, file), 0);
     ck_assert_int_eq(truncate(file, 100), 0);
-    ck_assert_int_eq(hf_elf_find(&elf, "PyInit_sample", &symbol), -ENOEXEC);
+    ck_assert_int_eq(find_symbol(&elf, "PyInit_sample", &symbol), -ENOEXEC);
     ck_assert_str_eq(elf.why, "the file was cut short while it was read");
     hf_elf_close(&elf);
     image_free(&image);
@@ -197,7 +197,7 @@ START_TEST(separate_debug_file)
     free(real);
     struct hf_elf_symbol symbol;
     ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, folder), 0);
-    ck_assert_int_eq(hf_elf_find(&debug, "sample_local", &symbol), 0);
+    ck_assert_int_eq(find_symbol(&debug, "sample_local", &symbol), 0);
     hf_elf_close(&debug);
     hf_elf_close(&elf);
     unlink(name);
@@ -213,7 +213,6 @@ int main(int count, char **arguments)
     if (count != 2)
         return EXIT_FAILURE;
     path = arguments[1];
-    Suite *suite = suite_create("opening");
     TCase *tcase = tcase_create("opening");
     tcase_set_timeout(tcase, 20);
     tcase_add_checked_fixture(tcase, setup, teardown);
@@ -225,10 +224,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, by_descriptor);
     tcase_add_test(tcase, cut_while_open);
     tcase_add_test(tcase, separate_debug_file);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_case("opening", tcase);
 }

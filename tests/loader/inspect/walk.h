@@ -18,6 +18,10 @@ struct image image_read(const char *path);
 struct image image_copy(const struct image *image, size_t size); /* the first bytes of it */
 void image_free(struct image *image);
 
+/* The defined symbol of that name in the dynamic symbols, or else in .symtab: 0, -ENOENT, or
+ * another negative errno. */
+int find_symbol(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out);
+
 /* Opens, asks everything, closes. Fails the test when an answer contradicts the interface. Result:
  * that of opening. */
 int walk(const struct image *image);

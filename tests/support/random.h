@@ -1,0 +1,23 @@
+/* Numbers that look random and come again with the same seed: xorshift64*. For one thread. */
+#ifndef TESTS_SUPPORT_RANDOM_H
+#define TESTS_SUPPORT_RANDOM_H
+
+#include <stdint.h>
+
+static uint64_t random_state = 1; /* never 0 */
+
+static inline uint64_t random_next(void)
+{
+    random_state ^= random_state >> 12;
+    random_state ^= random_state << 25;
+    random_state ^= random_state >> 27;
+    return random_state * UINT64_C(2685821657736338717);
+}
+
+/* From 0 to below `limit`; 0 where that is 0. */
+static inline uint64_t random_below(uint64_t limit)
+{
+    return limit == 0 ? 0 : random_next() % limit;
+}
+
+#endif
