@@ -86,6 +86,13 @@ class Installed(unittest.TestCase):
         )
         self.assertEqual(answer, "True\n")
 
+    def test_every_public_header_is_installed(self):
+        tree, installed = SOURCE / "alloc/include", INSTALLED.root / "include"
+        self.assertEqual(
+            sorted(path.relative_to(installed) for path in installed.rglob("*.h")),
+            sorted(path.relative_to(tree) for path in tree.rglob("*.h")),
+        )
+
     def test_shell(self):
         self.write(
             "build.sh",
