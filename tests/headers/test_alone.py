@@ -1,7 +1,7 @@
 """Each public header compiles alone, and twice, without a warning: a user may include any of them
 first, in C11, C17 and C++17, with gcc and clang. homefree/homefree.h includes every header of C.
 
-Usage: test_alone.py HEADER... [-- unittest arguments]
+Usage: test_alone.py HEADER...
 """
 
 import re
@@ -26,15 +26,14 @@ class Alone(unittest.TestCase):
         program = CXX[compiler] if language == "c++" else compiler
         if flags is None or shutil.which(program) is None:
             return False
-        include = f"-I{header.parents[1 + (header.parent.name == 'python')]}"
-        name = str(header).split("/include/")[1]
+        name = header.relative_to(INCLUDE)
         source = f"#include <{name}>\n#include <{name}>\nint main(void) {{ return 0; }}\n"
         result = subprocess.run(
             [
                 program,
                 f"-std={standard}",
                 *WARNINGS,
-                include,
+                f"-I{INCLUDE}",
                 *flags,
                 "-fsyntax-only",
                 f"-x{language}",
@@ -60,7 +59,7 @@ class Alone(unittest.TestCase):
             print("not compiled, because something is missing:", ", ".join(sorted(left_out)))
 
     def test_the_table_of_contents_includes_every_header_of_c(self):
-        contents = next(header for header in HEADERS if header.name == "homefree.h")
+        contents = INCLUDE / "homefree/homefree.h"
         included = re.findall(r"#include <homefree/(\w+\.h)>", contents.read_text())
         others = {header.name for header in HEADERS if header.parent == contents.parent}
         self.assertEqual(set(included), others - {"homefree.h", "check.h", "python.h"})
@@ -78,12 +77,12 @@ class Alone(unittest.TestCase):
                 "    return hf_owns(hf_version()) + hf_stats(&stats) + hf_owner_of(0, &owner) +\n"
                 "           hf_route() + HF_WATCHES_MAX;\n}\n"
             )
-            include = HEADERS[0].parents[1]
             subprocess.run(
-                ["cc", "-std=c11", *WARNINGS, f"-I{include}", "-fsyntax-only", source], check=True
+                ["cc", "-std=c11", *WARNINGS, f"-I{INCLUDE}", "-fsyntax-only", source], check=True
             )
 
 
 if __name__ == "__main__":
     HEADERS = [Path(argument).resolve() for argument in sys.argv[1:]]
+    INCLUDE = next(header.parents[1] for header in HEADERS if header.name == "homefree.h")
     unittest.main(argv=sys.argv[:1], verbosity=2)
