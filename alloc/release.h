@@ -2,7 +2,7 @@
  * Records of destructors: memory that somebody will free once, later, from wherever.
  *
  * record     one pointer, the function that frees it, and how many hold on to it. The public side
- *            is in homefree.h, "releases".
+ *            is in homefree/deleter.h.
  * pinned     an object (in the loader's sense) that will never be unloaded
  * over       libhomefree's own ELF destructor has run: exit handlers and the static objects of what
  *            depends on libhomefree are gone

@@ -1,6 +1,6 @@
 /*
- * Watches: what the heap allocates and frees, and whose code asked for it (homefree.h says what a
- * user sees of it). This is the side that records.
+ * Watches: what the heap allocates and frees, and whose code asked for it. homefree/watch.h
+ * says what a user sees of it. This is the side that records.
  *
  * Constraint: while nobody watches, hf_malloc and hf_free execute no instruction for this. While
  * somebody does, jemalloc keeps every thread out of the fast paths, and the slow ones call what is

@@ -1,6 +1,6 @@
 /*
  * Adoption: a loaded object that knows nothing of homefree allocates from the heap. Users call
- * hf_adopt() (homefree.h).
+ * hf_adopt() (homefree/adopt.h).
  */
 #ifndef HOMEFREE_ADOPT_H
 #define HOMEFREE_ADOPT_H

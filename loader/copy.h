@@ -1,6 +1,6 @@
 /*
  * Private copies: a loaded object of its own for each, with globals of its own. Users call
- * hf_private_copy() and hf_private_remove() (homefree.h).
+ * hf_private_copy() and hf_private_remove() (homefree/private.h).
  */
 #ifndef HOMEFREE_COPY_H
 #define HOMEFREE_COPY_H

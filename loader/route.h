@@ -1,7 +1,8 @@
 /*
  * Routing: every loaded object's deallocation calls ask for the owner first.
  *
- * Entry points for the rest of loader/; users call hf_route() and hf_route_report() (homefree.h).
+ * Entry points for the rest of loader/; users call hf_route() and hf_route_report()
+ * (homefree/route.h).
  */
 #ifndef HOMEFREE_ROUTE_H
 #define HOMEFREE_ROUTE_H

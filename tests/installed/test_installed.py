@@ -86,6 +86,28 @@ class Installed(unittest.TestCase):
         )
         self.assertEqual(answer, "True\n")
 
+    def test_every_public_header_is_installed(self):
+        tree, installed = SOURCE / "alloc/include", INSTALLED.root / "include"
+        self.assertEqual(
+            sorted(path.relative_to(installed) for path in installed.rglob("*.h")),
+            sorted(path.relative_to(tree) for path in tree.rglob("*.h")),
+        )
+
+    def test_manual_pages_are_installed_and_found_by_man(self):
+        if not (BUILD / "alloc/manual/hf_malloc.3").exists():
+            self.skipTest("no pages of section 3 were made")
+        (folder,) = INSTALLED.root.rglob("man3")
+        self.assertEqual(
+            sorted(page.name for page in folder.iterdir()),
+            sorted(page.name for page in (BUILD / "alloc/manual").glob("*.3")),
+        )
+        if shutil.which("man") is None:
+            self.skipTest("man is not installed")
+        # A page of its own, and one that includes another.
+        for name in ("hf_malloc", "hf_calloc"):
+            page = run("man", "-M", folder.parent, "3", name, MANPAGER="cat", LC_ALL="C")
+            self.assertIn("hf_malloc, hf_calloc", page)
+
     def test_shell(self):
         self.write(
             "build.sh",

@@ -1,10 +1,10 @@
 """What was built has the names it should have and no others: the archive, the library and modules.
 
 The shim must define every function of functions.def, hidden, and nothing else that a module could
-export; the library must export exactly what the header declares; a C module must not come to need
+export; the library must export exactly what the headers declare; a C module must not come to need
 libstdc++, and a module exports what its version script says.
 
-Usage: test_built.py --functions FILE --archive FILE --library FILE --header FILE --map FILE
+Usage: test_built.py --functions FILE --archive FILE --library FILE --include FOLDER --map FILE
                      --c-modules FILE… --cxx-modules FILE… [unittest arguments]
 """
 
@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
-for option in ("functions", "archive", "library", "header", "map"):
+for option in ("functions", "archive", "library", "include", "map"):
     parser.add_argument(f"--{option}", required=True, type=Path)
 parser.add_argument("--c-modules", nargs="+", required=True)
 parser.add_argument("--cxx-modules", nargs="+", required=True)
@@ -55,6 +55,10 @@ def exports(path):
 
 def needed(path):
     return re.findall(r"\(NEEDED\).*\[(.*)\]", readelf("--dynamic", path))
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 def shim_names():
@@ -113,13 +117,13 @@ class Archive(unittest.TestCase):
 
 
 class Library(unittest.TestCase):
-    def test_header_map_and_exports_are_one_list(self):
-        text = arguments.header.read_text(encoding="utf-8")
-        text = re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
+    def test_headers_map_and_exports_are_one_list(self):
+        headers = sorted(arguments.include.rglob("*.h"))
+        text = without_comments("".join(header.read_text("utf-8") for header in headers))
         declared = set(re.findall(r"^HF_API\b[^;{]*?\b(hf_\w+)(?:\(|;)", text, re.MULTILINE))
         node, listed = re.match(
             r"(\S+) \{\s*global:(.*?)local:\s*\*;",
-            arguments.map.read_text(encoding="utf-8"),
+            without_comments(arguments.map.read_text("utf-8")).strip(),
             re.DOTALL,
         ).groups()
         mapped = set(re.findall(r"\w+", listed))

@@ -23,7 +23,6 @@ BUILD = SOURCE = WHEEL = pathlib.Path()
 GREET = TESTS / "installed/greet.c"
 
 PACKAGE = """
-    include/homefree/homefree.h include/homefree/python.h include/homefree/check.h
     lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a
     lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
@@ -78,6 +77,12 @@ class Content(unittest.TestCase):
     def test_all_of_an_installation_is_inside_the_package(self):
         names = set(self.archive.namelist())
         self.assertLessEqual({f"homefree/{name}" for name in PACKAGE.split()}, names)
+        headers = {name for name in names if name.endswith(".h")}
+        tree = (SOURCE / "alloc/include").rglob("*.h")
+        ours = {
+            f"homefree/include/{header.relative_to(SOURCE / 'alloc/include')}" for header in tree
+        }
+        self.assertEqual(headers, ours)
         others = {name.partition("/")[0] for name in names}
         self.assertEqual(len(others), 3, others)  # the package, .dist-info, .data (manual pages)
         self.assertTrue([name for name in names if name.endswith("man/man1/homefree.1")])

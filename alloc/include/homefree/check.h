@@ -1,9 +1,10 @@
 /*
- * check.h - assertions about boundaries, for Check suites.
+ * homefree/check.h - assertions about boundaries, for suites of the test framework Check.
  *
- * Who owns a pointer, whether memory crossed a boundary while a block of code ran, and whether a
- * block of memory was freed exactly once. A test program includes this, and links Check and
- * homefree; C11 and C++17, with and without Check's fork mode.
+ * The assertions say who owns a pointer, whether memory crosses a boundary between shared objects
+ * while a block of code runs, and whether a block of memory is freed exactly once. A test program
+ * includes this header and links Check and homefree. C11 and C++17, with and without Check's fork
+ * mode.
  *
  *     START_TEST(the_host_frees_what_greet_returns)
  *     {
@@ -15,18 +16,22 @@
  *     }
  *     END_TEST
  *
- * "Crossing" and "who" mean what hf_watch_begin() in homefree.h says. Blocks are run once; they may
- * hold commas, but must not leave by return, break, goto or an exception. What other threads do
- * meanwhile is seen too. A failed assertion of the block's own, in a process that does not fork for
- * each test, leaves its watch open until the process ends: that costs time, and one of
- * HF_WATCHES_MAX. Assertions here are Check's: they must be called in the test's own process.
+ * homefree/watch.h defines what a crossing is, and to which object a call belongs. A block of code
+ * is run once. It may contain commas, but must not be left by return, break, goto or an exception.
+ * What other threads do in the meantime is recorded too.
+ *
+ * The assertions are Check's, and must run in the test's own process. If an assertion inside the
+ * block fails in a process that does not fork for each test, the watch stays open until the process
+ * ends, which costs time and one of HF_WATCHES_MAX. Names that begin with hf_ck_ or HF_CK_ are
+ * internal, except for the assertions.
  */
-#ifndef HOMEFREE_CHECK_H
-#define HOMEFREE_CHECK_H
+#ifndef HOMEFREE_HOMEFREE_CHECK_H
+#define HOMEFREE_HOMEFREE_CHECK_H
 
 #include <homefree/homefree.h>
 
 #include <check.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,14 +45,39 @@ extern "C" {
 
 /* ---- assertions ---- */
 
-/* The address belongs to this kind of owner: HF_OWNER_HEAP, HF_OWNER_LIBC, … */
+/*
+ * Asserts that an address belongs to a kind of owner.
+ *
+ * Parameters:
+ *   p     in: any address; it is not accessed
+ *   kind  in: HF_OWNER_HEAP, HF_OWNER_LIBC or another enum hf_owner_kind
+ * Result: none.
+ * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Frees: nothing.
+ * Threads: any thread from which Check allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
 #define hf_ck_assert_owner(p, kind)                                          \
     do {                                                                     \
         struct hf_ck hf_ck_;                                                 \
         ck_assert_msg(hf_ck_is_owner(&hf_ck_, (p), #p, (kind)), HF_CK_TEXT); \
     } while (0)
 
-/* Nothing crosses a boundary while the block runs. */
+/*
+ * Asserts that no memory crosses a boundary while a block of code runs.
+ *
+ * Parameters:
+ *   ...  in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Frees: nothing.
+ * Threads: any thread from which Check allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
 #define hf_ck_assert_no_crossing(...)                              \
     do {                                                           \
         struct hf_ck hf_ck_;                                       \
@@ -58,8 +88,22 @@ extern "C" {
         ck_assert_msg(hf_ck_end_no_crossing(&hf_ck_), HF_CK_TEXT); \
     } while (0)
 
-/* At least one block goes from one object to the other while the block runs. Each is a part of the
- * object's file name (not of its folder), or NULL for any object. */
+/*
+ * Asserts that at least one block of memory crosses from one object to another while a block of
+ * code runs.
+ *
+ * Parameters:
+ *   allocated_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   freed_by      in: the same
+ *   ...           in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Frees: nothing.
+ * Threads: any thread from which Check allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
 #define hf_ck_assert_crossed(allocated_by, freed_by, ...)                                  \
     do {                                                                                   \
         struct hf_ck hf_ck_;                                                               \
@@ -70,9 +114,23 @@ extern "C" {
         ck_assert_msg(hf_ck_end_crossed(&hf_ck_, (allocated_by), (freed_by)), HF_CK_TEXT); \
     } while (0)
 
-/* The block of memory that begins at p is freed exactly once while the block of code runs, by
- * whomever. What is allocated there afterwards, and freed, does not count. Of memory that is not
- * the heap's, only frees through the heap are seen. */
+/*
+ * Asserts that a block of memory is freed exactly once while a block of code runs, by any object.
+ *
+ * Blocks that are allocated at the same address afterwards do not count. For a foreign block, only
+ * frees through the heap are seen.
+ *
+ * Parameters:
+ *   p    in: the first byte of the block of memory
+ *   ...  in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Frees: nothing.
+ * Threads: any thread from which Check allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
 #define hf_ck_assert_freed_once(p, ...)                                      \
     do {                                                                     \
         struct hf_ck hf_ck_;                                                 \
@@ -83,7 +141,7 @@ extern "C" {
         ck_assert_msg(hf_ck_end_freed_once(&hf_ck_), HF_CK_TEXT);            \
     } while (0)
 
-/* ---- what they are made of; not for users ---- */
+/* ---- internal ---- */
 
 #define HF_CK_TEXT   "%s", hf_ck_.text
 #define HF_CK_INLINE static inline __attribute__((unused))
@@ -187,7 +245,7 @@ HF_CK_INLINE bool hf_ck_begin(struct hf_ck *state)
     return hf_ck_start(state);
 }
 
-/* Whether the watch has seen everything. */
+/* Whether the watch has recorded everything. */
 HF_CK_INLINE bool hf_ck_is_complete(struct hf_ck *state)
 {
     struct hf_watch_report report;

@@ -1,15 +1,19 @@
 /*
- * homefree/python/arrow.h - Arrow's PyCapsules. The rules are python.h's. Facts: Arrow's C data
- * interface, its C stream interface and its PyCapsule interface.
+ * homefree/python/arrow.h - Arrow's PyCapsules.
+ *
+ * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_PYTHON_ARROW_H
-#define HOMEFREE_PYTHON_ARROW_H
+#ifndef HOMEFREE_HOMEFREE_PYTHON_ARROW_H
+#define HOMEFREE_HOMEFREE_PYTHON_ARROW_H
 
-#ifndef HOMEFREE_PYTHON_H
-#    error "include homefree/python.h, which includes this"
+#include <homefree/python/capsule.h>
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
-/* The structs of Arrow's C data interface under names of our own, laid out as it says. */
+/* The structs of Arrow's C data interface and C stream interface, with the same layout under names
+ * of our own. */
 struct hf_arrow_schema {
     const char *format, *name, *metadata;
     int64_t flags, n_children;
@@ -59,10 +63,26 @@ static inline void hf_py_arrow_stream_destroy(void *pointer)
 }
 
 /*
- * The capsules that __arrow_c_schema__, __arrow_c_array__ and __arrow_c_stream__ return. When one
- * goes, release is called if a consumer has not moved it away (set it to NULL), and the struct,
- * anybody's block, is freed with hf_free(). release must not call Python.
- * Result: a new reference, and then the struct is the capsule's; NULL with an exception.
+ * Makes the capsules that __arrow_c_schema__, __arrow_c_array__ and __arrow_c_stream__ return.
+ *
+ * A capsule that is destroyed calls the struct's release function, unless a consumer has moved the
+ * contents away and set it to NULL, and frees the struct with hf_free(). release must not call
+ * Python.
+ *
+ * Parameters:
+ *   schema  in: a block of any allocator
+ *   array   in: a block of any allocator
+ *   stream  in: a block of any allocator
+ * Result: a new reference; NULL with an exception set.
+ * Errors:
+ *   ValueError   the struct is NULL
+ *   MemoryError  there is no memory
+ * Frees: on success the capsule owns the struct. On error the caller still owns it.
+ * Threads: attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Source: Arrow's C data interface, C stream interface and PyCapsule interface.
+ * Since: 1.0
  */
 static inline PyObject *hf_arrow_schema_new(struct hf_arrow_schema *schema)
 {
@@ -79,4 +99,7 @@ static inline PyObject *hf_arrow_stream_new(struct hf_arrow_stream *stream)
     return hf_capsule_new(stream, "arrow_array_stream", hf_py_arrow_stream_destroy);
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

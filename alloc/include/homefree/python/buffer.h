@@ -1,31 +1,44 @@
 /*
- * homefree/python/buffer.h - memory through the buffer protocol, and as NumPy arrays. The rules are
- * python.h's. Facts: PEP 3118 and CPython's documentation of the buffer protocol.
+ * homefree/python/buffer.h - memory through the buffer protocol, and as NumPy arrays.
+ *
+ * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_PYTHON_BUFFER_H
-#define HOMEFREE_PYTHON_BUFFER_H
+#ifndef HOMEFREE_HOMEFREE_PYTHON_BUFFER_H
+#define HOMEFREE_HOMEFREE_PYTHON_BUFFER_H
 
-#ifndef HOMEFREE_PYTHON_H
-#    error "include homefree/python.h, which includes this"
+#include <homefree/python/record.h>
+
+#include <string.h>
+
+/* 1 if hf_buffer_new() and hf_numpy_array() exist: the buffer protocol belongs to the full API, and
+ * to the limited one since 3.11 (Py_LIMITED_API 0x030b0000, with headers of 3.11 or later). */
+#if !defined(Py_LIMITED_API) || (Py_LIMITED_API + 0 >= 0x030b0000 && PY_VERSION_HEX >= 0x030b0000)
+#    define HF_HAVE_PYTHON_BUFFER 1
+#else
+#    define HF_HAVE_PYTHON_BUFFER 0
 #endif
 
 #if HF_HAVE_PYTHON_BUFFER
 
-/* How memory is laid out, as PEP 3118 says it. */
+#    ifdef __cplusplus
+extern "C" {
+#    endif
+
+/* The layout of memory, as in PEP 3118. */
 struct hf_buffer_layout {
-    const char *format; /* struct's syntax, "d", "B"; NULL: bytes */
-    Py_ssize_t itemsize;
+    const char *format;        /* in struct's syntax: "d", "B"; NULL for bytes */
+    Py_ssize_t itemsize;       /* bytes of one element */
     int ndim;                  /* 0 to PyBUF_MAX_NDIM (64) */
-    const Py_ssize_t *shape;   /* in elements */
-    const Py_ssize_t *strides; /* in bytes; NULL: row-major */
-    int readonly;
+    const Py_ssize_t *shape;   /* ndim lengths, in elements */
+    const Py_ssize_t *strides; /* ndim steps, in bytes; NULL for row-major */
+    int readonly;              /* non-zero forbids writing */
 };
 
 struct hf_py_buffer {
     PyObject ob_base;
     struct hf_release *memory;
     void *data;
-    Py_ssize_t *shape, *strides; /* one block of the heap; the format follows in it */
+    Py_ssize_t *shape, *strides; /* one block of the heap, which also holds the format */
     char *format;
     Py_ssize_t itemsize, size;
     int ndim, readonly, row_major, column_major;
@@ -86,7 +99,7 @@ static inline int hf_py_buffer_get(PyObject *self, Py_buffer *view, int flags)
     return 0;
 }
 
-/* This interpreter's type, made the first time. A new reference. */
+/* A new reference to this interpreter's type, which the first call makes. */
 static inline PyObject *hf_py_buffer_type(void)
 {
     static char name[] = "homefree.Buffer";
@@ -105,7 +118,7 @@ static inline PyObject *hf_py_buffer_type(void)
                                             "before that");
         return NULL;
     }
-    /* Each compiled copy of this header has its own type: others may be laid out otherwise. */
+    /* Each compiled copy of this header has its own type: layouts may differ. */
     key = PyUnicode_FromFormat("homefree.Buffer %p", HF_PY_CAST(void *, &spec));
     if (key == NULL)
         return NULL;
@@ -127,16 +140,28 @@ static inline PyObject *hf_py_buffer_wrong(const char *wrong)
 }
 
 /*
- * An object that exports memory through the buffer protocol: memoryview(), bytes(), NumPy, torch
- * and others read it, and write it unless readonly, without a copy. Each view keeps the object, the
- * object keeps the record.
- *   memory  the record of what the data lies in; the object takes a reference
- *   data    the element at index 0 of each dimension; not NULL
- *   layout  copied, with its format, shape and strides; the caller answers for its lying inside
- *           the memory
- * Result: a new reference; NULL with ValueError, MemoryError, or RuntimeError where the interpreter
- * is ending.
- * There where HF_HAVE_PYTHON_BUFFER is 1.
+ * Makes an object that exports memory through the buffer protocol.
+ *
+ * memoryview(), bytes(), NumPy, torch and others read the memory without a copy, and write it
+ * unless it is read-only. Each view keeps the object alive, and the object keeps the deleter.
+ * Exists if HF_HAVE_PYTHON_BUFFER is 1.
+ *
+ * Parameters:
+ *   memory  in/out: the deleter of the memory; the object takes a reference
+ *   data    in: the element at index 0 of each dimension; not NULL
+ *   layout  in: copied, with its format, shape and strides; the caller ensures that it describes
+ *           only elements inside the memory
+ * Result: a new reference; NULL with an exception set.
+ * Errors:
+ *   ValueError    data is NULL, or the layout is invalid
+ *   MemoryError   there is no memory
+ *   RuntimeError  the interpreter is ending
+ * Frees: the object drops its reference when it is destroyed; the caller keeps its own.
+ * Threads: attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Source: PEP 3118; CPython's documentation of the buffer protocol.
+ * Since: 1.0
  */
 static inline PyObject *hf_buffer_new(struct hf_release *memory, void *data,
                                       const struct hf_buffer_layout *layout)
@@ -206,10 +231,27 @@ static inline PyObject *hf_buffer_new(struct hf_release *memory, void *data,
 }
 
 /*
- * A NumPy array over memory, without NumPy's headers: numpy.asarray() of an hf_buffer_new(). The
- * array's base keeps the record; NumPy never owns the data (no OWNDATA).
- * Parameters as hf_buffer_new()'s. Result: a new reference; NULL with its exceptions, or with
- * ImportError where there is no NumPy.
+ * Makes a NumPy array over memory, without NumPy's headers.
+ *
+ * The array is numpy.asarray() of an hf_buffer_new(). Its base keeps the deleter; NumPy never owns
+ * the data (no OWNDATA). Exists if HF_HAVE_PYTHON_BUFFER is 1.
+ *
+ * Parameters:
+ *   memory  in/out: the deleter of the memory; the array takes a reference
+ *   data    in: the element at index 0 of each dimension; not NULL
+ *   layout  in: copied, with its format, shape and strides; the caller ensures that it describes
+ *           only elements inside the memory
+ * Result: a new reference; NULL with an exception set.
+ * Errors:
+ *   ImportError   there is no NumPy
+ *   ValueError    data is NULL, or the layout is invalid
+ *   MemoryError   there is no memory
+ *   RuntimeError  the interpreter is ending
+ * Frees: the array drops its reference when it is destroyed; the caller keeps its own.
+ * Threads: attached; may import numpy.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
  */
 static inline PyObject *hf_numpy_array(struct hf_release *memory, void *data,
                                        const struct hf_buffer_layout *layout)
@@ -224,6 +266,9 @@ static inline PyObject *hf_numpy_array(struct hf_release *memory, void *data,
     return array;
 }
 
+#    ifdef __cplusplus
+}
+#    endif
 #endif /* HF_HAVE_PYTHON_BUFFER */
 
 #endif

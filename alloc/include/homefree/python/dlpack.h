@@ -1,19 +1,21 @@
 /*
- * homefree/python/dlpack.h - memory as DLPack tensors: handing it out, and taking it over.
+ * homefree/python/dlpack.h - memory as DLPack tensors: exporting and consuming them.
  *
- * The rules are python.h's. Facts: DLPack's specification of C and Python (dlpack.h 1.0).
+ * The rules are those of homefree/python.h.
  */
-#ifndef HOMEFREE_PYTHON_DLPACK_H
-#define HOMEFREE_PYTHON_DLPACK_H
+#ifndef HOMEFREE_HOMEFREE_PYTHON_DLPACK_H
+#define HOMEFREE_HOMEFREE_PYTHON_DLPACK_H
 
-#ifndef HOMEFREE_PYTHON_H
-#    error "include homefree/python.h, which includes this"
+#include <homefree/python/record.h>
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
 /*
- * DLPack's structs under names of our own, laid out as dlpack.h lays them out (DLPack 0.2 to 1.x on
- * 64-bit machines), so that both headers may be included. A DLManagedTensor is a struct
- * hf_dl_managed, a DLManagedTensorVersioned a struct hf_dl_managed_versioned.
+ * DLPack's structs, with the layout of dlpack.h (DLPack 0.2 to 1.x on 64-bit machines) under names
+ * of our own, so that both headers can be included. struct hf_dl_managed is DLManagedTensor, struct
+ * hf_dl_managed_versioned is DLManagedTensorVersioned.
  */
 struct hf_dl_device {
     int32_t type; /* enum hf_dl_device_type */
@@ -43,12 +45,12 @@ enum hf_dl_type_code {
 };
 
 struct hf_dl_tensor {
-    void *data; /* of element 0, less byte_offset; the device's address */
+    void *data; /* the device's address of element 0, less byte_offset */
     struct hf_dl_device device;
     int32_t ndim;
     struct hf_dl_type dtype;
-    int64_t *shape;
-    int64_t *strides; /* in elements; NULL: row-major */
+    int64_t *shape;   /* ndim lengths, in elements */
+    int64_t *strides; /* ndim steps, in elements; NULL for row-major */
     uint64_t byte_offset;
 };
 
@@ -72,7 +74,7 @@ struct hf_dl_managed_versioned {
 #define HF_DL_COPIED    (UINT64_C(1) << 1)
 #define HF_DL_NDIM_MAX  64
 
-/* 0, or -1 with an exception, for what a maker was given. */
+/* Checks the tensor that a maker was given. Result: 0, or -1 with an exception. */
 static inline int hf_py_dl_check(const struct hf_dl_tensor *tensor)
 {
     int empty = 0;
@@ -100,14 +102,13 @@ static inline int hf_py_dl_check(const struct hf_dl_tensor *tensor)
     return wrong != NULL ? -1 : 0;
 }
 
-/* Bytes for the shape and the strides. */
+/* Returns the bytes needed for the shape and the strides. */
 static inline size_t hf_py_dl_room(const struct hf_dl_tensor *tensor)
 {
     return 2 * sizeof(int64_t) * HF_PY_NUMBER(size_t, tensor->ndim);
 }
 
-/* Copies a tensor; shape and strides go to `lengths`, which has room for both. 0, or -1 with an
- * exception. */
+/* Copies a tensor, with its shape and strides to `lengths`. Result: 0, or -1 with an exception. */
 static inline int hf_py_dl_copy(struct hf_dl_tensor *to, const struct hf_dl_tensor *from,
                                 int64_t *lengths)
 {
@@ -128,8 +129,8 @@ static inline int hf_py_dl_copy(struct hf_dl_tensor *to, const struct hf_dl_tens
     return 0;
 }
 
-/* The deleters: no Python. A consumer that calls one twice finds no record the second time, as long
- * as nobody got the memory in between. */
+/* The tensors' deleters, which do not call Python. A second call finds no deleter of ours, unless
+ * the memory was allocated again in between. */
 static inline void hf_py_dl_delete(struct hf_dl_managed *self)
 {
     void *record = self->context;
@@ -150,7 +151,7 @@ static inline void hf_py_dl_delete_versioned(struct hf_dl_managed_versioned *sel
     hf_free(self);
 }
 
-/* A capsule that nobody consumed still has its first name. */
+/* A capsule that was not consumed still has its first name. */
 static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
 {
     struct hf_py_error kept;
@@ -173,11 +174,28 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
 }
 
 /*
- * A DLPack capsule named "dltensor", for a consumer that asked for no version.
- *   memory  the record of what the data lies in; the tensor holds a reference
- *   tensor  what to share; copied, with its shape and strides (NULL: row-major)
- * Result: a new reference; NULL with ValueError or MemoryError.
- * The tensor's deleter may run on any thread, without the GIL, and after Py_Finalize().
+ * Makes a DLPack capsule.
+ *
+ * hf_dlpack_new() makes one named "dltensor", for consumers that ask for no version,
+ * hf_dlpack_new_versioned() one of DLPack 1.0, named "dltensor_versioned". The tensor's deleter may
+ * run on any thread, without the GIL, and after Py_Finalize().
+ *
+ * Parameters:
+ *   memory  in/out: the deleter of the memory; the tensor takes a reference
+ *   tensor  in: what to share; copied, with its shape and strides
+ *   flags   in: HF_DL_READ_ONLY if consumers must not write; HF_DL_COPIED if this is a copy of the
+ *           producer's data
+ * Result: a new reference; NULL with an exception set.
+ * Errors:
+ *   ValueError   the tensor is invalid
+ *   MemoryError  there is no memory
+ * Frees: the consumer, or the capsule if it is not consumed, drops the tensor's reference; the
+ *   caller keeps its own.
+ * Threads: attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Source: DLPack 1.0, the specifications of C and of Python.
+ * Since: 1.0
  */
 static inline PyObject *hf_dlpack_new(struct hf_release *memory, const struct hf_dl_tensor *tensor)
 {
@@ -203,11 +221,6 @@ static inline PyObject *hf_dlpack_new(struct hf_release *memory, const struct hf
     return capsule;
 }
 
-/*
- * The same, named "dltensor_versioned", of DLPack 1.0.
- *   flags  HF_DL_READ_ONLY: consumers must not write; HF_DL_COPIED: this is a copy of the
- *          producer's data
- */
 static inline PyObject *hf_dlpack_new_versioned(struct hf_release *memory,
                                                 const struct hf_dl_tensor *tensor, uint64_t flags)
 {
@@ -237,10 +250,27 @@ static inline PyObject *hf_dlpack_new_versioned(struct hf_release *memory,
 }
 
 /*
- * What an object's __dlpack__(max_version=…) returns: the capsule that the consumer understands.
- *   max_version  as the consumer passed it: None (or NULL) or a tuple (major, minor)
- * Result: a new reference; NULL with TypeError where max_version is neither, BufferError where the
- * memory is read-only and the consumer is too old to be told so.
+ * Makes the capsule that __dlpack__(max_version=…) returns: the newest one the consumer
+ * understands.
+ *
+ * Parameters:
+ *   memory       in/out: the deleter of the memory; the tensor takes a reference
+ *   tensor       in: what to share; copied, with its shape and strides
+ *   flags        in: as for hf_dlpack_new_versioned()
+ *   max_version  in: as the consumer passed it: None, NULL or a tuple (major, minor)
+ * Result: a new reference; NULL with an exception set.
+ * Errors:
+ *   TypeError    max_version is neither None nor such a tuple
+ *   BufferError  the memory is read-only, and the consumer predates DLPack 1.0, which can say so
+ *   ValueError   the tensor is invalid
+ *   MemoryError  there is no memory
+ * Frees: the consumer, or the capsule if it is not consumed, drops the tensor's reference; the
+ *   caller keeps its own.
+ * Threads: attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Source: DLPack 1.0, the specification of Python.
+ * Since: 1.0
  */
 static inline PyObject *hf_dlpack_export(struct hf_release *memory,
                                          const struct hf_dl_tensor *tensor, uint64_t flags,
@@ -270,7 +300,7 @@ static inline PyObject *hf_dlpack_export(struct hf_release *memory,
     return hf_dlpack_new(memory, tensor);
 }
 
-/* The records' destroy functions of consumed tensors. */
+/* What frees a consumed tensor. */
 static inline void hf_py_dl_consumed(void *pointer)
 {
     struct hf_dl_managed *managed = HF_PY_CAST(struct hf_dl_managed *, pointer);
@@ -286,16 +316,29 @@ static inline void hf_py_dl_consumed_versioned(void *pointer)
 }
 
 /*
- * Consumes a DLPack capsule of either name, anybody's: renames it to used_…, and takes its deleter
- * over.
- *   tensor  set to the tensor, which lives as long as the record has references
- *   flags   set to the producer's flags, 0 for an unversioned tensor; may be NULL
- * Result: a record with one reference, the caller's: dropping the last one calls the deleter (a
- * NULL deleter is allowed: nothing is called) on that thread, with or without the GIL. NULL with
- * TypeError (no capsule), ValueError (consumed before, or no DLPack capsule), BufferError (another
- * major version: the capsule stays as it was, and its own destructor calls the deleter), or
- * MemoryError. The shared object of the deleter stays loaded. A producer's
- * deleter may take the GIL (NumPy's does): drop the last reference where that can be had.
+ * Consumes a DLPack capsule of any producer: renames it to used_…, and takes over its deleter.
+ *
+ * The last drop of a reference calls the producer's deleter, on that thread, with or without the
+ * GIL. Some producers' deleters take the GIL, as NumPy's does; drop the last reference where the
+ * GIL can be had. The shared object that contains the deleter stays loaded. A NULL deleter is
+ * allowed.
+ *
+ * Parameters:
+ *   capsule  in/out: named "dltensor" or "dltensor_versioned"; unchanged on error
+ *   tensor   out: the tensor, which is valid as long as the result has references
+ *   flags    out: the producer's flags, 0 for an unversioned tensor; may be NULL
+ * Result: a deleter with one reference; NULL with an exception set.
+ * Errors:
+ *   TypeError    capsule is NULL, or is not a capsule
+ *   ValueError   the capsule is not DLPack's, or was consumed before
+ *   BufferError  the tensor has another major version of DLPack
+ *   MemoryError  there is no memory
+ * Frees: the caller drops the reference with hf_release_drop() or hf_python_drop().
+ * Threads: attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Source: DLPack 1.0, the specification of Python.
+ * Since: 1.0
  */
 static inline struct hf_release *hf_dlpack_consume(PyObject *capsule, struct hf_dl_tensor **tensor,
                                                    uint64_t *flags)
@@ -351,4 +394,7 @@ static inline struct hf_release *hf_dlpack_consume(PyObject *capsule, struct hf_
     return record;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,33 +1,46 @@
 /*
- * homefree/python/object.h - Python objects that C structures hold. The rules are python.h's.
- * Facts: CPython's documentation of PyGILState_Ensure() and of finalization, and PEP 788, which
- * this stands in for until CPython 3.15.
+ * homefree/python/object.h - Python objects that C structures hold.
+ *
+ * The rules are those of homefree/python.h. The header stands in for PEP 788 until CPython 3.15. It
+ * relies on CPython's documentation of PyGILState_Ensure() and of finalization.
  */
-#ifndef HOMEFREE_PYTHON_OBJECT_H
-#define HOMEFREE_PYTHON_OBJECT_H
+#ifndef HOMEFREE_HOMEFREE_PYTHON_OBJECT_H
+#define HOMEFREE_HOMEFREE_PYTHON_OBJECT_H
 
-#ifndef HOMEFREE_PYTHON_H
-#    error "include homefree/python.h, which includes this"
+#include <homefree/python/record.h>
+
+#include <string.h>
+#include <time.h>
+#ifdef Py_LIMITED_API
+#    include <dlfcn.h>
+#    include <stdlib.h>
+#endif
+
+#ifdef __cplusplus
+extern "C" {
 #endif
 
 /*
- * A drop may come from any thread, at any time, and a reference of Python's may be taken down only
- * with the GIL of the object's own interpreter. Three facts decide:
+ * A deleter may be dropped on any thread at any time, but the reference count of a Python object
+ * may only be decremented with the GIL of the object's interpreter. Three facts decide whether it
+ * is:
  *
- * 1. Does this thread hold a GIL? From 3.12 on the current thread state is the thread's own; before
- *    that it is the process's, and counts only where it is the one that this thread is known by.
- * 2. Can it be had? PyGILState_Ensure() hangs or ends a thread when the interpreter is finalizing,
- *    and nobody can ask for that in one step with it. So there is a gate: a callback of Python's
- *    atexit module, which runs before finalizing, closes it and waits until nobody is inside.
- * 3. Is it the same interpreter, and the same life of it? Each has a serial in its dictionary.
+ * 1. Does this thread hold a GIL? Since 3.12 the current thread state belongs to the thread. Before
+ *    that it belongs to the process, and only counts if it is the one registered for this thread.
+ * 2. Can this thread take the GIL? PyGILState_Ensure() hangs or ends the thread while the
+ *    interpreter finalizes, and no call checks and takes in one step. So there is a gate: a
+ *    callback of Python's atexit module, which runs before finalization, closes it and waits until
+ *    no thread is inside.
+ * 3. Is it still the same interpreter? Each initialisation stores a serial in the interpreter's
+ *    dictionary.
  *
- * A gate belongs to one compiled copy of this header.
+ * Each compiled copy of this header has its own gate.
  */
 struct hf_py_gate_state {
-    int open;       /* the main interpreter is alive and its atexit callback is registered */
+    int open;       /* the main interpreter is alive, and its atexit callback is registered */
     int inside;     /* threads between hf_py_gate_enter() and hf_py_gate_leave() */
-    unsigned forks; /* 1 and one more in each forked child; 0: the fork handler is not registered */
-    int64_t serial; /* the last that an interpreter got */
+    unsigned forks; /* 1, plus 1 in each forked child; 0 until the fork handler is registered */
+    int64_t serial; /* the last one given to an interpreter */
 };
 
 struct hf_py_held {
@@ -41,7 +54,7 @@ static inline struct hf_py_gate_state *hf_py_gate(void)
     return &gate;
 }
 
-/* 0: closed; else what to leave with. */
+/* Result: the value for hf_py_gate_leave(); 0 if the gate is closed. */
 static inline unsigned hf_py_gate_enter(void)
 {
     struct hf_py_gate_state *gate = hf_py_gate();
@@ -60,15 +73,14 @@ static inline void hf_py_gate_leave(unsigned entered)
         __atomic_sub_fetch(&gate->inside, 1, __ATOMIC_SEQ_CST);
 }
 
-/* In a forked child: the threads that were inside are gone, and if this one is, it need not leave.
- */
+/* In a forked child the threads that were inside are gone. If this one was, it need not leave. */
 static inline void hf_py_gate_forked(void)
 {
     __atomic_store_n(&hf_py_gate()->inside, 0, __ATOMIC_SEQ_CST);
     __atomic_add_fetch(&hf_py_gate()->forks, 1, __ATOMIC_SEQ_CST);
 }
 
-/* The atexit callback. Waits a second at most: a finalizer that never ends must not keep the
+/* The atexit callback. It waits a second at most: a finalizer that hangs must not prevent the
  * process from ending. */
 static inline PyObject *hf_py_gate_close(PyObject *self, PyObject *nothing)
 {
@@ -111,8 +123,8 @@ static inline int hf_py_gate_open(void)
     return 0;
 }
 
-/* The serial of the current interpreter; makes one where asked to. -1: none, or an exception where
- * one was asked for. */
+/* Returns the serial of the current interpreter. With `make`, assigns one if there is none, and
+ * sets an exception on error. Result: -1 if there is none. */
 static inline int64_t hf_py_interpreter_serial(int make)
 {
     struct hf_py_gate_state *gate = hf_py_gate();
@@ -134,7 +146,7 @@ static inline int64_t hf_py_interpreter_serial(int make)
     } else if (make && PyErr_Occurred() == NULL) {
         int64_t fresh = __atomic_add_fetch(&gate->serial, 1, __ATOMIC_SEQ_CST);
         value = PyLong_FromLongLong(fresh);
-        /* Only the main interpreter's GIL can be had by a thread that Python does not know. */
+        /* A thread that is unknown to Python can only take the main interpreter's GIL. */
         if (value != NULL &&
             (PyInterpreterState_GetID(interpreter) != 0 || hf_py_gate_open() == 0) &&
             PyDict_SetItem(facts, key, value) == 0)
@@ -145,7 +157,7 @@ static inline int64_t hf_py_interpreter_serial(int make)
     return serial;
 }
 
-/* Functions of CPython that the limited API does not declare. */
+/* Finds functions of CPython that the limited API does not declare. */
 #ifdef Py_LIMITED_API
 static inline void *hf_py_symbol(const char *name)
 {
@@ -171,7 +183,7 @@ static inline PyThreadState *hf_py_current(void)
 #endif
 }
 
-/* Whether PyGILState_Check() says no, which it does only where it can tell. */
+/* Whether PyGILState_Check() returns 0, which it does only if it can tell. */
 static inline int hf_py_check_says_no(void)
 {
 #ifndef Py_LIMITED_API
@@ -195,7 +207,7 @@ static inline int hf_py_per_thread(void)
 
 enum hf_py_gil { HF_PY_GIL_HELD, HF_PY_GIL_FREE, HF_PY_GIL_UNKNOWN };
 
-/* Whether this thread holds a GIL. May be called by any thread at any time. */
+/* Whether this thread holds a GIL. Any thread may call it at any time. */
 static inline enum hf_py_gil hf_py_gil(void)
 {
     PyThreadState *current, *known;
@@ -209,17 +221,17 @@ static inline enum hf_py_gil hf_py_gil(void)
     known = PyGILState_GetThisThreadState();
     if (known == current)
         return HF_PY_GIL_HELD;
-    /* Where there are more interpreters, the thread may be in one that it is not known by. */
+    /* With several interpreters, the thread may run in one that it is not registered with. */
     return known == NULL || hf_py_check_says_no() ? HF_PY_GIL_FREE : HF_PY_GIL_UNKNOWN;
 }
 
-/* With a GIL: takes the reference down if it is the right interpreter's. 0 or -1. */
+/* Drops the object's reference if the GIL held is its interpreter's. Result: 0 or -1. */
 static inline int hf_py_held_down(const struct hf_py_held *held)
 {
     struct hf_py_error kept;
     int same, held_before = hf_py_holds();
     hf_py_error_keep(&kept);
-    hf_py_hold_end(held_before); /* a finalizer may give the GIL up */
+    hf_py_hold_end(held_before); /* a finalizer may release the GIL */
     same = hf_py_interpreter_serial(0) == held->serial;
     PyErr_Clear();
     if (same)
@@ -249,22 +261,35 @@ static inline int hf_py_held_attempt(void *pointer)
 }
 
 /*
- * A record that holds a Python object, for C structures that outlive what Python knows of them: it
- * takes a reference of the object, and lets go of it when the record's last reference is dropped,
- * on any thread, with the GIL or without, when that is known to be safe:
- *   - the dropping thread holds the GIL of the object's interpreter, also while that is finalizing;
- *   - or it holds none, the object belongs to the main interpreter, and that is not ending yet: the
- *     thread then waits for the GIL (so a thread must not drop while it holds a lock that the GIL's
- *     holder may wait for).
- * Otherwise the object is leaked and counted (hf_stats, releases_leaked): the interpreter is ending
- * or gone, has ended and started again, is another one, or (before 3.12, in a process with more
- * interpreters, and not through hf_python_drop()) cannot be told.
- *   object  any object; not NULL
- * Result: a record with one reference; hf_release_pointer() of it is not the object, which
- * hf_object_held() gives. NULL with ValueError, MemoryError, or RuntimeError where the interpreter
- * is ending.
- * Fork: the child may drop too. When the interpreter ends, it waits up to a second for threads that
- * are letting go of objects.
+ * Makes a deleter that holds a Python object, for C structures that outlive their Python wrappers.
+ *
+ * The deleter takes a reference to the object. The last drop releases it, on any thread, with or
+ * without the GIL, if that is known to be safe:
+ *
+ *   - The dropping thread holds the GIL of the object's interpreter, which may be finalizing.
+ *   - The dropping thread holds no GIL, and the object belongs to the main interpreter, which is
+ * not ending yet. The thread then waits for the GIL, so it must not hold a lock for which the GIL's
+ *     holder may wait.
+ *
+ * Otherwise the object is leaked and counted (hf_stats(), releases_leaked): its interpreter is
+ * ending, gone or restarted; the GIL held is another interpreter's; or it cannot be told, which
+ * happens before CPython 3.12 in a process with several interpreters, unless hf_python_drop() is
+ * used. An interpreter that ends waits up to a second for threads that are releasing objects.
+ *
+ * Parameters:
+ *   object  in: any object; not NULL
+ * Result: a deleter with one reference, whose object hf_object_held() returns (hf_release_pointer()
+ *   does not); NULL with an exception set.
+ * Errors:
+ *   ValueError    object is NULL
+ *   MemoryError   there is no memory
+ *   RuntimeError  the interpreter is ending
+ * Frees: the caller drops the reference with hf_release_drop() or hf_python_drop().
+ * Threads: attached.
+ * Fork: safe; a child may drop too.
+ * Signals: unsafe.
+ * Source: PEP 788; CPython's documentation of PyGILState_Ensure() and of finalization.
+ * Since: 1.0
  */
 static inline struct hf_release *hf_object_hold(PyObject *object)
 {
@@ -291,11 +316,25 @@ static inline struct hf_release *hf_object_hold(PyObject *object)
     return record;
 }
 
-/* The object of an hf_object_hold(); borrowed, valid as long as the record has references. Needs no
- * GIL. */
+/*
+ * Returns the object that a deleter of hf_object_hold() holds.
+ *
+ * Parameters:
+ *   record  in: from hf_object_hold()
+ * Result: the object, borrowed; valid as long as the deleter has references.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe; does not need the GIL.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
 static inline PyObject *hf_object_held(const struct hf_release *record)
 {
     return HF_PY_CAST(struct hf_py_held *, hf_release_pointer(record))->object;
 }
 
+#ifdef __cplusplus
+}
+#endif
 #endif

@@ -1,0 +1,135 @@
+/*
+ * homefree/alloc.h - the malloc family.
+ *
+ * homefree gives a process one heap. All of its pages lie in one reserved address range, the
+ * region. A function here that takes a pointer takes any pointer: the heap frees and resizes what
+ * it owns, and every foreign pointer goes to the allocator that owns it.
+ */
+#ifndef HOMEFREE_HOMEFREE_ALLOC_H
+#define HOMEFREE_HOMEFREE_ALLOC_H
+
+#include <homefree/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/*
+ * Allocates memory from the heap, as malloc(3) and calloc(3) do.
+ *
+ * hf_malloc() leaves the block uninitialised; hf_calloc() clears it, and fails if count * size
+ * overflows.
+ *
+ * Parameters:
+ *   count  in, elements
+ *   size   in, bytes: of the block, or of one element. 0 yields a unique pointer that can be freed.
+ * Result: the block, aligned for any type; NULL on error, with errno set.
+ * Errors:
+ *   ENOMEM  the region is full, or the system refuses memory; nothing is lost
+ * Frees: the caller frees the block with hf_free() or any routed free().
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API HF_MALLOC void *hf_malloc(size_t size);
+HF_API HF_MALLOC void *hf_calloc(size_t count, size_t size);
+
+/*
+ * Resizes a block, whoever allocated it, as realloc(3) and reallocarray(3) do.
+ *
+ * A block of the heap stays in the heap. A foreign block is resized by its own allocator and stays
+ * there. A NULL ptr allocates from the heap. A size of 0 frees ptr and returns NULL, as in glibc.
+ *
+ * Parameters:
+ *   ptr    in: the start of a block of any allocator, or NULL
+ *   count  in, elements
+ *   size   in, bytes: of the resized block, or of one element
+ * Result: the resized block, which may have moved; NULL on error, with errno set, or when the size
+ *   is 0.
+ * Errors:
+ *   ENOMEM  there is no memory, or count * size overflows; ptr is unchanged and still allocated
+ * Frees: a successful call replaces ptr; the caller frees the result with hf_free() or any routed
+ *   free().
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void *hf_realloc(void *ptr, size_t size);
+HF_API void *hf_reallocarray(void *ptr, size_t count, size_t size);
+
+/*
+ * Allocates aligned memory from the heap, as aligned_alloc(3), memalign(3) and posix_memalign(3)
+ * do.
+ *
+ * hf_aligned_alloc() and hf_memalign() round an alignment that is not a power of two up to the next
+ * one, as glibc does. hf_posix_memalign() refuses it, and does not change errno.
+ *
+ * Parameters:
+ *   alignment  in, bytes: a power of two; for hf_posix_memalign() also a multiple of sizeof(void *)
+ *   size       in, bytes: 0 yields a unique pointer that can be freed
+ *   out        out: the block; unchanged on error
+ * Result: the block, or NULL on error with errno set; hf_posix_memalign() returns 0 or a positive
+ *   errno.
+ * Errors:
+ *   EINVAL  the alignment is invalid, or too large to be rounded up
+ *   ENOMEM  the region is full, or the system refuses memory
+ * Frees: the caller frees the block with hf_free() or any routed free().
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API HF_MALLOC void *hf_aligned_alloc(size_t alignment, size_t size);
+HF_API HF_MALLOC void *hf_memalign(size_t alignment, size_t size);
+HF_API int hf_posix_memalign(void **out, size_t alignment, size_t size);
+
+/*
+ * Frees a block, whoever allocated it.
+ *
+ * A foreign block goes to the allocator that owns it, if that allocator is known and can be called.
+ * Otherwise it goes to the free() that libhomefree itself sees: that of a preloaded allocator, or
+ * libc's. errno is preserved. Freeing static data or a stack, which no allocator handed out, ends
+ * the process with a message; with HOMEFREE_CONF=static_free:ignore it only warns.
+ *
+ * The sized forms take the arguments of C23's functions. The size is checked only with
+ * HOMEFREE_CONF=checks:full, and is otherwise ignored.
+ *
+ * Parameters:
+ *   ptr        in: the start of a block of any allocator; NULL does nothing
+ *   alignment  in, bytes: the alignment that was requested
+ *   size       in, bytes: the size that was requested. Neither is trusted: they change nothing,
+ *              and HOMEFREE_CONF=checks:full compares them with the block
+ * Result: none.
+ * Errors: none; corruption ends the process.
+ * Frees: ptr is no longer valid.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void hf_free(void *ptr);
+HF_API void hf_free_sized(void *ptr, size_t size);
+HF_API void hf_free_aligned(void *ptr, size_t alignment);
+HF_API void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size);
+
+/*
+ * Returns the usable size of a block, whoever allocated it.
+ *
+ * Parameters:
+ *   ptr  in: the start of a block of any allocator, or NULL
+ * Result: the number of bytes that may be used, at least the number requested; 0 for NULL.
+ * Errors: none; corruption ends the process.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API size_t hf_usable_size(const void *ptr);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,54 @@
+/*
+ * homefree/stats.h - the heap's counters.
+ */
+#ifndef HOMEFREE_HOMEFREE_STATS_H
+#define HOMEFREE_HOMEFREE_STATS_H
+
+#include <homefree/base.h>
+
+#ifdef __cplusplus
+/* A function may share its struct's name, as stat(2) does. */
+#    pragma GCC diagnostic push
+#    pragma GCC diagnostic ignored "-Wshadow"
+extern "C" {
+#endif
+
+/* The counters. Caller-sized. */
+struct hf_stats {
+    size_t size;
+    uint64_t region_reserved; /* bytes of address space in the region */
+    uint64_t region_used;     /* bytes of the region that the heap has taken so far */
+    uint64_t allocated;       /* bytes in live blocks */
+    uint64_t active;          /* bytes in pages that hold live blocks */
+    uint64_t resident;        /* upper bound of the physical memory, in bytes */
+    uint64_t metadata;        /* bytes of the heap's own bookkeeping */
+    uint32_t arenas;          /* arenas that threads allocate from */
+    uint32_t forwards;        /* 1 if this copy of libhomefree forwards to another one */
+    uint64_t releases_live;   /* deleters whose pointer has not been freed yet */
+    uint64_t releases_run;    /* deleters that freed their pointer */
+    uint64_t releases_leaked; /* deleters that could not free their pointer safely */
+};
+
+/*
+ * Reads the heap's counters. Not for fast paths.
+ *
+ * Parameters:
+ *   out  out: the counters
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  out is NULL, or its size is too small
+ *   -ENOMEM  there is no memory to gather the counters
+ *   -EAGAIN  another thread is forking, and takes long
+ * Frees: nothing.
+ * Threads: safe; takes the heap's locks.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_stats(struct hf_stats *out);
+
+#ifdef __cplusplus
+}
+#    pragma GCC diagnostic pop
+#endif
+#endif

@@ -1,0 +1,218 @@
+"""The manual pages of section 3 say what the headers declare, and groff, man and mandoc accept
+them.
+
+Every function that a public header declares has a page, and so has every function that the library
+exports. The prototypes that a reader sees are compiled against the header. The generator stops at a
+comment that breaks the form, and names the place.
+
+Usage: test_pages.py --include FOLDER --generator FILE --map FILE --pages FILE...
+"""
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from conditions import FOUND, flags_for
+
+# Exported for copies of the library to find each other, and the range that hf_owns() reads.
+NOT_FUNCTIONS_OF_USERS = {"hf_instance_record", "hf_loader_lock_call", "hf_region_range"}
+INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_)|HF_")
+# Includes another page.
+LINK = re.compile(r"\.so man3/(\S+)\n")
+
+
+def compile_c(source, *flags):
+    """Runs gcc on C source; the exit status, the standard output and the standard error."""
+    result = subprocess.run(
+        ["gcc", "-std=gnu17", "-x", "c", f"-I{arguments.include}", *flags, "-"],
+        input=source,
+        text=True,
+        capture_output=True,
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
+def umbrella():
+    """Every header whose library is there, as one source, and the flags that it needs."""
+    names, flags = [], []
+    for header in sorted(arguments.include.rglob("*.h")):
+        more = flags_for(header)
+        if more is not None:
+            names.append(header.relative_to(arguments.include))
+            flags += [flag for flag in more if flag not in flags or flag.startswith("-i")]
+    return "".join(f"#include <{name}>\n" for name in names), flags
+
+
+def synopsis(page):
+    """A page's synopsis as a reader sees it, and the header that it names."""
+    text = subprocess.run(
+        ["groff", "-mdoc", "-Tascii", "-rLL=300n", "-P-cbou", page],
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    ).stdout
+    section = re.search(r"^SYNOPSIS\n(.*?)^[A-Z]", text, re.MULTILINE | re.DOTALL)[1]
+    return re.search(r"#include <(.*)>", section)[1], re.sub(r"#(include|define) .*", "", section)
+
+
+@unittest.skipUnless(shutil.which("gcc"), "gcc tells what a header declares")
+class Contents(unittest.TestCase):
+    def test_every_declared_function_has_a_page(self):
+        source, flags = umbrella()
+        with tempfile.TemporaryDirectory() as folder:
+            table = Path(folder) / "declared"
+            code, _, errors = compile_c(source, *flags, "-aux-info", table, "-S", "-o", "/dev/null")
+            self.assertEqual(code, 0, errors)
+            declared = set(
+                re.findall(
+                    rf"^/\* {re.escape(str(arguments.include))}/\S+ \*/ .*?\b(\w+) \(",
+                    table.read_text(),
+                    re.MULTILINE,
+                )
+            )
+        _, macros, _ = compile_c(source, *flags, "-E", "-dM")
+        declared |= set(re.findall(r"^#define (hf_\w+)\(", macros, re.MULTILINE))
+        public = {name for name in declared if not INTERNAL.match(name)}
+        self.assertGreater(len(public), 70)
+        self.assertEqual(public - set(PAGES), set())
+        known = {"HF_MODULE_INIT"} | ({"hf_numpy_own"} if FOUND["numpy"] is None else set())
+        pages = {name for name in PAGES if not name.startswith("homefree")}
+        if FOUND["check"] and FOUND["python"]:
+            self.assertEqual(pages - public - known, set())
+
+    def test_every_exported_function_has_a_page(self):
+        text = re.sub(r"/\*.*?\*/", "", arguments.map.read_text(), flags=re.DOTALL)
+        exported = set(re.findall(r"^\s+(hf_\w+);", text, re.MULTILINE)) - NOT_FUNCTIONS_OF_USERS
+        self.assertGreater(len(exported), 50)
+        self.assertEqual(exported - set(PAGES), set())
+
+    @unittest.skipUnless(shutil.which("groff"), "no groff")
+    def test_prototypes_are_the_declarations(self):
+        compiled = 0
+        for name, page in PAGES.items():
+            if LINK.match(page.read_text()) or name.startswith("homefree"):
+                continue
+            header, prototypes = synopsis(page)
+            flags = flags_for(arguments.include / header)
+            if flags is None:
+                continue
+            with self.subTest(page=name):
+                if name.startswith("hf_ck_assert_"):
+                    _, macros, _ = compile_c(f"#include <{header}>\n", *flags, "-E", "-dM")
+                    shown = prototypes.strip().rstrip(";").replace(" ", "")
+                    self.assertIn(f"#define {shown} ", macros)
+                    continue
+                # Where a declaration differs in anything from the one before, C has an error.
+                source = f"#include <{header}>\n#include <homefree/homefree.h>\n{prototypes}"
+                code, _, errors = compile_c(source, *flags, "-fsyntax-only")
+                self.assertEqual(code, 0, f"{prototypes}\n{errors}")
+                functions = re.findall(r"\b(hf_\w+)\(", prototypes)
+                links = {
+                    other
+                    for other, file in PAGES.items()
+                    if LINK.fullmatch(file.read_text()) and f"/{name}.3" in file.read_text()
+                }
+                if name != "HF_MODULE_INIT":
+                    self.assertEqual(set(functions), links | {name})
+                compiled += len(functions)
+        self.assertGreater(compiled, 60)
+
+    def test_a_wrong_prototype_is_an_error(self):
+        """That the test above can fail."""
+        wrong = "#include <homefree/alloc.h>\nvoid *hf_malloc(int size);\n"
+        code, _, errors = compile_c(wrong, "-fsyntax-only")
+        self.assertNotEqual(code, 0)
+        self.assertIn("conflicting types", errors)
+
+    def test_links_lead_to_pages(self):
+        for name, page in PAGES.items():
+            link = LINK.fullmatch(page.read_text())
+            if link:
+                self.assertIn(link[1].removesuffix(".3"), PAGES, name)
+
+
+class Form(unittest.TestCase):
+    def test_pages_pass_the_checkers(self):
+        tools = {
+            "groff": ["groff", "-mdoc", "-ww", "-z"],
+            "man": ["man", "--warnings", "-l"],
+            # Links are what man-db wants; `ln` would need every installer to keep them.
+            "mandoc": ["mandoc", "-T", "lint", "-W", "warning"],
+        }
+        available = [command for tool, command in tools.items() if shutil.which(tool)]
+        if not available:
+            self.skipTest("no groff, no man, no mandoc")
+        for command in available:
+            for name, page in PAGES.items():
+                if LINK.fullmatch(page.read_text()):
+                    continue
+                with self.subTest(page=name, tool=command[0]):
+                    result = subprocess.run(
+                        [*command, page],
+                        stdout=subprocess.DEVNULL if command[0] == "man" else subprocess.PIPE,
+                        stderr=subprocess.PIPE,
+                        text=True,
+                        env={**os.environ, "LC_ALL": "C", "MANWIDTH": "80"},
+                    )
+                    self.assertEqual((result.stdout or "") + result.stderr, "")
+
+    def broken(self, change):
+        """What the generator says of alloc.h after a change to its text."""
+        with tempfile.TemporaryDirectory() as folder:
+            header = Path(folder) / "alloc.h"
+            text = (arguments.include / "homefree/alloc.h").read_text()
+            header.write_text(change(text))
+            self.assertNotEqual(header.read_text(), text)
+            result = subprocess.run(
+                [sys.executable, arguments.generator, "--list", header],
+                stderr=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                text=True,
+            )
+        self.assertEqual(result.returncode, 1)
+        return result.stderr.replace(str(header), "alloc.h")
+
+    def test_a_missing_field_is_named(self):
+        said = self.broken(lambda text: text.replace(" * Fork: safe.\n", "", 1))
+        self.assertRegex(said, r"^alloc\.h:\d+: fields are missing: Fork\n")
+
+    def test_fields_in_another_order_are_named(self):
+        swap = " * Threads: safe.\n * Fork: safe.\n"
+        said = self.broken(
+            lambda text: text.replace(swap, " * Fork: safe.\n * Threads: safe.\n", 1)
+        )
+        self.assertRegex(said, r"^alloc\.h:\d+: the fields are not in order: ")
+
+    def test_a_parameter_without_text_is_named(self):
+        said = self.broken(lambda text: re.sub(r" \*   count .*\n", "", text, count=1))
+        self.assertRegex(said, r"^alloc\.h:\d+: parameters are count, size; described are size\n")
+
+    def test_a_parameter_without_direction_is_named(self):
+        said = self.broken(lambda text: text.replace("ptr  in: the", "ptr  the", 1))
+        self.assertRegex(said, r"^alloc\.h:\d+: the parameter 'ptr' has no direction\n")
+
+    def test_a_function_without_a_comment_is_named(self):
+        comment = "/*\n * Allocates"
+        stray = f"HF_API int hf_new(void);\n{comment}"
+        said = self.broken(lambda text: text.replace(comment, stray, 1))
+        self.assertIn("alloc.h: hf_new has no comment in the form", said)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--include", type=Path, required=True)
+    parser.add_argument("--generator", type=Path, required=True)
+    parser.add_argument("--map", type=Path, required=True)
+    parser.add_argument("--pages", type=Path, nargs="*")
+    arguments, rest = parser.parse_known_args()
+    if not arguments.pages:
+        print("no pages of section 3 were made")
+        sys.exit(77)
+    PAGES = {page.name.removesuffix(".3"): page for page in arguments.pages}
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
