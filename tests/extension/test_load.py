@@ -293,7 +293,7 @@ class Again(support.TestCase):
 
     def test_another_python_or_homefree(self):
         self.value()
-        self.fine("extension._PYTHON += ('another',); load()")
+        self.fine("extension._request._PYTHON += ('another',); load()")
         self.assertEqual(self.compiled(), 2)
 
     def test_removed_compiler_leaves_what_is_there(self):
@@ -306,7 +306,11 @@ class Again(support.TestCase):
         for number in range(2, 6):
             self.write("value.h", f"#define VALUE {number}\n")
             self.fine(
-                f"from homefree import _cache; _cache.KEPT = 3; assert load().value() == {number}"
+                f"""
+                from homefree.extension import _index
+                _index.KEPT = 3
+                assert load().value() == {number}
+                """
             )
         self.assertEqual(len(self.entries()), 3)
         self.write("value.h", "#define VALUE 3\n")

@@ -86,6 +86,16 @@ class Installed(unittest.TestCase):
         )
         self.assertEqual(answer, "True\n")
 
+    def test_package_is_compiled_to_bytecode(self):
+        """Compiling its sources at import takes longer than everything else that importing does."""
+        if INSTALLED.site is None:
+            self.skipTest("homefree was built without its Python package")
+        sources = list((INSTALLED.site / "homefree").rglob("*.py"))
+        self.assertIn("extension", {source.parent.name for source in sources})
+        for source in sources:
+            with self.subTest(source=source):
+                self.assertTrue(list(source.parent.glob(f"__pycache__/{source.stem}.*.pyc")))
+
     def test_shell(self):
         self.write(
             "build.sh",
