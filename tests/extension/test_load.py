@@ -361,6 +361,56 @@ class Process(support.TestCase):
     def test_extension_is_an_attribute(self):
         self.fine("import homefree; assert homefree.extension.load is extension.load")
 
+    def test_public_names(self):
+        self.fine(
+            """
+            assert {"BuildError", "build", "load"} <= set(dir(extension))
+            assert not hasattr(extension, "nothing")
+            for name in extension.__all__:
+                public = getattr(extension, name)
+                assert public.__module__ == "homefree.extension" and public.__doc__, name
+            names = {}
+            exec("from homefree.extension import *", names)
+            assert set(names) - {"__builtins__"} == {"BuildError", "build", "load"}
+            """
+        )
+
+    def test_public_names_survive_pickling(self):
+        self.fine(
+            """
+            import pickle
+            try:
+                load(sources=["missing.c"])
+            except extension.BuildError as error:
+                found = pickle.loads(pickle.dumps(error))
+                assert type(found) is extension.BuildError, type(found)
+                assert (str(found), found.name) == (str(error), "fast")
+            else:
+                raise AssertionError
+            child = "import pickle; print(pickle.loads({!r}))"
+            import subprocess
+            for name in extension.__all__:
+                public = getattr(extension, name)
+                code = child.format(pickle.dumps(public))
+                out = subprocess.check_output([sys.executable, "-s", "-c", code], text=True)
+                assert name in out, out
+            """
+        )
+
+    def test_option_that_does_not_exist(self):
+        self.fine(
+            """
+            for function, more in (extension.load, ()), (extension.build, ("output",)):
+                try:
+                    function("fast", ["fast.c"], *more, extra_flags=["-O2"])
+                except TypeError as error:
+                    assert "extra_flags" in str(error), error
+                else:
+                    raise AssertionError
+            assert not os.path.exists("output")
+            """
+        )
+
     def test_importing_homefree_imports_none_of_it(self):
         outcome = self.finish(
             self.begin(

@@ -137,7 +137,7 @@ class Request:
         for option, read in _LISTS.items():
             setattr(self, option, read(option, lists.pop(option, None)))
         if lists:
-            raise TypeError(f"unexpected keyword argument {min(lists)!r}")
+            raise TypeError(f"build() got an unexpected keyword argument {min(lists)!r}")
         self.languages = [_language(path) for path in self.sources]
         self.cuda = "cuda" in self.languages if with_cuda is None else bool(with_cuda)
         self.torch = _torch_version() if torch else None
