@@ -1,4 +1,4 @@
-"""Meson's install script: compiles the installed package's Python files to bytecode.
+"""Meson's install script: compiles the installed package and its subpackages to bytecode.
 
 usage: compile.py PACKAGE-FOLDER
 """
