@@ -1,4 +1,4 @@
-"""Meson's install script: compiles the installed package's Python files to bytecode.
+"""Meson's install script: compiles the installed package and its subpackages to bytecode.
 
 usage: compile.py PACKAGE-FOLDER
 """
@@ -9,4 +9,4 @@ import sys
 
 folder = sys.argv[1]
 root = os.environ.get("DESTDIR", "")
-compileall.compile_dir(root + folder, ddir=folder, quiet=1, maxlevels=0)
+compileall.compile_dir(root + folder, ddir=folder, quiet=1)

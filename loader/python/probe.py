@@ -1,11 +1,11 @@
-"""Tells Meson about the Python that the package is installed for; run when configuring.
+"""Tells Meson about the Python that the package is installed for. Meson runs it when configuring,
+because Meson 1.0 does not know every newer Python.
 
 usage: probe.py PREFIX LIBDIR
 
-Prints, a line each: the folder of Python.h (empty where there is none), the site directory under
-PREFIX, the way from the package's folder there to LIBDIR and to PREFIX, and this Python's prefix
-where it does not look into that site directory (else nothing). Our own, because Meson 1.0 does not
-know every newer Python.
+Prints a line for each of: the folder of Python.h (empty if it is missing or the Python too old);
+the site directory under PREFIX; the relative paths from the package's folder there to LIBDIR and to
+PREFIX; and this Python's own prefix if it does not search that site directory, else an empty line.
 """
 
 import os
@@ -14,7 +14,7 @@ import sysconfig
 
 
 def site(prefix):
-    """Where this Python looks for extension packages of an installation under prefix."""
+    """The folder in which this Python searches extension packages installed under prefix."""
     schemes = sysconfig.get_scheme_names()
     if "posix_local" in schemes and prefix == "/usr/local":
         return sysconfig.get_path("platlib", "posix_local", {"base": "/usr", "platbase": "/usr"})

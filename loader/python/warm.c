@@ -1,9 +1,9 @@
 /*
- * The extension's part for homefree.extension: whether a module that was compiled before may be
- * taken unread, which every load() asks first, and the environment. Owns nothing.
+ * The C part of homefree.extension: whether a cached module answers a request, which every load()
+ * asks first, and the environment. Owns nothing.
  *
- * _cache.py writes the index, and describes it. Whatever it holds instead, the answer is then that
- * nothing is known, and _cache.py looks at the files themselves.
+ * extension/_index.py writes the index and describes its format. If the file holds anything else,
+ * the answer is that nothing is known, and extension/_cache.py reads the files themselves.
  */
 #include "module.h"
 
@@ -64,7 +64,7 @@ static char *put_time(char *end, const struct timespec *time)
     return end;
 }
 
-/* identity() of _cache.py, compared without an object. */
+/* Compares with an identity() of extension/_files.py, without creating an object. */
 static bool is_same(const struct stat *status, const char *identity)
 {
     char text[128], *end = text + sizeof text - 1, *start = end;
@@ -108,8 +108,8 @@ static bool join(char *path, const char *folder, size_t length, const char *name
 
 /* ---- compilers ---- */
 
-/* Whether a word runs that file still, with that identity. Where there is no compiler, nobody could
- * build another module: that is no change. which() of _build.py finds the file the same way. */
+/* Whether a word still runs that file, with that identity. A missing compiler is no change: without
+ * one, no other module can be built. which() of extension/_compilers.py finds the same file. */
 static bool is_same_compiler(const char *word, const char *file, const char *identity,
                              const char *path)
 {

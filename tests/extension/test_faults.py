@@ -17,7 +17,7 @@ class Arguments(support.TestCase):
             """
             odd = "", "1a", "a-b", "a.", ".a", "a..b", "a/b", "../a", "a b", "a\\0", "ä", "a;b"
             for name in odd:
-                refused("no module", kind=ValueError, name=name)
+                refused("not a valid module name", "identifiers", kind=ValueError, name=name)
             """
         )
 
@@ -134,12 +134,12 @@ class Folder(support.TestCase):
     def test_folder_that_others_may_write_to(self):
         self.cache.mkdir()
         os.chmod(self.cache, 0o777)
-        self.fine("refused('others may write', 'chmod')")
+        self.fine("refused('other users may write', 'chmod')")
 
     def test_modules_folder_that_others_may_write_to(self):
         self.value()
         os.chmod(self.cache / "fast", 0o770)
-        self.fine("refused('others may write', 'chmod')")
+        self.fine("refused('other users may write', 'chmod')")
 
     @unittest.skipIf(os.geteuid() != 0, "only root gives files away")
     def test_folder_of_another_user(self):
@@ -250,16 +250,14 @@ class Damage(support.TestCase):
         # Whatever the index says: a module that fits, or none; and the same for who reads it all.
         self.fine(
             f"""
-            from homefree import _cache
-            request = extension.Request("fast", ["fast.c"])
-            root = {str(self.cache)!r}
-            folder = root + "/fast"
-            good = extension.find(root, folder, request)
+            from homefree.extension import _cache, _request
+            request = _request.Request("fast", ["fast.c"])
+            good = request.find()
             assert good
             for number in range({len(cuts)}):
-                os.rename(f"garbage-{{number}}", folder + "/index")
-                assert extension.find(root, folder, request) in (good, None), number
-                assert _cache.find(root, folder, request) in (good, None), number
+                os.rename(f"garbage-{{number}}", request.folder + "/index")
+                assert request.find() in (good, None), number
+                assert _cache.find(request) in (good, None), number
             """
         )
 
@@ -268,13 +266,14 @@ class Damage(support.TestCase):
         out = self.fine(
             """
             import shutil
-            found = extension.find
-            def find(*arguments):
-                path = found(*arguments)
+            from homefree.extension._request import Request
+            found = Request.find
+            def find(request):
+                path = found(request)
                 shutil.rmtree(os.path.dirname(path))
-                extension.find = found
+                Request.find = found
                 return path
-            extension.find = find
+            Request.find = find
             print(load().value())
             """
         )

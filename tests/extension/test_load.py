@@ -293,7 +293,7 @@ class Again(support.TestCase):
 
     def test_another_python_or_homefree(self):
         self.value()
-        self.fine("extension._PYTHON += ('another',); load()")
+        self.fine("extension._request._PYTHON += ('another',); load()")
         self.assertEqual(self.compiled(), 2)
 
     def test_removed_compiler_leaves_what_is_there(self):
@@ -306,7 +306,11 @@ class Again(support.TestCase):
         for number in range(2, 6):
             self.write("value.h", f"#define VALUE {number}\n")
             self.fine(
-                f"from homefree import _cache; _cache.KEPT = 3; assert load().value() == {number}"
+                f"""
+                from homefree.extension import _index
+                _index.KEPT = 3
+                assert load().value() == {number}
+                """
             )
         self.assertEqual(len(self.entries()), 3)
         self.write("value.h", "#define VALUE 3\n")
@@ -356,6 +360,56 @@ class Process(support.TestCase):
 
     def test_extension_is_an_attribute(self):
         self.fine("import homefree; assert homefree.extension.load is extension.load")
+
+    def test_public_names(self):
+        self.fine(
+            """
+            assert {"BuildError", "build", "load"} <= set(dir(extension))
+            assert not hasattr(extension, "nothing")
+            for name in extension.__all__:
+                public = getattr(extension, name)
+                assert public.__module__ == "homefree.extension" and public.__doc__, name
+            names = {}
+            exec("from homefree.extension import *", names)
+            assert set(names) - {"__builtins__"} == {"BuildError", "build", "load"}
+            """
+        )
+
+    def test_public_names_survive_pickling(self):
+        self.fine(
+            """
+            import pickle
+            try:
+                load(sources=["missing.c"])
+            except extension.BuildError as error:
+                found = pickle.loads(pickle.dumps(error))
+                assert type(found) is extension.BuildError, type(found)
+                assert (str(found), found.name) == (str(error), "fast")
+            else:
+                raise AssertionError
+            child = "import pickle; print(pickle.loads({!r}))"
+            import subprocess
+            for name in extension.__all__:
+                public = getattr(extension, name)
+                code = child.format(pickle.dumps(public))
+                out = subprocess.check_output([sys.executable, "-s", "-c", code], text=True)
+                assert name in out, out
+            """
+        )
+
+    def test_option_that_does_not_exist(self):
+        self.fine(
+            """
+            for function, more in (extension.load, ()), (extension.build, ("output",)):
+                try:
+                    function("fast", ["fast.c"], *more, extra_flags=["-O2"])
+                except TypeError as error:
+                    assert "extra_flags" in str(error), error
+                else:
+                    raise AssertionError
+            assert not os.path.exists("output")
+            """
+        )
 
     def test_importing_homefree_imports_none_of_it(self):
         outcome = self.finish(

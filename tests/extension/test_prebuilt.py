@@ -92,7 +92,7 @@ class Prebuilt(support.TestCase):
     def test_one_that_is_cut_short_is_refused(self):
         os.truncate(self.path, 10)
         self.fine(
-            "refused('no shared object', name='package.fast', sources=[], prebuilt='package')"
+            "refused('not a shared object', name='package.fast', sources=[], prebuilt='package')"
         )
         self.assert_built()
 

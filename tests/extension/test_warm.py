@@ -10,7 +10,8 @@ import sys
 import tempfile
 import unittest
 
-from homefree import _cache, _homefree
+from homefree import _homefree
+from homefree.extension import _files, _index
 
 TEXT = "('fast', ['/a/fast.c'], …)"
 SECONDS = 120
@@ -51,18 +52,18 @@ class Warm(unittest.TestCase):
         return path
 
     def lines(self):
-        """The lines of a block, as _cache.py writes them."""
-        lines = ["0123", "fast.so", _cache.identity(self.module), "3"]
-        lines += ["cc", str(self.compiler), _cache.identity(self.compiler)]
+        """The lines of a block, as _index.py writes them."""
+        lines = ["0123", "fast.so", _files.identity(self.module), "3"]
+        lines += ["cc", str(self.compiler), _files.identity(self.compiler)]
         for path in (self.source, self.header):
-            lines += [str(path), _cache.identity(path)]
+            lines += [str(path), _files.identity(path)]
         return lines
 
     def block(self, lines, text=TEXT):
         return "\n".join(["\t" + text, *lines]) + "\n\n"
 
     def index(self, *blocks):
-        return _cache.INDEX + "".join(blocks or (self.block(self.lines()),))
+        return _index.FIRST + "".join(blocks or (self.block(self.lines()),))
 
     def write(self, text):
         index = self.folder / "index"
@@ -111,7 +112,7 @@ class Fresh(Warm):
     def test_paths_that_are_not_utf8(self):
         odd = pathlib.Path(os.fsdecode(os.fsencode(self.work) + b"/\xff.h"))
         odd.write_text("")
-        self.write(self.index(self.block([*self.lines(), str(odd), _cache.identity(odd)])))
+        self.write(self.index(self.block([*self.lines(), str(odd), _files.identity(odd)])))
         self.assert_found()
 
     def test_times_of_any_year(self):
@@ -140,13 +141,13 @@ class Changed(Warm):
         self.assert_none()
 
     def test_file_of_another_size(self):
-        was = _cache.identity(self.header).split(" ")
+        was = _files.identity(self.header).split(" ")
         was[1] += "0"
         self.write(self.index(self.block([*self.lines()[:-1], " ".join(was)])))
         self.assert_none()
 
     def test_another_file_in_its_place(self):
-        was = _cache.identity(self.header).split(" ")
+        was = _files.identity(self.header).split(" ")
         was[0] = str(int(was[0]) + 1)
         self.write(self.index(self.block([*self.lines()[:-1], " ".join(was)])))
         self.assert_none()
@@ -235,7 +236,7 @@ class Compiler(Warm):
         other = self.program("bin/c++")
         lines = self.lines()
         lines[3] = "6"
-        lines[7:7] = ["c++", str(other), _cache.identity(other)]
+        lines[7:7] = ["c++", str(other), _files.identity(other)]
         self.write(self.index(self.block(lines)))
         self.assert_found()
         other.write_text("another")
@@ -397,10 +398,10 @@ class Environment(unittest.TestCase):
     def test_without_a_gil_it_is_the_same(self):
         code = (
             "import sys; from homefree import _homefree; sys.abiflags = 't';"
-            "from homefree import extension;"
+            "from homefree.extension import _request;"
             "names = (b'SET', b'EMPTY', b'UNSET', b'ODD');"
-            "assert extension.environment is not _homefree.environment;"
-            "found = extension.environment(names);"
+            "assert _request.environment is not _homefree.environment;"
+            "found = _request.environment(names);"
             "assert found == _homefree.environment(names) and len(found) == 3, found"
         )
         values = {b"SET": b"value", b"EMPTY": b"", b"ODD": b"\xff"}

@@ -108,6 +108,16 @@ class Installed(unittest.TestCase):
             page = run("man", "-M", folder.parent, "3", name, MANPAGER="cat", LC_ALL="C")
             self.assertIn("hf_malloc, hf_calloc", page)
 
+    def test_package_is_compiled_to_bytecode(self):
+        """Compiling its sources at import takes longer than everything else that importing does."""
+        if INSTALLED.site is None:
+            self.skipTest("homefree was built without its Python package")
+        sources = list((INSTALLED.site / "homefree").rglob("*.py"))
+        self.assertIn("extension", {source.parent.name for source in sources})
+        for source in sources:
+            with self.subTest(source=source):
+                self.assertTrue(list(source.parent.glob(f"__pycache__/{source.stem}.*.pyc")))
+
     def test_shell(self):
         self.write(
             "build.sh",

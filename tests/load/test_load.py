@@ -109,10 +109,10 @@ class Refuses(pieces.TestCase):
 
     def test_fifo(self):
         os.mkfifo(self.folder / "fifo.so")
-        self.refused(self.folder / "fifo.so", "no regular file")
+        self.refused(self.folder / "fifo.so", "not a regular file")
 
     def test_device(self):
-        self.refused("/dev/zero", "no regular file")
+        self.refused("/dev/zero", "not a regular file")
 
     @unittest.skipIf(os.geteuid() == 0, "root may read everything")
     def test_permission(self):
@@ -284,6 +284,13 @@ class Refuses(pieces.TestCase):
             """,
             prelude="import homefree\n",
         )
+
+    def test_missing_file_of_a_name_that_is_taken(self):
+        self.take("multi")
+        before = f"homefree.load({str(self.folder / 'multi.so')!r})"
+        path = self.folder / "nowhere/multi.so"
+        forget = "os.unsetenv('PHASE_RAN'); os.unsetenv('PHASE_CONSTRUCTED')"
+        self.refused(path, "No such file", "check the path", before=f"{before}; {forget}")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ class Check(support.TestCase):
             def negative():
                 with check.assert_freed_once(-1):
                     pass
-            raises(ValueError, "-1 is no address", negative)
+            raises(ValueError, "-1 is not an address", negative)
             """
         )
 
@@ -188,7 +188,7 @@ class Check(support.TestCase):
             check.assert_owner(block, "heap")
             fails(", expected libc", lambda: check.assert_owner(block, "libc"))
             fails(" belongs to heap (homefree in ", lambda: check.assert_owner(block, "libc"))
-            raises(ValueError, "'mine' is no kind", lambda: check.assert_owner(block, "mine"))
+            raises(ValueError, "'mine' is not a kind", lambda: check.assert_owner(block, "mine"))
             raises(ValueError, "is no address", lambda: check.assert_owner(-1, "heap"))
             """
         )
@@ -212,13 +212,13 @@ class Check(support.TestCase):
         self.fine(
             """
             seen = check.watch()
-            raises(RuntimeError, "nothing was seen yet", lambda: seen.crossings)
+            raises(RuntimeError, "nothing was recorded yet", lambda: seen.crossings)
             with seen:
                 pass
             raises(RuntimeError, "entered before", seen.__enter__)
             raises(TypeError, "not 'many'", lambda: check.watch("many"))
             raises(ValueError, "not -1", lambda: check.watch(-1))
-            raises(ValueError, "-1 is no address", lambda: seen.freed(-1))
+            raises(ValueError, "-1 is not an address", lambda: seen.freed(-1))
             raises(TypeError, "pass its id()", lambda: seen.freed(object()))
             watches = [check.watch(1).__enter__() for _ in range(16)]
             raises(RuntimeError, "16 watches are open", check.watch().__enter__)

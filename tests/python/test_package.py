@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import homefree
+import homefree.check
 import support
 
 FOLDER = pathlib.Path(homefree.__file__).resolve().parent
@@ -43,7 +44,12 @@ class Package(support.TestCase):
         self.assertRegex(homefree.__version__, r"^\d+\.\d+\.\d+$")
 
     def test_stubs_name_the_same(self):
-        for stub, module in (("__init__", homefree), ("_homefree", homefree._homefree)):
+        for stub, module in (
+            ("__init__", homefree),
+            ("_homefree", homefree._homefree),
+            ("check", homefree.check),
+            ("extension/__init__", homefree.extension),
+        ):
             with self.subTest(stub=stub):
                 tree = ast.parse((FOLDER / f"{stub}.pyi").read_text())
                 names = {node.name for node in tree.body if hasattr(node, "name")}
@@ -54,8 +60,8 @@ class Package(support.TestCase):
                         names |= {alias.asname or alias.name for alias in node.names}
                 for name in names:
                     self.assertTrue(hasattr(module, name), name)
-                if stub == "__init__":
-                    self.assertLessEqual(set(homefree.__all__), names)
+                if hasattr(module, "__all__"):
+                    self.assertLessEqual(set(module.__all__), names)
 
     def test_stubs_have_the_fields(self):
         tree = ast.parse((FOLDER / "_homefree.pyi").read_text())

@@ -1,10 +1,11 @@
 """homefree: allocate anywhere, free anywhere.
 
-Importing this package loads libhomefree, which gives the process one heap and makes every free ask
-for the owner first. install() lets CPython and NumPy allocate from that heap as well.
+Importing this package loads libhomefree, which gives the process one heap and routes every free to
+the owner of the block. install() lets CPython and NumPy allocate from that heap as well.
 
-Everything here may be called from any thread and any interpreter of the process. Importing must
-stay cheap: no module is imported here that a bare Python does not have already.
+Everything here may be called from any thread and any interpreter of the process. Everything that
+does not say otherwise is there since 1.0. Importing must stay cheap: this file imports no module
+that a bare Python has not loaded already.
 """
 
 import sys as _sys
@@ -53,8 +54,8 @@ __all__ = [
 ]
 __version__ = _homefree.version()
 
-# What lives in a module of its own, or is one, and is imported when it is first asked for:
-# name -> module.
+# Names that are imported when they are first used, and the module that has (or is) each. The test
+# of import circles reads this table.
 _LAZY = {
     "ImportHook": "_load",
     "doctor": "_doctor",
@@ -87,7 +88,7 @@ def __dir__():
 
 
 class _NumpyFinder:
-    """Waits on sys.meta_path for NumPy's core; finds nothing itself."""
+    """A finder on sys.meta_path that waits for NumPy's core; the other finders find it."""
 
     @staticmethod
     def find_spec(name, path=None, target=None):
@@ -99,22 +100,23 @@ class _NumpyFinder:
 
 
 def install(python="arena", numpy=True):
-    """Let CPython and NumPy allocate from homefree's heap, from now on.
+    """Make CPython and NumPy allocate from homefree's heap from now on.
 
-    python: "arena" (the default) puts the RAW domain on the heap, and gives pymalloc its arenas
-    from homefree's address range, so that small objects are as fast as before; "full" puts the
-    domains RAW, MEM and OBJ on the heap, small objects too; "off" touches none of them. A
-    free-threaded build gets its RAW domain alone.
+    python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
+    address range, so small objects stay as fast as they were; "full" puts the domains RAW, MEM and
+    OBJ on the heap, including small objects; "off" changes none of them. In a free-threaded build
+    only the RAW domain can change.
 
-    numpy: whether the memory of NumPy's arrays comes from the heap too, in every thread. A NumPy
-    that is imported later is met when it comes; none is imported here.
+    numpy: whether NumPy's arrays allocate from the heap too, in every thread. If NumPy is not
+    loaded yet, it is set up when it is imported; install() does not import it.
 
-    Returns an Installed(python, numpy): what is in force now. Calling it again adds what is
-    missing, and never takes anything back. What was allocated before keeps its allocator.
+    Returns an Installed(python, numpy), which describes the present state. A second call adds what
+    is missing and never undoes anything. Existing blocks keep their allocator.
 
-    Raises ValueError for another mode, TypeError for another type, RuntimeError where it cannot
-    be done, with the reason and the remedy. Any thread, any interpreter; lasts through fork(), and
-    what it has set up works until the process ends, after the interpreter too.
+    Raises ValueError for an unknown mode, TypeError for an argument of another type, and
+    RuntimeError, with the reason and a remedy, if it fails. Threads: any, in any interpreter. Fork:
+    the child keeps it. It stays in force until the process ends, even after the interpreter. Since
+    1.0.
     """
     result = _homefree.install(python, numpy)
     if result.numpy == "later" and _NumpyFinder not in _sys.meta_path:
@@ -123,10 +125,11 @@ def install(python="arena", numpy=True):
 
 
 def uninstall():
-    """Let CPython and NumPy allocate from where they did before install().
+    """Make CPython and NumPy allocate as they did before install().
 
-    What they have from the heap still goes back to it, and routing goes on: every free still goes
-    home. A later install() starts again. Any thread, any interpreter; affects all of them.
+    Blocks that they have from the heap are still freed to it, and routing stays on. install() may
+    be called again. Threads: any, in any interpreter; it affects all of them. Fork: the child keeps
+    it. Since 1.0.
     """
     _homefree.uninstall()
     if _NumpyFinder in _sys.meta_path:

@@ -1,4 +1,4 @@
-"""`python -m homefree …` is the command `homefree …`: this process becomes it."""
+"""`python -m homefree …` runs the command `homefree …` in place of this process."""
 
 import os
 import signal
@@ -8,11 +8,11 @@ from ._command import find
 
 
 def main():
-    """Run the command in this process's place. Returns an exit status only if that fails."""
-    # Python ignores these two, and what it ignores would stay ignored in the command.
+    """Replace this process by the command. Returns an exit status only if that fails."""
+    # Python ignores these two signals, and the command would inherit that.
     for name in ("SIGPIPE", "SIGXFSZ"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
-    # The Python that the command looks at when it is not told of another program.
+    # The Python that `homefree doctor` inspects unless it is given another program.
     os.environ["HOMEFREE_PYTHON"] = sys.executable or ""
     try:
         path = find()

@@ -1,4 +1,4 @@
-"""Where the command `homefree` lies: beside this package, or where a wheel's scripts are."""
+"""Finding the command `homefree`: beside this package, or among the scripts of a wheel."""
 
 import os
 import sysconfig
@@ -7,7 +7,7 @@ from . import _paths
 
 
 def _is_program(path):
-    """An ELF file that may be run. A script of that name would only come back here."""
+    """Whether a file is an executable ELF file. A script of that name would call this again."""
     try:
         with open(path, "rb") as file:
             return file.read(4) == b"\x7fELF" and os.access(path, os.X_OK)
@@ -16,7 +16,7 @@ def _is_program(path):
 
 
 def find():
-    """The path of the command. FileNotFoundError where this installation has none."""
+    """The path of the command. FileNotFoundError if this installation has none. Threads: any."""
     here = os.path.dirname(os.path.abspath(__file__))
     folders = [os.path.join(here, _paths.BIN)] if _paths.BIN else []
     schemes = [None, "posix_user", "venv"]
@@ -25,14 +25,14 @@ def find():
             folders.append(
                 sysconfig.get_path("scripts", scheme) if scheme else sysconfig.get_path("scripts")
             )
-        except KeyError:  # a scheme that this Python does not have
+        except KeyError:  # this Python does not have the scheme
             continue
     for folder in folders:
         path = os.path.normpath(os.path.join(folder, "homefree"))
         if _is_program(path):
             return path
     raise FileNotFoundError(
-        "homefree: the command belongs to this package and was not found in "
+        "homefree: the command, which is a part of this package, was not found in "
         f"{', '.join(os.path.normpath(folder) for folder in folders)}; install homefree with "
         "`meson install` or from its wheel"
     )

@@ -1,4 +1,4 @@
-"""homefree.doctor(): the report of `homefree doctor`, about the running process."""
+"""homefree.doctor(): the report of `homefree doctor` about the running process."""
 
 import json
 import subprocess
@@ -18,24 +18,25 @@ def _show(path, *options):
     )
     if result.returncode not in (0, 1):
         raise RuntimeError(
-            "homefree: the command could not show this process's record: "
-            + (result.stderr.strip() or f"it ended with status {result.returncode}")
+            "homefree: the command could not read this process's record: "
+            + (result.stderr.strip() or f"its exit status was {result.returncode}")
         )
     return result.stdout
 
 
 def doctor(file=None):
-    """Tell every allocator in this process, which objects use which, and what to do about it.
+    """Report every allocator in this process, which objects use it, and problems with remedies.
 
-    file: a text file, such as sys.stdout, that the report is also printed to; None prints nothing.
+    file: a text file, such as sys.stdout, to print the report to as well; None prints nothing.
 
-    Returns the document of `homefree doctor --json` as a dict: its key "processes" has one entry,
+    Returns the document of `homefree doctor --json` as a dict. Its key "processes" has one entry,
     with "allocators", "objects", "heap" and "findings"; each finding has a "rule", a "severity"
     ("note", "warning", "error"), a "message" and a "remedy".
 
-    Raises OSError where a record cannot be written or the command is missing, RuntimeError where
-    the command fails. Takes a tenth of a second or so, the dynamic loader's lock for a part of it,
-    and runs the command in a process of its own. Any thread.
+    Raises OSError if the record cannot be written or the command is missing, RuntimeError if the
+    command fails. It takes about a tenth of a second, for a part of which it holds the dynamic
+    loader's lock, and runs the command in a child process. Threads: any. Fork: allowed at any time.
+    Since 1.0.
     """
     with tempfile.NamedTemporaryFile(prefix="homefree-doctor-") as record:
         _homefree.doctor_record(record.fileno())

@@ -1,4 +1,8 @@
-"""Where the C side of this installation lies, for build systems."""
+"""The folders of this installation's C side, for build systems.
+
+All of them return absolute paths, raise FileNotFoundError if this copy of the package has no such
+folder, and may be called from any thread. Since 1.0.
+"""
 
 import os
 
@@ -16,26 +20,29 @@ def _folder(path, what):
 
 
 def get_include():
-    """The folder to search for <homefree/homefree.h> (a compiler's -I)."""
+    """The folder that contains homefree/homefree.h, for a compiler's -I. FileNotFoundError if
+    missing."""
     return _folder(_paths.INCLUDE, "headers")
 
 
 def get_library_dir():
-    """The folder of libhomefree.so (a linker's -L)."""
+    """The folder of libhomefree.so, for a linker's -L. FileNotFoundError if missing."""
     return _folder(_paths.LIBRARY, "library")
 
 
 def get_cmake_dir():
-    """The folder of homefree-config.cmake, for CMake's homefree_DIR or CMAKE_PREFIX_PATH."""
+    """The folder of homefree-config.cmake, for CMake's homefree_DIR or CMAKE_PREFIX_PATH.
+    FileNotFoundError if missing."""
     return _folder(_paths.CMAKE, "CMake files")
 
 
 def get_pkgconfig_dir():
-    """The folder of homefree.pc, for PKG_CONFIG_PATH."""
+    """The folder of homefree.pc, for PKG_CONFIG_PATH. FileNotFoundError if missing."""
     return _folder(_paths.PKGCONFIG, "pkg-config files")
 
 
 def get_missing_dir():
-    """The folder of the libhomefree.so.1 for a wheel to have beside its module, and last in the
-    module's RUNPATH: loading it fails with an ImportError that says to install homefree."""
+    """The folder of the stub libhomefree.so.1, which a wheel puts beside its module and last in the
+    module's RUNPATH. Without homefree, importing the module then fails with an ImportError that
+    says to install it. FileNotFoundError if missing."""
     return _folder(_paths.MISSING, "stub for wheels")

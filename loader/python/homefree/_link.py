@@ -1,6 +1,7 @@
-"""What linking a module with homefree takes: for setuptools, for torch, and for extension.load().
+"""Linking a module with homefree: files, arguments, and the module's RUNPATH. setuptools, torch and
+extension.load() share it.
 
-Nothing here keeps state; everything may be called from any thread.
+Nothing here keeps state. Threads: any.
 """
 
 import os
@@ -9,15 +10,15 @@ import sysconfig
 
 from . import _command, _folders, _paths
 
-# Where wheels have homefree's library, from the folder that packages are installed in.
+# Where homefree's wheel puts the library, relative to site-packages.
 _IN_SITE = "homefree/lib"
 
-# How the folders begin in which front ends of builds make an environment that they delete again.
+# The prefixes of the folders in which pip and other frontends make environments that they delete.
 _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
 
 def module_name(full_name):
-    """The name that Python calls a module's function by: the last part, without the packages."""
+    """The last part of a module's full name, from which its PyInit function is named."""
     parts = full_name.split(".")
     if parts[-1] == "__init__" and len(parts) > 1:
         return parts[-2]
@@ -25,16 +26,16 @@ def module_name(full_name):
 
 
 def include_dir():
-    """The folder of homefree's headers. FileNotFoundError where this copy has none."""
+    """The folder of homefree's headers. FileNotFoundError if this copy has none."""
     return _folders.get_include()
 
 
 def libraries():
-    """The files to link, in this order, behind everything else. FileNotFoundError without them."""
+    """The files to link, in this order, after everything else. FileNotFoundError if missing."""
     folder = _folders.get_library_dir()
     shim = os.path.join(folder, "libhomefree_shim.a")
     if not os.path.exists(shim):
-        # Where a build folder has it.
+        # Its place in a build folder.
         built = os.path.join(os.path.dirname(folder), "shim", "libhomefree_shim.a")
         shim = built if os.path.exists(built) else shim
     found = [shim, os.path.join(folder, _paths.SONAME)]
@@ -48,7 +49,7 @@ def libraries():
 
 
 def stub():
-    """The file that says what to install where homefree is missing; None where there is none."""
+    """The stub library that says what to install if homefree is missing, or None."""
     try:
         path = os.path.join(_folders.get_missing_dir(), _paths.SONAME)
     except FileNotFoundError:
@@ -57,8 +58,8 @@ def stub():
 
 
 def exports_command(path, module, symbols=None, version=None):
-    """The words that write the version script of a module to path. FileNotFoundError without the
-    command."""
+    """The command that writes a module's version script to path. FileNotFoundError if `homefree` is
+    missing."""
     command = [_command.find(), "exports", "--module", module]
     if symbols is not None:
         command += ["--symbols", os.fspath(symbols)]
@@ -68,9 +69,9 @@ def exports_command(path, module, symbols=None, version=None):
 
 
 def write_exports(path, module, symbols=None, version=None):
-    """Write the version script of a module to path, which is left alone if nothing changes.
+    """Write a module's version script to path. An unchanged file keeps its times.
 
-    RuntimeError with the command's words where it cannot; FileNotFoundError without the command.
+    RuntimeError with the command's message if it fails; FileNotFoundError if it is missing.
     """
     command = exports_command(path, module, symbols, version)
     result = subprocess.run(command, stderr=subprocess.PIPE, check=False)
@@ -84,40 +85,40 @@ def _passing(path):
 
 
 def _is_default(folder):
-    """Whether the dynamic linker looks there by itself."""
+    """Whether the dynamic linker searches a folder by default."""
     names = ["lib", "lib64", os.path.join("lib", sysconfig.get_config_var("MULTIARCH") or "")]
     known = [os.path.join(root, name) for root in ("/", "/usr") for name in names]
     return os.path.realpath(folder) in {os.path.realpath(path) for path in known}
 
 
 def _in_package():
-    """Whether the library lies inside the package, as in a wheel: then both are moved together."""
+    """Whether the library lies inside the package, as in a wheel, so that both move together."""
     return not os.path.normpath(_paths.LIBRARY).startswith((os.pardir, os.sep))
 
 
 def passes():
-    """Whether homefree lies in an environment that is deleted after the build."""
+    """Whether homefree is installed in an environment that is deleted after the build."""
     return _passing(_folders.get_library_dir())
 
 
 def folders_on_this_machine():
-    """Where a module that stays on this machine finds libhomefree: a list of absolute folders.
+    """The RUNPATH for a module that stays on this machine: a list of absolute folders.
 
-    It is empty where the dynamic linker needs no help, and where homefree lies in an environment
-    that is deleted after the build.
+    It is empty if the dynamic linker finds libhomefree by default, or if the environment of
+    homefree is deleted after the build.
     """
     folder = _folders.get_library_dir()
     if passes():
-        # pip puts such an environment in front of the Python that it builds for.
+        # sysconfig names the Python that pip builds for, not the temporary environment.
         site = sysconfig.get_path("platlib")
         return [] if _passing(site) else [os.path.join(site, _IN_SITE)]
     return [] if _is_default(folder) else [folder]
 
 
 def folders_from(full_name):
-    """Where an installed module of that name finds libhomefree: folders for its RUNPATH.
+    """The RUNPATH for an installed module of that name.
 
-    They are relative to the module's own, except for an installation that is not a wheel's.
+    Its folders are relative to the module's own, except if homefree was not installed from a wheel.
     """
     origin = "/".join(["$ORIGIN", *[os.pardir] * full_name.count(".")])
     if _in_package():
@@ -126,8 +127,8 @@ def folders_from(full_name):
 
 
 def folders_of_stub(full_name):
-    """What follows in the RUNPATH of a module that has the stub beside it: the folders of systems,
-    lest it stand in front of theirs, and its own."""
+    """The end of the RUNPATH for a module with the stub beside it. The stub's folder is the last
+    one, after the system's, so that an installed libhomefree is found first."""
     return [*_paths.SYSTEM.split(":"), f"$ORIGIN/{stub_folder(full_name)}"]
 
 
@@ -137,16 +138,16 @@ def stub_folder(full_name):
 
 
 def linker_words(*words):
-    """The compiler's arguments that hand words to the linker, whatever characters they hold."""
+    """The compiler's arguments that pass words to the linker, even words with commas or spaces."""
     return [word for each in words for word in ("-Xlinker", each)]
 
 
 def arguments(script, folders):
-    """The compiler's arguments that link a module with homefree; the last ones on the line.
+    """The compiler's arguments that link a module with homefree. They must be the last ones.
 
     script is the version script, or None; folders become the RUNPATH, in this order.
     """
-    # As needed: what the compiler adds after these (libm for C++) is left out if it is not used.
+    # --as-needed also drops unused libraries that the compiler adds after these (libm for C++).
     words = ["-Wl,--as-needed", *libraries()]
     if script is not None:
         words += linker_words(f"--version-script={script}")

@@ -1,14 +1,17 @@
 """Loading extension modules with homefree: load() and the import hook.
 
-Both do the same, in this order, and refuse with an ImportError that says why and what to do:
+Both take the same steps, and raise an ImportError with the reason and a remedy if one fails:
 
-1. look at the file, before any code of it runs: a file that exists, that `homefree inspect` finds
-   no error in (for this machine, for no newer homefree), for this Python, and with the module's
+1. check the file before any of its code runs: it exists, `homefree inspect` finds no error in it
+   (another machine, a newer homefree), it is built for this Python, and it defines the module's
    PyInit function;
-2. with private=True, make a copy of it;
-3. with adopt=True, load it and point its allocating calls at the heap (the constructors of its
-   libraries and its own have run by then; nothing of Python has);
-4. let Python make the module; route what was loaded.
+2. with private=True, copy it;
+3. with adopt=True, load it and redirect its allocating calls to the heap (by then its constructors
+   and those of its libraries have run, but no Python code);
+4. let Python create the module, and route what was loaded.
+
+State: the list of hooks, under _hooks_lock. Threads: any. Fork: allowed at any time; the child
+keeps the hooks.
 """
 
 import _imp
@@ -23,14 +26,14 @@ import sysconfig
 import threading
 import warnings
 
-from . import _homefree
+from . import _homefree, _importing
 
 __all__ = ["ImportHook", "import_hook", "load"]
 
 ExtensionFileLoader = importlib.machinery.ExtensionFileLoader
 _ModuleType = type(sys)
 
-# Extension modules that are homefree's own must not wait for themselves.
+# homefree's own extension modules, which hooks leave alone.
 _OWN = __name__.partition(".")[0]
 
 _REMEDIES = {
@@ -42,7 +45,7 @@ _REMEDIES = {
 }
 
 
-# ---- what is said before any code runs ----
+# ---- checks before any code runs ----
 
 
 def _refuse(name, path, why, remedy):
@@ -50,7 +53,7 @@ def _refuse(name, path, why, remedy):
 
 
 def _init_function(name):
-    """The function that Python calls in the file of a module (PEP 489)."""
+    """The name of the function that Python calls in a module's file (PEP 489)."""
     last = name.rpartition(".")[2]
     if last.isascii():
         return f"PyInit_{last}"
@@ -58,7 +61,7 @@ def _init_function(name):
 
 
 def _identity(path):
-    """What tells a file from another that took its place."""
+    """A value that differs if another file has taken the place of this one."""
     status = os.stat(path)
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
@@ -74,7 +77,7 @@ def _check_file(name, path):
     if stat.S_ISDIR(mode):
         _refuse(name, path, "it is a folder", "name the extension module's file")
     if not stat.S_ISREG(mode):
-        _refuse(name, path, "it is no regular file", "name the extension module's file")
+        _refuse(name, path, "it is not a regular file", "name the extension module's file")
     try:
         os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
@@ -86,7 +89,7 @@ _TAG = re.compile(r"\.((?:cpython|pypy|graalpy|jython)[^.]*|abi3)\.[^.]+$")
 
 
 def _check_tag(name, path):
-    """The file's name says which Python it was built for."""
+    """Refuse a file whose name says that it was built for another Python."""
     match = _TAG.search(os.path.basename(path))
     if match is None:
         return
@@ -98,16 +101,16 @@ def _check_tag(name, path):
     if tag == "abi3":
         why = f"it is built for the limited API, which this Python ({running}) does not have"
     else:
-        why = f"it is built for another Python ({tag}) than this one ({running})"
-    _refuse(name, path, why, "install the package for this Python, or run that one")
+        why = f"it is built for another Python ({tag}), and this one is {running}"
+    _refuse(name, path, why, "install the package for this Python, or use that one")
 
 
-# What the dynamic linker knows better: how much room is left depends on the process.
+# Rules whose outcome depends on the process, so the dynamic linker decides.
 _LEFT_TO_THE_LOADER = {"static-tls-too-large"}
 
 
 def _check_content(name, path, adopt):
-    """What inspect calls an error, and the function that Python calls."""
+    """Refuse a file in which inspect finds an error, or that has no PyInit function."""
     wanted = _init_function(name)
     try:
         facts = _homefree.file_facts(path, wanted)
@@ -125,7 +128,7 @@ def _check_content(name, path, adopt):
             name,
             path,
             f"it has an allocator of its own inside ({', '.join(facts['allocators'])}), whose "
-            "calls cannot be pointed at the heap",
+            "calls cannot be redirected to the heap",
             "load it with adopt=False: its deallocations are routed all the same",
         )
     if facts["found"]:
@@ -137,13 +140,13 @@ def _check_content(name, path, adopt):
     _refuse(
         name,
         path,
-        f"it does not define {wanted}: it is no Python extension module, or hides that function",
+        f"it does not define {wanted}: it is not an extension module, or it hides that function",
         "load a plain library with ctypes",
     )
 
 
 def _static_tls(name, path):
-    """What inspect says about a module whose static TLS did not fit, and what to do about it."""
+    """What inspect reports about a module whose static TLS did not fit, and the remedy."""
     try:
         errors = _homefree.file_facts(path, _init_function(name))["errors"]
     except OSError:
@@ -162,26 +165,29 @@ def _static_tls(name, path):
     return "".join(f": {message}" for message in found), remedy
 
 
+_LINKER_REMEDIES = (
+    ("undefined symbol: Py", "install the package for this Python"),
+    ("undefined symbol: _Py", "install the package for this Python"),
+    ("undefined symbol", "import what it depends on first, or link it with that"),
+    (
+        "cannot open shared object file",
+        "install the missing library, or set LD_LIBRARY_PATH before the process starts",
+    ),
+    ("failed to map segment", "move it to a file system that is mounted without noexec"),
+)
+
+
 def _loader_error(name, path, error):
-    """What the dynamic linker said, with what to do about it."""
-    why = str(error)
+    """The ImportError for what the dynamic linker reports, with a remedy."""
+    why, remedies = str(error), _LINKER_REMEDIES
     if "static TLS block" in why:
         more, remedy = _static_tls(name, path)
         why += more
-    elif "undefined symbol: Py" in why or "undefined symbol: _Py" in why:
-        remedy = "install the package for this Python"
-    elif "undefined symbol" in why:
-        remedy = "import what it depends on first, or link it with that"
-    elif "cannot open shared object file" in why:
-        remedy = "install the missing library, or set LD_LIBRARY_PATH before the process starts"
-    elif "failed to map segment" in why:
-        remedy = "move it to a file system that is mounted without noexec"
-    else:
-        remedy = "run 'homefree inspect' on it"
-    return ImportError(f"homefree cannot load {path}: {why}; {remedy}", name=name, path=path)
+        remedies = [("static TLS block", remedy)]
+    return _importing.load_error(name, path, why, remedies)
 
 
-# ---- making the module ----
+# ---- creating the module ----
 
 
 def _adopt(name, file, path):
@@ -214,9 +220,9 @@ def _copy(name, path):
 
 
 class _Unrestricted:
-    """An interpreter with a GIL of its own refuses modules that do not say that they are fit for
-    one. A private copy's globals are that interpreter's alone, so there it may have them. Not for
-    longer than its module is made: what that imports is not private."""
+    """Lets an interpreter with a GIL of its own create a module that does not declare support for
+    one. That is safe for a private copy, whose globals belong to that interpreter alone. It ends
+    with the creation, because what the module imports is not private."""
 
     def __enter__(self):
         self._previous = None
@@ -224,7 +230,7 @@ class _Unrestricted:
         if override is not None:
             try:
                 self._previous = override(-1)
-            except RuntimeError:  # the main interpreter, which refuses nothing
+            except RuntimeError:  # the main interpreter, which accepts every module
                 pass
             else:
                 self._override = override
@@ -238,7 +244,7 @@ _create_module = ExtensionFileLoader.create_module
 
 
 def _create(loader, spec, private, adopt, refuse):
-    """create_module() of an extension's loader."""
+    """Create a module as create_module() of its loader does, with homefree's steps around it."""
     path, name = spec.origin, spec.name
     if refuse:
         _check_file(name, path)
@@ -248,7 +254,7 @@ def _create(loader, spec, private, adopt, refuse):
     file = _copy(name, path) if private else path
     try:
         if refuse and _identity(path) != identity:
-            _refuse(name, path, "it was changed while it was looked at", "try again")
+            _refuse(name, path, "it was changed while it was checked", "try again")
         if adopt:
             _adopt(name, file, path)
         make = _make_private if private else _make_shared
@@ -269,7 +275,8 @@ def _open(name, file, path):
 
 
 def _make_private(_loader, spec, file, path):
-    """What Python's own loader does, but nothing is shared or kept: see start() in load.c."""
+    """Create a module without sharing or caching anything, unlike Python's loader; see start() in
+    load.c."""
     name = spec.name
     handle = _open(name, file, path)
     spec.origin = file
@@ -289,43 +296,44 @@ def _make_shared(loader, spec, _file, path):
     try:
         return _create_module(loader, spec)
     except ImportError as error:
-        # What the module's own code raises is its own.
+        # Exceptions of the module's own code are passed on.
         if error.path != spec.origin or "dynamic module does not" in str(error):
             raise
         raise _loader_error(spec.name, path, error) from None
 
 
 def load(path, *, name=None, private=False, adopt=False):
-    """Loads an extension module from a file, and routes it: its deallocations ask for the owner.
+    """Load an extension module from a file and route it, so that what it frees goes to its owner.
 
-    path: the file, a str or os.PathLike. name: the module's full name, with which its PyInit
-    function is looked for; by default the file's name up to its first dot. Result: the module.
+    path: the file, a str or os.PathLike.
+    name: the module's full name, which determines its PyInit function. The default is the file's
+    name up to the first dot.
+    private: load a fresh copy of the module, with globals of its own, at each call. sys.modules is
+    not touched, and __file__ is the original's path. A module that keeps its state in globals
+    (single-phase initialisation) can thus be loaded several times, also into interpreters with a
+    GIL of their own, which Python itself refuses. The libraries that it needs stay shared, and must
+    tolerate calls from two interpreters at a time. The copy is a file beside the original or below
+    TMPDIR, and is removed when the process exits.
+    adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
+    even if it was never linked with homefree.
 
-    Without private, the module is entered in sys.modules under its name, as by import; when it is
-    there already and came from the same file, that one is returned (and adopted, if asked for).
+    Returns the module. Without private it is entered in sys.modules under its name, as by import;
+    if a module from the same file is there already, that one is returned, and adopted if adopt is
+    set.
 
-    private=True: a fresh copy of the module, with globals of its own, at each call. sys.modules is
-    left as it is, and __file__ is the original's path. Modules that keep their state in globals
-    (single-phase initialisation) can so be loaded more than once, also into interpreters with a
-    GIL of their own, which Python itself does not allow; libraries that the module needs are
-    shared, and must stand being called from two interpreters at a time. The copy is a file beside
-    the original, or below TMPDIR; it is removed when the process ends.
+    Raises ImportError, with the reason and a remedy, if the file is missing, damaged, or built for
+    another machine, another Python or a newer homefree, if it has another PyInit function, or if it
+    cannot be adopted or copied. None of its Python code has run then, and without adopt none of its
+    code at all. Exceptions of the module's own code are passed on. ValueError for an invalid name.
 
-    adopt=True: the module's allocating calls (malloc, operator new, strdup, ...) are pointed at the
-    heap, also those of a module that was never linked with homefree.
-
-    Raises ImportError, which says why and what to do, when the file is missing, damaged, for
-    another machine, another Python or a newer homefree, has another PyInit function, or cannot be
-    adopted or copied: no Python code of it has run then, and without adopt no code at all. What
-    the module itself raises is passed on.
-
-    Threads: any, with the GIL held. In a subinterpreter it loads into that interpreter.
+    Threads: any that holds the GIL; in a subinterpreter, the module is loaded into that one. Fork:
+    allowed at any time; the child keeps the modules, and the parent removes the copies. Since 1.0.
     """
     path = os.path.abspath(os.fsdecode(path))
     if name is None:
         name = os.path.basename(path).partition(".")[0]
     if not isinstance(name, str) or not name.rpartition(".")[2]:
-        raise ValueError(f"{name!r} is no module's name; give one with name=")
+        raise ValueError(f"{name!r} is not a valid module name; give one with name=")
     present = None if private else sys.modules.get(name)
     if present is not None:
         return _present(present, name, path, adopt)
@@ -333,24 +341,20 @@ def load(path, *, name=None, private=False, adopt=False):
         name, path, loader=_Loader(name, path, private=private, adopt=adopt)
     )
     module = importlib.util.module_from_spec(spec)
-    if private:
-        spec.loader.exec_module(module)
-        return module
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        sys.modules.pop(name, None)
-        raise
-    return sys.modules.get(name, module)
+    if not private:
+        return _importing.execute(module, spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _present(module, name, path, adopt):
+    """The module that sys.modules has already, if it came from this file."""
     loaded = getattr(module, "__file__", None)
-    if loaded is None or not os.path.exists(loaded) or not os.path.samefile(loaded, path):
+    if not _importing.is_from(module, path):
+        _check_file(name, path)
         raise ImportError(
             f"homefree cannot load {path}: a module {name!r} from {loaded} is loaded already; "
-            "give another name=, or private=True",
+            "choose another name=, or set private=True",
             name=name,
             path=path,
         )
@@ -360,7 +364,7 @@ def _present(module, name, path, adopt):
 
 
 class _Loader(ExtensionFileLoader):
-    """What load() makes modules with."""
+    """The loader of load()."""
 
     def __init__(self, name, path, *, private, adopt):
         super().__init__(name, path)
@@ -377,8 +381,8 @@ _hooks_lock = threading.Lock()
 
 
 def _hooked_create_module(self, spec):
-    """Stands in for ExtensionFileLoader.create_module, so that importing anything else costs
-    nothing, and every finder's extension modules are seen."""
+    """Replaces ExtensionFileLoader.create_module. Thus the extension modules of every finder are
+    seen, and importing anything else costs nothing."""
     for hook in reversed(_hooks):
         if hook.covers(spec.name):
             return hook.create(self, spec)
@@ -386,14 +390,15 @@ def _hooked_create_module(self, spec):
 
 
 class ImportHook:
-    """What import_hook() returns: remove() ends it, as leaving a with statement does."""
+    """A hook that import_hook() installed. remove() removes it, as does leaving a with statement.
+    Threads: any. Since 1.0."""
 
     def __init__(self, names, private, adopt, refuse):
         self._names = names
         self._private, self._adopt, self._refuse = private, adopt, refuse
 
     def covers(self, name):
-        """Whether the hook loads the extension module of that name."""
+        """Whether the hook applies to the module of that name."""
         if name == _OWN or name.startswith(_OWN + "."):
             return False
         if self._names is None:
@@ -401,16 +406,18 @@ class ImportHook:
         return any(name == own or name.startswith(own + ".") for own in self._names)
 
     def create(self, loader, spec):
+        """Create the module of a spec, in place of the loader's create_module()."""
         try:
             return _create(loader, spec, self._private, self._adopt, self._refuse)
         except ImportError as error:
             if self._refuse:
                 raise
-            warnings.warn(f"{error}; loaded as Python does", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{error}; Python loads it as usual", RuntimeWarning, stacklevel=2)
             return _create_module(loader, spec)
 
     def remove(self):
-        """Ends the hook; what it has loaded stays as it is. Twice is harmless."""
+        """Remove the hook. The modules that it loaded stay as they are; a second call does
+        nothing."""
         with _hooks_lock:
             if self in _hooks:
                 _hooks.remove(self)
@@ -425,20 +432,23 @@ class ImportHook:
 
 
 def import_hook(names=None, *, private=False, adopt=False, refuse=True):
-    """Makes every extension module that is imported from now on in this interpreter load as by
-    load(), whichever finder finds it. Other modules are imported as before, at no cost.
+    """Load every extension module that this interpreter imports from now on as load() does.
 
-    names: an iterable of modules and packages (whose modules are covered too) to limit the hook
-    to; None: all. private, adopt: as for load(); a private module is entered in sys.modules, as
-    import does, and shared by those who import it in this interpreter. refuse=False: what load()
-    would refuse is not looked for, and what cannot be adopted or copied is loaded as Python does,
-    with a RuntimeWarning.
+    It applies to all finders. Other modules are imported as before, at no extra cost.
 
-    Result: an ImportHook. The one that was made last is asked first. Threads: any.
+    names: an iterable of modules and packages (with their modules) to which the hook is limited;
+    None applies it to all.
+    private, adopt: as in load(). A private module is entered in sys.modules, as import does, and
+    shared within this interpreter.
+    refuse: if false, the checks of load() are skipped, and a module that cannot be adopted or
+    copied is loaded by Python as usual, with a RuntimeWarning.
+
+    Returns an ImportHook. If several hooks apply to a module, the latest loads it. Raises TypeError
+    if names is a str. Threads: any. Fork: the child keeps the hook. Since 1.0.
     """
     if names is not None:
         if isinstance(names, str):
-            raise TypeError("names is an iterable of names, not one str")
+            raise TypeError(f"names must be an iterable of names, not one str; write [{names!r}]")
         names = frozenset(names)
     hook = ImportHook(names, bool(private), bool(adopt), bool(refuse))
     with _hooks_lock:

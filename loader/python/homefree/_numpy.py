@@ -1,4 +1,7 @@
-"""NumPy that is imported after install(): its core is met as soon as it has been executed."""
+"""Setting up a NumPy that is imported after install(), as soon as its core has been executed.
+
+Runs under the import lock of NumPy's core. Threads: any.
+"""
 
 import sys
 
@@ -6,7 +9,7 @@ from . import _homefree
 
 
 class _Loader:
-    """The core's own loader, and then install() once more."""
+    """Wraps the core's own loader, and calls install() again after it."""
 
     def __init__(self, loader):
         self._loader = loader
@@ -18,12 +21,12 @@ class _Loader:
         spec = module.__spec__
         spec.loader = module.__loader__ = self._loader
         self._loader.exec_module(module)
-        # "off": what CPython gets was decided by install().
+        # "off": install() has set up CPython already.
         _homefree.install("off", True)
 
 
 def spec(finder, name, path, target):
-    """The spec that the finders after `finder` find, with our loader; None where there is none."""
+    """The spec that the other finders find, with our loader; None if they find none."""
     for other in list(sys.meta_path):
         find = getattr(other, "find_spec", None)
         if other is finder or find is None:

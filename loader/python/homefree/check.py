@@ -7,16 +7,16 @@
         del text
     assert seen.crossed(allocated_by="greet", freed_by="python")
 
-A *crossing* is a block that one shared object got from the heap and another one freed or resized,
-or memory of another allocator that was freed through the heap. "Who" is the object that holds the
-call of malloc, free, new or delete; for what CPython's own functions do, whoever called them, it is
-the interpreter, once homefree.install() was called. (Before, PyMem_RawFree() is a jump to free(),
-and counts as its caller's.) What was allocated before a watch began has no known allocator, and
-freeing it is no crossing. Memory that was never the heap's, such as pymalloc's small objects, is
-seen only where it is freed through the heap.
+A *crossing* is a block that one shared object allocated from the heap and another freed or resized,
+or a block of another allocator that was freed through the heap. An object is identified by the call
+of malloc, free, new or delete that it contains. CPython's own functions count as the interpreter's,
+whoever called them, once homefree.install() was called; before that, PyMem_RawFree() is a jump to
+free() and counts as its caller's. A block that was allocated before the watch began has no known
+allocator, and freeing it is no crossing. Memory that was never the heap's, such as pymalloc's small
+objects, is seen only if it is freed through the heap.
 
-Watching sees all threads. It costs time while a watch is open, and nothing otherwise. Watches may
-overlap, up to 16 of them.
+A watch sees all threads. It costs time while it is open, and nothing otherwise. Up to 16 watches
+may be open at once.
 """
 
 import os
@@ -32,7 +32,7 @@ _KINDS = ("heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped"
 
 
 class Crossing(NamedTuple):
-    """Blocks that one object allocated and another freed; paths, "" where one is not known."""
+    """Blocks that one object allocated and another freed; paths, or "" if unknown. Since 1.0."""
 
     allocated_by: str
     freed_by: str
@@ -41,23 +41,25 @@ class Crossing(NamedTuple):
 
 
 class Watch:
-    """What the heap saw between entering and leaving; it may be asked at any time after entering.
+    """A record of the heap's calls between entering and leaving a with statement.
 
-    It can be entered once. Threads: any; what is asked meanwhile is of that moment. A child of
-    fork() has a copy of its own.
+    It can be entered once, and queried at any time after entering. Threads: any; a query during the
+    watch describes that moment. Fork: the child has a copy of its own. Since 1.0.
     """
 
     def __init__(self, room=0):
         if not isinstance(room, int) or isinstance(room, bool):
-            raise TypeError(f"watch(): room is a number of addresses, not {room!r}")
+            raise TypeError(f"watch(): room must be a number of addresses, not {room!r}")
         if not 0 <= room <= 1 << 26:
-            raise ValueError(f"watch(): room is from 0 (the default) to {1 << 26}, not {room}")
+            raise ValueError(
+                f"watch(): room must be between 0 (the default) and {1 << 26}, not {room}"
+            )
         self._room = room
         self._watch = None
 
     def __enter__(self):
         if self._watch is not None:
-            raise RuntimeError("watch(): this watch was entered before; make another one")
+            raise RuntimeError("watch(): this watch was entered before; create a new one")
         self._watch = _homefree.watch_begin(self._room)
         return self
 
@@ -66,7 +68,9 @@ class Watch:
 
     def _report(self):
         if self._watch is None:
-            raise RuntimeError("watch(): nothing was seen yet; use it as `with watch() as seen:`")
+            raise RuntimeError(
+                "watch(): nothing was recorded yet; use it as `with watch() as seen:`"
+            )
         return _homefree.watch_report(self._watch)
 
     def _at(self, address):
@@ -80,23 +84,23 @@ class Watch:
 
     @property
     def allocations(self):
-        """How many blocks the heap handed out."""
+        """How many blocks the heap allocated."""
         return self._report()[1]
 
     @property
     def frees(self):
-        """How many blocks the heap took back."""
+        """How many blocks the heap freed."""
         return self._report()[2]
 
     @property
     def dropped(self):
-        """How many calls were not recorded because the room was used up; 0 when all is known."""
+        """How many calls were not recorded because the room was used up; 0 if none."""
         return self._report()[5]
 
     def crossed(self, allocated_by=None, freed_by=None):
         """How many blocks crossed from one object to another.
 
-        Each is a part of the object's file name (not of its folder); None means any object.
+        Each argument is a part of the object's file name, without its folder; None matches all.
         """
         return sum(
             crossing.count
@@ -106,15 +110,18 @@ class Watch:
         )
 
     def freed(self, address):
-        """How often a block that begins at this address was freed."""
+        """How often a block at this address was freed."""
         return self._at(address)[1]
 
 
 def watch(room=0):
-    """A Watch, for `with watch() as seen:`.
+    """Create a Watch, for `with watch() as seen:`.
 
-    room: how many different addresses it has room for; 0 means half a million. What does not fit is
-    counted in `dropped`. Entering raises MemoryError, or RuntimeError where 16 are open.
+    room: the number of different addresses that it can record; 0 means half a million. Calls beyond
+    that are counted in `dropped`.
+
+    Raises TypeError and ValueError for an invalid room. Entering it raises MemoryError, or
+    RuntimeError if 16 watches are open. Threads: any. Since 1.0.
     """
     return Watch(room)
 
@@ -126,15 +133,15 @@ def _matches(path, part):
 def _address(value):
     if not isinstance(value, int):
         raise TypeError(
-            f"an address is an int, not {type(value).__name__}; for an object itself, pass its id()"
+            f"an address must be an int, not {type(value).__name__}; for an object, pass its id()"
         )
     if not 0 <= value < 1 << 64:
-        raise ValueError(f"{value} is no address: it is negative or has more than 64 bits")
+        raise ValueError(f"{value} is not an address: it is negative or has more than 64 bits")
     return value
 
 
 def _describe(owner):
-    allocator = owner.allocator if owner.allocator is not None else "nobody known"
+    allocator = owner.allocator if owner.allocator is not None else "no known allocator"
     place = f" in {owner.object}" if owner.object is not None else ""
     size = f", {owner.size} bytes" if owner.size is not None else ""
     domain = f", domain {owner.domain}" if owner.domain is not None else ""
@@ -145,19 +152,22 @@ def _refuse_dropped(seen, what):
     dropped = seen.dropped
     if dropped:
         raise AssertionError(
-            f"{what} cannot be told: {dropped} calls were not recorded, because the watch had no "
-            "room for them; watch a shorter block, or give it more room"
+            f"{what} is unknown: {dropped} calls were not recorded, because the watch had no room "
+            "for them; watch a shorter block, or give it more room"
         )
 
 
 def assert_owner(obj_or_address, kind):
-    """Assert what owns an address; an object means the address that id() gives.
+    """Assert that an address has an owner of this kind; for an object, its id() is the address.
 
     kind: "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped" or "unknown", as
-    homefree.owner_of() names it. Raises AssertionError, or ValueError for another kind.
+    homefree.owner_of() names it.
+
+    Raises AssertionError, which names the owner; ValueError for another kind. Threads: any. Since
+    1.0.
     """
     if kind not in _KINDS:
-        raise ValueError(f"assert_owner(): {kind!r} is no kind; use one of {', '.join(_KINDS)}")
+        raise ValueError(f"assert_owner(): {kind!r} is not a kind; use one of {', '.join(_KINDS)}")
     owner = owner_of(obj_or_address)
     if owner.kind != kind:
         address = obj_or_address if isinstance(obj_or_address, int) else id(obj_or_address)
@@ -221,15 +231,21 @@ class _NoCrossing(_Assertion):
 def assert_freed_once(address, *, room=0):
     """`with assert_freed_once(address):` asserts that its body frees this block exactly once.
 
-    address: where a live block begins, whoever owns it; of a block that the heap does not own, only
-    frees through the heap are seen. What is allocated there afterwards, and freed, does not count.
-    The value of `with` is the Watch. Raises AssertionError.
+    address: the start of a live block of any owner. If the heap does not own it, only frees through
+    the heap are seen. Later blocks at the same address do not count.
+    room: as for watch().
+
+    The value of `with` is the Watch. Raises AssertionError: on entering if no live block starts
+    there, on leaving if it was not freed once. Threads: any; frees of all threads count. Since 1.0.
     """
     return _FreedOnce(address, room)
 
 
 def assert_no_crossing(*, room=0):
-    """`with assert_no_crossing():` asserts that nothing crosses a boundary in its body, in any
-    thread. The value of `with` is the Watch. Raises AssertionError, which lists what crossed.
+    """`with assert_no_crossing():` asserts that no block crosses a boundary during its body, in any
+    thread.
+
+    room: as for watch(). The value of `with` is the Watch. Raises AssertionError, which lists the
+    crossings. Threads: any. Since 1.0.
     """
     return _NoCrossing(room)

@@ -4,8 +4,9 @@
 
     setup(ext_modules=[Extension("package.greet", ["greet.c"])])
 
-That is all; a cmdclass of one's own (pybind11's, Cython's, torch's) stays as it is. The only files
-that this writes are in the build folder. `build_ext -j` may build such extensions side by side.
+Nothing else in setup.py changes, including a cmdclass of pybind11, Cython or torch. Files are
+written to the build folder only. Threads: `build_ext -j` may build such extensions in parallel.
+Since 1.0.
 """
 
 import contextlib
@@ -20,35 +21,36 @@ from setuptools.command.build_ext import build_ext as _build_ext
 
 from . import _link, _paths
 
-# After setuptools, which brings it where Python has none.
+# After setuptools, which provides it where Python has none.
 from distutils.errors import DistutilsSetupError  # isort: skip
 
 __all__ = ["Extension", "build_ext"]
 
-# An argument that holds the place of ours until build_ext puts them in. Where nobody does, the
-# linker says this name, instead of making a module without homefree. What follows it carries our
-# parameters through cythonize(), which makes a new Extension out of the arguments of setuptools'.
+# A placeholder for our arguments, which build_ext replaces. If nothing replaces it, the linker
+# fails with this text instead of linking a module without homefree. Its end carries our parameters
+# through cythonize(), which makes a new Extension and keeps only the arguments of setuptools.
 _MARK = "-Wl,--version-script=set cmdclass={'build_ext': homefree.setuptools.build_ext}?"
 
 
 class Extension(setuptools.Extension):
-    """An extension module that is linked with homefree; takes what setuptools.Extension takes.
+    """An extension module that is linked with homefree. Takes the arguments of
+    setuptools.Extension, and:
 
-    symbols: a file with names to export beside the module's PyInit_ function, one a line.
-    version: a version node for what is exported.
+    symbols: a file of names, one a line, to export in addition to the module's PyInit_ function.
+    version: the version node of the exported names.
 
-    The compiler gets homefree's include path and HOMEFREE_MODULE_NAME, the last part of the name;
-    the linker gets the shim, libhomefree, a version script, and a RUNPATH by which the module finds
-    libhomefree: relative to the module in a wheel, absolute where the module is built in place. A
-    version script in extra_link_args takes the place of the generated one.
+    The compiler gets homefree's include path and HOMEFREE_MODULE_NAME, the last part of the name.
+    The linker gets the shim, libhomefree, a version script, and a RUNPATH to libhomefree, which is
+    relative to the module in a wheel and absolute if the module is built in place. A version script
+    in extra_link_args replaces the generated one.
 
-    Raises ValueError for a name that no module can have.
+    Raises ValueError for an invalid module name. Since 1.0.
     """
 
     def __init__(self, name, sources, *args, symbols=None, version=None, **kw):
         super().__init__(name, sources, *args, **kw)
         last = _link.module_name(name)
-        # A pattern is what cythonize() makes extensions from, with names of their own.
+        # cythonize() turns a pattern into extensions with names of their own.
         if not last.isidentifier() and "*" not in last:
             raise ValueError(
                 f"homefree: {name!r} is not the name of a module: {last!r} must be letters, digits "
@@ -58,10 +60,10 @@ class Extension(setuptools.Extension):
 
     @classmethod
     def of(cls, extension, *, symbols=None, version=None):
-        """An extension that another helper made, linked with homefree as well.
+        """A copy of another helper's extension, linked with homefree as well.
 
-        extension: what torch's CppExtension or cffi's distutils_extension() returns, for instance;
-        it is not changed. symbols, version: as for Extension.
+        extension: for instance what torch's CppExtension or cffi's distutils_extension() returns;
+        it is not changed. symbols, version: as for Extension. Since 1.0.
         """
         kind = type(extension)
         made = copy.copy(extension)
@@ -71,7 +73,7 @@ class Extension(setuptools.Extension):
         return made
 
     def _carry(self, symbols, version):
-        """Keep the parameters where cythonize() leaves them alone."""
+        """Store the parameters in extra_link_args, which cythonize() copies unchanged."""
         carried = {}
         for argument in self.extra_link_args:
             if argument.startswith(_MARK):
@@ -84,8 +86,8 @@ class Extension(setuptools.Extension):
         if self.symbols is not None and self.symbols not in self.depends:
             self.depends = [*self.depends, self.symbols]
 
-    # What setuptools' build_ext sets first of all in every extension, so that it can be met here
-    # whatever class it has, and however it was started.
+    # setuptools' build_ext sets this attribute of every extension before anything else, so here our
+    # steps can be added to any build_ext, whatever its class and however it was started.
     @property
     def _full_name(self):
         return self.__dict__["_full_name"]
@@ -104,12 +106,12 @@ def _without_mark(extension):
 
 
 class _Builds:
-    """What a build_ext does for the extensions of homefree; all others are none of its business."""
+    """The steps that build_ext takes for homefree's extensions. Other extensions are left alone."""
 
     _in_place = False
 
     def run(self):
-        # setuptools forgets it while it builds, and copies what was built afterwards.
+        # setuptools resets it during the build, and copies the results afterwards.
         self._in_place = bool(self.inplace or getattr(self, "editable_mode", False))
         super().run()
 
@@ -130,10 +132,10 @@ class _Builds:
         return sorted({*outputs, *(self._place_of_stub(ext) for ext in mine)})
 
     def _with_homefree(self, ext, stub):
-        """A copy of ext with everything that compiling and linking it takes."""
+        """A copy of ext with all arguments for compiling and linking it."""
         full_name = self.get_ext_fullname(ext.name)
         module = _link.module_name(full_name)
-        # Not to be taken for the files of another extension, one that is built beside this one.
+        # The full name keeps the files of extensions that are built in parallel apart.
         base = os.path.join(self.build_temp, full_name)
         own = _without_mark(ext)
         ext = copy.copy(ext)
@@ -148,8 +150,8 @@ class _Builds:
                 if not folders and _link.passes():
                     self.warn(
                         f"{ext.name}: homefree is in an environment that will be deleted, so the "
-                        "module cannot know where it will be: import homefree before the module, "
-                        "or build without isolation"
+                        "module cannot find it by itself: import homefree before the module, or "
+                        "build without isolation"
                     )
             else:
                 folders = _link.folders_from(full_name)
@@ -168,7 +170,8 @@ class _Builds:
         return ext
 
     def _link_again_if_changed(self, ext, note, script):
-        """Remove what was linked in another way, for instance in place: times are too coarse."""
+        """Remove a module that was linked with other arguments, for instance in place: its times
+        alone do not tell."""
         text = "\n".join(ext.extra_link_args)
         if script is not None:
             with open(script, encoding="utf-8") as file:
@@ -199,7 +202,6 @@ def _holds(path, text):
 
 
 class build_ext(_Builds, _build_ext):
-    """setuptools' build_ext for extensions of homefree; Extension alone does the same.
-
-    It is needed only as a base for a build_ext of one's own that is not setuptools'.
+    """setuptools' build_ext with homefree's steps. Extension adds them to any build_ext of
+    setuptools, so this class is needed only as a base for a build_ext that is not one. Since 1.0.
     """

@@ -142,11 +142,12 @@ class Bench:
             "t = time.perf_counter(); e.load(*sys.argv[2:]); print(time.perf_counter() - t)"
         )
         script = (
-            "import sys; sys.path.insert(0, sys.argv[1]); from homefree import _build, extension;"
-            "r = extension.Request(sys.argv[2], [sys.argv[3]]);"
-            "c = _build._Commands(r);"
+            "import sys; sys.path.insert(0, sys.argv[1]); from homefree import _link;"
+            "from homefree.extension import _commands, _request;"
+            "r = _request.Request(sys.argv[2], [sys.argv[3]]);"
+            "c = _commands.Commands(r);"
             "import shlex;"
-            "print(shlex.join(c.exports('m.map')));"
+            "print(shlex.join(_link.exports_command('m.map', r.last)));"
             "print(shlex.join(c.compile(r.sources[0], r.languages[0], 'm.o')));"
             "print(shlex.join(c.link(['m.o'], 'm.map', 'm.so')))"
         )

@@ -838,7 +838,9 @@ class Faces(InFolder):
             [PYTHON, "-m", "homefree", "--help"], stderr=subprocess.PIPE, env=env, text=True
         )
         self.assertEqual(result.returncode, 3, result.stderr)
-        self.assertIn("homefree: the command belongs to this package", result.stderr)
+        self.assertIn(
+            "homefree: the command, which is a part of this package, was not found", result.stderr
+        )
         self.assertEqual(result.stderr.count("\n"), 1)
 
     @unittest.skipUnless(PACKAGE, "the Python package was not built")

@@ -1,0 +1,46 @@
+"""Entering extension modules in sys.modules, and the errors of doing so. load() and
+extension.load() share it, so it imports nothing that a bare Python has not loaded already.
+
+Nothing here keeps state. Threads: any.
+"""
+
+import os
+import sys
+
+
+def execute(module, spec):
+    """Enter a module that its loader has created in sys.modules, and execute it.
+
+    Returns the module that sys.modules holds afterwards: the code may have replaced its own. If it
+    raises, its entry is removed and the exception passed on.
+    """
+    name = spec.name
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        sys.modules.pop(name, None)
+        raise
+    return sys.modules.get(name, module)
+
+
+def is_from(module, path):
+    """Whether a module was loaded from this file. False if either file is missing."""
+    loaded = getattr(module, "__file__", None)
+    if loaded is None or path is None:
+        return False
+    try:
+        return os.path.samefile(loaded, path)
+    except (OSError, ValueError):
+        return False
+
+
+def load_error(name, path, why, remedies):
+    """The ImportError for a file that the dynamic linker or Python cannot load.
+
+    remedies: pairs of a phrase and a remedy. The first phrase that `why` contains selects the
+    remedy.
+    """
+    found = (remedy for phrase, remedy in remedies if phrase in why)
+    remedy = next(found, "run 'homefree inspect' on it")
+    return ImportError(f"homefree cannot load {path}: {why}; {remedy}", name=name, path=path)

@@ -1,0 +1,195 @@
+"""Extension modules that are compiled when they are loaded: load() and build().
+
+    from homefree import extension
+
+    fast = extension.load("fast", [os.path.join(os.path.dirname(__file__), "fast.c")])
+
+A compiled module is cached. It is loaded from the cache as long as the sources, the headers that
+the compiler read, the flags, the compiler, the Python and homefree are the same. One change goes
+unnoticed: a new file that the compiler would find before one that it read.
+
+The cache folder is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured).
+It has a folder for each module:
+
+    <module>/index          for each request (name, sources, flags, …) the entry that answered it,
+                            and what stat() must report for the files behind it
+    <module>/<entry>/       the module, and `record`: everything it was built from, with hashes
+    <module>/lock           locked by the process that builds
+    <module>/build-…/       the working folder of a build, or the remains of one that was killed
+
+Processes: any number may load at once; one of them builds, and the others wait. The kernel drops
+the lock when its holder dies, and the next process to build removes the remains. Over NFS this
+depends on the server's locks (a machine that crashes keeps its locks until the lease ends), and a
+changed header may go unnoticed for as long as attributes are cached.
+Threads: any; one at a time loads a given name. Fork: the child holds no locks.
+
+Whatever the cache answers executes only this file and what it imports at the top, since that must
+cost about as much as the import that it stands for; everything else is imported when it is needed.
+Imports go one way:
+
+    _build        build(), for wheels
+    _prebuilt     finding what build() made
+    _cache        entries: found, built, kept, removed
+    _index        the index file, which warm.c reads too
+    _record       what an entry was built from
+    _ninja        one build; _commands has its commands, _terminal shows its progress
+    _compilers    finding compilers, and telling them apart
+    _request      what was asked for, and whether the index answers it
+    _lock, _files, _errors
+"""
+
+import _frozen_importlib
+import _thread
+import os
+import sys
+from _frozen_importlib_external import ExtensionFileLoader
+
+from .. import _importing
+from ._request import Request, check_name, paths
+
+__all__ = ["BuildError", "build", "load"]  # noqa: F822, __getattr__() imports the first two
+
+
+def _import(name, path):
+    """Import an extension module from a file, as the import statement does."""
+    spec = _frozen_importlib.ModuleSpec(name, ExtensionFileLoader(name, path), origin=path)
+    spec.has_location = True
+    try:
+        module = _frozen_importlib.module_from_spec(spec)
+    except ImportError as error:
+        from ._errors import unloadable
+
+        raise unloadable(name, path, error) from None
+    module = _importing.execute(module, spec)
+    parent, _, last = name.rpartition(".")
+    if parent in sys.modules:
+        setattr(sys.modules[parent], last, module)
+    return module
+
+
+def _present_or_import(name, path):
+    module = sys.modules.get(name)
+    if module is None:
+        return _import(name, path)
+    if path is not None and getattr(module, "__file__", None) == path:
+        return module
+    if _importing.is_from(module, path):
+        return module
+    from ._errors import occupied
+
+    raise occupied(name, module)
+
+
+# One lock for each name. The child of a fork has one thread, which holds none of them.
+_locks = {}
+os.register_at_fork(after_in_child=_locks.clear)
+
+
+def load(
+    name,
+    sources=(),
+    *,
+    extra_cflags=None,
+    extra_cxxflags=None,
+    extra_cuda_cflags=None,
+    extra_ldflags=None,
+    extra_include_paths=None,
+    build_directory=None,
+    verbose=None,
+    with_cuda=None,
+    torch=False,
+    prebuilt=None,
+):
+    """Compile an extension module unless the cache has it, import it, and return it.
+
+    name: the module's full name. The sources need not repeat it: the macro HOMEFREE_MODULE_NAME is
+    its last part, for `PyMODINIT_FUNC HF_MODULE_INIT(void)` (homefree/python.h) or
+    `PYBIND11_MODULE(HOMEFREE_MODULE_NAME, m)`.
+
+    sources: C (.c), C++ (.cc, .cpp, .cxx) and CUDA (.cu) files. Relative paths start at the current
+    folder; a package finds its own files through os.path.dirname(__file__).
+
+    extra_cflags go to the C and the C++ compiler, extra_cxxflags to the C++ compiler,
+    extra_cuda_cflags to nvcc, extra_ldflags to the linker: lists of arguments, in which paths must
+    be absolute. extra_include_paths: folders to search for headers. The defaults are -O2, and
+    C++17 unless an argument starts with -std=. CC, CXX, CUDACXX (or CUDA_HOME), CPPFLAGS, CFLAGS,
+    CXXFLAGS, LDFLAGS and MAX_JOBS are honoured. with_cuda: whether to link CUDA's runtime; None
+    links it if there are .cu files. torch: import torch, compile and link with it, and define
+    TORCH_EXTENSION_NAME as well.
+
+    build_directory: the cache folder, in place of HOMEFREE_BUILD_DIR. Child processes receive it
+    through the environment (HOMEFREE_BUILD_DIR_<name>), so they use the same cache.
+
+    verbose: True reports each step and the compilers' warnings on stderr; False reports nothing;
+    None reports them if stderr is a terminal.
+
+    prebuilt: a file, a folder, or a package (its name or the module) that may contain the module
+    already, as build() puts it into a wheel. It is used if it fits this Python and this machine
+    and was built from these sources. Sources that do not exist are not compared, and without the
+    record <file>.sources none are. Otherwise the sources are compiled.
+
+    Returns the module, entered in sys.modules as by import. If sys.modules has it already, built
+    from the same content, that one is returned; built from other content, it raises ImportError,
+    since Python cannot unload an extension module.
+
+    Raises BuildError, an ImportError, with the compiler's output and a remedy if the module cannot
+    be built; ValueError and TypeError for invalid arguments. Exceptions of the module's own code
+    are passed on.
+
+    Threads: any. Processes: any number at once; one builds, the others wait. Fork: allowed at any
+    time. Since 1.0.
+    """
+    check_name(name)
+    lock = _locks.setdefault(name, _thread.RLock())
+    with lock:
+        if prebuilt is not None:
+            from . import _prebuilt
+
+            path = _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
+            if path is not None:
+                return _present_or_import(name, path)
+        request = Request(
+            name,
+            sources,
+            build_directory=build_directory,
+            with_cuda=with_cuda,
+            torch=torch,
+            extra_cflags=extra_cflags,
+            extra_cxxflags=extra_cxxflags,
+            extra_cuda_cflags=extra_cuda_cflags,
+            extra_ldflags=extra_ldflags,
+            extra_include_paths=extra_include_paths,
+        )
+        path = request.find()
+        if path is None:
+            from . import _cache
+
+            if name in sys.modules:
+                path = _cache.find(request)
+            else:
+                path = _cache.find_or_build(request, verbose)
+        try:
+            return _present_or_import(name, path)
+        except ImportError:
+            if path is None or os.path.exists(path):
+                raise
+        # The entry was removed before it was opened: another process built, and this was the
+        # oldest one.
+        from . import _cache
+
+        return _import(name, _cache.find_or_build(request, verbose))
+
+
+def __getattr__(name):
+    if name == "BuildError":
+        from ._errors import BuildError as found
+    elif name == "build":
+        from ._build import build as found
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

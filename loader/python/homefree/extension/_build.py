@@ -1,0 +1,46 @@
+"""build(): compiling a module for a wheel to ship. Nothing here keeps state."""
+
+import os
+import shutil
+
+from . import _cache
+from ._files import Hashes, replace
+from ._prebuilt import FIRST
+from ._request import Request, check_name
+
+
+def _put(path, request, folder):
+    """Copy a module into a folder, with the record of its sources. Returns the copy's path."""
+    os.makedirs(folder, exist_ok=True)
+    target = os.path.join(folder, os.path.basename(path))
+    hashes = Hashes()
+    lines = [f"{hashes.of(source)} {os.path.basename(source)}" for source in request.sources]
+    other = f"{target}.{os.getpid()}.new"
+    shutil.copyfile(path, other)
+    os.chmod(other, 0o755)
+    os.rename(other, target)
+    replace(target + ".sources", "\n".join([FIRST, *lines, ""]))
+    return target
+
+
+def build(name, sources, output, *, build_directory=None, verbose=None, **options):
+    """Compile a module as load() does, and put it into the folder `output`, for a wheel to ship and
+    load(prebuilt=) to find.
+
+    The record <file>.sources beside it has the hashes of its sources. The module contains no path
+    of this machine: it finds libhomefree because homefree is loaded first.
+
+    name, sources, build_directory, verbose, and the options extra_cflags, extra_cxxflags,
+    extra_cuda_cflags, extra_ldflags, extra_include_paths, with_cuda and torch are those of load().
+
+    Returns the module's path. Raises what load() raises. Threads, processes, fork: as load().
+    Since 1.0.
+    """
+    check_name(name)
+    request = Request(name, sources, **options, build_directory=build_directory, rpath=False)
+    path = _cache.find_or_build(request, verbose)
+    return _put(path, request, os.path.abspath(os.fsdecode(output)))
+
+
+# The name that users import it by.
+build.__module__ = __package__

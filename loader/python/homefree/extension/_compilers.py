@@ -1,0 +1,69 @@
+"""Finding compilers, and telling one from another that took its place.
+
+_versions caches answers for the life of the process. Threads: any; two may ask the same compiler.
+"""
+
+import hashlib
+import os
+import shlex
+import subprocess
+
+from ._errors import BuildError
+from ._files import identity
+
+# What each variable names, and the remedy if it is missing.
+_COMPILERS = {
+    "CC": ("C compiler", "install one (on Debian and Ubuntu: build-essential), or set CC"),
+    "CXX": ("C++ compiler", "install one (on Debian and Ubuntu: build-essential), or set CXX"),
+    "CUDACXX": ("CUDA compiler", "install CUDA's toolkit, or set CUDA_HOME or CUDACXX"),
+}
+
+
+def program_of(command):
+    """The first word of a command."""
+    if "'" in command or '"' in command or "\\" in command:
+        return shlex.split(command)[0]
+    return command.partition(" ")[0]
+
+
+def which(command):
+    """The file that the first word of a command runs, or None. warm.c finds it in the same way."""
+    word = program_of(command)
+    if "/" in word:
+        return word if os.access(word, os.X_OK) else None
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        path = f"{folder or '.'}/{word}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return None
+
+
+def words_of(request, variable):
+    """The words of the request's command for a variable. BuildError if it cannot be run."""
+    command = request.compilers[variable]
+    if which(command) is None:
+        kind, remedy = _COMPILERS[variable]
+        raise BuildError(
+            f"homefree cannot build {request.name!r}: there is no {kind}: {command!r} was not "
+            f"found; {remedy}",
+            name=request.name,
+        )
+    return shlex.split(command)
+
+
+_versions = {}
+
+
+def version(command, path):
+    """A hash of a compiler's answer to --version. Each compiler is asked once per process."""
+    key = command, path, identity(path)
+    if key not in _versions:
+        done = subprocess.run(
+            [*shlex.split(command), "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        _versions[key] = hashlib.sha256(done.stdout).hexdigest()
+    return _versions[key]

@@ -1,0 +1,89 @@
+"""The index of a module's folder in the cache: a block for each request that was answered, the
+latest first.
+
+    homefree-index 1
+
+    <tab>('fast', ['/home/…/fast.c'], …     the request's text
+    0123456789abcdef                        the entry that answered it
+    fast.cpython-311-x86_64-linux-gnu.so    the module, and its identity()
+    …
+    3                                       the number of lines for compilers, three for each:
+    cc                                          the program to look up, the file, its identity()
+    …
+    /home/…/fast.c                          then two lines for each other path to watch:
+    …                                           the path, its identity()
+                                            and an empty line
+
+warm.c reads it and relies on identities alone. Packages (the system's, Python's, torch's) have
+many headers, and replace files rather than write to them: of those, the folders are watched.
+
+Whoever writes it holds the module's lock. Threads: any may read.
+"""
+
+import os
+import sys
+import sysconfig
+
+from .. import _folders, _paths
+from ._compilers import program_of
+from ._files import identity, replace
+
+FIRST = "homefree-index 1\n\n"
+
+# How many entries a module keeps: those that were built or found again last.
+KEPT = 16
+
+
+def _packaged():
+    """The folders in which packages install headers, as prefixes of paths."""
+    folders = ["/usr/include", "/usr/lib", sysconfig.get_path("include")]
+    folders.append(sysconfig.get_path("platinclude"))
+    if _paths.CMAKE:  # homefree is installed, and not in its build folder
+        folders += [_folders.get_include() + "/homefree", _folders.get_library_dir()]
+    folders.append(os.path.join(os.environ.get("CUDA_HOME") or "/usr/local/cuda", "include"))
+    if "torch" in sys.modules:
+        folders.append(os.path.join(os.path.dirname(sys.modules["torch"].__file__), "include"))
+    return tuple(os.path.normpath(folder) + "/" for folder in folders)
+
+
+def _watched(record):
+    """The lines of a block after the entry's."""
+    lines = [record.file, record.module, str(3 * len(record.compilers))]
+    for command, path, was, _ in record.compilers:
+        lines += program_of(command), path, was
+    folders = {}
+    packaged = _packaged()
+    for path, was, _ in record.files:
+        if os.path.normpath(path).startswith(packaged):
+            folders.setdefault(os.path.dirname(path))
+        else:
+            lines += path, was
+    for path in folders:
+        lines += path, identity(path)
+    return lines
+
+
+def read(folder):
+    """[(request's text, entry, the lines after it)], the latest first; damaged blocks are left
+    out."""
+    try:
+        with open(folder + "/index", "rb") as file:
+            blocks = os.fsdecode(file.read()).split("\n\n")
+    except FileNotFoundError:
+        return []
+    found = []
+    for block in blocks:
+        lines = block.lstrip("\n").split("\n")
+        if lines[0].startswith("\t") and len(lines) > 4 and os.path.basename(lines[1]) == lines[1]:
+            found.append((lines[0][1:], lines[1], lines[2:]))
+    return found
+
+
+def put(folder, entry, text, record):
+    """Write the index with an entry in front. Returns the entries that it keeps."""
+    blocks = [(text, entry, _watched(record))]
+    blocks += [block for block in read(folder) if block[1] != entry]
+    del blocks[KEPT:]
+    texts = ["\n".join(["\t" + text, entry, *lines]) for text, entry, lines in blocks]
+    replace(folder + "/index", FIRST + "".join(text + "\n\n" for text in texts))
+    return {entry for _, entry, _ in blocks}

@@ -1,0 +1,232 @@
+"""A request to load() or build(): its arguments, checked and with absolute paths, what the
+environment adds to them, and the place in the cache where its answer lies.
+
+Every load() executes this file, so it imports nothing that a bare Python has not loaded already.
+The environment is the only state. Threads: any.
+"""
+
+import os
+import sys
+from _imp import extension_suffixes
+
+from .. import _homefree
+
+SUFFIX = extension_suffixes()[0]
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PYTHON = (sys.version, SUFFIX, sys.base_prefix, _homefree.version(), _PACKAGE)
+
+# Variables that compilers and linkers read, and variables that select the programs to run.
+FLAGS = (
+    b"CPPFLAGS",
+    b"CFLAGS",
+    b"CXXFLAGS",
+    b"LDFLAGS",
+    b"CPATH",
+    b"C_INCLUDE_PATH",
+    b"CPLUS_INCLUDE_PATH",
+    b"LIBRARY_PATH",
+    b"COMPILER_PATH",
+    b"GCC_EXEC_PREFIX",
+    b"SOURCE_DATE_EPOCH",
+    b"NVCC_PREPENDFLAGS",
+    b"NVCC_APPENDFLAGS",
+)
+_PROGRAMS = (b"PATH", b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
+
+_LANGUAGES = {
+    ".c": "c",
+    ".cc": "c++",
+    ".cpp": "c++",
+    ".cxx": "c++",
+    ".c++": "c++",
+    ".C": "c++",
+    ".cu": "cuda",
+}
+
+
+if "t" in sys.abiflags:
+
+    def environment(names):
+        """The same as _homefree.environment(). Without a GIL, another thread that assigns to
+        os.environ would race with that one's getenv()."""
+        names = [os.fsdecode(name) for name in names]
+        return {name: os.environ[name] for name in names if name in os.environ}
+
+else:
+    environment = _homefree.environment
+
+
+def check_name(name):
+    """Raise TypeError or ValueError unless `name` can be the full name of a module."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a module must be a str, not {type(name).__name__}")
+    if not name.isascii() or not all(map(str.isidentifier, name.split("."))):
+        raise ValueError(
+            f"{name!r} is not a valid module name; use identifiers of ASCII letters, digits and "
+            "'_', joined by dots"
+        )
+
+
+def paths(what, value):
+    """A path, or an iterable of paths, as a list of absolute paths; None gives an empty list."""
+    if value is None:
+        return []
+    if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
+        value = [value]
+    found = []
+    for path in value:
+        path = os.fsdecode(path)
+        if not path or "\n" in path or "\0" in path:
+            raise ValueError(
+                f"{what}: {path!r} is not a path; it must be non-empty, without newlines and NULs"
+            )
+        found.append(os.path.abspath(path))
+    return found
+
+
+def _words(what, value):
+    if value is None:
+        return []
+    if isinstance(value, str):
+        raise TypeError(f"{what} must be a list of arguments, not one str; write [{value!r}]")
+    words = [os.fspath(word) for word in value]
+    for word in words:
+        if not isinstance(word, str) or "\n" in word or "\0" in word:
+            raise ValueError(
+                f"{what}: {word!r} is not a compiler argument; use a str without newlines and NULs"
+            )
+    return words
+
+
+# The options that are lists, and the function that reads each.
+_LISTS = {
+    "extra_cflags": _words,
+    "extra_cxxflags": _words,
+    "extra_cuda_cflags": _words,
+    "extra_ldflags": _words,
+    "extra_include_paths": paths,
+}
+
+
+class Request:
+    """The arguments of load() or build(), and what follows from them.
+
+    name, sources, rpath, cuda, torch and the options of _LISTS are the arguments as read; last is
+    the last part of the name, languages has the language of each source, compilers is {variable:
+    command}, environment has the compilers' variables that are set, path is the PATH on which
+    commands are looked up. text is everything that decides the result except the content of files:
+    requests with equal texts are the same. root is the cache folder, folder the module's own in it.
+    """
+
+    def __init__(
+        self,
+        name,
+        sources,
+        *,
+        build_directory=None,
+        rpath=True,
+        with_cuda=None,
+        torch=False,
+        **lists,
+    ):
+        self.name = name
+        self.last = name.rpartition(".")[2]
+        self.sources = paths("sources", sources)
+        if not self.sources:
+            raise ValueError(f"{name!r} has no sources; name at least one")
+        for option, read in _LISTS.items():
+            setattr(self, option, read(option, lists.pop(option, None)))
+        if lists:
+            raise TypeError(f"build() got an unexpected keyword argument {min(lists)!r}")
+        self.languages = [_language(path) for path in self.sources]
+        self.cuda = "cuda" in self.languages if with_cuda is None else bool(with_cuda)
+        self.torch = _torch_version() if torch else None
+        self.rpath = bool(rpath)
+        programs = environment(_PROGRAMS)
+        self.path = programs.get("PATH", os.defpath)
+        self.compilers = _compilers(self, programs.get)
+        self.environment = environment(FLAGS)
+        flags = repr([getattr(self, option) for option in _LISTS])
+        self.text = repr(
+            (
+                name,
+                self.sources,
+                flags,
+                self.cuda,
+                self.torch,
+                self.rpath,
+                self.compilers,
+                self.environment,
+                _processor() if "native" in flags else None,
+                _PYTHON,
+            )
+        )
+        self.root = _root(name, build_directory)
+        self.folder = f"{self.root}/{name}"
+
+    def find(self):
+        """The path of a cached module that answers the request and whose files stat() reports
+        unchanged, or None. No file but the index is read; see warm.c, and _index.py."""
+        return _homefree.find_warm(self.root, self.folder, self.text, self.path)
+
+
+def _compilers(request, get):
+    """{variable: command}: the compiler commands that the request needs."""
+    commands = {}
+    if "c" in request.languages:
+        commands["CC"] = get("CC") or "cc"
+    if request.torch or request.cuda or "c++" in request.languages:
+        commands["CXX"] = get("CXX") or "c++"
+    if "cuda" in request.languages:
+        home = get("CUDA_HOME") or get("CUDA_PATH")
+        nvcc = os.path.join(home, "bin", "nvcc") if home else "nvcc"
+        commands["CUDACXX"] = get("CUDACXX") or nvcc
+    return commands
+
+
+def _language(path):
+    language = _LANGUAGES.get("." + path.rpartition(".")[2])
+    if language is None:
+        raise ValueError(
+            f"{path}: the suffix does not name a known language; use one of {', '.join(_LANGUAGES)}"
+        )
+    return language
+
+
+def _torch_version():
+    import torch
+
+    return torch.__version__
+
+
+def _processor():
+    """The processor's features. -march=native compiles for them, and machines may share a cache."""
+    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        return next((line for line in file if line.startswith(("flags", "Features"))), None)
+
+
+def _root(name, build_directory):
+    """The cache folder for a module. BuildError if there is neither a setting nor a home folder.
+
+    A build_directory is also exported through the environment, so that child processes use it.
+    """
+    variable = "HOMEFREE_BUILD_DIR_" + name.replace(".", "_")
+    if build_directory is not None:
+        root = os.path.abspath(os.fsdecode(build_directory))
+        os.environ[variable] = root
+        return root
+    get = environment((variable.encode(), b"HOMEFREE_BUILD_DIR", b"XDG_CACHE_HOME")).get
+    given = get(variable) or get("HOMEFREE_BUILD_DIR")
+    if given:
+        return os.path.abspath(given)
+    home = get("XDG_CACHE_HOME") or ""
+    if not os.path.isabs(home):
+        home = os.path.join(os.path.expanduser("~"), ".cache")
+        if not os.path.isabs(home):
+            from ._errors import BuildError
+
+            raise BuildError(
+                "homefree has no cache folder, because this user has no home folder; set "
+                "HOMEFREE_BUILD_DIR"
+            )
+    return os.path.join(home, "homefree")

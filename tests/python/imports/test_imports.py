@@ -1,0 +1,173 @@
+"""Modules of the package import one way only: a circle means that none of its modules can be read,
+tested or moved without the others, and that importing works in one order and fails in another.
+
+Reads the package's files, not the running interpreter, so that imports inside functions count as
+well, and what a package's _LAZY table imports when it is first asked for.
+
+usage: test_imports.py PACKAGE-FOLDER [unittest's arguments]
+"""
+
+import ast
+import pathlib
+import sys
+import tempfile
+import unittest
+
+FOLDER = pathlib.Path()
+
+
+def modules_of(folder):
+    """{full name: file} of the modules in a package's folder. Compiled modules have a stub alone,
+    and generated ones a template: their file is None."""
+    found = {}
+    for path in [*folder.rglob("*.pyi"), *folder.rglob("*.py.in"), *folder.rglob("*.py")]:
+        parts = [folder.name, *path.parent.relative_to(folder).parts, path.name.partition(".")[0]]
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = path if path.suffix == ".py" else None
+    return found
+
+
+def ancestors(name):
+    """The packages that a module lies in, the outermost first."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def lazy(tree):
+    """The modules in a table `_LAZY = {name: module}` of a package, relative to it."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(one) for one in node.targets] == ["_LAZY"]:
+            return set(ast.literal_eval(node.value).values())
+    return set()
+
+
+def imports(name, file, modules):
+    """The modules of the package whose code or names a module needs, wherever it imports them.
+
+    Importing `a.b.c` executes `a` and `a.b` first. Where those are packages that the importing
+    module lies in, they are being executed already and do not count, unless a name of theirs is
+    imported.
+    """
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+    found = {f"{package}.{module}" for module in lazy(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            outer = package.split(".")
+            outer = outer[: len(outer) - node.level + 1] if node.level else []
+            base = ".".join([*outer, *([node.module] if node.module else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                found.add(full if full in modules else base)
+    for target in list(found):
+        found |= set(ancestors(target)) - {name, *ancestors(name)}
+    return {target for target in found if target in modules} - {name}
+
+
+def graph_of(folder):
+    """{module: the modules that it imports} of a package."""
+    modules = modules_of(folder)
+    return {name: imports(name, file, modules) if file else set() for name, file in modules.items()}
+
+
+def circles(graph):
+    """The sets of modules that import each other, by Tarjan's algorithm."""
+    number, low, open_nodes, found = {}, {}, [], []
+
+    def visit(node):
+        number[node] = low[node] = len(number)
+        open_nodes.append(node)
+        for target in sorted(graph[node]):
+            if target not in number:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in open_nodes:
+                low[node] = min(low[node], number[target])
+        if low[node] == number[node]:
+            at = open_nodes.index(node)
+            component = open_nodes[at:]
+            del open_nodes[at:]
+            if len(component) > 1:
+                found.append(sorted(component))
+
+    for node in sorted(graph):
+        if node not in number:
+            visit(node)
+    return sorted(found)
+
+
+class Package(unittest.TestCase):
+    def test_no_modules_import_each_other(self):
+        graph = graph_of(FOLDER)
+        self.assertIn("homefree.extension", graph)
+        self.assertIn("homefree._homefree", graph["homefree"])
+        self.assertEqual(circles(graph), [])
+
+    def test_no_module_needs_a_name_of_the_package_that_it_lies_in(self):
+        """A module that needs its package's __init__ works only after that has been executed."""
+        for name, targets in graph_of(FOLDER).items():
+            with self.subTest(module=name):
+                self.assertEqual(targets & set(ancestors(name)), set())
+
+
+class Reading(unittest.TestCase):
+    """Each kind of import is seen, in a package made for it."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="homefree-imports-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name) / "pack"
+        (self.folder / "inner").mkdir(parents=True)
+        for name in ("__init__", "one", "two", "inner/__init__", "inner/deep"):
+            self.write(name, "")
+
+    def write(self, name, text):
+        (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+    def assert_circle(self, *names):
+        self.assertEqual(circles(graph_of(self.folder)), [sorted(names)])
+
+    def test_none(self):
+        self.write("__init__", "from . import one\nfrom .one import x\nimport os, pack.two\n")
+        self.write("one", "from . import two\nfrom .inner import deep\n")
+        self.write("inner/deep", "from .. import two\nfrom ..two import x\n")
+        self.assertEqual(circles(graph_of(self.folder)), [])
+
+    def test_inside_functions(self):
+        self.write("one", "def f():\n    from . import two\n")
+        self.write("two", "class C:\n    def f(self):\n        from .one import x\n")
+        self.assert_circle("pack.one", "pack.two")
+
+    def test_by_full_names(self):
+        self.write("one", "import pack.two as other\n")
+        self.write("two", "from pack.one import x\n")
+        self.assert_circle("pack.one", "pack.two")
+
+    def test_name_of_the_package(self):
+        self.write("__init__", "from . import one\n")
+        self.write("one", "from . import __version__\n")
+        self.assert_circle("pack", "pack.one")
+
+    def test_table_of_what_is_imported_later(self):
+        self.write("__init__", "_LAZY = {'x': 'one', 'y': 'inner'}\n")
+        self.write("inner/deep", "from .. import VERSION\n")
+        self.write("inner/__init__", "from . import deep\n")
+        self.assert_circle("pack", "pack.inner", "pack.inner.deep")
+
+    def test_package_of_what_is_imported(self):
+        self.write("one", "from .inner import deep\n")
+        self.write("inner/__init__", "from .. import one\n")
+        self.assert_circle("pack.inner", "pack.one")
+
+    def test_three_in_a_row(self):
+        self.write("one", "from . import two\n")
+        self.write("two", "from .inner import deep\n")
+        self.write("inner/deep", "from .. import one\n")
+        self.assert_circle("pack.inner.deep", "pack.one", "pack.two")
+
+
+if __name__ == "__main__":
+    FOLDER = pathlib.Path(sys.argv[1]).resolve()
+    unittest.main(argv=[sys.argv[0], *sys.argv[2:]], verbosity=0)
