@@ -6,6 +6,7 @@
 #include "suite.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *paths[2];
 

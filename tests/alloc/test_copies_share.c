@@ -5,7 +5,10 @@
 #include "copies.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 static const char *paths[3];
 

@@ -6,7 +6,9 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 static const char *paths[2];

@@ -4,8 +4,10 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 
 #define BLOCKS 1500

@@ -4,8 +4,10 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

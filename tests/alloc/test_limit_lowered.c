@@ -1,8 +1,10 @@
 /* RLIMIT_AS lowered in a running process, below what it has mapped already: the region was reserved
  * before, so the heap goes on, gives pages back, and takes them again. */
 #include "exhaust.h"
+#include "stats.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <sys/mman.h>
 
 #define MIB ((size_t)1 << 20)

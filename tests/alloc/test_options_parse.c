@@ -1,10 +1,10 @@
 /* HOMEFREE_CONF's parser, alone: every key of the table at its ends and beyond, suffixes, empty
  * items, and strings that mean harm. What is wrong is left out and named in one line. */
 #include "death.h"
+#include "options.h"
 #include "suite.h"
 
-#include "options.h"
-
+#include <homefree/homefree.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

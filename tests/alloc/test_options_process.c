@@ -3,6 +3,8 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB ((uint64_t)1 << 20)

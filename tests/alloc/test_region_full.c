@@ -3,6 +3,9 @@
 #include "exhaust.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
+#include <stdlib.h>
+
 #define MIB ((size_t)1 << 20)
 
 static int part(size_t size)

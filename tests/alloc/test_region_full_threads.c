@@ -3,6 +3,7 @@
 #include "exhaust.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 
 #define THREADS 8

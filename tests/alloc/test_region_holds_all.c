@@ -1,10 +1,14 @@
 /* Every block of the heap lies in the region, whatever its size, alignment, thread or process, and
  * nothing else does: that is what makes one range check enough. */
 #include "death.h"
+#include "stats.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
 /* Under RLIMIT_AS the region takes at most half of what the process may have, and says so when not
  * even the smallest region is to be had. */
 #include "death.h"
-#include "suite.h"
-
 #include "internal.h"
 #include "region.h"
+#include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 

@@ -1,12 +1,15 @@
 /* A record frees its pointer once, whoever drops it, in whatever order, on whatever thread; what it
  * may not free is left, and counted. */
-#include "../alloc/suite.h"
 #include "death.h"
+#include "stats.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define THREADS 4

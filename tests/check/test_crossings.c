@@ -4,9 +4,11 @@
 #include "suite.h"
 #include "watching.h"
 
+#include <stdlib.h>
+
 #define SELF "test_check_crossings"
 
-static const char *paths[2];
+static const char *second_path;
 static struct module first, second;
 
 START_TEST(module_to_program)
@@ -142,7 +144,7 @@ END_TEST
 START_TEST(a_module_that_comes_meanwhile)
 {
     struct hf_watch *watch = begin(0);
-    struct module late = load_module(paths[1]);
+    struct module late = load_module(second_path);
     late.drop(late.make(10));
     ck_assert_uint_eq(crossed(watch, "second", "").count, 0);
     hf_free(late.make(10));
@@ -153,14 +155,11 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return EXIT_FAILURE;
-    paths[0] = arguments[1];
-    paths[1] = arguments[2];
-    int late =
-        run_suite("loaded meanwhile", (const TTest *const[]){a_module_that_comes_meanwhile, NULL});
-    first = load_module(paths[0]);
-    second = load_module(paths[1]);
+    const char *first_path;
+    TAKE_ARGUMENTS(&first_path, &second_path);
+    int late = RUN_TESTS("loaded meanwhile", a_module_that_comes_meanwhile);
+    first = load_module(first_path);
+    second = load_module(second_path);
     int result =
         RUN_SUITE(module_to_program, program_to_module, module_to_module, a_module_and_itself,
                   a_record_is_the_library_s_own, resizing, resizing_that_fails,

@@ -7,14 +7,16 @@
  *
  * usage: test-copy FRIEND MODULE…
  */
-#include "../loader/support.h"
 #include "modules/state.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <homefree/homefree.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -267,16 +269,9 @@ int main(int count, char **arguments)
     tcase_add_loop_test(tcase, before_the_original, 0, module_count);
     tcase_add_loop_test(tcase, beside_the_original, 0, module_count);
     tcase_add_loop_test(tcase, elsewhere, 0, module_count);
-    tcase_add_test(tcase, arguments_of_both);
-    tcase_add_test(tcase, cut_short);
-    tcase_add_test(tcase, changed_bytes);
+    ADD_TESTS(tcase, arguments_of_both, cut_short, changed_bytes);
     tcase_set_timeout(tcase, 60);
-    Suite *suite = suite_create("copy");
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int result = RUN_CASES("copy", tcase);
     uninstall();
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return result;
 }

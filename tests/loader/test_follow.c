@@ -4,9 +4,10 @@
  *
  * usage: test-follow USER OPENER
  */
-#include "support.h"
-
 #include "modules/opener.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -170,10 +171,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
-    user_path = arguments[1];
-    opener_path = arguments[2];
+    TAKE_ARGUMENTS(&user_path, &opener_path);
     guard_against_hanging(100);
     return RUN_TESTS("follow", loaded_by_the_program, loaded_by_another_module,
                      unloaded_and_loaded_again, a_copy_of_the_file_is_another_module,

@@ -8,15 +8,17 @@
  *   MODULE  a stripped one has "stripped" in its name
  */
 #include "death.h"
-#include "support.h"
-
 #include "modules/home.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,9 +6,10 @@
  * usage: test-mapper WORDS FUNCTIONS USER
  */
 #include "death.h"
-#include "support.h"
-
 #include "modules/mapper.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -426,11 +428,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    words_path = arguments[1];
-    functions_path = arguments[2];
-    user_path = arguments[3];
+    TAKE_ARGUMENTS(&words_path, &functions_path, &user_path);
     return RUN_TESTS("mapper", mapped_and_unmapped, libc_maps_where_they_were, what_is_not_recorded,
                      moved_by_mremap, by_number_and_by_the_break, errors_are_as_they_were,
                      large_ranges, blocks_go_home, it_stays_after_dlclose, nothing_can_be_called,

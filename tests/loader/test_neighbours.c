@@ -4,12 +4,14 @@
  *
  * usage: test-neighbours ALLOCATOR LIBRARY ASKER USER
  */
-#include "support.h"
-
 #include "modules/asker.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,12 +175,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 5)
-        return 2;
-    allocator = arguments[1];
-    library = arguments[2];
-    asker_path = arguments[3];
-    user_path = arguments[4];
+    TAKE_ARGUMENTS(&allocator, &library, &asker_path, &user_path);
     /* In a process of its own, so that each test begins without it. */
     char command[512];
     snprintf(command, sizeof command, "LD_PRELOAD='%s' /bin/true 2>&1 | grep -q ignored", library);

@@ -12,9 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 static char folder[] = "/tmp/homefree-shim-XXXXXX";
 static const char *const files[] = {"alpha", "beta", "gamma.c", "delta.c"};
 enum { FILES = 4 };
@@ -232,16 +229,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    Suite *suite = suite_create("directories");
-    TCase *tcase = tcase_create("directories");
+    load_module(count, arguments);
+    TCase *tcase = NEW_CASE("directories", absolute_paths, absolute_paths_that_do_not_exist,
+                            the_current_folder, the_current_folder_does_not_fit, directory_entries,
+                            many_directory_entries, no_directory);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, absolute_paths);
-    tcase_add_test(tcase, absolute_paths_that_do_not_exist);
-    tcase_add_test(tcase, the_current_folder);
-    tcase_add_test(tcase, the_current_folder_does_not_fit);
-    tcase_add_test(tcase, directory_entries);
-    tcase_add_test(tcase, many_directory_entries);
-    tcase_add_test(tcase, no_directory);
-    suite_add_tcase(suite, tcase);
-    return run_suite(count, arguments, suite);
+    return RUN_CASES("directories", tcase);
 }

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 static FILE *stream_of(const char *bytes, size_t size)
 {
     FILE *stream = tmpfile();
@@ -186,9 +183,9 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(count, arguments,
-                     SUITE("lines", lines_of_every_kind, the_first_buffer_has_libcs_size,
-                           a_size_without_a_buffer_means_nothing,
-                           a_buffer_that_is_too_small_grows_at_its_owner, long_lines, delimiters,
-                           errors, as_written));
+    load_module(count, arguments);
+    return RUN_TESTS("lines", lines_of_every_kind, the_first_buffer_has_libcs_size,
+                     a_size_without_a_buffer_means_nothing,
+                     a_buffer_that_is_too_small_grows_at_its_owner, long_lines, delimiters, errors,
+                     as_written);
 }

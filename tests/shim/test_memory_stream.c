@@ -5,12 +5,10 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
 
 struct stream {
     FILE *file;
@@ -170,9 +168,8 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(count, arguments,
-                     SUITE("memory stream", nothing_written, a_flush_shows_what_was_written,
-                           seeking_back_and_overwriting, a_gap_is_filled_with_zeroes,
-                           positions_that_do_not_exist, grows_to_a_megabyte,
-                           no_place_for_the_result));
+    load_module(count, arguments);
+    return RUN_TESTS("memory stream", nothing_written, a_flush_shows_what_was_written,
+                     seeking_back_and_overwriting, a_gap_is_filled_with_zeroes,
+                     positions_that_do_not_exist, grows_to_a_megabyte, no_place_for_the_result);
 }

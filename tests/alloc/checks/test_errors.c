@@ -1,14 +1,16 @@
 /* What is caught of the heap errors that programs make (errors.c): all of them with checks:full, in
  * one line that says what it was; without, what the fast paths leave room for. `test_errors count`
  * prints the numbers, glibc's too. */
-#include "errors.h"
-
 #include "death.h"
+#include "errors.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <malloc.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>

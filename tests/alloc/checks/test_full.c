@@ -4,10 +4,12 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -4,11 +4,11 @@
  *
  *   test-fuzz SEED ROUNDS FILE...
  */
+#include "suite.h"
 #include "walk.h"
 
-#include "../../alloc/suite.h"
-
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t state;
@@ -111,14 +111,8 @@ int main(int count, char **arguments)
     rounds = strtoul(arguments[2], NULL, 10);
     files = arguments + 3;
     files_count = count - 3;
-    Suite *suite = suite_create("fuzz");
     TCase *tcase = tcase_create("fuzz");
     tcase_set_timeout(tcase, 200);
     tcase_add_loop_test(tcase, damaged, 0, files_count);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return RUN_CASES("fuzz", tcase);
 }

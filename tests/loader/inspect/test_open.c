@@ -4,13 +4,13 @@
  *
  * Usage: test-open SAMPLE
  */
+#include "suite.h"
 #include "walk.h"
-
-#include "../../alloc/suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -210,25 +210,11 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return EXIT_FAILURE;
-    path = arguments[1];
-    Suite *suite = suite_create("opening");
-    TCase *tcase = tcase_create("opening");
+    TAKE_ARGUMENTS(&path);
+    TCase *tcase =
+        NEW_CASE("opening", no_file, forbidden, not_elf, other_machines, both_machines_are_read,
+                 by_descriptor, cut_while_open, separate_debug_file);
     tcase_set_timeout(tcase, 20);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, no_file);
-    tcase_add_test(tcase, forbidden);
-    tcase_add_test(tcase, not_elf);
-    tcase_add_test(tcase, other_machines);
-    tcase_add_test(tcase, both_machines_are_read);
-    tcase_add_test(tcase, by_descriptor);
-    tcase_add_test(tcase, cut_while_open);
-    tcase_add_test(tcase, separate_debug_file);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return RUN_CASES("opening", tcase);
 }

@@ -4,12 +4,13 @@
  *
  * Usage: test-peer FILE...
  */
+#include "suite.h"
 #include "walk.h"
-
-#include "../../alloc/suite.h"
 
 #include <fcntl.h>
 #include <gelf.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -205,15 +206,9 @@ int main(int count, char **arguments)
     files_count = count - 1;
     if (elf_version(EV_CURRENT) == EV_NONE)
         return EXIT_FAILURE;
-    Suite *suite = suite_create("peer");
     TCase *tcase = tcase_create("peer");
-    tcase_set_timeout(tcase, 100);
+    tcase_set_timeout(tcase, SUITE_SECONDS);
     tcase_add_loop_test(tcase, same_as_libelf, 0, files_count);
     tcase_add_loop_test(tcase, without_section_headers, 0, files_count);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return RUN_CASES("peer", tcase);
 }

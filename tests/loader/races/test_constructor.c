@@ -7,10 +7,12 @@
  * This program does not link libhomefree: it is loaded late, unless it is preloaded.
  */
 #include "born.h"
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

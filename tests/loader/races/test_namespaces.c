@@ -5,7 +5,9 @@
  *
  * usage: test-namespaces USER OTHER
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>

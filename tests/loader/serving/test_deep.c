@@ -7,9 +7,10 @@
  * usage: test-deep before|after LIBHOMEFREE PLUGIN USER
  *   before  the plugin is opened before libhomefree (unless that is preloaded)
  */
-#include "support.h"
-
+#include "../modules/user.h"
 #include "plugin.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -199,12 +200,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 5)
-        return 2;
-    order = arguments[1];
-    homefree_path = arguments[2];
-    plugin_path = arguments[3];
-    user_path = arguments[4];
+    TAKE_ARGUMENTS(&order, &homefree_path, &plugin_path, &user_path);
     return RUN_TESTS("deep", the_plugin_uses_libc, blocks_from_before, theirs_in_the_plugin,
                      the_plugins_outside, each_its_own_and_the_heaps, found_by_name, many_threads);
 }

@@ -10,12 +10,15 @@
  * usage: test-serving LIBHOMEFREE USER ALLOCATOR
  *   ALLOCATOR  what the report may say lives in the process; "-": nothing that it could name
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -189,11 +192,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    homefree_path = arguments[1];
-    user_path = arguments[2];
-    allocator = arguments[3];
+    TAKE_ARGUMENTS(&homefree_path, &user_path, &allocator);
     return RUN_TESTS("serving", freed_by_everybody, resized_and_measured, libc_inside,
                      new_and_delete, errno_survives, nobody_is_helpless);
 }

@@ -8,12 +8,14 @@
  *
  * usage: test-static-free LIBHOMEFREE HOLDER-MODULE COPY-OF-LIBSTDC++
  */
-#include "../support.h"
 #include "death.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
