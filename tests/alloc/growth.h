@@ -3,7 +3,7 @@
 #ifndef TESTS_ALLOC_GROWTH_H
 #define TESTS_ALLOC_GROWTH_H
 
-#include "stats.h"
+#include "heap.h"
 #include "suite.h"
 
 #include <homefree/homefree.h>

@@ -31,20 +31,16 @@ static void parse(void *context)
 
 static void accepted(const char *text, size_t field, uint64_t expected)
 {
-    struct outcome outcome;
     struct expectation e = {text, field, expected};
-    outcome_of_function(&outcome, parse, &e);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(parse, &e));
 }
 
 /* One line that names the key and has `part` in it; the default stays. */
 static void refused(const char *text, size_t field, const char *key, const char *part)
 {
-    struct outcome outcome;
     struct expectation e = {text, field, 0};
     memcpy(&e.expected, (const char *)&hf_options + field, sizeof e.expected);
-    outcome_of_function(&outcome, parse, &e);
-    assert_exited(&outcome, 0, 1, "homefree: HOMEFREE_CONF: ", key, part);
+    assert_exited(outcome_of_call(parse, &e), 0, 1, "homefree: HOMEFREE_CONF: ", key, part);
 }
 
 #define FIELD(name) offsetof(struct hf_options, name)
@@ -123,12 +119,13 @@ END_TEST
 
 START_TEST(overflow_is_no_number)
 {
-    refused("region:18446744073709551616", FIELD(region), "region", "is ignored");
-    refused("region:18446744073709551615", FIELD(region), "region", "is ignored");
-    refused("region:99999999999999999999999999999999", FIELD(region), "region", "is ignored");
-    /* Would wrap to 16 MiB and to 0. */
-    refused("region:17592186044432M", FIELD(region), "region", "is ignored");
-    refused("region:16777216T", FIELD(region), "region", "is ignored");
+    static const char *const regions[] = {"region:18446744073709551616",
+                                          "region:18446744073709551615",
+                                          "region:99999999999999999999999999999999",
+                                          /* Would wrap to 16 MiB and to 0. */
+                                          "region:17592186044432M", "region:16777216T"};
+    for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
+        refused(regions[i], FIELD(region), "region", "is ignored");
     refused("arenas:18446744073709551617", FIELD(arenas), "arenas", "is ignored");
 }
 END_TEST
@@ -173,9 +170,7 @@ static void parse_several(void *unused)
 
 START_TEST(what_is_right_counts_beside_what_is_wrong)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, parse_several, NULL);
-    assert_exited(&outcome, 0, 2, "unknown key 'bad'", "'x' of arenas");
+    assert_exited(outcome_of_call(parse_several, NULL), 0, 2, "unknown key 'bad'", "'x' of arenas");
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* realloc keeps what was in the block, whichever way the size goes; NULL and 0 mean what glibc
  * makes them mean. */
-#include "stats.h"
+#include "heap.h"
 #include "suite.h"
 
 #include <errno.h>

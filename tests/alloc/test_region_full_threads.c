@@ -80,12 +80,7 @@ static int part(void)
 
 START_TEST(new_threads_in_a_full_region)
 {
-    const char *const arguments[] = {own_path(), "part", NULL};
-    const char *const environment[] = {"HOMEFREE_CONF=region:16M", NULL};
-    const struct program program = {.arguments = arguments, .environment = environment};
-    struct outcome outcome;
-    outcome_of_program(&outcome, &program);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(OUTCOME_OF_SELF("HOMEFREE_CONF=region:16M", "part"));
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 /* The statistics count what was allocated, and a caller's struct of any age is filled as far as it
  * goes and no further. */
-#include "stats.h"
+#include "heap.h"
 #include "suite.h"
 
 #include <errno.h>

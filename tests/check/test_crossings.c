@@ -16,9 +16,7 @@ START_TEST(module_to_program)
     struct hf_watch *watch = begin(0);
     for (size_t i = 0; i < 10; i++)
         hf_free(first.make(100));
-    struct wanted_crossing seen = crossed(watch, "first", SELF);
-    ck_assert_uint_eq(seen.count, 10);
-    ck_assert_uint_eq(seen.bytes, 1000);
+    assert_crossed(watch, "first", SELF, 10, 1000);
     ck_assert_uint_eq(report_of(watch).crossings, 10);
     hf_watch_drop(watch);
 }
@@ -31,8 +29,7 @@ START_TEST(program_to_module)
     first.drop(hf_calloc(3, 7));
     first.drop(hf_calloc(1, 1 << 20));
     first.drop(hf_aligned_alloc(256, 8));
-    ck_assert_uint_eq(crossed(watch, SELF, "first").count, 4);
-    ck_assert_uint_eq(crossed(watch, SELF, "first").bytes, 7 + 21 + (1 << 20) + 8);
+    assert_crossed(watch, SELF, "first", 4, 7 + 21 + (1 << 20) + 8);
     ck_assert_uint_eq(report_of(watch).crossings, 4);
     hf_watch_drop(watch);
 }

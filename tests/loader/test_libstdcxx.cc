@@ -4,6 +4,7 @@
  * allocator dies.
  */
 #include "../shim/load_cxx.h"
+#include "heap.h"
 
 #include <homefree/homefree.h>
 #include <numeric>
@@ -15,14 +16,6 @@ namespace
 const module_cxx *module;
 
 enum : std::size_t { LARGE = 1 << 20 };
-
-void assert_gone(const void *block)
-{
-    hf_owner owner = {};
-    owner.size = sizeof owner;
-    ck_assert_int_eq(hf_owner_of(block, &owner), 0);
-    ck_assert_ptr_null(owner.block);
-}
 
 } // namespace
 

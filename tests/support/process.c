@@ -12,26 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Check's own assertions work inside tests only. */
-static void *require(void *found)
-{
-    if (found == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        exit(EXIT_FAILURE);
-    }
-    return found;
-}
-
-void *load(const char *path, int mode)
-{
-    return require(dlopen(path, mode));
-}
-
-void *symbol_of(void *handle, const char *name)
-{
-    return require(dlsym(handle, name));
-}
-
 const struct user *load_user(const char *path, int mode)
 {
     typedef const struct user *user_function(void);

@@ -1,18 +1,15 @@
 /*
- * The process as seen from outside homefree: loaded libraries, the objects and pages that hold an
- * address, and an end for tests that hang.
+ * The process as seen from outside homefree: loaded libraries (library.h), the objects and pages
+ * that hold an address, and an end for tests that hang.
  */
 #ifndef TESTS_PROCESS_H
 #define TESTS_PROCESS_H
 
+#include "library.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-/* Load a library; find one of its symbols. On failure the program exits, with dlerror()'s message
- * on stderr: inside a test that fails the test. */
-void *load(const char *path, int mode);
-void *symbol_of(void *handle, const char *name);
 
 /* Loads a module that lists what it does with libc's functions: loader/modules/user.h. */
 struct user;

@@ -291,43 +291,33 @@ static void storm(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
 }
 
-static void run(void (*function)(void *))
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, function, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-
 START_TEST(handlers_use_the_heap)
 {
-    run(handlers);
+    assert_succeeds(outcome_of_call(handlers, NULL));
 }
 END_TEST
 
 START_TEST(handlers_lock_what_allocating_threads_hold)
 {
-    run(a_lock_held_by_another_thread);
+    assert_succeeds(outcome_of_call(a_lock_held_by_another_thread, NULL));
 }
 END_TEST
 
 START_TEST(other_ways_to_start_a_process)
 {
-    run(vfork_and_spawn);
+    assert_succeeds(outcome_of_call(vfork_and_spawn, NULL));
 }
 END_TEST
 
 START_TEST(threads_allocate_and_fork)
 {
-    run(storm);
+    assert_succeeds(outcome_of_call(storm, NULL));
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return EXIT_FAILURE;
-    library = argv[1];
-    other_library = argv[2];
+    TAKE_ARGUMENTS(&library, &other_library);
     return RUN_SUITE(handlers_use_the_heap, handlers_lock_what_allocating_threads_hold,
                      other_ways_to_start_a_process, threads_allocate_and_fork);
 }

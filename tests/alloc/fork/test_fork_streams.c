@@ -130,24 +130,18 @@ static void streams_and_forks(void *unused)
 
 START_TEST(flushing_all_while_forking)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, flush_meets_fork, NULL);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(flush_meets_fork, NULL));
 }
 END_TEST
 
 START_TEST(streams_grow_while_forking)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, streams_and_forks, NULL);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(streams_and_forks, NULL));
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 2)
-        return EXIT_FAILURE;
-    library = argv[1];
+    TAKE_ARGUMENTS(&library);
     return RUN_SUITE(flushing_all_while_forking, streams_grow_while_forking);
 }

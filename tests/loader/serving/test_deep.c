@@ -7,6 +7,7 @@
  * usage: test-deep before|after LIBHOMEFREE PLUGIN USER
  *   before  the plugin is opened before libhomefree (unless that is preloaded)
  */
+#include "../blocks.h"
 #include "../modules/user.h"
 #include "plugin.h"
 #include "process.h"
@@ -189,12 +190,8 @@ static void *exchange(void *context)
 
 START_TEST(many_threads)
 {
-    pthread_t threads[4];
     set_up();
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, (void *)(i * 77)), 0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    run_in_threads(exchange);
 }
 END_TEST
 
