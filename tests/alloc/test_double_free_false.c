@@ -67,11 +67,7 @@ static void use_neighbours(void *unused)
     }
 }
 
-START_TEST(good_programs_live)
-{
-    assert_succeeds(outcome_of_call(use_neighbours, NULL));
-}
-END_TEST
+CALL_TEST(good_programs_live, use_neighbours, NULL)
 
 int main(void)
 {

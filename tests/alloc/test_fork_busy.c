@@ -173,11 +173,7 @@ static void fork_many(void *unused)
     empty(blocks);
 }
 
-START_TEST(children_can_use_the_heap)
-{
-    assert_succeeds(outcome_of_call(fork_many, NULL));
-}
-END_TEST
+CALL_TEST(children_can_use_the_heap, fork_many, NULL)
 
 int main(void)
 {

@@ -106,11 +106,16 @@ END_TEST
 
 START_TEST(suffixes_scale_sizes_only)
 {
-    accepted("region:32M", FIELD(region), UINT64_C(32) << 20);
-    accepted("region:32m", FIELD(region), UINT64_C(32) << 20);
-    accepted("region:65536K", FIELD(region), UINT64_C(64) << 20);
-    accepted("region:3g", FIELD(region), UINT64_C(3) << 30);
-    accepted("region:64T", FIELD(region), UINT64_C(64) << 40);
+    static const struct {
+        const char *text;
+        uint64_t size, shift;
+    } sizes[] = {{"region:32M", 32, 20},
+                 {"region:32m", 32, 20},
+                 {"region:65536K", 64, 20},
+                 {"region:3g", 3, 30},
+                 {"region:64T", 64, 40}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        accepted(sizes[i].text, FIELD(region), sizes[i].size << sizes[i].shift);
     refused("region:65T", FIELD(region), "region", "'65T'");
     refused("arenas:1K", FIELD(arenas), "arenas", "'1K'");
     refused("dirty_decay_ms:1K", FIELD(dirty_decay_ms), "dirty_decay_ms", "'1K'");

@@ -84,10 +84,8 @@ START_TEST(new_threads_in_a_full_region)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    (void)argv;
-    if (argc > 1)
-        return part();
-    return RUN_SUITE(new_threads_in_a_full_region);
+    (void)arguments;
+    return count > 1 ? part() : RUN_SUITE(new_threads_in_a_full_region);
 }

@@ -20,7 +20,8 @@ static void begin(const struct functions *maker, struct stream *stream, const ch
 {
     stream->file = maker->f_open_memstream(&stream->bytes, &stream->size);
     ck_assert_ptr_nonnull(stream->file);
-    ck_assert_int_ge(fputs(text, stream->file), 0);
+    if (text[0] != '\0')
+        ck_assert_int_ge(fputs(text, stream->file), 0);
 }
 
 static void assert_content(const struct functions *maker, const struct stream *stream,
@@ -37,15 +38,22 @@ static void end(const struct functions *maker, struct stream *stream)
     maker->f_free(stream->bytes);
 }
 
+/* The same, and what was written is this, with a NUL behind it. */
+static void end_with(const struct functions *maker, struct stream *stream, const char *bytes,
+                     size_t size)
+{
+    ck_assert_int_eq(fclose(stream->file), 0);
+    assert_content(maker, stream, bytes, size);
+    ck_assert_int_eq(stream->bytes[size], '\0');
+    maker->f_free(stream->bytes);
+}
+
 START_TEST(nothing_written)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
         begin(makers[i], &stream, "");
-        ck_assert_int_eq(fclose(stream.file), 0);
-        assert_content(makers[i], &stream, "", 0);
-        ck_assert_int_eq(stream.bytes[0], '\0');
-        makers[i]->f_free(stream.bytes);
+        end_with(makers[i], &stream, "", 0);
     }
 }
 END_TEST
@@ -87,10 +95,7 @@ START_TEST(seeking_back_and_overwriting)
     fputs("W", stream.file);
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_END), 0);
     fputs("!", stream.file);
-    ck_assert_int_eq(fclose(stream.file), 0);
-    assert_content(maker, &stream, "JELLO, World!", 13);
-    ck_assert_int_eq(stream.bytes[13], '\0');
-    maker->f_free(stream.bytes);
+    end_with(maker, &stream, "JELLO, World!", 13);
 }
 END_TEST
 

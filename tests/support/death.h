@@ -46,6 +46,14 @@ const struct outcome *outcome_of_self(const char *setting, const char *const *ar
 #define OUTCOME_OF_SELF(setting, ...) \
     outcome_of_self((setting), (const char *const[]){own_path(), __VA_ARGS__, NULL})
 
+/* A test that is one such call. */
+#define CALL_TEST(name, function, context)                       \
+    START_TEST(name)                                             \
+    {                                                            \
+        assert_succeeds(outcome_of_call((function), (context))); \
+    }                                                            \
+    END_TEST
+
 /* The path of the running program, for outcome_of_program(). */
 const char *own_path(void);
 

@@ -291,29 +291,10 @@ static void storm(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
 }
 
-START_TEST(handlers_use_the_heap)
-{
-    assert_succeeds(outcome_of_call(handlers, NULL));
-}
-END_TEST
-
-START_TEST(handlers_lock_what_allocating_threads_hold)
-{
-    assert_succeeds(outcome_of_call(a_lock_held_by_another_thread, NULL));
-}
-END_TEST
-
-START_TEST(other_ways_to_start_a_process)
-{
-    assert_succeeds(outcome_of_call(vfork_and_spawn, NULL));
-}
-END_TEST
-
-START_TEST(threads_allocate_and_fork)
-{
-    assert_succeeds(outcome_of_call(storm, NULL));
-}
-END_TEST
+CALL_TEST(handlers_use_the_heap, handlers, NULL)
+CALL_TEST(handlers_lock_what_allocating_threads_hold, a_lock_held_by_another_thread, NULL)
+CALL_TEST(other_ways_to_start_a_process, vfork_and_spawn, NULL)
+CALL_TEST(threads_allocate_and_fork, storm, NULL)
 
 int main(int count, char **arguments)
 {

@@ -128,17 +128,8 @@ static void streams_and_forks(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
 }
 
-START_TEST(flushing_all_while_forking)
-{
-    assert_succeeds(outcome_of_call(flush_meets_fork, NULL));
-}
-END_TEST
-
-START_TEST(streams_grow_while_forking)
-{
-    assert_succeeds(outcome_of_call(streams_and_forks, NULL));
-}
-END_TEST
+CALL_TEST(flushing_all_while_forking, flush_meets_fork, NULL)
+CALL_TEST(streams_grow_while_forking, streams_and_forks, NULL)
 
 int main(int count, char **arguments)
 {
