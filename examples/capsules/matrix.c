@@ -17,14 +17,15 @@ static struct hf_release *table(Py_ssize_t rows, Py_ssize_t columns)
     return memory;
 }
 
-static int shape_of(PyObject *arguments, Py_ssize_t shape[2])
+/* A matrix of the shape (rows, columns) that Python asked for; NULL with an exception. */
+static struct hf_release *matrix_of(PyObject *arguments, Py_ssize_t shape[2])
 {
     if (!PyArg_ParseTuple(arguments, "nn", &shape[0], &shape[1]))
-        return -1;
+        return NULL;
     if (shape[0] > 0 && shape[1] > 0 && shape[0] <= 10000 && shape[1] <= 10000)
-        return 0;
+        return table(shape[0], shape[1]);
     PyErr_SetString(PyExc_ValueError, "rows and columns are 1 to 10000");
-    return -1;
+    return NULL;
 }
 
 /* array(rows, columns): for NumPy, through the buffer protocol. */
@@ -32,9 +33,7 @@ static PyObject *array(PyObject *module, PyObject *arguments)
 {
     (void)module;
     Py_ssize_t shape[2];
-    if (shape_of(arguments, shape) != 0)
-        return NULL;
-    struct hf_release *memory = table(shape[0], shape[1]);
+    struct hf_release *memory = matrix_of(arguments, shape);
     if (memory == NULL)
         return NULL;
     struct hf_buffer_layout layout = {
@@ -49,9 +48,7 @@ static PyObject *dlpack(PyObject *module, PyObject *arguments)
 {
     (void)module;
     Py_ssize_t shape[2];
-    if (shape_of(arguments, shape) != 0)
-        return NULL;
-    struct hf_release *memory = table(shape[0], shape[1]);
+    struct hf_release *memory = matrix_of(arguments, shape);
     if (memory == NULL)
         return NULL;
     int64_t lengths[2] = {shape[0], shape[1]};

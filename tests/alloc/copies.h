@@ -8,7 +8,9 @@
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct copy {

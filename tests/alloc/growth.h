@@ -3,7 +3,10 @@
 #ifndef TESTS_ALLOC_GROWTH_H
 #define TESTS_ALLOC_GROWTH_H
 
+#include "heap.h"
 #include "suite.h"
+
+#include <homefree/homefree.h>
 
 /* Runs work(context) `warm` times, then `more` times. Fails the test when live blocks and the
  * heap's own bookkeeping together grew by `allowed` bytes or more during the latter. */

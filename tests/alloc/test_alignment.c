@@ -1,8 +1,10 @@
 /* Blocks of every alignment up to 2 MiB, and of 1 GiB; the errors of the three functions differ as
  * their man pages say, and a failure writes nothing. */
+#include "heap.h"
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <stdint.h>
 #include <string.h>
 

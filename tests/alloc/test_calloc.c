@@ -3,6 +3,8 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 

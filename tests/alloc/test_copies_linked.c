@@ -5,6 +5,8 @@
 #include "copies.h"
 #include "suite.h"
 
+#include <stdlib.h>
+
 void *allocate_first(size_t size);
 void *allocate_second(size_t size);
 

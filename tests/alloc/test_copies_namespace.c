@@ -6,6 +6,7 @@
 #include "suite.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static const char *paths[2];
 
@@ -66,11 +67,9 @@ START_TEST(foreign_pointers_stay_in_their_namespace)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return 2;
-    memcpy(paths, argv + 1, sizeof paths);
+    TAKE_ARGUMENTS(&paths[0], &paths[1]);
     if (dlsym(RTLD_DEFAULT, "_dl_find_object") == NULL) { /* as old as what makes them visible */
         printf("skipped: other namespaces are invisible before glibc 2.35\n");
         return SKIPPED;

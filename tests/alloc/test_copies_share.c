@@ -5,7 +5,11 @@
 #include "copies.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
 
 static const char *paths[3];
 
@@ -147,17 +151,14 @@ static void free_twice_over(void *unused)
 
 START_TEST(a_double_free_across_copies_is_found)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, free_twice_over, NULL);
-    assert_killed(&outcome, 6, "homefree: fatal: free(0x", "double free");
+    assert_killed(outcome_of_call(free_twice_over, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "double free");
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 4)
-        return 2;
-    memcpy(paths, argv + 1, sizeof paths);
+    TAKE_ARGUMENTS(&paths[0], &paths[1], &paths[2]);
     return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each, threads_use_either,
                      a_watch_sees_all_copies, a_double_free_across_copies_is_found);
 }

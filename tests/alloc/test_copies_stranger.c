@@ -6,7 +6,9 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 
 static const char *paths[2];
@@ -98,10 +100,8 @@ static void stranger_first(void *unused)
 
 static void assert_one_line(void (*body)(void *), const char *later)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, body, NULL);
-    assert_exited(&outcome, 0, 1, "homefree: libhomefree " HF_VERSION " (", later, paths[0],
-                  paths[1], "cannot join the heap", "from libc instead");
+    assert_exited(outcome_of_call(body, NULL), 0, 1, "homefree: libhomefree " HF_VERSION " (",
+                  later, paths[0], paths[1], "cannot join the heap", "from libc instead");
 }
 
 START_TEST(the_later_one_stands_aside)
@@ -133,10 +133,8 @@ START_TEST(a_double_free_through_it_is_found)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return 2;
-    memcpy(paths, argv + 1, sizeof paths);
+    TAKE_ARGUMENTS(&paths[0], &paths[1]);
     return RUN_SUITE(the_later_one_stands_aside, a_double_free_through_it_is_found);
 }

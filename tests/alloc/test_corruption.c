@@ -4,8 +4,10 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -48,12 +50,19 @@ static void free_and_measure(void *p)
 /* Asserts the death of body(p), and that the line has the call, the pointer and the fact. */
 static void assert_corruption(void (*body)(void *), void *p, const char *call, const char *fact)
 {
-    struct outcome outcome;
     char start[64];
     snprintf(start, sizeof start, "homefree: fatal: %s(%p): ", call, p);
-    outcome_of_function(&outcome, body, p);
-    assert_killed(&outcome, SIGABRT, start, fact, "-fsanitize=address", "valgrind", "called from ",
-                  "test_corruption+0x");
+    assert_killed(outcome_of_call(body, p), SIGABRT, start, fact, "-fsanitize=address", "valgrind",
+                  "called from ", "test_corruption+0x");
+}
+
+/* The same for every call that meets a block which is freed already. */
+static void assert_freed_already(void *p, const char *fact)
+{
+    assert_corruption(free_twice, p, "free", fact);
+    assert_corruption(free_and_resize, p, "realloc", fact);
+    assert_corruption(free_and_measure, p, "malloc_usable_size", fact);
+    hf_free(p);
 }
 
 #define NO_BLOCK "never allocated, or freed already"
@@ -81,13 +90,8 @@ END_TEST
 START_TEST(small_block_freed_twice_in_a_row)
 {
     const size_t sizes[] = {0, 8, 16, 100, 1000, 4096, 14336};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        void *p = hf_malloc(sizes[i]);
-        assert_corruption(free_twice, p, "free", TWICE);
-        assert_corruption(free_and_resize, p, "realloc", TWICE);
-        assert_corruption(free_and_measure, p, "malloc_usable_size", TWICE);
-        hf_free(p);
-    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_freed_already(hf_malloc(sizes[i]), TWICE);
 }
 END_TEST
 
@@ -95,14 +99,8 @@ START_TEST(large_block_freed_twice)
 {
     /* The first two are kept by the thread's cache, the others go back at once. */
     const size_t sizes[] = {20000, 32768, 40960, 100000, MIB, 20 * MIB};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        void *p = hf_malloc(sizes[i]);
-        const char *fact = sizes[i] <= 32768 ? TWICE : NO_BLOCK;
-        assert_corruption(free_twice, p, "free", fact);
-        assert_corruption(free_and_resize, p, "realloc", fact);
-        assert_corruption(free_and_measure, p, "malloc_usable_size", fact);
-        hf_free(p);
-    }
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        assert_freed_already(hf_malloc(sizes[i]), sizes[i] <= 32768 ? TWICE : NO_BLOCK);
 }
 END_TEST
 
@@ -230,12 +228,10 @@ static void free_after_another_thread(void *p)
 
 START_TEST(freed_by_two_threads)
 {
-    struct outcome outcome;
     char start[64];
     void *keep = hf_malloc(100), *p = hf_malloc(100);
     snprintf(start, sizeof start, "homefree: fatal: free(%p): ", p);
-    outcome_of_function(&outcome, free_after_another_thread, p);
-    assert_killed(&outcome, SIGABRT, start, LATER);
+    assert_killed(outcome_of_call(free_after_another_thread, p), SIGABRT, start, LATER);
     hf_free(keep);
     hf_free(p);
 }

@@ -4,6 +4,7 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 
 #define BLOCKS 1500
@@ -66,13 +67,7 @@ static void use_neighbours(void *unused)
     }
 }
 
-START_TEST(good_programs_live)
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, use_neighbours, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
+CALL_TEST(good_programs_live, use_neighbours, NULL)
 
 int main(void)
 {

@@ -2,6 +2,7 @@
  * then. The library has no dependency on libhomefree (weak names), and is linked after it, so that
  * the loader initialises it first. Built twice: the first call is malloc, or free. */
 #include "death.h"
+#include "heap.h"
 #include "suite.h"
 
 #include <stdio.h>

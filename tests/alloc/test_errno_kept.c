@@ -3,7 +3,9 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FREE(p)               \

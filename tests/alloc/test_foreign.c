@@ -2,8 +2,10 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <malloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(libcs_blocks_are_freed)

@@ -4,8 +4,10 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -171,13 +173,7 @@ static void fork_many(void *unused)
     empty(blocks);
 }
 
-START_TEST(children_can_use_the_heap)
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, fork_many, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
+CALL_TEST(children_can_use_the_heap, fork_many, NULL)
 
 int main(void)
 {

@@ -3,7 +3,9 @@
 #include "exhaust.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MIB ((size_t)1 << 20)
 

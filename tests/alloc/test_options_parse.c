@@ -1,10 +1,10 @@
 /* HOMEFREE_CONF's parser, alone: every key of the table at its ends and beyond, suffixes, empty
  * items, and strings that mean harm. What is wrong is left out and named in one line. */
 #include "death.h"
+#include "options.h"
 #include "suite.h"
 
-#include "options.h"
-
+#include <homefree/homefree.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,20 +31,16 @@ static void parse(void *context)
 
 static void accepted(const char *text, size_t field, uint64_t expected)
 {
-    struct outcome outcome;
     struct expectation e = {text, field, expected};
-    outcome_of_function(&outcome, parse, &e);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(parse, &e));
 }
 
 /* One line that names the key and has `part` in it; the default stays. */
 static void refused(const char *text, size_t field, const char *key, const char *part)
 {
-    struct outcome outcome;
     struct expectation e = {text, field, 0};
     memcpy(&e.expected, (const char *)&hf_options + field, sizeof e.expected);
-    outcome_of_function(&outcome, parse, &e);
-    assert_exited(&outcome, 0, 1, "homefree: HOMEFREE_CONF: ", key, part);
+    assert_exited(outcome_of_call(parse, &e), 0, 1, "homefree: HOMEFREE_CONF: ", key, part);
 }
 
 #define FIELD(name) offsetof(struct hf_options, name)
@@ -110,11 +106,16 @@ END_TEST
 
 START_TEST(suffixes_scale_sizes_only)
 {
-    accepted("region:32M", FIELD(region), UINT64_C(32) << 20);
-    accepted("region:32m", FIELD(region), UINT64_C(32) << 20);
-    accepted("region:65536K", FIELD(region), UINT64_C(64) << 20);
-    accepted("region:3g", FIELD(region), UINT64_C(3) << 30);
-    accepted("region:64T", FIELD(region), UINT64_C(64) << 40);
+    static const struct {
+        const char *text;
+        uint64_t size, shift;
+    } sizes[] = {{"region:32M", 32, 20},
+                 {"region:32m", 32, 20},
+                 {"region:65536K", 64, 20},
+                 {"region:3g", 3, 30},
+                 {"region:64T", 64, 40}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        accepted(sizes[i].text, FIELD(region), sizes[i].size << sizes[i].shift);
     refused("region:65T", FIELD(region), "region", "'65T'");
     refused("arenas:1K", FIELD(arenas), "arenas", "'1K'");
     refused("dirty_decay_ms:1K", FIELD(dirty_decay_ms), "dirty_decay_ms", "'1K'");
@@ -123,12 +124,13 @@ END_TEST
 
 START_TEST(overflow_is_no_number)
 {
-    refused("region:18446744073709551616", FIELD(region), "region", "is ignored");
-    refused("region:18446744073709551615", FIELD(region), "region", "is ignored");
-    refused("region:99999999999999999999999999999999", FIELD(region), "region", "is ignored");
-    /* Would wrap to 16 MiB and to 0. */
-    refused("region:17592186044432M", FIELD(region), "region", "is ignored");
-    refused("region:16777216T", FIELD(region), "region", "is ignored");
+    static const char *const regions[] = {"region:18446744073709551616",
+                                          "region:18446744073709551615",
+                                          "region:99999999999999999999999999999999",
+                                          /* Would wrap to 16 MiB and to 0. */
+                                          "region:17592186044432M", "region:16777216T"};
+    for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
+        refused(regions[i], FIELD(region), "region", "is ignored");
     refused("arenas:18446744073709551617", FIELD(arenas), "arenas", "is ignored");
 }
 END_TEST
@@ -173,9 +175,7 @@ static void parse_several(void *unused)
 
 START_TEST(what_is_right_counts_beside_what_is_wrong)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, parse_several, NULL);
-    assert_exited(&outcome, 0, 2, "unknown key 'bad'", "'x' of arenas");
+    assert_exited(outcome_of_call(parse_several, NULL), 0, 2, "unknown key 'bad'", "'x' of arenas");
 }
 END_TEST
 

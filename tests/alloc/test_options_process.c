@@ -3,6 +3,8 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MIB ((uint64_t)1 << 20)
@@ -31,38 +33,26 @@ static int part(char **arguments)
     return 0;
 }
 
-static void run_part(struct outcome *outcome, const char *region, const char *arenas,
-                     const char *const environment[])
-{
-    const char *const arguments[] = {own_path(), region, arenas, NULL};
-    const struct program program = {.arguments = arguments, .environment = environment};
-    outcome_of_program(outcome, &program);
-}
+#define assert_part(setting, region, arenas, lines, ...) \
+    assert_exited(OUTCOME_OF_SELF((setting), (region), (arenas)), 0, (lines), __VA_ARGS__)
 
 START_TEST(options_take_effect)
 {
-    struct outcome outcome;
-    const char *const environment[] = {"HOMEFREE_CONF=region:64M,arenas:3", NULL};
-    run_part(&outcome, "64", "3", environment);
-    assert_exited(&outcome, 0, 0, "");
+    assert_part("HOMEFREE_CONF=region:64M,arenas:3", "64", "3", 0, "");
 }
 END_TEST
 
 START_TEST(a_wrong_key_costs_one_line)
 {
-    struct outcome outcome;
-    const char *const environment[] = {"HOMEFREE_CONF=nonsense:1,region:64M", NULL};
-    run_part(&outcome, "64", "-", environment);
-    assert_exited(&outcome, 0, 1, "homefree: HOMEFREE_CONF: unknown key 'nonsense'");
+    assert_part("HOMEFREE_CONF=nonsense:1,region:64M", "64", "-", 1,
+                "homefree: HOMEFREE_CONF: unknown key 'nonsense'");
 }
 END_TEST
 
 START_TEST(a_wrong_value_costs_one_line)
 {
-    struct outcome outcome;
-    const char *const environment[] = {"HOMEFREE_CONF=region:64M,arenas:many", NULL};
-    run_part(&outcome, "64", "-", environment);
-    assert_exited(&outcome, 0, 1, "homefree: HOMEFREE_CONF: ", "'many' of arenas");
+    assert_part("HOMEFREE_CONF=region:64M,arenas:many", "64", "-", 1,
+                "homefree: HOMEFREE_CONF: ", "'many' of arenas");
 }
 END_TEST
 
@@ -81,12 +71,8 @@ START_TEST(extremes_make_heaps_that_work)
         "HOMEFREE_CONF=region:33554433", /* no whole number of pages */
         "HOMEFREE_CONF=region:64T",
     };
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        struct outcome outcome;
-        const char *const environment[] = {settings[i], NULL};
-        run_part(&outcome, "-", "-", environment);
-        assert_exited(&outcome, 0, 0, "");
-    }
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        assert_part(settings[i], "-", "-", 0, "");
 }
 END_TEST
 
@@ -100,7 +86,9 @@ START_TEST(jemallocs_variables_do_nothing)
                                        "hf_je_malloc_conf=narenas:7,nosuchkey:1,abort_conf:true",
                                        "JE_MALLOC_CONF=narenas:7,nosuchkey:1,abort_conf:true",
                                        NULL};
-    run_part(&outcome, "-", "3", environment);
+    const char *const arguments[] = {own_path(), "-", "3", NULL};
+    const struct program program = {.arguments = arguments, .environment = environment};
+    outcome_of_program(&outcome, &program);
     assert_exited(&outcome, 0, 0, "");
 }
 END_TEST

@@ -6,11 +6,13 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>

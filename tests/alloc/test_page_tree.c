@@ -6,6 +6,8 @@
 #include "page_tree.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -1,8 +1,10 @@
 /* realloc keeps what was in the block, whichever way the size goes; NULL and 0 mean what glibc
  * makes them mean. */
+#include "heap.h"
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <string.h>
 
 static unsigned char expected(size_t at)

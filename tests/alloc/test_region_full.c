@@ -3,6 +3,9 @@
 #include "exhaust.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
+#include <stdlib.h>
+
 #define MIB ((size_t)1 << 20)
 
 static int part(size_t size)
@@ -18,31 +21,23 @@ static int part(size_t size)
     return 0;
 }
 
-static void run_part(const char *size)
-{
-    const char *const arguments[] = {own_path(), size, NULL};
-    const char *const environment[] = {"HOMEFREE_CONF=region:16M", NULL};
-    const struct program program = {.arguments = arguments, .environment = environment};
-    struct outcome outcome;
-    outcome_of_program(&outcome, &program);
-    assert_exited(&outcome, 0, 0, "");
-}
+#define REGION "HOMEFREE_CONF=region:16M"
 
 START_TEST(large_blocks)
 {
-    run_part("200000");
+    assert_succeeds(OUTCOME_OF_SELF(REGION, "200000"));
 }
 END_TEST
 
 START_TEST(medium_blocks)
 {
-    run_part("20000");
+    assert_succeeds(OUTCOME_OF_SELF(REGION, "20000"));
 }
 END_TEST
 
 START_TEST(small_blocks)
 {
-    run_part("64");
+    assert_succeeds(OUTCOME_OF_SELF(REGION, "64"));
 }
 END_TEST
 

@@ -3,6 +3,7 @@
 #include "exhaust.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 
 #define THREADS 8
@@ -79,19 +80,12 @@ static int part(void)
 
 START_TEST(new_threads_in_a_full_region)
 {
-    const char *const arguments[] = {own_path(), "part", NULL};
-    const char *const environment[] = {"HOMEFREE_CONF=region:16M", NULL};
-    const struct program program = {.arguments = arguments, .environment = environment};
-    struct outcome outcome;
-    outcome_of_program(&outcome, &program);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(OUTCOME_OF_SELF("HOMEFREE_CONF=region:16M", "part"));
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    (void)argv;
-    if (argc > 1)
-        return part();
-    return RUN_SUITE(new_threads_in_a_full_region);
+    (void)arguments;
+    return count > 1 ? part() : RUN_SUITE(new_threads_in_a_full_region);
 }

@@ -3,7 +3,9 @@
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 START_TEST(size_zero_gives_distinct_pointers)

@@ -1,8 +1,10 @@
 /* The statistics count what was allocated, and a caller's struct of any age is filled as far as it
  * goes and no further. */
+#include "heap.h"
 #include "suite.h"
 
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <stdint.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
 #include "death.h"
 #include "growth.h"
 
+#include <homefree/homefree.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -67,6 +67,5 @@ END_TEST
 
 int main()
 {
-    const TTest *const tests[] = {no_growth, nullptr};
-    return run_suite(__FILE__, tests);
+    return RUN_SUITE(no_growth);
 }

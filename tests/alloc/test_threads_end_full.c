@@ -2,6 +2,7 @@
 #include "death.h"
 #include "growth.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
 #include "death.h"
 #include "growth.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 
 static void *allocates(void *unused)

@@ -1,12 +1,15 @@
 /* A record frees its pointer once, whoever drops it, in whatever order, on whatever thread; what it
  * may not free is left, and counted. */
-#include "../alloc/suite.h"
 #include "death.h"
+#include "heap.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define THREADS 4
@@ -303,9 +306,7 @@ static void exit_holding(void *context)
 
 START_TEST(exit_handlers_still_free)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, exit_holding, NULL);
-    assert_exited(&outcome, 0, 1, "freed");
+    assert_exited(outcome_of_call(exit_holding, NULL), 0, 1, "freed");
 }
 END_TEST
 
@@ -324,9 +325,7 @@ static void exit_too_late(void *context)
 
 START_TEST(too_late_it_is_leaked)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, exit_too_late, NULL);
-    assert_exited(&outcome, 0, 1, "live 0 run 0 leaked 1");
+    assert_exited(outcome_of_call(exit_too_late, NULL), 0, 1, "live 0 run 0 leaked 1");
 }
 END_TEST
 
@@ -338,10 +337,8 @@ static void in_child(void *context)
 
 START_TEST(a_forked_child_has_records_of_its_own)
 {
-    struct outcome outcome;
     ck_assert_int_eq(hf_release_new(&held, hf_malloc(10), say, NULL), 0);
-    outcome_of_function(&outcome, in_child, NULL);
-    assert_exited(&outcome, 0, 1, "freed");
+    assert_exited(outcome_of_call(in_child, NULL), 0, 1, "freed");
     ck_assert_int_eq(hf_release_forbid(held), 0);
     hf_free(hf_release_pointer(held));
     hf_release_drop(held);

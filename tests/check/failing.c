@@ -1,6 +1,7 @@
 /* Assertions of homefree/check.h that fail, as users would write them, and some that hold: run by
  * test_check.py, which knows what each must say. C and C++ build it. */
 #include "module.h"
+#include "suite.h"
 
 #include <homefree/check.h>
 
@@ -99,24 +100,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    module = load_module(arguments[1]);
-    Suite *suite = suite_create("failing");
-    TCase *tcase = tcase_create("failing");
-    tcase_add_test(tcase, owner_holds);
-    tcase_add_test(tcase, owner_fails);
-    tcase_add_test(tcase, no_crossing_holds);
-    tcase_add_test(tcase, no_crossing_fails);
-    tcase_add_test(tcase, crossed_holds);
-    tcase_add_test(tcase, crossed_fails);
-    tcase_add_test(tcase, freed_once_holds);
-    tcase_add_test(tcase, freed_once_fails_when_it_stays);
-    tcase_add_test(tcase, freed_once_fails_when_there_is_no_block);
-    tcase_add_test(tcase, the_end_of_the_suite_holds);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_VERBOSE);
-    srunner_free(runner);
-    return 0;
+    const char *path;
+    TAKE_ARGUMENTS(&path);
+    module = load_module(path);
+    return RUN_TESTS("failing", owner_holds, owner_fails, no_crossing_holds, no_crossing_fails,
+                     crossed_holds, crossed_fails, freed_once_holds, freed_once_fails_when_it_stays,
+                     freed_once_fails_when_there_is_no_block, the_end_of_the_suite_holds);
 }

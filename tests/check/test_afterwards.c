@@ -4,8 +4,10 @@
 #include "module.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define FIND(name)                                      \

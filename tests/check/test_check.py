@@ -46,13 +46,13 @@ class Suites(unittest.TestCase):
     def check(self, program, fork):
         done = subprocess.run(
             [program, MODULE],
-            env={**os.environ, "CK_FORK": fork},
+            env={**os.environ, "CK_FORK": fork, "CK_VERBOSITY": "verbose"},
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertEqual((done.returncode, done.stderr), (1, ""), done.stdout)
         lines = re.findall(r"^\S+failing\.c:\d+:([PFE]):failing:(\w+):0: (.*)$", done.stdout, re.M)
         self.assertEqual(len(lines), 10, done.stdout)
         for result, test, message in lines:

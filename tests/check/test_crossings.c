@@ -4,9 +4,11 @@
 #include "suite.h"
 #include "watching.h"
 
+#include <stdlib.h>
+
 #define SELF "test_check_crossings"
 
-static const char *paths[2];
+static const char *second_path;
 static struct module first, second;
 
 START_TEST(module_to_program)
@@ -14,9 +16,7 @@ START_TEST(module_to_program)
     struct hf_watch *watch = begin(0);
     for (size_t i = 0; i < 10; i++)
         hf_free(first.make(100));
-    struct wanted_crossing seen = crossed(watch, "first", SELF);
-    ck_assert_uint_eq(seen.count, 10);
-    ck_assert_uint_eq(seen.bytes, 1000);
+    assert_crossed(watch, "first", SELF, 10, 1000);
     ck_assert_uint_eq(report_of(watch).crossings, 10);
     hf_watch_drop(watch);
 }
@@ -29,8 +29,7 @@ START_TEST(program_to_module)
     first.drop(hf_calloc(3, 7));
     first.drop(hf_calloc(1, 1 << 20));
     first.drop(hf_aligned_alloc(256, 8));
-    ck_assert_uint_eq(crossed(watch, SELF, "first").count, 4);
-    ck_assert_uint_eq(crossed(watch, SELF, "first").bytes, 7 + 21 + (1 << 20) + 8);
+    assert_crossed(watch, SELF, "first", 4, 7 + 21 + (1 << 20) + 8);
     ck_assert_uint_eq(report_of(watch).crossings, 4);
     hf_watch_drop(watch);
 }
@@ -142,7 +141,7 @@ END_TEST
 START_TEST(a_module_that_comes_meanwhile)
 {
     struct hf_watch *watch = begin(0);
-    struct module late = load_module(paths[1]);
+    struct module late = load_module(second_path);
     late.drop(late.make(10));
     ck_assert_uint_eq(crossed(watch, "second", "").count, 0);
     hf_free(late.make(10));
@@ -153,14 +152,11 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return EXIT_FAILURE;
-    paths[0] = arguments[1];
-    paths[1] = arguments[2];
-    int late =
-        run_suite("loaded meanwhile", (const TTest *const[]){a_module_that_comes_meanwhile, NULL});
-    first = load_module(paths[0]);
-    second = load_module(paths[1]);
+    const char *first_path;
+    TAKE_ARGUMENTS(&first_path, &second_path);
+    int late = RUN_TESTS("loaded meanwhile", a_module_that_comes_meanwhile);
+    first = load_module(first_path);
+    second = load_module(second_path);
     int result =
         RUN_SUITE(module_to_program, program_to_module, module_to_module, a_module_and_itself,
                   a_record_is_the_library_s_own, resizing, resizing_that_fails,

@@ -1,10 +1,8 @@
 // The strings of a C++ module cross both ways: libstdc++ frees what the module allocated, and the
 // module deletes what libstdc++ got from libc. homefree/check.h from C++17.
-#include "../shim/module_cxx.h"
+#include "../shim/load_cxx.h"
 
 #include <homefree/check.h>
-
-#include <dlfcn.h>
 
 namespace
 {
@@ -43,21 +41,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    void *handle = dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL);
-    if (handle == nullptr)
-        return 2;
-    module = reinterpret_cast<const module_cxx *(*)()>(dlsym(handle, "module_cxx_functions"))();
-    Suite *suite = suite_create("strings");
-    TCase *tcase = tcase_create("strings");
-    tcase_add_test(tcase, libstdcxx_frees_what_the_module_allocated);
-    tcase_add_test(tcase, the_module_frees_what_libstdcxx_allocated);
-    tcase_add_test(tcase, a_module_alone);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
+    module = load_module_cxx(count, arguments);
+    return RUN_TESTS("strings", libstdcxx_frees_what_the_module_allocated,
+                     the_module_frees_what_libstdcxx_allocated, a_module_alone);
 }

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -218,10 +220,8 @@ static void be_a_child(void *context)
 START_TEST(a_child_has_copies)
 {
     struct hf_watch *watch = begin(0);
-    struct outcome outcome;
     hf_free(module.make(10));
-    outcome_of_function(&outcome, be_a_child, watch);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(be_a_child, watch));
     ck_assert_uint_eq(report_of(watch).crossings, 1);
     hf_watch_drop(watch);
 }
@@ -258,11 +258,8 @@ START_TEST(threads)
     for (int i = 0; i < times(200); i++) {
         struct hf_watch *a = begin(0), *b = begin(0);
         void *block = module.make(20000);
-        if (i % 20 == 0) {
-            struct outcome outcome;
-            outcome_of_function(&outcome, nothing, NULL);
-            assert_exited(&outcome, 0, 0, "");
-        }
+        if (i % 20 == 0)
+            assert_succeeds(outcome_of_call(nothing, NULL));
         hf_free(block);
         struct hf_watch_report report = report_of(b);
         ck_assert_uint_ge(report.crossings, 1);

@@ -50,4 +50,13 @@ static inline struct wanted_crossing crossed(struct hf_watch *watch, const char 
     return wanted;
 }
 
+/* So many blocks, of so many bytes, crossed from one to the other. */
+static inline void assert_crossed(struct hf_watch *watch, const char *allocated_by,
+                                  const char *freed_by, uint64_t count, uint64_t bytes)
+{
+    struct wanted_crossing seen = crossed(watch, allocated_by, freed_by);
+    ck_assert_uint_eq(seen.count, count);
+    ck_assert_uint_eq(seen.bytes, bytes);
+}
+
 #endif

@@ -131,36 +131,28 @@ class Installed(unittest.TestCase):
         run("sh", "build.sh", cwd=self.work, **self.pkgconfig)
         self.assert_module_is_right(self.work / "greet.so")
 
-    def test_cmake(self):
+    def assert_cmake_builds_it(self, definition):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
-        self.write("CMakeLists.txt", CMAKE)
-        prefix = f"-DCMAKE_PREFIX_PATH={INSTALLED.root}"
-        run("cmake", "-S", self.work, "-B", self.work / "b", prefix)
+        run("cmake", "-S", self.work, "-B", self.work / "b", definition)
         run("cmake", "--build", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
 
+    def test_cmake(self):
+        self.write("CMakeLists.txt", CMAKE)
+        self.assert_cmake_builds_it(f"-DCMAKE_PREFIX_PATH={INSTALLED.root}")
+
     def test_cmake_gives_the_source_the_name_of_the_module(self):
-        if shutil.which("cmake") is None:
-            self.skipTest("cmake is not installed")
         greet = self.work / "greet.c"
         greet.write_text(greet.read_text().replace("PyInit_greet", "HF_MODULE_INIT"))
         renamed = CMAKE.replace("(greet ", "(target ").replace("(greet)", "(target)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "" OUTPUT_NAME greet'))
-        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
-        run("cmake", "-S", self.work, "-B", self.work / "b", found)
-        run("cmake", "--build", self.work / "b")
-        self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
 
     def test_cmake_takes_a_prefix_for_a_part_of_the_name(self):
-        if shutil.which("cmake") is None:
-            self.skipTest("cmake is not installed")
         renamed = CMAKE.replace("(greet ", "(eet ").replace("(greet)", "(eet)")
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
-        found = f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}"
-        run("cmake", "-S", self.work, "-B", self.work / "b", found)
-        run("cmake", "--build", self.work / "b")
-        self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
 
     def test_meson_installed(self):
         self.write("meson.build", MESON)

@@ -6,11 +6,13 @@
  *
  * usage: test-adopt MODULE…
  */
-#include "../loader/support.h"
 #include "modules/worker.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

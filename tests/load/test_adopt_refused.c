@@ -5,12 +5,14 @@
  *
  * usage: test-adopt-refused ALLOCATOR WORKER (HOMEFREE_CONF may say route:off)
  */
-#include "../loader/support.h"
 #include "modules/worker.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -87,11 +89,8 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
+    TAKE_ARGUMENTS(&allocator_path, &worker_path);
     guard_against_hanging(100);
-    allocator_path = arguments[1];
-    worker_path = arguments[2];
     const char *conf = getenv("HOMEFREE_CONF");
     bool route_off = conf != NULL && strcmp(conf, "route:off") == 0;
     if (route_off)

@@ -7,14 +7,16 @@
  *
  * usage: test-copy FRIEND MODULE…
  */
-#include "../loader/support.h"
 #include "modules/state.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <homefree/homefree.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,15 +208,22 @@ START_TEST(arguments_of_both)
 }
 END_TEST
 
+/* Copies the first module under another name; returns its size. */
+static off_t copy_first(const char *name, char path[static PATH_MAX])
+{
+    struct stat status;
+    ck_assert_int_eq(stat(paths[0], &status), 0);
+    snprintf(path, PATH_MAX, "%s/%s", folder, name);
+    copy_file(paths[0], path);
+    return status.st_size;
+}
+
 /* Every length that a file can be cut to: an error or a copy, never a crash. */
 START_TEST(cut_short)
 {
     char path[PATH_MAX], copy[PATH_MAX];
-    struct stat status;
-    ck_assert_int_eq(stat(paths[0], &status), 0);
-    snprintf(path, sizeof path, "%s/cut.so", folder);
-    copy_file(paths[0], path);
-    for (off_t length = status.st_size; length >= 0; length -= length > 20000 ? 1777 : 61) {
+    const off_t whole = copy_first("cut.so", path);
+    for (off_t length = whole; length >= 0; length -= length > 20000 ? 1777 : 61) {
         ck_assert_int_eq(truncate(path, length), 0);
         int error = hf_private_copy(path, copy, sizeof copy);
         ck_assert_msg(error == 0 || error == -ENOEXEC, "%d bytes: %d", (int)length, error);
@@ -228,18 +237,15 @@ END_TEST
 START_TEST(changed_bytes)
 {
     char path[PATH_MAX], copy[PATH_MAX];
-    struct stat status;
-    ck_assert_int_eq(stat(paths[0], &status), 0);
-    snprintf(path, sizeof path, "%s/changed.so", folder);
     unsigned random = 1;
     int made = 0;
     for (int i = 0; i < 300; i++) {
-        copy_file(paths[0], path);
+        const off_t size = copy_first("changed.so", path);
         int fd = open(path, O_WRONLY);
         for (int j = 0; j < 1 + i % 5; j++) {
             unsigned char byte = (unsigned char)((random = random * 1103515245 + 12345) >> 16);
             off_t where = (off_t)((random = random * 1103515245 + 12345) >> 8);
-            where %= i % 3 == 0 ? 0x400 : i % 3 == 1 ? 0x4000 : status.st_size;
+            where %= i % 3 == 0 ? 0x400 : i % 3 == 1 ? 0x4000 : size;
             ck_assert_int_eq((int)pwrite(fd, &byte, 1, where), 1);
         }
         close(fd);
@@ -267,16 +273,9 @@ int main(int count, char **arguments)
     tcase_add_loop_test(tcase, before_the_original, 0, module_count);
     tcase_add_loop_test(tcase, beside_the_original, 0, module_count);
     tcase_add_loop_test(tcase, elsewhere, 0, module_count);
-    tcase_add_test(tcase, arguments_of_both);
-    tcase_add_test(tcase, cut_short);
-    tcase_add_test(tcase, changed_bytes);
+    ADD_TESTS(tcase, arguments_of_both, cut_short, changed_bytes);
     tcase_set_timeout(tcase, 60);
-    Suite *suite = suite_create("copy");
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int result = RUN_CASES("copy", tcase);
     uninstall();
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return result;
 }

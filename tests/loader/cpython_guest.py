@@ -90,12 +90,20 @@ def in_threads(work):
         except BaseException as error:
             failures.append(error)
 
-    threads = [threading.Thread(target=run) for _ in range(4)]
+    joined(started(4, run))
+    assert not failures, failures
+
+
+def started(count, work):
+    threads = [threading.Thread(target=work) for _ in range(count)]
     for thread in threads:
         thread.start()
+    return threads
+
+
+def joined(threads):
     for thread in threads:
         thread.join()
-    assert not failures, failures
 
 
 def in_child(work):
@@ -106,9 +114,7 @@ def in_child(work):
         while not over.is_set():
             work()
 
-    threads = [threading.Thread(target=churn) for _ in range(2)]
-    for thread in threads:
-        thread.start()
+    threads = started(2, churn)
     for _ in range(3):
         child = os.fork()
         if child == 0:
@@ -120,8 +126,7 @@ def in_child(work):
                 os._exit(1)
         assert os.waitpid(child, 0)[1] == 0
     over.set()
-    for thread in threads:
-        thread.join()
+    joined(threads)
 
 
 class Late:

@@ -5,7 +5,9 @@
  *
  * usage: test-deepbind before|after LIBHOMEFREE POOL-USER
  */
-#include "support.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>

@@ -4,9 +4,11 @@
  *
  * usage: test-follow USER OPENER
  */
-#include "support.h"
-
+#include "heap.h"
 #include "modules/opener.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -146,9 +148,7 @@ START_TEST(a_namespace_of_its_own)
         ck_assert_int_ge(hf_route(), 0);
         void *block = hf_malloc(LARGE);
         user->release(block);
-        struct hf_owner owner = {.size = sizeof owner};
-        hf_owner_of(block, &owner);
-        ck_assert_ptr_null(owner.block);
+        assert_gone(block);
         block = user->resize(hf_malloc(10), LARGE);
         ck_assert(hf_owns(block));
         ck_assert_uint_ge(user->measure(block), LARGE);
@@ -170,10 +170,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
-    user_path = arguments[1];
-    opener_path = arguments[2];
+    TAKE_ARGUMENTS(&user_path, &opener_path);
     guard_against_hanging(100);
     return RUN_TESTS("follow", loaded_by_the_program, loaded_by_another_module,
                      unloaded_and_loaded_again, a_copy_of_the_file_is_another_module,

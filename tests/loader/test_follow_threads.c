@@ -4,12 +4,15 @@
  *
  * usage: test-follow-threads MODULE…       each is loaded by one thread
  */
-#include "support.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 

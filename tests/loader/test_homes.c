@@ -7,16 +7,19 @@
  *   ORDER   before: the module is loaded, and has allocated, before libhomefree comes; or after
  *   MODULE  a stripped one has "stripped" in its name
  */
+#include "blocks.h"
 #include "death.h"
-#include "support.h"
-
 #include "modules/home.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +33,7 @@ static const struct home *home;
 static const struct user *user;
 static void (*delete)(void *ptr);
 
-enum { EARLY = 12, BLOCKS = 1000, HUGE = 64 << 20 };
+enum { EARLY = 12, HUGE = 64 << 20 };
 static char *early[EARLY]; /* from before libhomefree, if the module was there */
 
 static char *block_of(size_t size)
@@ -83,35 +86,15 @@ START_TEST(what_came_before)
 }
 END_TEST
 
-/* Frees many, which the wrong allocator would not survive, and the right one gives out again. */
-static void check_release(void (*release)(void *ptr))
-{
-    static char *blocks[BLOCKS], *first[BLOCKS];
-    int again = 0;
-    for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < BLOCKS; i++)
-            blocks[i] = block_of((size_t)i % 100 + 1);
-        for (int i = 0; i < BLOCKS && round > 0; i++)
-            for (int j = 0; j < BLOCKS; j++)
-                again += blocks[i] == first[j];
-        if (round == 0)
-            memcpy(first, blocks, sizeof first);
-        for (int i = 0; i < BLOCKS; i++)
-            release(blocks[i]);
-    }
-    ck_assert_msg(again > 0, "no block was ever given out again");
-    release(block_of(HUGE));
-}
-
 START_TEST(freed)
 {
     set_up();
-    check_release(free);
-    check_release(free_any);
-    check_release(user->release);
-    check_release(user->constant->release);
-    check_release(delete);
-    check_release((void (*)(void *))dlsym(RTLD_DEFAULT, "free"));
+    assert_given_out_again(block_of, HUGE, free);
+    assert_given_out_again(block_of, HUGE, free_any);
+    assert_given_out_again(block_of, HUGE, user->release);
+    assert_given_out_again(block_of, HUGE, user->constant->release);
+    assert_given_out_again(block_of, HUGE, delete);
+    assert_given_out_again(block_of, HUGE, (void (*)(void *))dlsym(RTLD_DEFAULT, "free"));
 }
 END_TEST
 
@@ -125,8 +108,7 @@ START_TEST(resized_and_measured)
             ck_assert_uint_eq(malloc_usable_size(block), home->measure(block));
             ck_assert_uint_eq(user->measure(block), home->measure(block));
             strcpy(block, "content");
-            block = resizes[i](block, 3 * size);
-            ck_assert_str_eq(block, "content");
+            block = resize_content(resizes[i], block, 3 * size);
             assert_theirs(block);
             block = user->resize_array(block, 2, size);
             ck_assert_str_eq(block, "content");
@@ -191,12 +173,8 @@ static void *exchange(void *context)
 
 START_TEST(many_threads)
 {
-    pthread_t threads[4];
     set_up();
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, (void *)(i * 77)), 0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    run_in_threads(exchange);
 }
 END_TEST
 
@@ -210,11 +188,9 @@ static void free_in_child(void *context)
 
 START_TEST(after_fork)
 {
-    static struct outcome outcome;
     set_up();
     char *block = block_of(100);
-    outcome_of_function(&outcome, free_in_child, block);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(free_in_child, block));
     free(block);
 }
 END_TEST
@@ -240,14 +216,12 @@ static void free_theirs(void *context)
 
 START_TEST(stripped_it_is_named)
 {
-    static struct outcome outcome;
     set_up();
     (void)block_of(HUGE);         /* begins in what was mapped before anybody looked, perhaps */
     char *block = block_of(HUGE); /* mapped just now */
     assert_theirs(block);
-    outcome_of_function(&outcome, free_theirs, block);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", allocator, "stripped",
-                  "called from", "debug file");
+    assert_killed(outcome_of_call(free_theirs, block), SIGABRT, "homefree: fatal: free(0x",
+                  allocator, "stripped", "called from", "debug file");
 }
 END_TEST
 

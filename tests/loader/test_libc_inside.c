@@ -3,7 +3,8 @@
  * wordfree are given. Its own calls of free and realloc go through slots that are routed, so the
  * heap's blocks come home from there too, with errno as it was.
  */
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <argz.h>
 #include <dlfcn.h>

@@ -3,12 +3,9 @@
  * round: libstdc++'s own code frees the module's blocks, which is where a module with a private
  * allocator dies.
  */
-#include "../shim/module_cxx.h"
+#include "../shim/load_cxx.h"
+#include "heap.h"
 
-#include <check.h>
-#include <cstdio>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <numeric>
 #include <stdexcept>
@@ -19,14 +16,6 @@ namespace
 const module_cxx *module;
 
 enum : std::size_t { LARGE = 1 << 20 };
-
-void assert_gone(const void *block)
-{
-    hf_owner owner = {};
-    owner.size = sizeof owner;
-    ck_assert_int_eq(hf_owner_of(block, &owner), 0);
-    ck_assert_ptr_null(owner.block);
-}
 
 } // namespace
 
@@ -144,25 +133,9 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    void *handle = count == 2 ? dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
-    void *found = handle != nullptr ? dlsym(handle, "module_cxx_functions") : nullptr;
-    if (found == nullptr) {
-        std::fprintf(stderr, "usage: %s MODULE (%s)\n", arguments[0], dlerror());
-        return 2;
-    }
-    module = reinterpret_cast<decltype(&module_cxx_functions)>(found)();
-    Suite *suite = suite_create("libstdc++");
-    TCase *tcase = tcase_create("libstdc++");
-    tcase_add_test(tcase, a_string_is_grown_by_libstdcxx);
-    tcase_add_test(tcase, a_string_of_the_host_is_grown_by_the_module);
-    tcase_add_test(tcase, a_vector_is_moved_and_grown_on_both_sides);
-    tcase_add_test(tcase, streams);
-    tcase_add_test(tcase, objects_are_destroyed_elsewhere);
-    tcase_add_test(tcase, exceptions);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    module = load_module_cxx(count, arguments);
+    return RUN_TESTS("libstdc++", a_string_is_grown_by_libstdcxx,
+                     a_string_of_the_host_is_grown_by_the_module,
+                     a_vector_is_moved_and_grown_on_both_sides, streams,
+                     objects_are_destroyed_elsewhere, exceptions);
 }

@@ -6,9 +6,10 @@
  * usage: test-mapper WORDS FUNCTIONS USER
  */
 #include "death.h"
-#include "support.h"
-
 #include "modules/mapper.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,17 +283,15 @@ static void free_theirs_by_name(void *context)
 
 START_TEST(nothing_can_be_called)
 {
-    static struct outcome outcome;
     silent = load_mapper(words_path);
     const struct user *user = load_user(user_path, RTLD_NOW);
-    outcome_of_function(&outcome, free_theirs, (void *)(uintptr_t)user);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "belongs to the mimalloc inside",
-                  "mapper-words.so", "called from", "libc, which did not allocate it",
-                  "debug file");
-    outcome_of_function(&outcome, resize_theirs, (void *)(uintptr_t)user);
-    assert_killed(&outcome, SIGABRT, "fatal: realloc(0x", "mapper-words.so", "called from");
-    outcome_of_function(&outcome, free_theirs_by_name, NULL);
-    assert_killed(&outcome, SIGABRT, "fatal: free(0x", "mapper-words.so", "test-mapper");
+    assert_killed(outcome_of_call(free_theirs, (void *)(uintptr_t)user), SIGABRT,
+                  "homefree: fatal: free(0x", "belongs to the mimalloc inside", "mapper-words.so",
+                  "called from", "libc, which did not allocate it", "debug file");
+    assert_killed(outcome_of_call(resize_theirs, (void *)(uintptr_t)user), SIGABRT,
+                  "fatal: realloc(0x", "mapper-words.so", "called from");
+    assert_killed(outcome_of_call(free_theirs_by_name, NULL), SIGABRT, "fatal: free(0x",
+                  "mapper-words.so", "test-mapper");
     void *block = silent->map(NULL, PAGE, BOTH, PLAIN, -1, 0);
     ck_assert_uint_eq(user->measure(block), 0);
 }
@@ -413,11 +413,9 @@ static void use_after_fork(void *context)
 
 START_TEST(after_fork)
 {
-    static struct outcome outcome;
     shared = load_mapper(functions_path);
     void *block = shared->allocate(100);
-    outcome_of_function(&outcome, use_after_fork, block);
-    assert_exited(&outcome, 0, 0, "");
+    assert_succeeds(outcome_of_call(use_after_fork, block));
     ck_assert(is_theirs(block));
     free(block);
     ck_assert_int_eq(*shared->released, 1);
@@ -426,11 +424,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    words_path = arguments[1];
-    functions_path = arguments[2];
-    user_path = arguments[3];
+    TAKE_ARGUMENTS(&words_path, &functions_path, &user_path);
     return RUN_TESTS("mapper", mapped_and_unmapped, libc_maps_where_they_were, what_is_not_recorded,
                      moved_by_mremap, by_number_and_by_the_break, errors_are_as_they_were,
                      large_ranges, blocks_go_home, it_stays_after_dlclose, nothing_can_be_called,

@@ -4,12 +4,16 @@
  *
  * usage: test-neighbours ALLOCATOR LIBRARY ASKER USER
  */
-#include "support.h"
-
+#include "blocks.h"
+#include "heap.h"
 #include "modules/asker.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +26,7 @@ static size_t (*their_size)(const void *ptr);
 static bool (*their_owns)(const void *ptr);
 static int (*their_ownership)(const void *ptr);
 
-enum { LARGE = 1 << 20, BLOCKS = 1000 };
+enum { LARGE = 1 << 20 };
 
 static void *theirs(const char *name)
 {
@@ -65,35 +69,15 @@ START_TEST(its_blocks_have_a_named_owner)
 }
 END_TEST
 
-/* Frees many, which the wrong allocator would not survive, and the right one gives out again. */
-static void check_release(void (*release)(void *ptr))
-{
-    static char *blocks[BLOCKS], *first[BLOCKS];
-    int again = 0;
-    for (int round = 0; round < 4; round++) {
-        for (int i = 0; i < BLOCKS; i++)
-            blocks[i] = memset(block_of((size_t)i % 100 + 1), 1, (size_t)i % 100 + 1);
-        for (int i = 0; i < BLOCKS && round > 0; i++)
-            for (int j = 0; j < BLOCKS; j++)
-                again += blocks[i] == first[j];
-        if (round == 0)
-            memcpy(first, blocks, sizeof first);
-        for (int i = 0; i < BLOCKS; i++)
-            release(blocks[i]);
-    }
-    ck_assert_msg(again > 0, "no block was ever given out again");
-    release(block_of(LARGE));
-}
-
 START_TEST(its_blocks_go_home)
 {
     set_up();
-    check_release(hf_free);
-    check_release(free);
+    assert_given_out_again(block_of, LARGE, hf_free);
+    assert_given_out_again(block_of, LARGE, free);
     const struct user *user = load_user(user_path, RTLD_LAZY);
-    check_release(user->release);
-    check_release(user->constant->release);
-    check_release((void (*)(void *))dlsym(RTLD_DEFAULT, "free"));
+    assert_given_out_again(block_of, LARGE, user->release);
+    assert_given_out_again(block_of, LARGE, user->constant->release);
+    assert_given_out_again(block_of, LARGE, (void (*)(void *))dlsym(RTLD_DEFAULT, "free"));
 }
 END_TEST
 
@@ -140,9 +124,7 @@ START_TEST(called_by_name_it_is_given_heap_blocks)
     for (int again = 0; again < 2; again++) {
         void *block = hf_malloc(LARGE);
         asker->release(block);
-        struct hf_owner owner = {.size = sizeof owner};
-        hf_owner_of(block, &owner);
-        ck_assert_ptr_null(owner.block);
+        assert_gone(block);
         block = asker->resize(hf_malloc(10), LARGE);
         ck_assert(hf_owns(block));
         asker->release(block);
@@ -173,12 +155,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 5)
-        return 2;
-    allocator = arguments[1];
-    library = arguments[2];
-    asker_path = arguments[3];
-    user_path = arguments[4];
+    TAKE_ARGUMENTS(&allocator, &library, &asker_path, &user_path);
     /* In a process of its own, so that each test begins without it. */
     char command[512];
     snprintf(command, sizeof command, "LD_PRELOAD='%s' /bin/true 2>&1 | grep -q ignored", library);

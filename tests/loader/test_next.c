@@ -3,7 +3,8 @@
  * caller of dlsym() must stay the wrapper. The program is linked to the wrapper, and it to what it
  * wraps; heap blocks go home without it, all others pass through it.
  */
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>

@@ -5,7 +5,9 @@
  *
  * usage: test-preloaded USER
  */
-#include "support.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -86,9 +88,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    user_path = arguments[1];
+    TAKE_ARGUMENTS(&user_path);
     control =
         (int (*)(const char *, void *, size_t *, void *, size_t))dlsym(RTLD_DEFAULT, "mallctl");
     if (control == NULL) {

@@ -5,12 +5,15 @@
  *
  * usage: test-report USER
  */
-#include "support.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,9 +198,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    user_path = arguments[1];
+    TAKE_ARGUMENTS(&user_path);
     return RUN_TESTS("report", sums_and_entries_agree, the_linker_is_out_of_reach,
                      what_a_program_changed_is_refused, callers_of_another_size,
                      routing_again_finds_nothing);

@@ -4,7 +4,8 @@
  *
  * usage: test-route-off USER
  */
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -59,8 +60,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    user_path = arguments[1];
+    TAKE_ARGUMENTS(&user_path);
     return RUN_TESTS("route off", nothing_is_changed, functions_are_libcs, the_heap_works);
 }

@@ -6,13 +6,15 @@
  *
  * usage: test-search-path FOUND PLAIN RUNPATH RPATH LINKED     (modules/meson.build)
  */
-#include "support.h"
-
 #include "modules/opener.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,13 +174,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 6)
-        return 2;
-    found_path = arguments[1];
-    plain_path = arguments[2];
-    runpath_path = arguments[3];
-    rpath_path = arguments[4];
-    linked_path = arguments[5];
+    TAKE_ARGUMENTS(&found_path, &plain_path, &runpath_path, &rpath_path, &linked_path);
     return RUN_TESTS("search path", the_runpath_of_the_caller, the_rpath_of_the_caller,
                      the_rpath_of_what_loaded_the_caller, no_path_at_all, the_origin_of_the_caller,
                      what_is_loaded_already_is_found_by_its_soname, missing_files, modes);

@@ -7,12 +7,15 @@
  * "before": the modules are loaded first; libhomefree then finds them. "after": it follows them.
  * This program does not link libhomefree, so that it decides the order itself.
  */
-#include "support.h"
+#include "modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,8 @@
  *
  * usage: embed LIBPYTHON WHEN MODE    WHEN: before | inside; MODE: arena | full
  */
+#include "library.h"
+
 #include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <stdio.h>
@@ -14,12 +16,7 @@ static void *library;
 
 static void *find(const char *name)
 {
-    void *found = dlsym(library, name);
-    if (found == NULL) {
-        fprintf(stderr, "no %s\n", name);
-        exit(2);
-    }
-    return found;
+    return symbol_of(library, name);
 }
 
 #define CALL(result, name, parameters) (*(result(*) parameters)find(name))

@@ -34,6 +34,14 @@ usable = function(held, "malloc_usable_size", size_t, pointer)
 free_bare = function(bare, "free", None, pointer)
 realloc_bare = function(bare, "realloc", pointer, pointer, size_t)
 kind = lambda address: owner_of(address).kind
+def started(count, work):
+    threads = [threading.Thread(target=work) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    return threads
+def joined(threads):
+    for thread in threads:
+        thread.join()
 def churn(count=20000):
     return sum(len([str(i), (i,), {i: i}, bytearray(700)]) for i in range(count))
 """

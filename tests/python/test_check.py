@@ -8,29 +8,13 @@ import sys
 import support
 
 MODULE = os.path.abspath(sys.argv.pop())
-PRELUDE = f"""
-import ctypes, threading
-import homefree
+PRELUDE = f"""{support.PRELUDE}
 from homefree import check
-pointer = ctypes.c_void_p
 module = ctypes.CDLL({MODULE!r})
-def function(library, name, result, *arguments):
-    found = library[name]
-    found.restype, found.argtypes = result, arguments
-    return found
 make = function(module, "module_make", pointer, ctypes.c_size_t)
 copy = function(module, "module_copy", pointer, ctypes.c_char_p)
 drop = function(module, "module_drop", None, pointer)
-raw_malloc = function(ctypes.pythonapi, "PyMem_RawMalloc", pointer, ctypes.c_size_t)
-raw_free = function(ctypes.pythonapi, "PyMem_RawFree", None, pointer)
 strdup = function(ctypes.CDLL(None), "strdup", pointer, ctypes.c_char_p)
-def fails(text, what):
-    try:
-        what()
-    except AssertionError as error:
-        assert text in str(error), error
-    else:
-        raise AssertionError("nothing failed")
 def raises(kind, text, what):
     try:
         what()
@@ -38,6 +22,8 @@ def raises(kind, text, what):
         assert text in str(error), error
     else:
         raise AssertionError("nothing was raised")
+def fails(text, what):
+    raises(AssertionError, text, what)
 """
 
 
@@ -90,11 +76,7 @@ class Check(support.TestCase):
             """
             homefree.install()
             with check.watch() as seen:
-                threads = [threading.Thread(target=lambda: raw_free(make(10))) for _ in range(8)]
-                for thread in threads:
-                    thread.start()
-                for thread in threads:
-                    thread.join()
+                joined(started(8, lambda: raw_free(make(10))))
             assert seen.crossed("module_first", "python") == 8, seen.crossings
             """
         )

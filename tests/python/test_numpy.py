@@ -20,6 +20,9 @@ IMPORT = "import numpy\n"
 
 @unittest.skipIf(importlib.util.find_spec("numpy") is None, "no NumPy")
 class Numpy(support.TestCase):
+    def fine(self, code, *flags, prelude=NUMPY, **environment):
+        super().fine(code, *flags, prelude=prelude, **environment)
+
     def test_imported_before(self):
         self.fine(
             IMPORT
@@ -38,7 +41,6 @@ for a in early + late + zeros:
 del early, late, zeros, a
 assert numpy.ones((500, 500)).sum() == 250000
 """,
-            prelude=NUMPY,
         )
 
     def test_imported_after(self):
@@ -57,7 +59,6 @@ assert numpy.ones((500, 500)).sum() == 250000
             assert type(core.__spec__.loader) is type(core.__loader__) is loader
             assert homefree.install().numpy == "installed"
             """,
-            prelude=NUMPY,
         )
 
     def test_not_wanted(self):
@@ -67,7 +68,6 @@ assert numpy.ones((500, 500)).sum() == 250000
             import numpy
             assert where(numpy.arange(100000)) != "heap"
             """,
-            prelude=NUMPY,
         )
 
     def test_numpy_alone(self):
@@ -77,7 +77,6 @@ assert numpy.ones((500, 500)).sum() == 250000
 assert homefree.install("off") == ("off", "installed")
 assert where(numpy.arange(100)) == "heap" and kind(bytearray(1000)) != "heap"
 """,
-            prelude=NUMPY,
         )
 
     def test_uninstalled_before_import(self):
@@ -88,7 +87,6 @@ assert where(numpy.arange(100)) == "heap" and kind(bytearray(1000)) != "heap"
             import numpy
             assert where(numpy.arange(100000)) != "heap"
             """,
-            prelude=NUMPY,
         )
 
     def test_uninstall(self):
@@ -108,7 +106,6 @@ homefree.install()
 assert where(numpy.arange(1000000)) == "heap"
 del again, more
 """,
-            prelude=NUMPY,
         )
 
     def test_threads(self):
@@ -129,7 +126,6 @@ import contextvars
 contextvars.Context().run(work)
 assert {where(a) for a in found[-1]} == {"heap"}
 """,
-            prelude=NUMPY,
         )
 
     def test_freed_by_c(self):
@@ -143,7 +139,6 @@ for n in range(1, 3000, 13):
     block = array.__array_interface__["data"][0]
     assert usable(block) >= array.nbytes
 """,
-            prelude=NUMPY,
         )
 
     def test_handler_of_others(self):
@@ -215,7 +210,6 @@ assert not live
 assert not homefree.uninstall()
 del ours
 """,
-            prelude=NUMPY,
         )
 
     def test_exit_with_arrays(self):
@@ -228,7 +222,6 @@ import builtins
 builtins.arrays = [numpy.arange(n) for n in range(1000)]
 numpy.mine = numpy.zeros(10000)
 """,
-            prelude=NUMPY,
         )
 
 

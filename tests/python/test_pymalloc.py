@@ -19,44 +19,42 @@ late = [object_malloc(n % largest + 1) for n in range(30000)]
 
 
 class Blocks(support.TestCase):
-    def test_free(self):
+    def fine_with_hooks(self, code):
+        """As fine(), after BLOCKS, with CPython's debug hooks and without."""
         for allocator in ("", "debug"):
             with self.subTest(allocator=allocator):
-                self.fine(
-                    BLOCKS.format(mode="")
-                    + dedent("""
-                    assert {kind(block) for block in early + late} == {"pymalloc"}
-                    assert all(usable(block) >= n + 1 for n, block in enumerate(early))
-                    count = sys.getallocatedblocks()
-                    for block in early + late:
-                        free(block)
-                    assert sys.getallocatedblocks() <= count - 30000
-                    for _ in range(3):
-                        for n in range(1, largest + 1):
-                            free(mem_malloc(n))
-                    assert churn() == 80000
-                    """),
-                    PYTHONMALLOC=allocator,
-                )
+                self.fine(BLOCKS.format(mode="") + dedent(code), PYTHONMALLOC=allocator)
+
+    def test_free(self):
+        self.fine_with_hooks(
+            """
+            assert {kind(block) for block in early + late} == {"pymalloc"}
+            assert all(usable(block) >= n + 1 for n, block in enumerate(early))
+            count = sys.getallocatedblocks()
+            for block in early + late:
+                free(block)
+            assert sys.getallocatedblocks() <= count - 30000
+            for _ in range(3):
+                for n in range(1, largest + 1):
+                    free(mem_malloc(n))
+            assert churn() == 80000
+            """
+        )
 
     def test_realloc(self):
-        for allocator in ("", "debug"):
-            with self.subTest(allocator=allocator):
-                self.fine(
-                    BLOCKS.format(mode="")
-                    + dedent("""
-                    for block in [mem_malloc(n % 390 + 1) for n in range(1000)]:
-                        ctypes.memset(block, 7, 1)
-                        grown = realloc(block, 400)
-                        large = realloc(grown, 5000)
-                        assert kind(grown) == "pymalloc" and kind(large) in ("heap", "unknown")
-                        assert ctypes.string_at(large, 1) == bytes([7])
-                        mem_free(large)
-                    assert realloc(mem_malloc(10), 0) is None
-                    assert churn() == 80000
-                    """),
-                    PYTHONMALLOC=allocator,
-                )
+        self.fine_with_hooks(
+            """
+            for block in [mem_malloc(n % 390 + 1) for n in range(1000)]:
+                ctypes.memset(block, 7, 1)
+                grown = realloc(block, 400)
+                large = realloc(grown, 5000)
+                assert kind(grown) == "pymalloc" and kind(large) in ("heap", "unknown")
+                assert ctypes.string_at(large, 1) == bytes([7])
+                mem_free(large)
+            assert realloc(mem_malloc(10), 0) is None
+            assert churn() == 80000
+            """
+        )
 
     def test_owner(self):
         self.fine(

@@ -213,6 +213,13 @@ class Case(unittest.TestCase):
             f"packages={list(packages)}, ext_modules={extensions}{words})\n",
         )
 
+    def project_with_command_of(self, module):
+        self.project(
+            "[Extension('greet', ['greet.c'])]",
+            before=f"from {module} import build_ext",
+            cmdclass="{'build_ext': build_ext}",
+        )
+
     def setup(self, *words, **options):
         """setup.py, with the homefree of the prefix."""
         site = next(PREFIX.rglob("_homefree.abi3.so")).parents[1]
@@ -552,11 +559,7 @@ class OtherHelpers(Case):
         self.assert_clean(self.built("build/lib*/greet.*.so"))
 
     def test_build_ext_of_homefree(self):
-        self.project(
-            "[Extension('greet', ['greet.c'])]",
-            before="from homefree.setuptools import build_ext",
-            cmdclass="{'build_ext': build_ext}",
-        )
+        self.project_with_command_of("homefree.setuptools")
         self.setup("build_ext", "--inplace")
         module = self.built("greet.*.so")
         self.assert_clean(module)
@@ -793,11 +796,7 @@ class WrongInput(Case):
         self.assertEqual(list(self.source.glob("build/lib*/*")), [])
 
     def test_build_ext_that_is_not_of_setuptools(self):
-        self.project(
-            "[Extension('greet', ['greet.c'])]",
-            before="from distutils.command.build_ext import build_ext",
-            cmdclass="{'build_ext': build_ext}",
-        )
+        self.project_with_command_of("distutils.command.build_ext")
         self.write("greet.c", "int nothing;\n")
         self.assert_refused("set cmdclass={'build_ext': homefree.setuptools.build_ext}")
 

@@ -6,8 +6,8 @@
 #define HOMEFREE_TESTS_SHIM_FIXTURE_H
 
 #include "module_c.h"
+#include "suite.h"
 
-#include <check.h>
 #include <homefree/homefree.h>
 
 extern struct functions module; /* as the module's linker bound them */
@@ -17,13 +17,11 @@ extern struct functions libc; /* through dlsym(); NULL where this libc has no su
 /* A block is the heap's if the module made it, and is not if libc did. */
 void assert_home(const struct functions *maker, const void *block);
 
-/* Loads the module that the command line names, runs the suite; main()'s result. */
-int run_suite(int count, char **arguments, Suite *suite);
+/* Both, to ask each for the same. */
+enum { MAKERS = 2 };
+extern const struct functions *const makers[MAKERS];
 
-/* One test case with these tests. */
-Suite *suite_of(const char *name, const TTest *const *tests, size_t count);
-#define SUITE(name, ...)                                \
-    suite_of(name, (const TTest *const[]){__VA_ARGS__}, \
-             sizeof((const TTest *const[]){__VA_ARGS__}) / sizeof(const TTest *))
+/* Loads the module that is the program's only argument. */
+void load_module(int count, char **arguments);
 
 #endif

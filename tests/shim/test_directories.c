@@ -12,9 +12,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 static char folder[] = "/tmp/homefree-shim-XXXXXX";
 static const char *const files[] = {"alpha", "beta", "gamma.c", "delta.c"};
 enum { FILES = 4 };
@@ -39,6 +36,14 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
+/* Frees a path, which its maker allocated. */
+static void check_path(const struct functions *maker, char *path, const char *expected)
+{
+    assert_home(maker, path);
+    ck_assert_str_eq(path, expected);
+    maker->f_free(path);
+}
+
 START_TEST(absolute_paths)
 {
     char expected[PATH_MAX];
@@ -47,21 +52,15 @@ START_TEST(absolute_paths)
         char *paths[] = {makers[i]->f_realpath("link", NULL),
                          makers[i]->f___realpath_chk("./link", NULL, SIZE_MAX),
                          makers[i]->f_canonicalize_file_name(".//./link")};
-        for (int at = 0; at < 3; at++) {
-            assert_home(makers[i], paths[at]);
-            ck_assert_str_eq(paths[at], expected);
-            makers[i]->f_free(paths[at]);
-        }
+        for (int at = 0; at < 3; at++)
+            check_path(makers[i], paths[at], expected);
         char buffer[PATH_MAX];
         ck_assert_ptr_eq(makers[i]->f_realpath("link", buffer), buffer);
         ck_assert_str_eq(buffer, expected);
         ck_assert_ptr_eq(makers[i]->f___realpath_chk("link", buffer, sizeof buffer), buffer);
         ck_assert_str_eq(buffer, expected);
     }
-    char *path = idioms.absolute("link");
-    assert_home(&module, path);
-    ck_assert_str_eq(path, expected);
-    module.f_free(path);
+    check_path(&module, idioms.absolute("link"), expected);
 }
 END_TEST
 
@@ -109,10 +108,7 @@ START_TEST(the_current_folder)
         ck_assert_ptr_eq(makers[i]->f___getcwd_chk(buffer, 100, sizeof buffer), buffer);
         ck_assert_str_eq(buffer, folder);
     }
-    char *path = idioms.folder(200);
-    assert_home(&module, path);
-    ck_assert_str_eq(path, folder);
-    module.f_free(path);
+    check_path(&module, idioms.folder(200), folder);
 }
 END_TEST
 
@@ -232,16 +228,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    Suite *suite = suite_create("directories");
-    TCase *tcase = tcase_create("directories");
+    load_module(count, arguments);
+    TCase *tcase = NEW_CASE("directories", absolute_paths, absolute_paths_that_do_not_exist,
+                            the_current_folder, the_current_folder_does_not_fit, directory_entries,
+                            many_directory_entries, no_directory);
     tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, absolute_paths);
-    tcase_add_test(tcase, absolute_paths_that_do_not_exist);
-    tcase_add_test(tcase, the_current_folder);
-    tcase_add_test(tcase, the_current_folder_does_not_fit);
-    tcase_add_test(tcase, directory_entries);
-    tcase_add_test(tcase, many_directory_entries);
-    tcase_add_test(tcase, no_directory);
-    suite_add_tcase(suite, tcase);
-    return run_suite(count, arguments, suite);
+    return RUN_CASES("directories", tcase);
 }

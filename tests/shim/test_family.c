@@ -10,9 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 /* The optimiser must not know that a size is absurd; valgrind must not think that it is negative.
  */
 static volatile size_t absurd = SIZE_MAX / 2 + 1, too_large = (size_t)1 << 46;
@@ -221,11 +218,11 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(
-        count, arguments,
-        SUITE("family", every_function_is_bound_in_the_module, malloc_and_free,
-              calloc_zeroes_and_checks_the_product, realloc_keeps_the_content_and_the_owner,
-              blocks_of_others_are_resized_by_their_owner, alignments,
-              posix_memalign_leaves_the_result_alone_when_it_fails, valloc_and_pvalloc_give_pages,
-              usable_size, free_keeps_errno, every_form_of_free_frees));
+    load_module(count, arguments);
+    return RUN_TESTS("family", every_function_is_bound_in_the_module, malloc_and_free,
+                     calloc_zeroes_and_checks_the_product, realloc_keeps_the_content_and_the_owner,
+                     blocks_of_others_are_resized_by_their_owner, alignments,
+                     posix_memalign_leaves_the_result_alone_when_it_fails,
+                     valloc_and_pvalloc_give_pages, usable_size, free_keeps_errno,
+                     every_form_of_free_frees);
 }

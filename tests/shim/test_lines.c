@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 static FILE *stream_of(const char *bytes, size_t size)
 {
     FILE *stream = tmpfile();
@@ -47,17 +44,24 @@ START_TEST(lines_of_every_kind)
 }
 END_TEST
 
+/* The text read as one line, into no buffer of a stated size; all of that size may be used. */
+static void check_first_buffer(const struct functions *maker, const char *text, size_t *size)
+{
+    FILE *stream = stream_of(text, strlen(text));
+    char *line = NULL;
+    ck_assert_int_eq(maker->f_getline(&line, size, stream), (ssize_t)strlen(text));
+    assert_home(maker, line);
+    ck_assert_uint_ge(maker->f_malloc_usable_size(line), *size);
+    maker->f_free(line);
+    fclose(stream);
+}
+
 START_TEST(the_first_buffer_has_libcs_size)
 {
     for (int i = 0; i < MAKERS; i++) {
-        FILE *stream = stream_of("a\n", 2);
-        char *line = NULL;
         size_t size = 0;
-        ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), 2);
+        check_first_buffer(makers[i], "a\n", &size);
         ck_assert_uint_eq(size, 120);
-        ck_assert_uint_ge(makers[i]->f_malloc_usable_size(line), size);
-        makers[i]->f_free(line);
-        fclose(stream);
     }
 }
 END_TEST
@@ -65,14 +69,8 @@ END_TEST
 START_TEST(a_size_without_a_buffer_means_nothing)
 {
     for (int i = 0; i < MAKERS; i++) {
-        FILE *stream = stream_of("some text\n", 10);
-        char *line = NULL;
         size_t size = 99999;
-        ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), 10);
-        assert_home(makers[i], line);
-        ck_assert_uint_ge(makers[i]->f_malloc_usable_size(line), size);
-        makers[i]->f_free(line);
-        fclose(stream);
+        check_first_buffer(makers[i], "some text\n", &size);
     }
 }
 END_TEST
@@ -186,9 +184,9 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(count, arguments,
-                     SUITE("lines", lines_of_every_kind, the_first_buffer_has_libcs_size,
-                           a_size_without_a_buffer_means_nothing,
-                           a_buffer_that_is_too_small_grows_at_its_owner, long_lines, delimiters,
-                           errors, as_written));
+    load_module(count, arguments);
+    return RUN_TESTS("lines", lines_of_every_kind, the_first_buffer_has_libcs_size,
+                     a_size_without_a_buffer_means_nothing,
+                     a_buffer_that_is_too_small_grows_at_its_owner, long_lines, delimiters, errors,
+                     as_written);
 }

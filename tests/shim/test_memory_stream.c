@@ -5,12 +5,10 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
 
 struct stream {
     FILE *file;
@@ -18,10 +16,12 @@ struct stream {
     size_t size;
 };
 
-static void begin(const struct functions *maker, struct stream *stream)
+static void begin(const struct functions *maker, struct stream *stream, const char *text)
 {
     stream->file = maker->f_open_memstream(&stream->bytes, &stream->size);
     ck_assert_ptr_nonnull(stream->file);
+    if (text[0] != '\0')
+        ck_assert_int_ge(fputs(text, stream->file), 0);
 }
 
 static void assert_content(const struct functions *maker, const struct stream *stream,
@@ -38,15 +38,22 @@ static void end(const struct functions *maker, struct stream *stream)
     maker->f_free(stream->bytes);
 }
 
+/* The same, and what was written is this, with a NUL behind it. */
+static void end_with(const struct functions *maker, struct stream *stream, const char *bytes,
+                     size_t size)
+{
+    ck_assert_int_eq(fclose(stream->file), 0);
+    assert_content(maker, stream, bytes, size);
+    ck_assert_int_eq(stream->bytes[size], '\0');
+    maker->f_free(stream->bytes);
+}
+
 START_TEST(nothing_written)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
-        begin(makers[i], &stream);
-        ck_assert_int_eq(fclose(stream.file), 0);
-        assert_content(makers[i], &stream, "", 0);
-        ck_assert_int_eq(stream.bytes[0], '\0');
-        makers[i]->f_free(stream.bytes);
+        begin(makers[i], &stream, "");
+        end_with(makers[i], &stream, "", 0);
     }
 }
 END_TEST
@@ -55,8 +62,7 @@ START_TEST(a_flush_shows_what_was_written)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
-        begin(makers[i], &stream);
-        fputs("hello", stream.file);
+        begin(makers[i], &stream, "hello");
         ck_assert_int_eq(fflush(stream.file), 0);
         assert_content(makers[i], &stream, "hello", 6 - 1);
         ck_assert_int_eq(stream.bytes[5], '\0');
@@ -74,8 +80,7 @@ START_TEST(seeking_back_and_overwriting)
     /* As POSIX has it; glibc 2.36 forgets the end when it flushes before it. */
     const struct functions *maker = &module;
     struct stream stream;
-    begin(maker, &stream);
-    fputs("hello, world", stream.file);
+    begin(maker, &stream, "hello, world");
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_SET), 0);
     ck_assert_int_eq(ftell(stream.file), 0);
     fputs("JELLO", stream.file);
@@ -90,10 +95,7 @@ START_TEST(seeking_back_and_overwriting)
     fputs("W", stream.file);
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_END), 0);
     fputs("!", stream.file);
-    ck_assert_int_eq(fclose(stream.file), 0);
-    assert_content(maker, &stream, "JELLO, World!", 13);
-    ck_assert_int_eq(stream.bytes[13], '\0');
-    maker->f_free(stream.bytes);
+    end_with(maker, &stream, "JELLO, World!", 13);
 }
 END_TEST
 
@@ -101,8 +103,7 @@ START_TEST(a_gap_is_filled_with_zeroes)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
-        begin(makers[i], &stream);
-        fputs("a", stream.file);
+        begin(makers[i], &stream, "a");
         ck_assert_int_eq(fseek(stream.file, 20000, SEEK_SET), 0);
         fputs("z", stream.file);
         ck_assert_int_eq(fclose(stream.file), 0);
@@ -121,8 +122,7 @@ START_TEST(positions_that_do_not_exist)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
-        begin(makers[i], &stream);
-        fputs("text", stream.file);
+        begin(makers[i], &stream, "text");
         ck_assert_int_eq(fflush(stream.file), 0);
         errno = 0;
         ck_assert_int_eq(fseek(stream.file, -1, SEEK_SET), -1);
@@ -138,7 +138,7 @@ START_TEST(grows_to_a_megabyte)
 {
     for (int i = 0; i < MAKERS; i++) {
         struct stream stream;
-        begin(makers[i], &stream);
+        begin(makers[i], &stream, "");
         /* One assertion: each costs more than a line does. */
         bool written = true;
         for (int at = 0; at < 1 << 18; at++)
@@ -170,9 +170,8 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(count, arguments,
-                     SUITE("memory stream", nothing_written, a_flush_shows_what_was_written,
-                           seeking_back_and_overwriting, a_gap_is_filled_with_zeroes,
-                           positions_that_do_not_exist, grows_to_a_megabyte,
-                           no_place_for_the_result));
+    load_module(count, arguments);
+    return RUN_TESTS("memory stream", nothing_written, a_flush_shows_what_was_written,
+                     seeking_back_and_overwriting, a_gap_is_filled_with_zeroes,
+                     positions_that_do_not_exist, grows_to_a_megabyte, no_place_for_the_result);
 }

@@ -2,14 +2,12 @@
  * C++'s replaceable operators in a module: all twenty are the heap's, behave as the standard says,
  * and throw what the host catches.
  */
-#include "module_cxx.h"
+#include "load_cxx.h"
 
-#include <check.h>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <new>
 
@@ -176,28 +174,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    void *handle = count == 2 ? dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
-    void *found = handle != nullptr ? dlsym(handle, "module_cxx_functions") : nullptr;
-    if (found == nullptr) {
-        std::fprintf(stderr, "usage: %s MODULE (%s)\n", arguments[0], dlerror());
-        return 2;
-    }
-    module = reinterpret_cast<decltype(&module_cxx_functions)>(found)();
-    Suite *suite = suite_create("operators");
-    TCase *tcase = tcase_create("operators");
-    tcase_add_test(tcase, every_new_is_the_heaps_and_aligned);
-    tcase_add_test(tcase, size_zero_gives_distinct_pointers);
-    tcase_add_test(tcase, every_delete_frees);
-    tcase_add_test(tcase, every_delete_sends_foreign_pointers_home);
-    tcase_add_test(tcase, the_host_deletes_what_the_module_made);
-    tcase_add_test(tcase, nothrow_gives_null);
-    tcase_add_test(tcase, the_host_catches_bad_alloc);
-    tcase_add_test(tcase, a_new_handler_is_called_until_it_gives_up);
-    tcase_add_test(tcase, a_new_handler_may_throw);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    module = load_module_cxx(count, arguments);
+    return RUN_TESTS(
+        "operators", every_new_is_the_heaps_and_aligned, size_zero_gives_distinct_pointers,
+        every_delete_frees, every_delete_sends_foreign_pointers_home,
+        the_host_deletes_what_the_module_made, nothrow_gives_null, the_host_catches_bad_alloc,
+        a_new_handler_is_called_until_it_gives_up, a_new_handler_may_throw);
 }

@@ -2,11 +2,10 @@
  * A new-handler that finds memory: with a small region that is full, operator new calls it again
  * and again, and succeeds as soon as it has freed enough. Run with HOMEFREE_CONF=region:64M.
  */
-#include "module_cxx.h"
+#include "load_cxx.h"
 
 #include <cstdio>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <homefree/homefree.h>
 #include <new>
 
@@ -44,13 +43,7 @@ void fill(const module_cxx *module)
 
 int main(int count, char **arguments)
 {
-    void *handle = count == 2 ? dlopen(arguments[1], RTLD_NOW | RTLD_LOCAL) : nullptr;
-    void *found = handle != nullptr ? dlsym(handle, "module_cxx_functions") : nullptr;
-    if (found == nullptr) {
-        std::fprintf(stderr, "usage: %s MODULE (%s)\n", arguments[0], dlerror());
-        return 2;
-    }
-    const module_cxx *module = reinterpret_cast<decltype(&module_cxx_functions)>(found)();
+    const module_cxx *module = load_module_cxx(count, arguments);
     for (int nothrow = 0; nothrow < 2; nothrow++) {
         std::set_new_handler(nullptr);
         fill(module);

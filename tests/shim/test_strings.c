@@ -10,9 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct functions *const makers[] = {&module, &libc};
-enum { MAKERS = 2 };
-
 START_TEST(copied_text)
 {
     const char *const texts[] = {"", "a", "a text that is longer than the smallest size class"};
@@ -159,8 +156,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    return run_suite(count, arguments,
-                     SUITE("strings", copied_text, strndup_reads_no_further_than_it_may,
-                           wide_copies, formats, formats_that_fail, formats_as_written,
-                           symbol_names_are_one_block));
+    load_module(count, arguments);
+    return RUN_TESTS("strings", copied_text, strndup_reads_no_further_than_it_may, wide_copies,
+                     formats, formats_that_fail, formats_as_written, symbol_names_are_one_block);
 }

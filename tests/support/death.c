@@ -1,6 +1,6 @@
 /*
- * Owns nothing. The child's stderr goes to a memory file, not a pipe, so that a child may write any
- * amount, and its own children may outlive it, with nobody reading meanwhile.
+ * Owns the latest outcome. The child's stderr goes to a memory file, not a pipe, so that a child
+ * may write any amount, and its own children may outlive it, with nobody reading meanwhile.
  */
 #include "death.h"
 
@@ -84,6 +84,22 @@ void outcome_of_program(struct outcome *out, const struct program *program)
     if (child == 0)
         start_program(program);
     end_child(out, child, text);
+}
+
+static struct outcome latest;
+
+const struct outcome *outcome_of_call(void (*function)(void *context), void *context)
+{
+    outcome_of_function(&latest, function, context);
+    return &latest;
+}
+
+const struct outcome *outcome_of_self(const char *setting, const char *const *arguments)
+{
+    const char *const environment[] = {setting, NULL};
+    const struct program program = {.arguments = arguments, .environment = environment};
+    outcome_of_program(&latest, &program);
+    return &latest;
 }
 
 const char *own_path(void)

@@ -36,6 +36,24 @@ struct program {
 };
 void outcome_of_program(struct outcome *out, const struct program *program);
 
+/* The same for a function, and for this very program with other arguments and one more setting in
+ * its environment ("NAME=value"; NULL for none). The result is in static storage, until the next of
+ * these calls:
+ *
+ *     assert_killed(outcome_of_call(free_twice, block), SIGABRT, "double free"); */
+const struct outcome *outcome_of_call(void (*function)(void *context), void *context);
+const struct outcome *outcome_of_self(const char *setting, const char *const *arguments);
+#define OUTCOME_OF_SELF(setting, ...) \
+    outcome_of_self((setting), (const char *const[]){own_path(), __VA_ARGS__, NULL})
+
+/* A test that is one such call. */
+#define CALL_TEST(name, function, context)                       \
+    START_TEST(name)                                             \
+    {                                                            \
+        assert_succeeds(outcome_of_call((function), (context))); \
+    }                                                            \
+    END_TEST
+
 /* The path of the running program, for outcome_of_program(). */
 const char *own_path(void);
 
@@ -49,6 +67,9 @@ const char *own_path(void);
 #define assert_exited(outcome, code, lines, ...)                          \
     outcome_assert(__FILE__, __LINE__, (outcome), false, (code), (lines), \
                    (const char *const[]){__VA_ARGS__, NULL})
+
+/* The same for a child that exited with 0 and wrote nothing. */
+#define assert_succeeds(outcome) assert_exited((outcome), 0, 0, "")
 
 void outcome_assert(const char *file, int line, const struct outcome *outcome, bool killed,
                     int value, size_t lines, const char *const texts[]);

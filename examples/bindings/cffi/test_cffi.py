@@ -1,5 +1,4 @@
-from homefree import check
-from library.behaviour import TEXT, Behaviour
+from library.behaviour import Behaviour
 from words_cffi import Words
 
 
@@ -8,8 +7,4 @@ class TestCffi(Behaviour):
     library = "_words_cffi"
 
     def test_libc_s_free_frees_the_string_and_the_array(self):
-        words = Words(TEXT)
-        with check.watch() as seen:
-            words.join(", ")
-            words.lengths()
-        assert seen.crossed(allocated_by=self.library, freed_by="ffi") == 2
+        self.check_freed_by("ffi", lambda words: words.join(", "), Words.lengths)

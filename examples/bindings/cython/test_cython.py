@@ -1,5 +1,4 @@
-from homefree import check
-from library.behaviour import TEXT, Behaviour
+from library.behaviour import Behaviour
 from words_cython import Words
 
 
@@ -8,7 +7,4 @@ class TestCython(Behaviour):
     library = "words_cython"
 
     def test_numpy_frees_the_array(self):
-        words = Words(TEXT)
-        with check.watch() as seen:
-            words.lengths()
-        assert seen.crossed(allocated_by=self.library, freed_by="multiarray") == 1
+        self.check_freed_by("multiarray", Words.lengths)

@@ -83,3 +83,11 @@ class Behaviour:
         with check.watch() as seen:
             words.add("a-word-of-somebody-else-s")
         assert seen.crossed(allocated_by=self.giver, freed_by=self.library) == 1
+
+    def check_freed_by(self, taker, *methods):
+        """What these methods give is freed by `taker` (a part of its file's name)."""
+        words = self.Words(TEXT)
+        with check.watch() as seen:
+            for method in methods:
+                method(words)
+        assert seen.crossed(allocated_by=self.library, freed_by=taker) == len(methods)

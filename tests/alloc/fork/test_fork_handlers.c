@@ -291,43 +291,14 @@ static void storm(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
 }
 
-static void run(void (*function)(void *))
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, function, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
+CALL_TEST(handlers_use_the_heap, handlers, NULL)
+CALL_TEST(handlers_lock_what_allocating_threads_hold, a_lock_held_by_another_thread, NULL)
+CALL_TEST(other_ways_to_start_a_process, vfork_and_spawn, NULL)
+CALL_TEST(threads_allocate_and_fork, storm, NULL)
 
-START_TEST(handlers_use_the_heap)
+int main(int count, char **arguments)
 {
-    run(handlers);
-}
-END_TEST
-
-START_TEST(handlers_lock_what_allocating_threads_hold)
-{
-    run(a_lock_held_by_another_thread);
-}
-END_TEST
-
-START_TEST(other_ways_to_start_a_process)
-{
-    run(vfork_and_spawn);
-}
-END_TEST
-
-START_TEST(threads_allocate_and_fork)
-{
-    run(storm);
-}
-END_TEST
-
-int main(int argc, char **argv)
-{
-    if (argc != 3)
-        return EXIT_FAILURE;
-    library = argv[1];
-    other_library = argv[2];
+    TAKE_ARGUMENTS(&library, &other_library);
     return RUN_SUITE(handlers_use_the_heap, handlers_lock_what_allocating_threads_hold,
                      other_ways_to_start_a_process, threads_allocate_and_fork);
 }

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 static const char *library;
@@ -127,26 +128,11 @@ static void streams_and_forks(void *unused)
         must(pthread_join(threads[i], NULL) == 0);
 }
 
-START_TEST(flushing_all_while_forking)
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, flush_meets_fork, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
+CALL_TEST(flushing_all_while_forking, flush_meets_fork, NULL)
+CALL_TEST(streams_grow_while_forking, streams_and_forks, NULL)
 
-START_TEST(streams_grow_while_forking)
+int main(int count, char **arguments)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, streams_and_forks, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
-
-int main(int argc, char **argv)
-{
-    if (argc != 2)
-        return EXIT_FAILURE;
-    library = argv[1];
+    TAKE_ARGUMENTS(&library);
     return RUN_SUITE(flushing_all_while_forking, streams_grow_while_forking);
 }

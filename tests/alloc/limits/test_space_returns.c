@@ -124,47 +124,21 @@ static int limit_data(void)
     return setrlimit(RLIMIT_DATA, &(struct rlimit){1024 * MIB, 1024 * MIB});
 }
 
-START_TEST(large_in_a_bounded_region)
-{
-    run("HOMEFREE_CONF=region:1G", "1048576", "1048576", 0, NULL);
-}
-END_TEST
+/* A test that is one such run. */
+#define SPACE_TEST(name, ...) \
+    START_TEST(name)          \
+    {                         \
+        run(__VA_ARGS__);     \
+    }                         \
+    END_TEST
 
-START_TEST(larger_after_large)
-{
-    run("HOMEFREE_CONF=region:1G", "1048576", "8388608", 0, NULL);
-}
-END_TEST
-
-START_TEST(large_after_small)
-{
-    run("HOMEFREE_CONF=region:256M", "8192", "1048576", 0, NULL);
-}
-END_TEST
-
-START_TEST(small_after_large)
-{
-    run("HOMEFREE_CONF=region:256M", "1048576", "8192", 0, NULL);
-}
-END_TEST
-
-START_TEST(limit_on_address_space)
-{
-    run("HOMEFREE_CONF=", "1048576", "1048576", 2048 * MIB, NULL);
-}
-END_TEST
-
-START_TEST(limit_on_data)
-{
-    run("HOMEFREE_CONF=", "1048576", "8388608", 0, limit_data);
-}
-END_TEST
-
-START_TEST(limit_on_data_small)
-{
-    run("HOMEFREE_CONF=", "8192", "1048576", 0, limit_data);
-}
-END_TEST
+SPACE_TEST(large_in_a_bounded_region, "HOMEFREE_CONF=region:1G", "1048576", "1048576", 0, NULL)
+SPACE_TEST(larger_after_large, "HOMEFREE_CONF=region:1G", "1048576", "8388608", 0, NULL)
+SPACE_TEST(large_after_small, "HOMEFREE_CONF=region:256M", "8192", "1048576", 0, NULL)
+SPACE_TEST(small_after_large, "HOMEFREE_CONF=region:256M", "1048576", "8192", 0, NULL)
+SPACE_TEST(limit_on_address_space, "HOMEFREE_CONF=", "1048576", "1048576", 2048 * MIB, NULL)
+SPACE_TEST(limit_on_data, "HOMEFREE_CONF=", "1048576", "8388608", 0, limit_data)
+SPACE_TEST(limit_on_data_small, "HOMEFREE_CONF=", "8192", "1048576", 0, limit_data)
 
 int main(int argc, char **argv)
 {

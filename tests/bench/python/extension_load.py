@@ -135,6 +135,15 @@ class Bench:
                 f"{statistics.median(load):7.2f} ms / {statistics.median(plain):7.2f} ms  {verdict}"
             )
 
+    def output_of(self, code, *arguments):
+        return subprocess.run(
+            [self.python, "-s", "-c", code, *arguments],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        ).stdout
+
     def cold(self, name, source):
         """(seconds that load() took, seconds of its commands by hand), least of three."""
         code = (
@@ -152,24 +161,11 @@ class Bench:
             "print(shlex.join(c.link(['m.o'], 'm.map', 'm.so')))"
         )
         arguments = [self.package, name, source]
-        lines = subprocess.run(
-            [self.python, "-s", "-c", script, *arguments],
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            check=True,
-            text=True,
-        ).stdout
+        lines = self.output_of(script, *arguments)
         loads, hands = [], []
         for _ in range(3):
             shutil.rmtree(self.environment["HOMEFREE_BUILD_DIR"], ignore_errors=True)
-            done = subprocess.run(
-                [self.python, "-s", "-c", code, *arguments],
-                env=self.environment,
-                stdout=subprocess.PIPE,
-                check=True,
-                text=True,
-            )
-            loads.append(float(done.stdout))
+            loads.append(float(self.output_of(code, *arguments)))
             before = time.perf_counter()
             subprocess.run(["sh", "-ec", lines], cwd=self.work, check=True)
             hands.append(time.perf_counter() - before)

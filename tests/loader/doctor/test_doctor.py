@@ -152,16 +152,22 @@ class Facts(InFolder):
         self.assertGreater(core["routed"], 0)
         self.assertGreater(process["heap"]["reserved"], 0)
 
-    def test_hidden_jemalloc(self):
+    def build_around_jemalloc(self, source):
+        """A module with a hidden jemalloc, which exports enter()."""
         archive = Path("/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a")
         if not archive.exists():
             self.skipTest("no libjemalloc_pic.a")
         (self.folder / "m.map").write_text("{ global: enter; local: *; };\n")
-        module = self.build(
+        return self.build(
             "hidden.so",
-            "#include <stdlib.h>\nvoid *enter(void) { return malloc(100); }\n",
+            source,
             *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
             f"-Wl,--version-script={self.folder}/m.map",
+        )
+
+    def test_hidden_jemalloc(self):
+        module = self.build_around_jemalloc(
+            "#include <stdlib.h>\nvoid *enter(void) { return malloc(100); }\n",
         )
         code = f"import ctypes; ctypes.CDLL({module!r}).enter()"
         env = environment(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8000")
@@ -179,12 +185,7 @@ class Facts(InFolder):
     def test_death_inside_a_hidden_allocator(self):
         # The allocator's own free() is called directly with memory of libc's: a bare SIGSEGV, of
         # which the report once said "Nothing" to do.
-        archive = Path("/usr/lib/x86_64-linux-gnu/libjemalloc_pic.a")
-        if not archive.exists():
-            self.skipTest("no libjemalloc_pic.a")
-        (self.folder / "m.map").write_text("{ global: enter; local: *; };\n")
-        module = self.build(
-            "hidden.so",
+        module = self.build_around_jemalloc(
             "#include <stdlib.h>\n#include <string.h>\n"
             "#include <dlfcn.h>\n"
             "static struct { long before[2]; char bytes[48]; } data;\n"
@@ -196,8 +197,6 @@ class Facts(InFolder):
             ' release *libcs = (release *)dlsym(dlopen("libc.so.6", RTLD_NOW), "free");\n'
             ' if (own == 3) libcs(strdup("inside") + 4);\n'
             " if (own == 4) libcs(data.bytes); }\n",
-            *("-shared", "-fPIC", str(archive), "-lpthread", "-lm", "-lstdc++"),
-            f"-Wl,--version-script={self.folder}/m.map",
         )
         env = environment(GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8000")
         code = f"import ctypes; ctypes.CDLL({module!r}).enter(%d)"

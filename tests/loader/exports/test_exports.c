@@ -3,8 +3,8 @@
  * A wrong answer here exports the wrong symbol, and the module cannot be imported.
  */
 #include "exports.h"
+#include "suite.h"
 
-#include <check.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -231,30 +231,18 @@ END_TEST
 
 int main(void)
 {
-    TCase *names = tcase_create("names");
+    TCase *names = NEW_CASE("names", a_name_may_be_as_long_as_a_file_name, a_wildcard_is_called_one,
+                            nodes_are_checked, init_functions_are_known);
     tcase_add_checked_fixture(names, setup, teardown);
     tcase_add_loop_test(names, a_module_is_exported_by_its_init_function, 0, COUNT(modules));
     tcase_add_loop_test(names, what_is_no_module_name_adds_nothing, 0, COUNT(no_modules));
-    tcase_add_test(names, a_name_may_be_as_long_as_a_file_name);
     tcase_add_loop_test(names, a_symbol_is_exported_as_it_is, 0, COUNT(symbols));
     tcase_add_loop_test(names, what_is_no_symbol_adds_nothing, 0, COUNT(no_symbols));
-    tcase_add_test(names, a_wildcard_is_called_one);
-    tcase_add_test(names, nodes_are_checked);
-    tcase_add_test(names, init_functions_are_known);
 
-    TCase *script = tcase_create("script");
+    TCase *script =
+        NEW_CASE("script", a_script_keeps_the_order_and_each_symbol_once,
+                 a_script_quotes_what_linkers_would_misread,
+                 no_script_of_nothing_or_with_a_wrong_node, many_symbols_take_no_square_of_time);
     tcase_add_checked_fixture(script, setup, teardown);
-    tcase_add_test(script, a_script_keeps_the_order_and_each_symbol_once);
-    tcase_add_test(script, a_script_quotes_what_linkers_would_misread);
-    tcase_add_test(script, no_script_of_nothing_or_with_a_wrong_node);
-    tcase_add_test(script, many_symbols_take_no_square_of_time);
-
-    Suite *suite = suite_create("exports");
-    suite_add_tcase(suite, names);
-    suite_add_tcase(suite, script);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return RUN_CASES("exports", names, script);
 }

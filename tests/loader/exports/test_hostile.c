@@ -11,8 +11,8 @@
 #include "fixture.h"
 #include "objects.h"
 
-#include "../../support/cases.h"
-#include "../../support/random.h"
+#include "suite.h"
+#include "random.h"
 
 #include <check.h>
 #include <errno.h>
@@ -387,5 +387,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, sizes_of_members_are_checked);
     tcase_add_test(tcase, indexes_are_no_members);
     tcase_add_test(tcase, members_of_nothing_end);
-    return run_case("hostile objects", tcase);
+    return RUN_CASES("hostile objects", tcase);
 }

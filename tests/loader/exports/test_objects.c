@@ -4,8 +4,8 @@
  */
 #include "fixture.h"
 #include "objects.h"
+#include "suite.h"
 
-#include <check.h>
 #include <elf.h>
 #include <errno.h>
 #include <stdio.h>
@@ -304,34 +304,21 @@ END_TEST
 
 int main(void)
 {
-    TCase *reading = tcase_create("reading");
+    TCase *reading = NEW_CASE("reading", all_members_of_an_archive_are_read,
+                              the_reader_stops_when_told, no_descriptor_is_left_open);
     tcase_add_checked_fixture(reading, setup, teardown);
     tcase_add_loop_test(reading, only_what_can_be_exported_is_found, 0, 2);
-    tcase_add_test(reading, all_members_of_an_archive_are_read);
-    tcase_add_test(reading, the_reader_stops_when_told);
-    tcase_add_test(reading, no_descriptor_is_left_open);
 
-    TCase *refusing = tcase_create("refusing");
+    TCase *refusing =
+        NEW_CASE("refusing", other_files_are_refused_by_name_of_what_they_are,
+                 an_archive_of_texts_is_refused_and_an_empty_one_is_not,
+                 an_archive_with_bitcode_is_refused, what_is_no_file_is_refused,
+                 programs_are_refused, code_that_is_still_to_be_compiled_is_refused,
+                 a_symbol_that_would_write_into_the_script_is_refused,
+                 tables_that_lead_out_of_the_file_are_refused, a_file_cut_short_anywhere_is_refused,
+                 an_archive_cut_short_anywhere_gives_no_more_than_it_holds);
     tcase_set_timeout(refusing, 120); /* thousands of small files, also under valgrind */
     tcase_add_checked_fixture(refusing, setup, teardown);
-    tcase_add_test(refusing, other_files_are_refused_by_name_of_what_they_are);
-    tcase_add_test(refusing, an_archive_of_texts_is_refused_and_an_empty_one_is_not);
-    tcase_add_test(refusing, an_archive_with_bitcode_is_refused);
-    tcase_add_test(refusing, what_is_no_file_is_refused);
-    tcase_add_test(refusing, programs_are_refused);
-    tcase_add_test(refusing, code_that_is_still_to_be_compiled_is_refused);
-    tcase_add_test(refusing, a_symbol_that_would_write_into_the_script_is_refused);
-    tcase_add_test(refusing, tables_that_lead_out_of_the_file_are_refused);
-    tcase_add_test(refusing, a_file_cut_short_anywhere_is_refused);
-    tcase_add_test(refusing, an_archive_cut_short_anywhere_gives_no_more_than_it_holds);
     tcase_add_loop_test(refusing, no_changed_byte_crashes_the_reader, 0, 2);
-
-    Suite *suite = suite_create("objects");
-    suite_add_tcase(suite, reading);
-    suite_add_tcase(suite, refusing);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return RUN_CASES("objects", reading, refusing);
 }

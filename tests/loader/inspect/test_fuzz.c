@@ -6,8 +6,8 @@
  */
 #include "walk.h"
 
-#include "../../support/cases.h"
-#include "../../support/random.h"
+#include "suite.h"
+#include "random.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,5 +100,5 @@ int main(int count, char **arguments)
     TCase *tcase = tcase_create("fuzz");
     tcase_set_timeout(tcase, 200);
     tcase_add_loop_test(tcase, damaged, 0, files_count);
-    return run_case("fuzz", tcase);
+    return RUN_CASES("fuzz", tcase);
 }

@@ -5,7 +5,7 @@
  */
 #include "walk.h"
 
-#include "../../support/cases.h"
+#include "suite.h"
 
 static char **files;
 
@@ -42,5 +42,5 @@ int main(int count, char **arguments)
     TCase *tcase = tcase_create("headless");
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, without_section_headers, 0, count - 1);
-    return run_case("headless", tcase);
+    return RUN_CASES("headless", tcase);
 }

@@ -7,7 +7,7 @@
  */
 #include "walk.h"
 
-#include "../../support/cases.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -327,5 +327,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, versions_overlapping);
     tcase_add_test(tcase, overlapping_sections);
     tcase_add_test(tcase, long_names);
-    return run_case("hostile files", tcase);
+    return RUN_CASES("hostile files", tcase);
 }

@@ -4,11 +4,11 @@
  */
 #include "elf_names.h"
 #include "inspect.h"
-
-#include "../../alloc/suite.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fnmatch.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
  */
 #include "walk.h"
 
-#include "../../support/cases.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -224,5 +224,5 @@ int main(int count, char **arguments)
     tcase_add_test(tcase, by_descriptor);
     tcase_add_test(tcase, cut_while_open);
     tcase_add_test(tcase, separate_debug_file);
-    return run_case("opening", tcase);
+    return RUN_CASES("opening", tcase);
 }

@@ -5,7 +5,8 @@
  *
  * usage: test-tables LIBRARY
  */
-#include "../support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -53,8 +54,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
-    library = arguments[1];
+    TAKE_ARGUMENTS(&library);
     return RUN_TESTS("tables", tables_stay_where_they_are, locked_tables_are_not_read);
 }

@@ -4,7 +4,9 @@
  *
  * usage: test-cached-list LIBHOMEFREE MODULE
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>

@@ -7,10 +7,12 @@
  * This program does not link libhomefree: it is loaded late, unless it is preloaded.
  */
 #include "born.h"
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,13 +68,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3) {
-        fprintf(stderr, "usage: %s LIBHOMEFREE MODULE\n", arguments[0]);
-        return 2;
-    }
+    const char *homefree_path;
+    TAKE_ARGUMENTS(&homefree_path, &module);
     guard_against_hanging(60);
-    module = arguments[2];
-    void *handle = load(arguments[1], RTLD_NOW);
+    void *handle = load(homefree_path, RTLD_NOW);
     hf.malloc = (void *(*)(size_t))symbol_of(handle, "hf_malloc");
     hf.owns = (bool (*)(const void *))symbol_of(handle, "hf_owns");
     hf.owner_of = (int (*)(const void *, struct hf_owner *))symbol_of(handle, "hf_owner_of");

@@ -5,12 +5,15 @@
  *
  * usage: test-definitions USER RUNTIME RUNTIME-BESIDE-CODE
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <execinfo.h>
 #include <homefree/homefree.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,13 +154,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4) {
-        fprintf(stderr, "usage: %s USER RUNTIME RUNTIME-BESIDE-CODE\n", arguments[0]);
-        return 2;
-    }
-    user_path = arguments[1];
-    runtime_path = arguments[2];
-    beside_path = arguments[3];
+    TAKE_ARGUMENTS(&user_path, &runtime_path, &beside_path);
     return RUN_TESTS("definitions", the_loader_answers_with_stubs, the_tables_are_read_only,
                      a_runtime_that_comes_later, another_namespace, again_and_again, beside_code,
                      names_of_addresses);

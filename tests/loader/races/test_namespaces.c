@@ -5,7 +5,9 @@
  *
  * usage: test-namespaces USER OTHER
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -84,12 +86,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3) {
-        fprintf(stderr, "usage: %s USER OTHER\n", arguments[0]);
-        return 2;
-    }
+    TAKE_ARGUMENTS(&paths[0], &paths[1]);
     guard_against_hanging(60);
-    paths[0] = arguments[1];
-    paths[1] = arguments[2];
     return RUN_TESTS("namespaces", every_module_is_routed_after_each_step);
 }

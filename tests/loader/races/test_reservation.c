@@ -11,13 +11,15 @@
 #include "foreign.h"
 #include "homes.h"
 #include "neighbours.h"
+#include "process.h"
 #include "ranges.h"
 #include "stubs.h"
-#include "support.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 

@@ -4,7 +4,9 @@
  *
  * usage: test-sandbox LIBHOMEFREE USER
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -68,9 +70,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
-    homefree_path = arguments[1];
-    user_path = arguments[2];
+    TAKE_ARGUMENTS(&homefree_path, &user_path);
     return RUN_TESTS("sandbox", mprotect_fails, mprotect_kills);
 }

@@ -6,8 +6,9 @@
  * usage: test-sealed USER MAPPER...
  */
 #include "death.h"
+#include "process.h"
 #include "sealed.h"
-#include "support.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>

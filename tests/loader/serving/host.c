@@ -4,6 +4,8 @@
  *
  * usage: host LIBPYTHON SOURCE
  */
+#include "library.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +15,7 @@ static void *library;
 
 static void *find(const char *name)
 {
-    void *found = dlsym(library, name);
-    if (found == NULL) {
-        fprintf(stderr, "no %s\n", name);
-        exit(2);
-    }
-    return found;
+    return symbol_of(library, name);
 }
 
 int main(int count, char **arguments)

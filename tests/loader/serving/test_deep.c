@@ -7,9 +7,11 @@
  * usage: test-deep before|after LIBHOMEFREE PLUGIN USER
  *   before  the plugin is opened before libhomefree (unless that is preloaded)
  */
-#include "support.h"
-
+#include "../blocks.h"
+#include "../modules/user.h"
 #include "plugin.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -188,23 +190,14 @@ static void *exchange(void *context)
 
 START_TEST(many_threads)
 {
-    pthread_t threads[4];
     set_up();
-    for (size_t i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, exchange, (void *)(i * 77)), 0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    run_in_threads(exchange);
 }
 END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 5)
-        return 2;
-    order = arguments[1];
-    homefree_path = arguments[2];
-    plugin_path = arguments[3];
-    user_path = arguments[4];
+    TAKE_ARGUMENTS(&order, &homefree_path, &plugin_path, &user_path);
     return RUN_TESTS("deep", the_plugin_uses_libc, blocks_from_before, theirs_in_the_plugin,
                      the_plugins_outside, each_its_own_and_the_heaps, found_by_name, many_threads);
 }

@@ -5,9 +5,9 @@
  *
  * usage: test-mine LIBHOMEFREE MINE MINE-USER
  */
-#include "support.h"
-
 #include "mine.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -47,10 +47,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    homefree_path = arguments[1];
-    mine_path = arguments[2];
-    mine_user_path = arguments[3];
+    TAKE_ARGUMENTS(&homefree_path, &mine_path, &mine_user_path);
     return RUN_TESTS("mine", called_as_they_are);
 }

@@ -5,11 +5,14 @@
  *
  * usage: test-plugin-free LIBHOMEFREE PLUGIN USER
  */
-#include "support.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,10 +69,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    homefree_path = arguments[1];
-    plugin_path = arguments[2];
-    user_path = arguments[3];
+    TAKE_ARGUMENTS(&homefree_path, &plugin_path, &user_path);
     return RUN_TESTS("plugin free", its_blocks_go_home);
 }

@@ -10,12 +10,16 @@
  * usage: test-serving LIBHOMEFREE USER ALLOCATOR
  *   ALLOCATOR  what the report may say lives in the process; "-": nothing that it could name
  */
-#include "support.h"
+#include "../blocks.h"
+#include "../modules/user.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <malloc.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,15 +100,13 @@ START_TEST(resized_and_measured)
         for (size_t size = 20; size < 16 << 20; size *= 7) {
             char *block = strcpy(block_of(size), "content");
             ck_assert_uint_ge(measure_any(block), size);
-            block = resizes[i](block, 3 * size);
-            ck_assert_str_eq(block, "content");
+            block = resize_content(resizes[i], block, 3 * size);
             ck_assert(!owns(block));
             block = user->resize_array(block, 2, size);
             ck_assert_str_eq(block, "content");
             release(block);
-            block =
-                (i == 0 ? resize_heap : resizes[i])(strcpy(heap_malloc(size), "content"), 3 * size);
-            ck_assert_str_eq(block, "content");
+            block = resize_content(i == 0 ? resize_heap : resizes[i],
+                                   strcpy(heap_malloc(size), "content"), 3 * size);
             ck_assert(owns(block));
             release_heap(block);
         }
@@ -189,11 +191,7 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    homefree_path = arguments[1];
-    user_path = arguments[2];
-    allocator = arguments[3];
+    TAKE_ARGUMENTS(&homefree_path, &user_path, &allocator);
     return RUN_TESTS("serving", freed_by_everybody, resized_and_measured, libc_inside,
                      new_and_delete, errno_survives, nobody_is_helpless);
 }

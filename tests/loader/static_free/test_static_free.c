@@ -8,12 +8,14 @@
  *
  * usage: test-static-free LIBHOMEFREE HOLDER-MODULE COPY-OF-LIBSTDC++
  */
-#include "../support.h"
 #include "death.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,60 +117,51 @@ static void free_stack(void *unused)
 
 START_TEST(static_data_is_named_with_its_symbol)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, free_static, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "static data of ",
-                  "test-static-free", "'static_block'+0x10", "called from ", "static_free:ignore");
+    assert_killed(outcome_of_call(free_static, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "static data of ", "test-static-free", "'static_block'+0x10", "called from ",
+                  "static_free:ignore");
 }
 END_TEST
 
 START_TEST(a_literal_is_named)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, free_literal, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "static data of ",
-                  "test-static-free");
+    assert_killed(outcome_of_call(free_literal, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "static data of ", "test-static-free");
 }
 END_TEST
 
 START_TEST(every_way_to_free_it_is_seen)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, resize_static, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: realloc(0x", "'static_block'+0x10");
-    outcome_of_function(&outcome, free_by_homefree, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "'static_block'+0x10");
-    outcome_of_function(&outcome, resize_by_homefree, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: realloc(0x", "'static_block'+0x10");
-    outcome_of_function(&outcome, delete_static, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "'static_block'+0x10",
-                  "called from ", "test-static-free");
+    assert_killed(outcome_of_call(resize_static, NULL), SIGABRT, "homefree: fatal: realloc(0x",
+                  "'static_block'+0x10");
+    assert_killed(outcome_of_call(free_by_homefree, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "'static_block'+0x10");
+    assert_killed(outcome_of_call(resize_by_homefree, NULL), SIGABRT, "homefree: fatal: realloc(0x",
+                  "'static_block'+0x10");
+    assert_killed(outcome_of_call(delete_static, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "'static_block'+0x10", "called from ", "test-static-free");
 }
 END_TEST
 
 START_TEST(a_librarys_data_is_named)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, free_of_library, NULL);
-    assert_killed(&outcome, SIGABRT, "static data of ", holder_path, "'held_by_module'");
+    assert_killed(outcome_of_call(free_of_library, NULL), SIGABRT, "static data of ", holder_path,
+                  "'held_by_module'");
 }
 END_TEST
 
 START_TEST(two_libstdcxx_are_both_named)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, destroy_foreign_locales, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "static data of ",
-                  "2 copies of libstdc++ are loaded", "libstdc++.so.6", copy_path);
+    assert_killed(outcome_of_call(destroy_foreign_locales, NULL), SIGABRT,
+                  "homefree: fatal: free(0x", "static data of ", "2 copies of libstdc++ are loaded",
+                  "libstdc++.so.6", copy_path);
 }
 END_TEST
 
 START_TEST(a_stack_is_named)
 {
-    struct outcome outcome;
-    outcome_of_function(&outcome, free_stack, NULL);
-    assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", "the pointer is on a stack",
-                  "called from ");
+    assert_killed(outcome_of_call(free_stack, NULL), SIGABRT, "homefree: fatal: free(0x",
+                  "the pointer is on a stack", "called from ");
 }
 END_TEST
 

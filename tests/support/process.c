@@ -1,9 +1,7 @@
-/*
- * support.c - see support.h. Knows nothing of homefree: what it says is another view of the
- * process.
- */
-#include "support.h"
+/* Owns nothing, and uses nothing of homefree: its answers are a second opinion. */
+#include "process.h"
 
+#include <check.h>
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>
@@ -14,28 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Check's own assertions work inside tests only. */
-static void *require(void *found)
-{
-    if (found == NULL) {
-        fprintf(stderr, "%s\n", dlerror());
-        exit(EXIT_FAILURE);
-    }
-    return found;
-}
-
-void *load(const char *path, int mode)
-{
-    return require(dlopen(path, mode));
-}
-
-void *symbol_of(void *handle, const char *name)
-{
-    return require(dlsym(handle, name));
-}
-
 const struct user *load_user(const char *path, int mode)
 {
+    typedef const struct user *user_function(void);
     return ((user_function *)symbol_of(load(path, mode), "user"))();
 }
 
@@ -101,19 +80,4 @@ void guard_against_hanging(unsigned seconds)
 {
     signal(SIGALRM, hanging);
     alarm(seconds);
-}
-
-int run_tests(const char *name, const TTest *const *tests, size_t count)
-{
-    Suite *suite = suite_create(name);
-    TCase *tcase = tcase_create(name);
-    tcase_set_timeout(tcase, 60);
-    for (size_t i = 0; i < count; i++)
-        tcase_add_test(tcase, tests[i]);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -1,0 +1,35 @@
+/*
+ * The process as seen from outside homefree: loaded libraries (library.h), the objects and pages
+ * that hold an address, and an end for tests that hang.
+ */
+#ifndef TESTS_PROCESS_H
+#define TESTS_PROCESS_H
+
+#include "library.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Loads a module that lists what it does with libc's functions: loader/modules/user.h. */
+struct user;
+const struct user *load_user(const char *path, int mode);
+
+/* The permissions of an address in /proc/self/maps ("r--p"); "" where nothing is mapped. Static
+ * storage. */
+const char *permissions_at(const void *address);
+
+/* No loaded object's relocated data (PT_GNU_RELRO) can be written. */
+void assert_relro_is_read_only(void);
+
+/* The path of the object that holds an address; "" if none. */
+const char *object_of(const void *address);
+
+/* Ends the process when it hangs, with a line that says so. */
+void guard_against_hanging(unsigned seconds);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
