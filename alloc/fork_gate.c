@@ -101,6 +101,13 @@ bool hf_gate_wait(void)
     return !hf_gate_is_closed();
 }
 
+void hf_gate_wait_long(void)
+{
+    enum { TRIES = 2000 };
+    for (int i = 0; i < TRIES && hf_gate_is_closed() && forker != pthread_self(); i++)
+        hf_gate_pause(1000000);
+}
+
 /* ---- fork ---- */
 
 /* Waits for another thread's fork, so that the gate is open again now and then where threads fork

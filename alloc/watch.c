@@ -438,6 +438,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         (void)munmap(watch, size);
         return -ENOSPC;
     }
+    hf_gate_wait_long(); /* while a fork is under way, threads stay on their fast paths */
     hf_heap_slow(true);
     if (first && table.marks_changed != NULL)
         table.marks_changed();

@@ -1,0 +1,168 @@
+/* A child is forked while another thread decides which allocator a stripped object holds: that
+ * thread is not in the child, which must decide by itself. It used to take the object for one that
+ * is being decided about, for ever. homes.c alone; what it calls is here, and the decision waits.
+ */
+#include "death.h"
+
+#include "elf_strings.h"
+#include "foreign.h"
+#include "homes.h"
+#include "neighbours.h"
+#include "owner.h"
+#include "ranges.h"
+#include "stubs.h"
+
+#include <check.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { NUMBER = 5, PAGES = 16384 };
+
+static struct link_map map;
+static pthread_barrier_t deciding, forked;
+static bool in_child;
+static int decisions;
+
+_Atomic(bool) hf_owner_break_is_shared;
+
+bool hf_neighbour_silent(unsigned number, const struct link_map *object, const bool found[])
+{
+    (void)found;
+    must(number == NUMBER && object == &map);
+    decisions++;
+    if (!in_child) {
+        pthread_barrier_wait(&deciding);
+        pthread_barrier_wait(&forked);
+    }
+    return true;
+}
+
+unsigned hf_neighbour_reserve(void)
+{
+    return NUMBER;
+}
+
+void hf_neighbour_give_back(unsigned number)
+{
+    (void)number;
+}
+
+void hf_stubs_ask_neighbours(void)
+{
+}
+
+const struct link_map *hf_dynlink_find_fast(const void *address)
+{
+    (void)address;
+    return &map;
+}
+
+size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
+{
+    (void)first;
+    return 0;
+}
+
+/* No file: nothing is known of the object. */
+int hf_elf_open(struct hf_elf *elf, const char *path)
+{
+    (void)elf;
+    (void)path;
+    return -1;
+}
+
+void hf_elf_close(struct hf_elf *elf)
+{
+    (void)elf;
+}
+
+bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out)
+{
+    (void)elf;
+    (void)cursor;
+    (void)out;
+    return false;
+}
+
+bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name)
+{
+    (void)elf;
+    (void)cursor;
+    (void)out;
+    (void)name;
+    return false;
+}
+
+int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint64_t limit)
+{
+    (void)elf;
+    (void)found;
+    (void)limit;
+    return -1;
+}
+
+static void *map_pages(void)
+{
+    void *at = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(at != MAP_FAILED);
+    return hf_homes_mapped(at, PAGES, MAP_PRIVATE | MAP_ANONYMOUS, &map);
+}
+
+static void *decide(void *unused)
+{
+    (void)unused;
+    return map_pages();
+}
+
+static void fork_meanwhile(void *unused)
+{
+    (void)unused;
+    pthread_t thread;
+    int status;
+    must(pthread_barrier_init(&deciding, NULL, 2) == 0);
+    must(pthread_barrier_init(&forked, NULL, 2) == 0);
+    hf_homes_candidate(&map, 0);
+    must(pthread_create(&thread, NULL, decide, NULL) == 0);
+    pthread_barrier_wait(&deciding);
+    pid_t child = fork();
+    must(child >= 0);
+    if (child == 0) {
+        in_child = true;
+        decisions = 0;
+        void *pages = map_pages();
+        must(decisions == 1 && hf_ranges_id(pages) == NUMBER);
+        must(hf_ranges_id(map_pages()) == NUMBER && decisions == 1);
+        _exit(0);
+    }
+    pthread_barrier_wait(&forked);
+    void *pages;
+    must(pthread_join(thread, &pages) == 0);
+    must(decisions == 1 && hf_ranges_id(pages) == NUMBER);
+    must(waitpid(child, &status, 0) == child && status == 0);
+}
+
+START_TEST(a_child_decides_by_itself)
+{
+    struct outcome outcome;
+    outcome_of_function(&outcome, fork_meanwhile, NULL);
+    assert_exited(&outcome, 0, 0, "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("deciding");
+    TCase *tcase = tcase_create("deciding");
+    tcase_set_timeout(tcase, 100);
+    tcase_add_test(tcase, a_child_decides_by_itself);
+    suite_add_tcase(suite, tcase);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
