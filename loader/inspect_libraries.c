@@ -1,10 +1,10 @@
 /*
- * Which needed libraries are used, and how much static TLS all of them take: finds each where the
- * dynamic linker would (DT_RPATH, DT_RUNPATH with $ORIGIN, /etc/ld.so.cache, the standard folders)
- * and looks whether it defines a name that the object imports. LD_LIBRARY_PATH is left out: what
- * was found must not depend on who asks.
+ * Determines which needed libraries are used, and how much static TLS all of them take: finds each
+ * where the dynamic linker would (DT_RPATH, DT_RUNPATH with $ORIGIN, /etc/ld.so.cache, the standard
+ * folders) and checks whether it defines a name that the object imports. LD_LIBRARY_PATH is
+ * ignored: findings must not depend on the caller's environment.
  *
- * Owns: the set of names, and the cache file's contents during a search. Nothing is guessed: a
+ * Owns: the set of names, and the contents of the cache file during a search. It never guesses: a
  * library that is not found stays unknown.
  */
 #include "inspect_parts.h"
@@ -142,7 +142,8 @@ static void read_cache(struct cache *cache)
     close(descriptor);
 }
 
-/* The path of a library, or NULL. Entries for special hardware come with others for all. */
+/* The path of a library, or NULL. Entries for special hardware are skipped: a general one exists.
+ */
 static const char *find_in_cache(struct cache *cache, const char *name)
 {
     static const char magic[] = "glibc-ld.so.cache1.1";
@@ -168,12 +169,12 @@ static const char *find_in_cache(struct cache *cache, const char *name)
 
 struct search {
     struct hf_elf *elf;  /* the object */
-    const char *runpath; /* of who needs the library, or its RPATH; NULL: it has none */
+    const char *runpath; /* RUNPATH or RPATH of the object that needs the library, or NULL */
     struct hf_inspection *inspection;
     const struct hf_name_set *names;
     struct cache cache;
-    char origin[PATH_LONGEST]; /* the folder of who needs it; "" where it is not known */
-    const char *name;          /* what is looked for */
+    char origin[PATH_LONGEST]; /* the folder of the object that needs it; "": unknown */
+    const char *name;          /* the library to find */
     bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
     struct hf_inspection_library *library; /* for take_library() */
     struct closure *closure;               /* for take_member() */
@@ -192,7 +193,7 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
     return !look->found;
 }
 
-/* Looks into one file. False where it is not there, or not a library for the same machine. */
+/* Opens one file. False if it does not exist or is not a library for the same machine. */
 static bool try_file(struct search *search, const char *path)
 {
     struct hf_elf elf;
@@ -214,8 +215,8 @@ static bool append(char *path, size_t *length, const char *text, size_t size)
     return true;
 }
 
-/* Tries one folder of a RUNPATH, `size` bytes that may hold $ORIGIN. Folders that are relative, or
- * hold another of the linker's variables, are not searched. */
+/* Tries one folder of a RUNPATH, `size` bytes that may contain $ORIGIN. Relative folders, and those
+ * with another variable of the linker, are not searched. */
 static bool try_folder(struct search *search, const char *folder, size_t size)
 {
     char path[PATH_LONGEST];
@@ -254,15 +255,15 @@ static bool find_file(struct search *search, const char *name)
         return name[0] == '/' && try_file(search, name);
     if (try_folders(search, search->runpath))
         return true;
-    /* The rest is this machine's. */
+    /* The cache and the standard folders are this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
         return false;
     const char *cached = find_in_cache(&search->cache, name);
     return (cached != NULL && try_file(search, cached)) || try_folders(search, standard);
 }
 
-/* The folder that the path leads through: the dynamic linker does not follow a link to the file
- * itself either. */
+/* Finds the folder of the path. As in the dynamic linker, a link to the file itself is not
+ * followed. */
 static void find_origin(struct search *search, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -297,13 +298,13 @@ static void find_library(struct search *search, struct hf_inspection_library *li
     find_file(search, library->name);
 }
 
-/* ---- what all of them take of the static TLS ------------------------------------------------- */
+/* ---- the static TLS that all of them take ------------------------------------------------- */
 
-/* The nearest ones: each costs some system calls. */
+/* Only the nearest libraries: each costs some system calls. */
 enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256 };
 
-/* The libraries that are loaded with the object: those that it needs, what those need, and so on.
- * Names are compared as they are needed, as the dynamic linker does first. */
+/* The libraries that are loaded with the object: those that it needs, those that they need, and so
+ * on. Names are compared as DT_NEEDED has them, which the dynamic linker does first. */
 struct closure {
     struct {
         const char *name, *path, *runpath; /* the inspection's; runpath may be NULL */
@@ -313,7 +314,7 @@ struct closure {
     uint64_t largest;
 };
 
-/* In every process before any module comes. */
+/* Libraries that every process has loaded before any module. */
 static bool is_always_there(const char *name)
 {
     static const char *const starts[] = {"libc.so.",       "ld-linux",  "libm.so.",
@@ -324,8 +325,8 @@ static bool is_always_there(const char *name)
     return false;
 }
 
-/* A string of the dynamic section, read by itself: the table that holds it is large in a library
- * with many symbols. Result: its length; 0 where it is damaged, too long or empty. */
+/* Reads one string of the dynamic section without loading the whole table, which is large in a
+ * library with many symbols. Result: its length; 0 if it is damaged, too long or empty. */
 static size_t read_string(struct hf_elf *elf, uint64_t index, char *out, size_t size)
 {
     uint64_t table, offset, available;
