@@ -38,7 +38,7 @@ const char *hf_severity_name(enum hf_severity severity)
     return names[severity];
 }
 
-/* ---- what one pass over the symbols gathers -------------------------------------------------- */
+/* ---- what one pass over the symbols gathers ------------------------------------------------- */
 
 /* Counts names and keeps the first few. */
 struct names {
@@ -515,7 +515,7 @@ static void find_libraries(struct gather *gather)
                   &names);
 }
 
-/* ---- inspecting ------------------------------------------------------------------------------ */
+/* ---- inspecting ----------------------------------------------------------------------------- */
 
 /* Recognizes by their strings the allocators whose symbols were stripped. */
 static int gather_strings(struct gather *gather)

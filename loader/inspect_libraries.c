@@ -298,7 +298,7 @@ static void find_library(struct search *search, struct hf_inspection_library *li
     find_file(search, library->name);
 }
 
-/* ---- the static TLS that all of them take ------------------------------------------------- */
+/* ---- the static TLS that all of them take --------------------------------------------------- */
 
 /* Only the nearest libraries: each costs some system calls. */
 enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256 };

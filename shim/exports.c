@@ -30,7 +30,7 @@ struct hf_exports {
     void *tree;
 };
 
-/* ---- characters ---------------------------------------------------------------------------- */
+/* ---- characters ----------------------------------------------------------------------------- */
 
 /* The locale must not decide what a symbol is: <ctype.h> would let it. */
 static bool is_letter(unsigned char byte)
@@ -163,8 +163,7 @@ bool hf_exports_is_init(const char *symbol)
     return prefix != 0 && symbol[prefix] != '\0';
 }
 
-/* ---- the list ---------------------------------------------------------------------------------
- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 static int compare_symbols(const void *left, const void *right)
 {
@@ -261,8 +260,7 @@ const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
     return list->symbols[index];
 }
 
-/* ---- the script -------------------------------------------------------------------------------
- */
+/* ---- the script ----------------------------------------------------------------------------- */
 
 /* Linkers take a quoted symbol as it stands; unquoted, they know neither UTF-8 nor these words. */
 static bool needs_quotes(const char *symbol)
