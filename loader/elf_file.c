@@ -1,6 +1,6 @@
 /*
- * The file, its segments, its sections and its dynamic section; symbols are in elf_symbols.c. See
- * elf_file.h for what is owned and when it may be called.
+ * Reads the file, its segments, its sections and its dynamic section; elf_symbols.c reads symbols.
+ * See elf_file.h for ownership and for when it may be called.
  */
 #include "elf_file.h"
 
@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Larger tables than any linker writes only cost time. The kernel takes no more program headers
- * than this either (fs/binfmt_elf.c, load_elf_phdrs). */
+/* Limits above what any linker writes; larger tables would only cost time. The kernel accepts no
+ * more program headers either (fs/binfmt_elf.c, load_elf_phdrs). */
 #define SEGMENTS_MAX 65536
 #define DYNAMIC_MAX  (UINT64_C(1) << 20)
 #define NOTES_MAX    256
@@ -57,7 +57,7 @@ int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
 static size_t mapped_size(size_t size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (size / page + 1) * page; /* always room for a zero byte */
+    return (size / page + 1) * page; /* leaves room for a zero byte */
 }
 
 int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size)
@@ -190,7 +190,7 @@ static int open_owned(struct hf_elf *elf, int descriptor)
 int hf_elf_open(struct hf_elf *elf, const char *path)
 {
     begin(elf);
-    /* Without O_NONBLOCK a FIFO that nobody writes to would hold the caller for ever. */
+    /* Without O_NONBLOCK, open() would wait for ever for a writer of a FIFO. */
     int descriptor;
     do
         descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -228,7 +228,7 @@ int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)
     return begin_reading(elf);
 }
 
-/* "why" stays, for the message. */
+/* Keeps `why` for the message. */
 void hf_elf_close(struct hf_elf *elf)
 {
     for (size_t i = 0; i < HF_ELF_PART_COUNT; i++) {
@@ -313,7 +313,7 @@ static int read_sections(struct hf_elf *elf)
         return part->result = -ENOENT;
     if (header->e_shentsize != sizeof(Elf64_Shdr))
         return part->result = hf_elf_fail(elf, -ENOEXEC, "the section headers have a wrong size");
-    /* Counts that do not fit the header's fields are in the first section header. */
+    /* The first section header has the counts that do not fit into the ELF header. */
     Elf64_Shdr first;
     part->result = hf_elf_read(elf, header->e_shoff, &first, sizeof first);
     if (part->result != 0)
@@ -331,7 +331,7 @@ static int read_sections(struct hf_elf *elf)
         return 0;
     Elf64_Shdr strings;
     memcpy(&strings, part->data + names * sizeof strings, sizeof strings);
-    /* Sections without names are still sections. */
+    /* Sections are useful without names, too. */
     if (strings.sh_type == SHT_STRTAB)
         hf_elf_load(elf, HF_ELF_PART_SECTION_NAMES, strings.sh_offset, strings.sh_size);
     return 0;
@@ -352,7 +352,8 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-/* One segment of notes; the id's length, or 0. `left`: how many notes may still be looked at. */
+/* Searches one segment of notes. Result: the id's length, or 0. `left`: how many notes may still be
+ * read. */
 static size_t find_build_id(struct hf_elf *elf, const Elf64_Phdr *segment, unsigned char *out,
                             size_t capacity, size_t *left)
 {
@@ -406,7 +407,8 @@ int hf_elf_dynamic(struct hf_elf *elf)
         if (segment.p_type != PT_DYNAMIC)
             continue;
         uint64_t offset, available;
-        /* Where the loader will see it. A debug file keeps the header without the contents. */
+        /* By its address, as the dynamic linker finds it. A debug file has the header without the
+         * contents. */
         if (segment.p_filesz == 0 ||
             hf_elf_locate(elf, segment.p_vaddr, &offset, &available) != 0 ||
             segment.p_filesz > available)

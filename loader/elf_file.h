@@ -1,20 +1,21 @@
 /*
- * The reader of ELF files (not named elf.h, which would hide the system's): x86-64 and aarch64, 64
- * bits, little-endian; shared objects, programs, relocatable objects and separate debug files.
+ * Reads ELF files (not named elf.h, which would hide the system's header): x86-64 and aarch64, 64
+ * bits, little-endian; shared objects, programs and separate debug files. elf_object.h reads object
+ * files of any machine.
  *
- * Constraint: everything in a file is hostile. Every offset, count, index and size is checked
- * against the file before use; no loop is longer than what the file really holds; nothing recurses.
- * A damaged file gives an error, never a crash, and never more than linear time.
+ * Constraint: every file is hostile. Each offset, count, index and size is checked against the file
+ * before use, no loop runs longer than the file's contents warrant, and nothing recurses. A damaged
+ * file gives an error, never a crash, and takes linear time at most.
  *
- * Constraint: this runs inside libhomefree too, while other allocators hold their locks. So it
- * allocates with mmap(2) and reads with pread(2), and uses no malloc, no stdio, no locale. It does
- * not map files: one that is cut short meanwhile would be a SIGBUS.
+ * Constraint: this also runs inside libhomefree, while other allocators hold their locks. It
+ * therefore allocates with mmap(2), reads with pread(2), and uses no malloc, stdio or locale. Files
+ * are not mapped: truncating one meanwhile would raise SIGBUS.
  *
- * Owns: the descriptor and the buffers in a struct hf_elf, until hf_elf_close(). Parts of the file
- * are read when they are first asked for; opening reads the header and the program headers.
+ * Owns: the descriptor and the buffers in a struct hf_elf, until hf_elf_close(). Opening reads the
+ * header and the program headers; other parts are read when they are first needed.
  *
- * Threads: a struct hf_elf is used by one thread at a time. No global state. Not for signal
- * handlers: a large table takes time.
+ * Threads: one thread at a time uses a struct hf_elf. No global state. Not for signal handlers: a
+ * large table takes time.
  *
  * Results: 0 or a negative errno. After -ENOEXEC (not ELF, or damaged) and -ENOTSUP (another
  * machine, class or byte order), and after every other failure, elf->why says why in one line; it
@@ -28,7 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What has been read of a file; private to the reader. */
+/* A part of a file that has been read; private to the reader. */
 struct hf_elf_part {
     unsigned char *data; /* with at least one zero byte after `size` bytes */
     size_t size;
@@ -64,15 +65,15 @@ struct hf_elf {
 };
 
 /*
- * Opens a file. A FIFO or device is refused, not waited for. hf_elf_close() is needed after
- * success, and harmless after failure.
+ * Opens a file. Refuses a FIFO or device without waiting for it. hf_elf_close() is required after
+ * success and harmless after failure.
  */
 int hf_elf_open(struct hf_elf *elf, const char *path);
 
-/* The same from a descriptor, which is duplicated; its file position is neither used nor moved. */
+/* The same for a descriptor, which is duplicated; its file position is neither used nor moved. */
 int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor);
 
-/* The same from memory, which must stay as it is until hf_elf_close(). */
+/* The same for memory, which must not change before hf_elf_close(). */
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
 
 /*
@@ -81,7 +82,7 @@ int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
  */
 int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *directory);
 
-/* Strings that came from `elf` end here. */
+/* Closes the file. Strings from `elf` become invalid. */
 void hf_elf_close(struct hf_elf *elf);
 
 /* ---- segments, sections, bytes -------------------------------------------------------------- */
@@ -90,36 +91,35 @@ void hf_elf_close(struct hf_elf *elf);
 bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out);
 
 /*
- * The next section header, and its name ("" where that is damaged). False after the last, and
- * for a file without (readable) section headers.
+ * The next section header and its name ("" if that is damaged). False after the last, and for a
+ * file without readable section headers.
  */
 bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name);
 
-/* Where in the file an address of a PT_LOAD segment is, and how many bytes of the file follow there
- * in the segment: 0 or -ENOENT. */
+/* Translates an address in a PT_LOAD segment to an offset in the file, and counts the bytes that
+ * follow it in the file and the segment: 0 or -ENOENT. */
 int hf_elf_locate(const struct hf_elf *elf, uint64_t address, uint64_t *offset,
                   uint64_t *available);
 
-/* Reads exactly `size` bytes at `offset`, or fails with -ENOEXEC (the file is not as long) or what
- * pread(2) says. */
+/* Reads exactly `size` bytes at `offset`. Fails with -ENOEXEC (the file is too short) or the error
+ * of pread(2). */
 int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size);
 
-/* The GNU build id: how many bytes were put into `out`, at most `capacity`; 0 where there is none.
- */
+/* Copies the GNU build id to `out`. Result: its bytes, at most `capacity`; 0 if there is none. */
 size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity);
 
-/* ---- what the dynamic section says ---------------------------------------------------------- */
+/* ---- the dynamic section -------------------------------------------------------------------- */
 
-/* Whether there is a dynamic section that can be read: 0, -ENOENT, -ENOEXEC. */
+/* Whether there is a readable dynamic section: 0, -ENOENT, -ENOEXEC. */
 int hf_elf_dynamic(struct hf_elf *elf);
 
 /* The entry at `index`; false at the end. */
 bool hf_elf_dynamic_entry(struct hf_elf *elf, size_t index, Elf64_Dyn *out);
 
-/* The value of a tag, the last one where there are several; false where there is none. */
+/* The value of a tag, the last one if there are several; false if there is none. */
 bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value);
 
-/* The string that a tag's value stands for (DT_SONAME, DT_RUNPATH, DT_RPATH), or NULL. */
+/* The string at which a tag points (DT_SONAME, DT_RUNPATH, DT_RPATH), or NULL. */
 const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag);
 
 /* The next DT_NEEDED; `cursor` starts at 0. NULL after the last. */
@@ -130,21 +130,21 @@ struct hf_elf_tls {
     bool initial_exec; /* DF_STATIC_TLS: the block must come from what glibc keeps for late objects
                         */
 };
-/* The thread-local storage of the object itself. False where it has none and needs none; an object
- * may need static TLS and have none (it refers to another's). */
+/* The thread-local storage of the object itself. False if it has none and needs none. An object may
+ * need static TLS without having any: it refers to that of another. */
 bool hf_elf_tls(struct hf_elf *elf, struct hf_elf_tls *out);
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
 enum hf_elf_table {
-    HF_ELF_DYNSYM, /* what the dynamic linker sees; found without section headers too */
-    HF_ELF_SYMTAB, /* everything, in files that are not stripped */
+    HF_ELF_DYNSYM, /* what the dynamic linker sees; needs no section headers */
+    HF_ELF_SYMTAB, /* all symbols, in files that are not stripped */
 };
 
 struct hf_elf_symbol {
-    const char *name;    /* never NULL. May be as long as the file: compare, do not measure */
+    const char *name; /* never NULL. It may be as long as the file: compare it, do not measure it */
     const char *version; /* "GLIBC_2.34", or NULL. DYNSYM only */
-    const char *library; /* undefined: the soname that the version is wanted from, or NULL */
+    const char *library; /* undefined: the soname of the library that has the version, or NULL */
     uint64_t value, size;
     uint32_t index;
     uint16_t section;   /* SHN_… */
@@ -154,27 +154,27 @@ struct hf_elf_symbol {
     bool defined;
 };
 
-/* False ends the visit. The symbol is the visitor's during the call; its strings live on. */
+/* False ends the visit. The symbol is valid during the call, its strings until hf_elf_close(). */
 typedef bool hf_elf_symbol_visitor(const struct hf_elf_symbol *symbol, void *context);
 
-/* Visits every symbol but the first, which is nobody's: 0, -ENOENT where there is no such table, or
- * another negative errno. */
+/* Visits every symbol but the first, which is a placeholder: 0, -ENOENT if there is no such table,
+ * or another negative errno. */
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context);
 
-/* How many symbols the table holds, the first one included; 0 where there is none. */
+/* The number of symbols in the table, including the first; 0 if there is no table. */
 size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
 
-/* False ends the visit. `needed`: wanted from `library`; otherwise defined by the object itself. */
+/* False ends the visit. `needed`: required from `library`; otherwise the object defines it. */
 typedef bool hf_elf_version_visitor(const char *library, const char *version, bool needed,
                                     void *context);
-/* Visits the versions that the object needs and defines: 0 (also where it has none), or a negative
+/* Visits the versions that the object needs and defines: 0 (also if it has none), or a negative
  * errno. */
 int hf_elf_versions(struct hf_elf *elf, hf_elf_version_visitor *visit, void *context);
 
-/* ---- between the reader's own files --------------------------------------------------------- */
+/* ---- for the reader's own files ------------------------------------------------------------- */
 
-/* Notes why, and returns `error`. */
+/* Stores `why`, and returns `error`. */
 int hf_elf_fail(struct hf_elf *elf, int error, const char *why);
 
 /*
@@ -186,10 +186,10 @@ int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uin
 /* Reads a stretch of the file into a part. The part must not have been tried before. */
 int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size);
 
-/* An empty part of that size, zeroed. */
+/* Makes a zeroed part of that size. */
 int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size);
 
-/* The dynamic string table; NULL where there is none. */
+/* The dynamic string table; NULL if there is none. */
 const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf);
 
 #endif

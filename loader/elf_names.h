@@ -1,13 +1,13 @@
 /*
- * Looking for many names in one pass over a table of symbols: what a name is compared with is found
- * through a small hash of its first four bytes or, for endings, of its last four, so that the price
- * of a name does not depend on how many are wanted.
+ * Looks for many names in one pass over a table of symbols. A small hash of a name's first four
+ * bytes, or of its last four for endings, selects the patterns to compare it with, so the cost of a
+ * name does not depend on the number of patterns.
  *
- * Patterns: "malloc" is the name itself, "mi_*" a beginning, "*mallctl" an ending of at least four
- * letters. Endings are for C's names: no name that begins with _Z or _R (C++, Rust) is compared
- * with them, nor one longer than 127 letters.
+ * Patterns: "malloc" is a whole name, "mi_*" a beginning, "*mallctl" an ending of at least four
+ * letters. Endings match only C names: names that begin with _Z or _R (C++, Rust) or that are
+ * longer than 127 letters are not compared with them.
  *
- * A matcher is the caller's, points to the caller's patterns, and is only read by matching: any
+ * The caller owns the matcher and the patterns to which it points. Matching only reads it, so any
  * number of threads may share it. Nothing is allocated.
  */
 #ifndef HOMEFREE_ELF_NAMES_H
@@ -27,16 +27,17 @@ struct hf_names {
     uint8_t length[HF_NAMES_MAX]; /* of the letters, without the star */
 };
 
-/* 0; -EINVAL for a pattern that is none, -E2BIG for more than HF_NAMES_MAX. */
+/* Result: 0; -EINVAL for an invalid pattern; -E2BIG for more than HF_NAMES_MAX. */
 int hf_names_prepare(struct hf_names *names, const char *const *patterns, size_t count);
 
-/* The number of the first pattern that fits, or -1. */
+/* The number of the first pattern that matches, or -1. */
 int hf_names_match(const struct hf_names *names, const char *name);
 
 /* False ends the visit. */
 typedef bool hf_names_visitor(const struct hf_elf_symbol *symbol, size_t pattern, void *context);
 
-/* Visits every symbol of the table, defined or not, whose name fits: as hf_elf_symbols(). */
+/* Visits every symbol of the table, defined or not, whose name matches; otherwise as
+ * hf_elf_symbols(). */
 int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf_table table,
                    hf_names_visitor *visit, void *context);
 

@@ -1,8 +1,8 @@
 /*
- * Owns its buffer during a scan, which it maps: see elf_file.h for where this runs. See
- * elf_strings.h.
+ * See elf_strings.h. Maps a buffer and owns it during a scan; elf_file.h says where this runs.
  *
- * A block at a time, a string at a time: memmem(3) skips a string's length where nothing fits.
+ * Each block is searched for one string after the other: memmem(3) skips a string's length at a
+ * mismatch.
  */
 #include "elf_strings.h"
 
@@ -37,7 +37,7 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
     if (size > scan->left)
         size = scan->left;
     scan->left -= size;
-    /* What was left of the block before: a string may begin in it. */
+    /* The end of the previous block is kept: a string may begin in it. */
     size_t kept = 0;
     while (size > 0 && !all_found(scan)) {
         const size_t part = size < BLOCK ? (size_t)size : BLOCK;
@@ -61,13 +61,13 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
     return 0;
 }
 
-/* Read-only data in which no compiler puts strings. */
+/* Sections of read-only data in which compilers put no strings. */
 static bool never_strings(const char *name)
 {
     return strncmp(name, ".eh_frame", 9) == 0 || strncmp(name, ".gcc_except_table", 17) == 0;
 }
 
-/* `strings`: those where linkers put strings; or else the others. */
+/* `strings`: the sections in which linkers put strings; otherwise the other ones. */
 static int scan_sections(struct scan *scan, bool strings, bool *any)
 {
     Elf64_Shdr section;
@@ -86,7 +86,7 @@ static int scan_sections(struct scan *scan, bool strings, bool *any)
     return 0;
 }
 
-/* Without sections: what is mapped read-only. Older linkers map it together with the code. */
+/* For a file without sections: the read-only segments, or, from older linkers, the code's. */
 static int scan_segments(struct scan *scan, bool code)
 {
     Elf64_Phdr segment;

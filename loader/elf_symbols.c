@@ -7,13 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* Version tables do not say how large they are; no linker writes larger ones. */
+/* Version tables do not give their size; no linker writes larger ones. */
 #define VERSIONS_MAX  (UINT64_C(1) << 18)
 #define VERSION_INDEX 0x7fff /* of a versym: the rest is "hidden" */
 
-/* ---- how many dynamic symbols there are ----------------------------------------------------- */
+/* ---- the number of dynamic symbols ---------------------------------------------------------- */
 
-/* Words of the file, read a block at a time. Small: routing reads files on stacks of 16 KiB. */
+/* Reads words of the file in blocks, which are small: routing reads files on stacks of 16 KiB. */
 struct words {
     struct hf_elf *elf;
     uint64_t offset, end; /* the next block; where it stops */
@@ -37,7 +37,7 @@ static bool next_word(struct words *words, uint32_t *out)
     return true;
 }
 
-/* DT_GNU_HASH covers the symbols from its first index to the end. 0 where it covers none, or is
+/* DT_GNU_HASH covers the symbols from its first index to the end. 0 if it covers none or is
  * damaged. */
 static uint64_t count_by_gnu_hash(struct hf_elf *elf, uint64_t address)
 {
@@ -88,7 +88,7 @@ static uint64_t count_by_section(struct hf_elf *elf, uint64_t address)
     return 0;
 }
 
-/* One more than the largest index that a relocation names. */
+/* One more than the largest index in a relocation. */
 static uint64_t count_by_relocations(struct hf_elf *elf)
 {
     static const struct {
@@ -183,7 +183,7 @@ size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table)
 
 /* ---- versions ------------------------------------------------------------------------------- */
 
-/* What a version index stands for. */
+/* The meaning of a version index. */
 struct version {
     const char *name, *library;
 };
@@ -193,7 +193,7 @@ static const char *string_at(const struct hf_elf_part *strings, uint64_t index)
     return strings != NULL && index < strings->size ? (const char *)strings->data + index : NULL;
 }
 
-/* Reads a version table into its part: 0 also where there is none, its part is empty then. */
+/* Reads a version table into its part. Result 0, with an empty part, if there is none. */
 static int load_versions_table(struct hf_elf *elf, enum hf_elf_part_name name, int64_t tag)
 {
     struct hf_elf_part *part = &elf->parts[name];
@@ -209,7 +209,7 @@ static int load_versions_table(struct hf_elf *elf, enum hf_elf_part_name name, i
     return hf_elf_load(elf, name, offset, available < VERSIONS_MAX ? available : VERSIONS_MAX);
 }
 
-/* Copies the structure at `at`; false where it is not inside the table. */
+/* Copies the structure at `at`; false if it is not inside the table. */
 static bool take(const struct hf_elf_part *part, uint64_t at, void *out, size_t size)
 {
     if (part->size < size || at > part->size - size)
@@ -218,12 +218,12 @@ static bool take(const struct hf_elf_part *part, uint64_t at, void *out, size_t 
     return true;
 }
 
-/* One version of a walk. False ends it. */
+/* Receives each version of a walk. False ends the walk. */
 typedef bool version_step(struct hf_elf *elf, uint16_t index, const char *library, const char *name,
                           bool needed, void *context);
 
-/* The chains are offsets from the file and could go in circles: `left` counts what can be distinct.
- */
+/* The chains are offsets from a hostile file and may be cyclic: `left` limits their length to the
+ * number of entries that fit into the table. */
 static int walk_needed(struct hf_elf *elf, version_step *step, void *context)
 {
     const struct hf_elf_part *part = &elf->parts[HF_ELF_PART_VERNEED],
@@ -269,7 +269,7 @@ static int walk_defined(struct hf_elf *elf, version_step *step, void *context)
         if (left-- == 0 || !take(part, at, &definition, sizeof definition) ||
             definition.vd_version != 1 || !take(part, at + definition.vd_aux, &name, sizeof name))
             return hf_elf_fail(elf, -ENOEXEC, "the versions defined are damaged");
-        /* The first is the file's own name. */
+        /* The base version is the file's own name. */
         if ((definition.vd_flags & VER_FLG_BASE) == 0 &&
             !step(elf, definition.vd_ndx & VERSION_INDEX, NULL, string_at(strings, name.vda_name),
                   false, context))
@@ -367,7 +367,7 @@ static void set_version(const struct hf_elf *elf, struct hf_elf_symbol *symbol)
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context)
 {
-    /* Names lie in cache lines of their own, mostly cold ones. */
+    /* Each name lies in its own cache line, usually a cold one. */
     enum { AHEAD = 8 };
     const bool dynamic = table == HF_ELF_DYNSYM;
     int result = dynamic ? load_dynsym(elf) : load_symtab(elf);

@@ -22,7 +22,7 @@
 #    define NATIVE_NAME    "x86-64"
 #endif
 
-/* More needed libraries than any linker is given only cost time. */
+/* Limits above what any linker writes; more would only cost time. */
 enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096, MESSAGE_LONGEST = 512 };
 
 const struct hf_rule_text hf_rules[HF_RULE_COUNT] = {
@@ -38,9 +38,9 @@ const char *hf_severity_name(enum hf_severity severity)
     return names[severity];
 }
 
-/* ---- what one pass over the symbols gathers -------------------------------------------------- */
+/* ---- what one pass over the symbols gathers ------------------------------------------------- */
 
-/* Names of which the first few are kept. */
+/* Counts names and keeps the first few. */
 struct names {
     const char *first[HF_INSPECTION_NAMES_MAX];
     size_t kept, count;
@@ -51,7 +51,7 @@ static bool is_mangled(const char *name)
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
-/* C's names come before mangled ones, which say less to a reader. */
+/* Keeps plain names before mangled ones, which tell a reader less. */
 static void keep(struct names *names, const char *name)
 {
     size_t at = names->kept;
@@ -79,14 +79,15 @@ struct gather {
     struct names functions;     /* exported allocator names */
     struct names handing;       /* imported functions that hand out libc's memory */
     bool own_free, other_free;  /* it defines free() for itself alone; it imports or exports one */
-    const char *module;         /* the name in a PyInit_ function: the file's, or the first */
+    const char *init;           /* the PyInit_ function: that of the file's name, or the first */
+    const char *module;         /* the module's name in it */
     size_t modules;             /* how many such functions there are */
-    bool module_fits;           /* it is the file's */
+    bool module_fits;           /* it is the file's name */
     struct hf_inspection_finding spare; /* where there is no room for another */
     bool out_of_memory;
 };
 
-/* Of an allocator's symbols, the one that comes first in the table is the evidence. */
+/* The evidence of an allocator is the symbol of it that comes first in the table of patterns. */
 static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
 {
     struct hf_inspection *inspection = gather->inspection;
@@ -118,7 +119,7 @@ static void note_allocator(struct gather *gather, size_t pattern, const char *sy
     gather->evidence[at] = pattern;
 }
 
-/* What linkers and the compiler's start files export from everything. */
+/* Symbols that linkers and the compiler's start files export from every object. */
 static bool is_linkers(const struct hf_elf_symbol *symbol)
 {
     static const char *const names[] = {
@@ -145,26 +146,32 @@ static const char *module_of(const char *name)
     return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
 }
 
-/* Whether the file has the module's name: up to the first dot, as Python reads it. */
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Whether the module has the file's name up to the first dot, which is what Python reads. */
 static bool is_files_name(const struct gather *gather, const char *module)
 {
-    const char *slash = strrchr(gather->inspection->path, '/');
-    const char *base = slash != NULL ? slash + 1 : gather->inspection->path;
+    const char *base = base_name(gather->inspection->path);
     const size_t length = strcspn(base, ".");
     return strncmp(module, base, length) == 0 && module[length] == '\0';
 }
 
-static void note_module(struct gather *gather, const char *module)
+static void note_module(struct gather *gather, const char *init, const char *module)
 {
     gather->modules++;
     const bool fits = is_files_name(gather, module);
     if (gather->module == NULL || (fits && !gather->module_fits)) {
+        gather->init = init;
         gather->module = module;
         gather->module_fits = fits;
     }
 }
 
-/* A library such as libpython holds the functions of many modules and is none. */
+/* A library such as libpython contains the functions of many modules and is not a module. */
 static void decide_module(struct gather *gather)
 {
     if (!gather->module_fits && gather->modules > 1)
@@ -192,7 +199,7 @@ static void gather_defined(struct gather *gather, const struct hf_elf_symbol *sy
         return;
     const char *module = module_of(symbol->name);
     if (module != NULL) {
-        note_module(gather, module);
+        note_module(gather, symbol->name, module);
         gather->inspection->exports++;
         return;
     }
@@ -221,7 +228,7 @@ static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
     return !gather->out_of_memory;
 }
 
-/* .symtab holds what is hidden. */
+/* .symtab has the hidden symbols too. */
 static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
     struct gather *gather = context;
@@ -319,13 +326,12 @@ static void add_names(struct gather *gather, struct hf_inspection_finding *findi
     }
 }
 
-/* Whether a file's name is that of a Python module: its suffix names an interpreter or the limited
+/* Whether a file is named like a Python module: its suffix names an interpreter or the limited
  * API. */
 static bool is_tagged(const char *path)
 {
     static const char *const tags[] = {".cpython-", ".abi3.", ".pypy", ".graalpy"};
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
+    const char *base = base_name(path);
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
         if (strstr(base, tags[i]) != NULL)
             return true;
@@ -334,8 +340,7 @@ static bool is_tagged(const char *path)
 
 static void find_module(struct gather *gather)
 {
-    const char *slash = strrchr(gather->inspection->path, '/');
-    const char *base = slash != NULL ? slash + 1 : gather->inspection->path;
+    const char *base = base_name(gather->inspection->path);
     const int length = (int)strcspn(base, ".");
     bool plain = true;
     for (int i = 0; i < length; i++)
@@ -344,14 +349,14 @@ static void find_module(struct gather *gather)
         gather->module_fits || (gather->modules != 0 && !plain))
         return;
     find(gather, HF_RULE_NO_INIT_FUNCTION,
-         "it is named as a Python module, and exports no PyInit_%.*s", length < 100 ? length : 100,
+         "it is named like a Python module but exports no PyInit_%.*s", length < 100 ? length : 100,
          plain ? base : "");
 }
 
 static void find_machine(struct gather *gather)
 {
     if (gather->elf->header.e_machine != NATIVE_MACHINE)
-        find(gather, HF_RULE_MACHINE, "the file is for %s, this is " NATIVE_NAME,
+        find(gather, HF_RULE_MACHINE, "the file is built for %s; this machine is " NATIVE_NAME,
              gather->inspection->machine);
 }
 
@@ -394,12 +399,12 @@ static void find_tls(struct gather *gather)
     if (inspection->tls_needed == 0)
         find(gather, rule,
              "it needs %" PRIu64
-             " bytes of static TLS; glibc keeps %d for all libraries that come late",
+             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
              all, HF_STATIC_TLS_LATE);
     else
         find(gather, rule,
-             "with the libraries that it needs (%.100s first of all) it takes %" PRIu64
-             " bytes of static TLS; glibc keeps %d for all libraries that come late",
+             "with the libraries that it needs (most for %.100s) it takes %" PRIu64
+             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
              inspection->tls_largest, all, HF_STATIC_TLS_LATE);
 }
 
@@ -412,13 +417,13 @@ static void find_segments(struct gather *gather)
             stack = true;
             executable = (segment.p_flags & PF_X) != 0;
         }
-    /* Without the header the stack is executable on x86-64 (glibc's DEFAULT_STACK_PERMS), and not
+    /* Without the header the stack is executable on x86-64 (glibc's DEFAULT_STACK_PERMS), but not
      * on aarch64. */
     if (executable)
         find(gather, HF_RULE_EXECUTABLE_STACK, "it asks for an executable stack");
     else if (!stack && gather->elf->header.e_machine == EM_X86_64)
         find(gather, HF_RULE_EXECUTABLE_STACK,
-             "it does not say that it needs no executable stack (PT_GNU_STACK is missing)");
+             "it does not rule out an executable stack (PT_GNU_STACK is missing)");
     uint64_t value = 0;
     if (hf_elf_tag(gather->elf, DT_TEXTREL, &value) ||
         (hf_elf_tag(gather->elf, DT_FLAGS, &value) && (value & DF_TEXTREL) != 0))
@@ -433,9 +438,9 @@ static void find_allocators(struct gather *gather)
         struct names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
         add_names(gather,
                   find(gather, HF_RULE_ALLOCATOR,
-                       allocator->by_string  ? "it holds %s (its data has \"%.200s\")"
-                       : allocator->exported ? "it holds %s (it defines %.200s, exported)"
-                                             : "it holds %s (it defines %.200s, hidden)",
+                       allocator->by_string  ? "it contains %s (its data has \"%.200s\")"
+                       : allocator->exported ? "it contains %s (it defines %.200s, exported)"
+                                             : "it contains %s (it defines %.200s, hidden)",
                        hf_allocator_name(allocator->allocator), allocator->evidence),
                   &evidence);
     }
@@ -449,8 +454,9 @@ static bool has_hidden_allocator(const struct hf_inspection *inspection)
     return false;
 }
 
-/* Calls of a hidden free() have no slot. In a stripped file the symbol is gone; then a hidden
- * allocator, no free() from elsewhere and functions whose results must be freed tell. */
+/* Calls of a hidden free() use no GOT slot. A stripped file has no symbol for it: then a hidden
+ * allocator, no free() from elsewhere, and functions whose results must be freed are the evidence.
+ */
 static void find_own_free(struct gather *gather)
 {
     const struct names *handing = &gather->handing;
@@ -461,13 +467,12 @@ static void find_own_free(struct gather *gather)
     if (handing->count == 0)
         find(gather, HF_RULE_OWN_FREE, "it calls a free() of its own");
     else
-        add_names(gather,
-                  find(gather, HF_RULE_OWN_FREE,
-                       "it calls a free() of its own, and %zu function%s that hand%s out libc's "
-                       "memory",
-                       handing->count, handing->count == 1 ? "" : "s",
-                       handing->count == 1 ? "s" : ""),
-                  handing);
+        add_names(
+            gather,
+            find(gather, HF_RULE_OWN_FREE,
+                 "it calls a free() of its own and %zu function%s that hand%s out libc's memory",
+                 handing->count, handing->count == 1 ? "" : "s", handing->count == 1 ? "s" : ""),
+            handing);
 }
 
 static void find_exports(struct gather *gather)
@@ -480,8 +485,7 @@ static void find_exports(struct gather *gather)
     if (gather->module != NULL && gather->exports.count > 0)
         add_names(gather,
                   find(gather, HF_RULE_EXPORTS, "it exports %zu symbol%s besides %.100s",
-                       gather->exports.count, gather->exports.count == 1 ? "" : "s",
-                       gather->module - (gather->module[-2] == 'U' ? 8 : 7)),
+                       gather->exports.count, gather->exports.count == 1 ? "" : "s", gather->init),
                   &gather->exports);
 }
 
@@ -512,9 +516,9 @@ static void find_libraries(struct gather *gather)
                   &names);
 }
 
-/* ---- inspecting ------------------------------------------------------------------------------ */
+/* ---- inspecting ----------------------------------------------------------------------------- */
 
-/* Strings tell about allocators whose symbols are gone. */
+/* Recognizes by their strings the allocators whose symbols were stripped. */
 static int gather_strings(struct gather *gather)
 {
     struct hf_inspection *inspection = gather->inspection;
@@ -549,7 +553,7 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
         result = hf_elf_symbols(elf, HF_ELF_DYNSYM, gather_dynamic, gather);
     if (result == 0 || result == -ENOENT)
         result = 0;
-    /* Nothing that runs depends on .symtab: a damaged one is as good as none. */
+    /* The dynamic linker ignores .symtab, so a damaged one counts as none. */
     if (result == 0 && !inspection->homefree_itself)
         hf_names_visit(&gather->matcher, elf, HF_ELF_SYMTAB, gather_hidden, gather);
     if (result == 0 && !inspection->homefree_itself)
@@ -561,7 +565,7 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
         inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
-    /* Wheels rename the copy that they carry; the node says whose it is. */
+    /* Wheels rename the copy that they bundle; the version node identifies it. */
     inspection->homefree_linked |= versions->newest != NULL;
     if (inspection->homefree_itself) {
         inspection->allocators_count = 0;
@@ -628,13 +632,13 @@ int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *o
     return result == 0 ? 0 : fail(out, result, elf->why != NULL ? elf->why : "it is damaged");
 }
 
-/* What the reader refuses as another machine's. */
+/* Reports a file that the reader refused because it is for another machine. */
 static int inspect_stranger(const char *path, const char *why, struct hf_inspection *out)
 {
     if (begin(out, path) != 0)
         return fail(out, -ENOMEM, NULL);
     struct gather gather = {.inspection = out};
-    find(&gather, HF_RULE_MACHINE, "it is %s; this is " NATIVE_NAME, why);
+    find(&gather, HF_RULE_MACHINE, "it is %s; this machine is " NATIVE_NAME, why);
     return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
 }
 

@@ -8,6 +8,7 @@
 #include "exports.h"
 
 #include "punycode.h"
+#include "utf8.h"
 
 #include <errno.h>
 #include <search.h>
@@ -29,7 +30,7 @@ struct hf_exports {
     void *tree;
 };
 
-/* ---- characters ---------------------------------------------------------------------------- */
+/* ---- characters ----------------------------------------------------------------------------- */
 
 /* The locale must not decide what a symbol is: <ctype.h> would let it. */
 static bool is_letter(unsigned char byte)
@@ -40,33 +41,6 @@ static bool is_letter(unsigned char byte)
 static bool is_digit(unsigned char byte)
 {
     return byte >= '0' && byte <= '9';
-}
-
-/*
- * Decodes one code point of at most `length` bytes of UTF-8, `length` above 0. Result: the bytes
- * that it took; 0 for what is not UTF-8: overlong forms and surrogates too, since Python would not
- * decode them.
- */
-static size_t decode_utf8(const unsigned char *text, size_t length, uint32_t *code_point)
-{
-    if (text[0] < 0x80) {
-        *code_point = text[0];
-        return 1;
-    }
-    const size_t size = text[0] >= 0xf0 ? 4 : text[0] >= 0xe0 ? 3 : 2;
-    if (text[0] < 0xc2 || text[0] > 0xf4 || length < size)
-        return 0;
-    uint32_t value = text[0] & (0x7fU >> size);
-    for (size_t i = 1; i < size; i++) {
-        if ((text[i] & 0xc0) != 0x80)
-            return 0;
-        value = value << 6 | (text[i] & 0x3fU);
-    }
-    static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (value < smallest[size] || value > 0x10ffff || (value >= 0xd800 && value <= 0xdfff))
-        return 0;
-    *code_point = value;
-    return size;
 }
 
 /*
@@ -105,7 +79,7 @@ static const char *component_fault(const unsigned char *name, size_t length)
     size_t used = 0;
     for (size_t i = 0; i < length; i += used) {
         uint32_t code_point = 0;
-        used = decode_utf8(name + i, length - i, &code_point);
+        used = hf_utf8_decode(name + i, length - i, &code_point);
         if (used == 0)
             return "it is not UTF-8; write it in UTF-8";
         if (code_point < 0x80 && !is_letter(name[i]) && !is_digit(name[i]))
@@ -146,7 +120,7 @@ const char *hf_exports_symbol_fault(const char *symbol)
     for (size_t i = 0; i < length; i += used) {
         const unsigned char *at = (const unsigned char *)symbol + i;
         uint32_t code_point = 0;
-        used = decode_utf8(at, length - i, &code_point);
+        used = hf_utf8_decode(at, length - i, &code_point);
         if (used == 0)
             return "it is not UTF-8; write it as nm prints it";
         if (code_point == '@')
@@ -189,8 +163,7 @@ bool hf_exports_is_init(const char *symbol)
     return prefix != 0 && symbol[prefix] != '\0';
 }
 
-/* ---- the list ---------------------------------------------------------------------------------
- */
+/* ---- the list ------------------------------------------------------------------------------- */
 
 static int compare_symbols(const void *left, const void *right)
 {
@@ -261,7 +234,7 @@ int hf_exports_add_module(struct hf_exports *list, const char *name)
         size_t count = 0;
         const size_t length = strlen(last);
         for (size_t i = 0; i < length;)
-            i += decode_utf8((const unsigned char *)last + i, length - i, &points[count++]);
+            i += hf_utf8_decode((const unsigned char *)last + i, length - i, &points[count++]);
         char encoded[HF_PUNYCODE_SIZE(LONGEST_COMPONENT)];
         hf_punycode_encode(points, count, encoded);
         for (char *at = encoded; *at != '\0'; at++)
@@ -287,8 +260,7 @@ const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
     return list->symbols[index];
 }
 
-/* ---- the script -------------------------------------------------------------------------------
- */
+/* ---- the script ----------------------------------------------------------------------------- */
 
 /* Linkers take a quoted symbol as it stands; unquoted, they know neither UTF-8 nor these words. */
 static bool needs_quotes(const char *symbol)

@@ -96,7 +96,7 @@ static bool visit_symbol(const struct hf_elf_symbol *symbol, void *context)
     return reading->result == 0;
 }
 
-/* ---- one ELF file or member ---------------------------------------------------------------- */
+/* ---- one ELF file or member ----------------------------------------------------------------- */
 
 static int read_opened(struct reading *reading, struct hf_elf *elf)
 {
@@ -123,7 +123,7 @@ static int read_elf(struct reading *reading, uint64_t offset, uint64_t size)
     return result;
 }
 
-/* ---- whole files --------------------------------------------------------------------------- */
+/* ---- whole files ---------------------------------------------------------------------------- */
 
 enum { MAGIC = 8 };
 

@@ -246,7 +246,7 @@ static void print_status(FILE *out, const struct hf_doctor_run *run)
     hf_text_print(out, run->command[0]);
     if (WIFSIGNALED(run->status))
         fprintf(out, " was ended by %s%s", hf_record_signal(WTERMSIG(run->status)),
-                WCOREDUMP(run->status) ? ", and left a core file" : "");
+                WCOREDUMP(run->status) ? " and left a core file" : "");
     else
         fprintf(out, " exited with status %d", WEXITSTATUS(run->status));
     fputs(".\n\n", out);

@@ -21,7 +21,7 @@ static const char *name_of(const struct hf_record *record, size_t index)
 
 /* ---- adding findings ------------------------------------------------------------------------ */
 
-/* The finding of that rule and message, new or known. NULL: no memory. */
+/* Finds or adds the finding of that rule and message. NULL: no memory. */
 __attribute__((format(printf, 3, 4))) static struct hf_record_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
 {
@@ -69,7 +69,7 @@ static void look_into(struct hf_record_object *object)
     const size_t room = sizeof object->allocators / sizeof object->allocators[0];
     if (hf_inspect(object->path, &inspection) == 0) {
         object->inspected = true;
-        /* homefree's own extension holds the table of known allocators, and so their marks. */
+        /* homefree's own extension contains the table of known allocators, and so their symbols. */
         const bool ours = inspection.homefree_linked && inspection.module != NULL &&
                           strcmp(inspection.module, "_homefree") == 0;
         for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
@@ -111,7 +111,7 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
                                    hf_record_signal(end.signal)) != NULL;
 }
 
-/* The allocator inside an object that others do not call by name: what a crash there is about. */
+/* The allocator in an object that no other object calls by name: what a crash there suggests. */
 static const char *hidden_allocator(const struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
@@ -134,10 +134,9 @@ static bool find_death_inside(struct hf_record *record, struct hf_record_end end
     const char *function = record->crash.function;
     const size_t caller = record->crash.caller;
     return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
-                     "%s hit code of an object with %s inside%s%s%s%s",
-                     hf_record_signal(end.signal), hidden_allocator(record, index),
-                     function != NULL ? ", in " : "", function != NULL ? function : "",
-                     caller != SIZE_MAX ? ", called from " : "",
+                     "%s hit an object that contains %s%s%s%s%s", hf_record_signal(end.signal),
+                     hidden_allocator(record, index), function != NULL ? ", in " : "",
+                     function != NULL ? function : "", caller != SIZE_MAX ? ", called from " : "",
                      caller != SIZE_MAX ? name_of(record, caller) : ""),
                 record->objects[index].path);
 }
@@ -147,12 +146,12 @@ static bool find_death(struct hf_record *record, struct hf_record_end end)
     const int number = end.signal;
     if (!is_crash(number))
         return find_failure(record, end);
-    return find(record, HF_DOCTOR_RULE_DIED, "the process was ended by %s",
-                hf_record_signal(number)) != NULL &&
+    return find(record, HF_DOCTOR_RULE_DIED, "%s ended the process", hf_record_signal(number)) !=
+               NULL &&
            find_death_inside(record, end);
 }
 
-/* Whether what was allocated there finds its way home from a routed free. */
+/* Whether a routed free sends home what was allocated there. */
 static bool comes_home(const struct hf_record *record, const struct hf_record_set *from)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -179,7 +178,7 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
             apart = apart && !hf_record_has(pairs[p].to, pairs[p].from->indices[i]);
         if (!apart || (object->refused == 0 && comes_home(record, pairs[p].from)))
             continue;
-        if (!name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s is %s's, %s is %s's",
+        if (!name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s comes from %s, %s from %s",
                        pairs[p].allocating, name_of(record, pairs[p].from->indices[0]),
                        pairs[p].freeing, name_of(record, pairs[p].to->indices[0])),
                   object->path))
@@ -188,7 +187,7 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
     return true;
 }
 
-/* CPython's own allocators are no strangers to it: pymalloc, and the mimalloc of 3.13 and later. */
+/* CPython's own allocators do it no harm: pymalloc, and the mimalloc of 3.13 and later. */
 static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
@@ -198,7 +197,7 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     for (size_t i = 0; i < object->neighbours_count; i++) {
         const struct hf_record_neighbour *neighbour = &object->neighbours[i];
         if (!name(find(record, neighbour->home ? HF_DOCTOR_RULE_NEIGHBOUR : HF_DOCTOR_RULE_EMBEDDED,
-                       "%s lives in it", neighbour->allocator),
+                       "contains %s", neighbour->allocator),
                   object->path))
             return false;
     }
@@ -208,7 +207,7 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
         for (size_t n = 0; n < object->neighbours_count; n++)
             told = told || strcmp(object->neighbours[n].allocator, allocator) == 0;
         if (!told &&
-            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "%s lives in it", allocator), object->path))
+            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "contains %s", allocator), object->path))
             return false;
     }
     return true;
@@ -229,7 +228,7 @@ static bool is_preloaded(const struct hf_record *record, const struct hf_record_
     return false;
 }
 
-/* The object whose malloc and free a call by name reaches first: SIZE_MAX if that is libc. */
+/* The object whose malloc and free a call by name reaches first; SIZE_MAX if it is libc. */
 static size_t find_server(const struct hf_record *record)
 {
     for (size_t i = 0; i < record->objects_count; i++) {
@@ -243,12 +242,12 @@ static size_t find_server(const struct hf_record *record)
     return SIZE_MAX;
 }
 
-/* A preloaded allocator serves the process, but not what is loaded with RTLD_DEEPBIND: its scope
- * begins with what it needs itself, and so with libc. */
+/* A preloaded allocator serves the process, except objects loaded with RTLD_DEEPBIND: their scope
+ * begins with their own dependencies, and so with libc. */
 static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
 {
     const char *allocator = hf_record_allocator(&record->objects[server]);
-    /* What it gave out before homefree came may have no way home all the same. */
+    /* Even then, blocks that it gave out before homefree was loaded may have no way home. */
     if (hf_record_home(&record->objects[server]) && !is_crash(end.signal))
         return true;
     for (size_t i = 0; i < record->objects_count; i++) {
@@ -261,7 +260,7 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
         if (!apart || i == server || object->namespace != 0 || object->role != HF_RECORD_ORDINARY)
             continue;
         if (!name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
-                       "%s serves the process, but libc's malloc and free serve",
+                       "%s serves the process, but these use libc's malloc and free",
                        allocator != NULL ? allocator : name_of(record, server)),
                   object->path))
             return false;
@@ -288,7 +287,8 @@ static bool find_of_object(struct hf_record *record, struct hf_record_end end, s
     return good;
 }
 
-/* Objects that a process should have one of, by `is`. In one namespace, if `together`. */
+/* Objects, recognized by `is`, that a process should have one of; in one namespace, if `together`.
+ */
 static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
                          bool (*is)(const struct hf_record_object *), bool together)
 {
@@ -355,6 +355,6 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end)
         find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false) &&
         find_of_slots(record);
     if (good && !record->routing)
-        good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF says route:off") != NULL;
+        good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF contains route:off") != NULL;
     return good ? 0 : -ENOMEM;
 }

@@ -1,5 +1,5 @@
 /*
- * Reading a record. Owns nothing between calls; see doctor_record.h.
+ * Reads and checks a record. Owns nothing between calls; see doctor_record.h.
  */
 #include "doctor_record.h"
 
@@ -73,7 +73,7 @@ static int digit(char byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* In place: the result is never longer. False for what was not written by doctor.c. */
+/* Decodes in place: the result is never longer. False for text that doctor.c does not write. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -135,7 +135,7 @@ static bool index_below(const char *text, size_t end, size_t *out)
     return true;
 }
 
-/* The object that a field means, or NULL. */
+/* The object whose index the field holds, or NULL. */
 static struct hf_record_object *object_of(struct hf_record *record, const char *text)
 {
     size_t index;
@@ -150,7 +150,7 @@ static bool one_of(const char *text, const char *const *words, size_t count, siz
     return false;
 }
 
-/* Room for one more. False: no memory, or more than any process has. */
+/* Makes room for one more. False: no memory, or more than any process has. */
 static bool grow(void **array, size_t count, size_t size, size_t most)
 {
     if (count >= most)
@@ -223,8 +223,7 @@ static void add(struct hf_record_set *set, size_t index)
         set->indices[set->count++] = index;
 }
 
-/* Which of an object's sets a function belongs to. Sizes of blocks are asked of no allocator in
- * particular. */
+/* The set of the object that a function belongs to. malloc_usable_size belongs to none. */
 static struct hf_record_set *set_of(struct hf_record_object *object, const char *function)
 {
     if (strncmp(function, "_Zn", 3) == 0)
@@ -252,7 +251,7 @@ static bool read_slot(struct hf_record *record, const struct line *line)
         if (!index_below(line->fields[5], record->objects_count, &target))
             return false;
         struct hf_record_set *set = set_of(object, line->fields[2]);
-        /* A changed variable says nothing about where the object's calls go. */
+        /* A changed variable does not tell where the object's calls go. */
         if (set != NULL && !(kind == 2 && state == 2))
             add(set, target);
     }
@@ -366,21 +365,21 @@ int hf_record_read(int descriptor, struct hf_record *out)
     for (char *at = out->text, *end = out->text + length; at < end; lines++) {
         struct line line;
         char *newline = memchr(at, '\n', (size_t)(end - at));
-        /* Strings end at the first zero byte: behind it a line would be longer than it looks. */
+        /* Strings end at the first zero byte, so a line with one would be longer than it looks. */
         if (newline == NULL || memchr(at, '\0', (size_t)(newline - at)) != NULL)
-            return lines == 0 ? fail(out, -ENOEXEC, "it is no record of homefree doctor")
+            return lines == 0 ? fail(out, -ENOEXEC, "it is not a record of homefree doctor")
                               : damaged(out);
         *newline = '\0';
         if (ended || !split(at, &line))
-            return lines == 0 ? fail(out, -ENOEXEC, "it is no record of homefree doctor")
+            return lines == 0 ? fail(out, -ENOEXEC, "it is not a record of homefree doctor")
                               : damaged(out);
         at = newline + 1;
         if (lines == 0) {
             if (strcmp(line.fields[0], HF_DOCTOR_FIRST) != 0 || line.count != 2 ||
                 !number(line.fields[1], &value))
-                return fail(out, -ENOEXEC, "it is no record of homefree doctor");
+                return fail(out, -ENOEXEC, "it is not a record of homefree doctor");
             if (value != HF_DOCTOR_VERSION)
-                return fail(out, -ENOEXEC, "another version of homefree has written it");
+                return fail(out, -ENOEXEC, "a different version of homefree wrote it");
         } else if (strcmp(line.fields[0], "end") == 0) {
             ended = line.count == 2 && number(line.fields[1], &value) && value == lines;
             if (!ended)

@@ -1,6 +1,6 @@
 /*
- * Owns the process that is run; see doctor_run.h. After fork() the child calls nothing that could
- * wait for another thread: the command has only one.
+ * See doctor_run.h. Owns the process that runs the program. The command has one thread, so the
+ * child of fork() may allocate.
  */
 #include "doctor_run.h"
 
@@ -43,7 +43,7 @@ static bool find_folder(char folder[PATH_MAX])
     return slash != NULL;
 }
 
-/* Where libhomefree lies, seen from there: in the build tree, and installed. */
+/* Looks for libhomefree relative to that folder: in the build tree, and where it is installed. */
 static char *look_for_library(void)
 {
     static const char *const places[] = {"..", HF_DOCTOR_LIBDIR, "../lib", HF_DOCTOR_INSTALLED};
@@ -65,14 +65,13 @@ static char *find_library(const char *who)
     char *library = look_for_library();
     if (library != NULL)
         return library;
-    hf_command_complain(who,
-                        "cannot find " LIBRARY " beside the command; --library FILE says where "
-                        "it is");
+    hf_command_complain(who, "cannot find " LIBRARY " beside the command; give its path with "
+                             "--library FILE");
     return NULL;
 }
 
-/* LD_PRELOAD cannot hold a path with a space or a colon: such a library gets a link in the folder.
- */
+/* LD_PRELOAD cannot hold a path with a space or a colon: such a library gets a link in the folder
+ * for records. */
 static char *preloadable(const char *who, const struct hf_doctor_run *run)
 {
     char *path = run->library != NULL ? realpath(run->library, NULL) : find_library(who);
@@ -85,7 +84,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
         return path;
     char *link = NULL;
     if (asprintf(&link, "%s/" LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
-        (void)failed(who, "make a link to the library");
+        (void)failed(who, "link to the library");
         free(link);
         link = NULL;
     }
@@ -146,14 +145,14 @@ static int make_folder(const char *who, struct hf_doctor_run *run)
     }
     free(run->folder);
     run->folder = NULL;
-    return failed(who, "make a folder for records");
+    return failed(who, "create a folder for records");
 }
 
 void hf_doctor_run_end(struct hf_doctor_run *run)
 {
     DIR *folder = run->folder != NULL ? opendir(run->folder) : NULL;
     for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
-        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* what is a folder was not ours */
+        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* folders are not ours */
     if (folder != NULL)
         closedir(folder);
     if (run->folder != NULL)
@@ -209,7 +208,7 @@ static void give_signals_back(void)
     }
 }
 
-/* In the child; setenv() allocates, which is safe after a fork of one thread. */
+/* Runs in the child. setenv() allocates, which is safe after a fork of a single thread. */
 static bool prepare(const struct hf_doctor_run *run, const char *library)
 {
     char *preload = NULL, *request = NULL;
@@ -243,7 +242,7 @@ int hf_doctor_run(const char *who, struct hf_doctor_run *run)
         return HF_EXIT_FAILED;
     if (pipe2(channel, O_CLOEXEC) != 0) {
         free(library);
-        return failed(who, "make a pipe");
+        return failed(who, "create a pipe");
     }
     take_signals();
     run->pid = fork();
@@ -278,7 +277,7 @@ int hf_doctor_run(const char *who, struct hf_doctor_run *run)
 
 /* ---- why there is no record ----------------------------------------------------------------- */
 
-/* The file that execvp() took. */
+/* Finds the file that execvp() ran. */
 static bool find_program(const char *name, char *path, size_t room)
 {
     if (strchr(name, '/') != NULL)
@@ -303,10 +302,10 @@ static const char *why_of_file(const char *path)
     struct stat status;
     struct hf_elf elf;
     if (stat(path, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
-        return "it runs with other privileges than its caller's, so nothing can be preloaded";
+        return "it runs with other privileges than its caller, so nothing can be preloaded into it";
     const int result = hf_elf_open(&elf, path);
     if (result == -ENOTSUP)
-        return "it is for another machine than libhomefree";
+        return "it is built for a different machine than libhomefree";
     if (result != 0)
         return NULL;
     Elf64_Phdr segment;
@@ -314,7 +313,7 @@ static const char *why_of_file(const char *path)
     for (size_t cursor = 0; hf_elf_segment(&elf, &cursor, &segment);)
         dynamic = dynamic || segment.p_type == PT_INTERP;
     hf_elf_close(&elf);
-    return dynamic ? NULL : "it is linked statically, so nothing can be preloaded";
+    return dynamic ? NULL : "it is linked statically, so nothing can be preloaded into it";
 }
 
 const char *hf_doctor_run_why(const struct hf_doctor_run *run)
@@ -324,9 +323,9 @@ const char *hf_doctor_run_why(const struct hf_doctor_run *run)
     if (why != NULL)
         return why;
     if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGKILL)
-        return "SIGKILL ended it; --at start looks at it earlier";
+        return "SIGKILL ended it; try --at start";
     if (WIFSIGNALED(run->status))
-        return "a signal ended it before it could; --at start looks at it earlier";
-    return "it ended by a system call of its own, emptied its environment, or could not write the "
-           "record; --at start looks at it earlier";
+        return "a signal ended it before it could write one; try --at start";
+    return "it ended with a direct system call, cleared its environment, or could not write the "
+           "record; try --at start";
 }

@@ -31,10 +31,10 @@ static void print_process(FILE *out, const struct hf_record *record, bool colour
     static const struct {
         const char *name, *text;
     } moments[] = {
-        {"exit", "as it ended"},
-        {"start", "as it started"},
-        {"signal", "as a signal ended it"},
-        {"asked", "when it was asked"},
+        {"exit", "at its end"},
+        {"start", "at its start"},
+        {"signal", "when a signal ended it"},
+        {"asked", "on request"},
     };
     fputs(coloured ? "\033[1m" : "", out);
     hf_text_print(out, record->program != NULL ? record->program : "(unnamed)");
@@ -68,7 +68,7 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
     } else if (object->allocators_count > 0) {
         fputs(": its own", out);
     } else {
-        fputs(": used by nobody", out);
+        fputs(": used by no object", out);
     }
     for (size_t i = 0; i < object->neighbours_count; i++) {
         if (object->neighbours[i].bytes == 0)
@@ -138,9 +138,7 @@ static void print_objects(FILE *out, const struct hf_record *record, bool all)
         if (!all && (is_empty(object) || is_usual(record, object)))
             continue;
         if (shown++ == 0)
-            fputs("\nObjects, with whose malloc and whose free they call, and slots routed and "
-                  "refused:\n",
-                  out);
+            fputs("\nObjects (whose malloc, whose free; slots routed, slots refused):\n", out);
         fputs("  ", out);
         hf_text_print(out, object->path);
         if (object->namespace != 0)
@@ -168,8 +166,8 @@ static void print_routing(FILE *out, const struct hf_record *record)
         beyond += record->objects[i].reach != NULL;
     }
     fprintf(out,
-            "\nRouting: %s; %zu objects, %zu slots ask for the owner first, %zu were left as they "
-            "were, %zu object%s out of reach.\n\n",
+            "\nRouting: %s; %zu objects, %zu slots look up the owner first, %zu were left alone, "
+            "%zu object%s out of reach.\n\n",
             record->routing ? "on" : "off", record->objects_count, routed, refused, beyond,
             beyond == 1 ? " is" : "s are");
 }

@@ -29,7 +29,7 @@ struct request {
     const char *output; /* "-": stdout */
 };
 
-/* ---- the command line --------------------------------------------------------------------- */
+/* ---- the command line ----------------------------------------------------------------------- */
 
 static int add_input(struct request *request, enum source source, const char *value)
 {

@@ -1,13 +1,12 @@
 /*
- * Writing JSON documents, for every subcommand that has --json.
+ * Writes JSON documents, for every subcommand that has --json.
  *
- * Owns: the state of one document that is being written, which is the caller's struct. The document
- * goes to a stdio stream, usually one of open_memstream(3), so that nothing is printed when
- * something fails half-way. Keys must be ASCII without quotes and backslashes; values may be any
- * bytes: what is not UTF-8 becomes U+FFFD, control characters are escaped.
+ * Owns: nothing; the state of a document is the caller's struct. The document goes to a stdio
+ * stream, whose owner checks for errors (hf_command_compose()). Keys must be ASCII without quotes
+ * and backslashes. Values may be any bytes: U+FFFD replaces those that are not UTF-8, and control
+ * characters are escaped.
  *
- * Inside an object every value has a key, inside an array none (NULL). Errors of the stream are
- * found by its owner, with ferror(3).
+ * Inside an object every value has a key, inside an array none (NULL).
  */
 #ifndef HF_LOADER_COMMAND_JSON_H
 #define HF_LOADER_COMMAND_JSON_H

@@ -1,7 +1,7 @@
 /*
- * manual.c - run by the build: copies a manual page to stdout, and puts what a table of the source
- * says in the place of the lines `.\" @OPTIONS@` (alloc/options.def) and `.\" @DOCTOR@`
- * (loader/doctor.def). So a page never says anything else than the program does.
+ * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
+ * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/options.def and loader/doctor.def, so
+ * that pages and program agree.
  *
  * Usage: manual PAGE
  */

@@ -3,25 +3,17 @@
  */
 #include "text.h"
 
+#include "utf8.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 size_t hf_text_sequence(const unsigned char *at)
 {
-    const unsigned char first = at[0];
-    if (first < 0x80)
-        return 1;
-    if (first < 0xc2 || first > 0xf4)
-        return 0;
-    const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80)
-            return 0;
-    if ((first == 0xe0 && at[1] < 0xa0) || (first == 0xed && at[1] > 0x9f) ||
-        (first == 0xf0 && at[1] < 0x90) || (first == 0xf4 && at[1] > 0x8f))
-        return 0;
-    return length;
+    enum { LONGEST = 4 };
+    uint32_t code_point;
+    return hf_utf8_decode(at, LONGEST, &code_point);
 }
 
 void hf_text_print(FILE *out, const char *text)

@@ -1,5 +1,6 @@
 /*
- * Text from outside, such as names in files, on its way to a terminal or a document. No state.
+ * Handles text from outside, such as names in files, on its way to a terminal or a document. No
+ * state.
  */
 #ifndef HF_LOADER_COMMAND_TEXT_H
 #define HF_LOADER_COMMAND_TEXT_H
@@ -12,11 +13,11 @@
  * or beyond U+10FFFF (RFC 3629). Reads no further than a terminating zero. */
 size_t hf_text_sequence(const unsigned char *at);
 
-/* Prints it so that it stays one line and cannot steer a terminal: a control character, of C1 too,
- * and what is not UTF-8 is printed as '?'. */
+/* Prints text so that it stays one line and cannot steer a terminal: '?' takes the place of control
+ * characters, C1 included, and of bytes that are not UTF-8. */
 void hf_text_print(FILE *out, const char *text);
 
-/* Whether results on stdout may be coloured: it is a terminal, and NO_COLOR is not set. */
+/* Whether results on stdout may be coloured: stdout is a terminal, and NO_COLOR is not set. */
 bool hf_text_coloured(void);
 
 #endif

@@ -209,7 +209,7 @@ class Facts(InFolder):
         process = json.loads(result.stdout)["processes"][0]
         found = self.finding(process, "died-in-allocator")
         self.assertIn("SIGSEGV", found["message"])
-        self.assertIn("jemalloc inside", found["message"])
+        self.assertIn("an object that contains jemalloc", found["message"])
         self.assertEqual(found["names"], [module])
         self.assertIn("homefree inspect", found["remedy"])
         rules = {each["rule"] for each in process["findings"]}
@@ -311,7 +311,7 @@ class Facts(InFolder):
         program = self.build("half", HELLO, "-Wl,--no-as-needed", library)
         process = self.process(1, "--", program)
         found = self.finding(process, "free-goes-elsewhere")
-        self.assertEqual(found["message"], "malloc is libhalf.so's, free is libc.so.6's")
+        self.assertEqual(found["message"], "malloc comes from libhalf.so, free from libc.so.6")
         self.assertIn(program, found["names"])
 
     def test_copy_relocation(self):
@@ -547,7 +547,7 @@ class Ends(InFolder):
         program = self.build("waits", self.WAITS)
         status, out, errors = self.interrupted(signal.SIGTERM, [program], False)
         self.assertIn("was ended by SIGTERM.\n", out)
-        self.assertIn("as a signal ended it", out)
+        self.assertIn("when a signal ended it", out)
         self.assertEqual((status, errors), (1, ""))
 
     def test_killed(self):
@@ -618,7 +618,7 @@ class Ends(InFolder):
 
     def test_no_room_for_records(self):
         self.refused(
-            3, "cannot make a folder", "--", "true", env=environment(TMPDIR="/nowhere/at/all")
+            3, "cannot create a folder", "--", "true", env=environment(TMPDIR="/nowhere/at/all")
         )
 
     def test_request_of_others_is_ignored(self):
@@ -653,15 +653,15 @@ class Records(InFolder):
     def test_whole(self):
         result = self.read(self.record())
         self.assertEqual((result.returncode, result.stderr), (0, b""))
-        self.assertIn(b"as it ended", result.stdout)
+        self.assertIn(b"at its end", result.stdout)
 
     def test_not_records(self):
         path = self.folder / "record"
         for data, message in (
             (b"", "it is empty"),
-            (b"hello\n", "no record"),
-            (b"\0" * 100, "no record"),
-            (b"homefree-doctor\t2\nend\t1\n", "another version"),
+            (b"hello\n", "not a record"),
+            (b"\0" * 100, "not a record"),
+            (b"homefree-doctor\t2\nend\t1\n", "a different version"),
             (b"homefree-doctor\t1\nend\t1\n", "damaged"),
             (self.record() + b"preload\t-\n", "damaged"),
             (self.record() * 2, "damaged"),
@@ -859,7 +859,7 @@ class Faces(InFolder):
             "homefree.install()\n"
             "text = io.StringIO()\n"
             "document = homefree.doctor(text)\n"
-            "assert 'when it was asked' in text.getvalue()\n"
+            "assert 'on request' in text.getvalue()\n"
             "try:\n homefree._homefree.doctor_record(9999)\n"
             "except OSError as error:\n assert error.errno == 9, error\n"
             "else:\n raise AssertionError\n"

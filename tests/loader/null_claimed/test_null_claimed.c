@@ -5,7 +5,8 @@
  *
  * usage: test-null-claimed CLAIMS-NULL USER
  */
-#include "support.h"
+#include "process.h"
+#include "suite.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
