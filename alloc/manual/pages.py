@@ -296,6 +296,9 @@ def paragraphs(lines):
         if block[0].startswith("    "):
             out += literal(line[4:] for line in block)
         elif block[0].startswith("  - "):
+            for line in block:
+                if not line.startswith(("  - ", "    ")):
+                    raise Broken(f"a line of a list is not indented: {line!r}")
             items = re.split(r"^  - ", "\n".join(block), flags=re.MULTILINE)[1:]
             out.append(".Bl -bullet")
             for item in items:

@@ -197,6 +197,10 @@ class Form(unittest.TestCase):
         said = self.broken(lambda text: text.replace("ptr  in: the", "ptr  the", 1))
         self.assertRegex(said, r"^alloc\.h:\d+: the parameter 'ptr' has no direction\n")
 
+    def test_a_line_of_a_list_that_is_not_indented_is_named(self):
+        said = self.broken(lambda text: text.replace(" *\n", " *\n *   - one\n * two\n *\n", 1))
+        self.assertIn("a line of a list is not indented: 'two'", said)
+
     def test_a_function_without_a_comment_is_named(self):
         comment = "/*\n * Allocates"
         stray = f"HF_API int hf_new(void);\n{comment}"

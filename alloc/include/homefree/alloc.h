@@ -60,8 +60,7 @@ HF_API void *hf_realloc(void *ptr, size_t size);
 HF_API void *hf_reallocarray(void *ptr, size_t count, size_t size);
 
 /*
- * Allocates aligned memory from the heap, as aligned_alloc(3), memalign(3) and posix_memalign(3)
- * do.
+ * Allocates aligned memory from the heap.
  *
  * hf_aligned_alloc() and hf_memalign() round an alignment that is not a power of two up to the next
  * one, as glibc does. hf_posix_memalign() refuses it, and does not change errno.

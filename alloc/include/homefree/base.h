@@ -18,7 +18,8 @@
  *   - Sizes are in bytes. Alignments are powers of two, in bytes.
  *   - A function that returns int returns 0 or a negative errno. The malloc family keeps malloc's
  *     conventions: NULL and errno.
- *   - No function needs Python or the GIL. All work after Py_Finalize() and during exit(3).
+ *   - No function needs Python or the GIL, unless its comment says so. All work during exit(3) and
+ *     after Py_Finalize().
  *   - A struct whose first member is `size` is caller-sized: the caller sets the member to sizeof
  *     the struct it was compiled with, and homefree neither reads nor writes beyond that size.
  *   - Every exported name has the symbol version HOMEFREE_1.0.

@@ -12,7 +12,7 @@
  * A pointer that cannot be freed safely is leaked and counted (hf_stats(), releases_leaked):
  *
  *   - The last reference was dropped after libhomefree's own ELF destructor, that is, after all
- * exit handlers and after the static objects of everything that depends on libhomefree.
+ *     exit handlers and after the static objects of everything that depends on libhomefree.
  *   - The shared object of the freeing function could not be kept loaded, because the loader knows
  *     it under another object's name, and has been unloaded.
  *   - The function given to hf_release_new_attempt() reported that it could not free.

@@ -268,8 +268,8 @@ static inline int hf_py_held_attempt(void *pointer)
  *
  *   - The dropping thread holds the GIL of the object's interpreter, which may be finalizing.
  *   - The dropping thread holds no GIL, and the object belongs to the main interpreter, which is
- * not ending yet. The thread then waits for the GIL, so it must not hold a lock for which the GIL's
- *     holder may wait.
+ *     not ending yet. The thread then waits for the GIL, so it must not hold a lock for which the
+ *     GIL's holder may wait.
  *
  * Otherwise the object is leaked and counted (hf_stats(), releases_leaked): its interpreter is
  * ending, gone or restarted; the GIL held is another interpreter's; or it cannot be told, which

@@ -1,6 +1,5 @@
 /*
- * homefree/python/record.h - deleters made from Python code, and the conditions of all headers
- * here.
+ * homefree/python/record.h - deleters made from Python code.
  *
  * The rules are those of homefree/python.h.
  */
