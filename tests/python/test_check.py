@@ -139,7 +139,7 @@ class Check(support.TestCase):
             def wrong():
                 with check.assert_freed_once("block"):
                     pass
-            raises(TypeError, "an address is an int, not str", wrong)
+            raises(TypeError, "an address must be an int, not str", wrong)
             def negative():
                 with check.assert_freed_once(-1):
                     pass

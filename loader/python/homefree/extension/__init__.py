@@ -45,7 +45,7 @@ import sys
 from _frozen_importlib_external import ExtensionFileLoader
 
 from .. import _importing
-from ._request import Request, check_name, paths
+from ._request import LISTS, Request, check_name, paths
 
 __all__ = ["BuildError", "build", "load"]  # noqa: F822, __getattr__() imports the first two
 
@@ -148,18 +148,9 @@ def load(
             path = _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
             if path is not None:
                 return _present_or_import(name, path)
-        request = Request(
-            name,
-            sources,
-            build_directory=build_directory,
-            with_cuda=with_cuda,
-            torch=torch,
-            extra_cflags=extra_cflags,
-            extra_cxxflags=extra_cxxflags,
-            extra_cuda_cflags=extra_cuda_cflags,
-            extra_ldflags=extra_ldflags,
-            extra_include_paths=extra_include_paths,
-        )
+        lists = extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags, extra_include_paths
+        options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
+        request = Request(name, sources, **options, **dict(zip(LISTS, lists)))
         path = request.find()
         if path is None:
             from . import _cache

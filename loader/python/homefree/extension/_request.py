@@ -98,8 +98,8 @@ def _words(what, value):
     return words
 
 
-# The options that are lists, and the function that reads each.
-_LISTS = {
+# The options that are lists, in the order of load(), and the function that reads each.
+LISTS = {
     "extra_cflags": _words,
     "extra_cxxflags": _words,
     "extra_cuda_cflags": _words,
@@ -111,7 +111,7 @@ _LISTS = {
 class Request:
     """The arguments of load() or build(), and what follows from them.
 
-    name, sources, rpath, cuda, torch and the options of _LISTS are the arguments as read; last is
+    name, sources, rpath, cuda, torch and the options of LISTS are the arguments as read; last is
     the last part of the name, languages has the language of each source, compilers is {variable:
     command}, environment has the compilers' variables that are set, path is the PATH on which
     commands are looked up. text is everything that decides the result except the content of files:
@@ -134,7 +134,7 @@ class Request:
         self.sources = paths("sources", sources)
         if not self.sources:
             raise ValueError(f"{name!r} has no sources; name at least one")
-        for option, read in _LISTS.items():
+        for option, read in LISTS.items():
             setattr(self, option, read(option, lists.pop(option, None)))
         if lists:
             raise TypeError(f"build() got an unexpected keyword argument {min(lists)!r}")
@@ -146,7 +146,7 @@ class Request:
         self.path = programs.get("PATH", os.defpath)
         self.compilers = _compilers(self, programs.get)
         self.environment = environment(FLAGS)
-        flags = repr([getattr(self, option) for option in _LISTS])
+        flags = repr([getattr(self, option) for option in LISTS])
         self.text = repr(
             (
                 name,
