@@ -23,23 +23,9 @@ static int part(size_t size)
 
 #define REGION "HOMEFREE_CONF=region:16M"
 
-START_TEST(large_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "200000"));
-}
-END_TEST
-
-START_TEST(medium_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "20000"));
-}
-END_TEST
-
-START_TEST(small_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "64"));
-}
-END_TEST
+SELF_TEST(large_blocks, REGION, "200000")
+SELF_TEST(medium_blocks, REGION, "20000")
+SELF_TEST(small_blocks, REGION, "64")
 
 int main(int argc, char **argv)
 {

@@ -78,11 +78,7 @@ static int part(void)
     return 0;
 }
 
-START_TEST(new_threads_in_a_full_region)
-{
-    assert_succeeds(OUTCOME_OF_SELF("HOMEFREE_CONF=region:16M", "part"));
-}
-END_TEST
+SELF_TEST(new_threads_in_a_full_region, "HOMEFREE_CONF=region:16M", "part")
 
 int main(int count, char **arguments)
 {
