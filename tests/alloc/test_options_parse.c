@@ -1,5 +1,5 @@
-/* HOMEFREE_CONF's parser, alone: every key of the table at its ends and beyond, suffixes, empty
- * items, and strings that mean harm. What is wrong is left out and named in one line. */
+/* HOMEFREE_CONF's parser handles every option at and beyond its limits, suffixes, empty items
+ * and hostile strings. It ignores an invalid item and names it in one line. */
 #include "death.h"
 #include "options.h"
 #include "suite.h"

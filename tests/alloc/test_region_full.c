@@ -1,5 +1,5 @@
-/* A full region: ENOMEM from every function, every block intact, every free works, and memory can
- * be had again afterwards. */
+/* When the region is full, every allocating function reports ENOMEM, every block is intact,
+ * every free works, and freed memory can be allocated again. */
 #include "exhaust.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* Threads that begin when the region is full cannot have data of their own: malloc gives memory or
- * NULL, free frees, questions are answered, and nothing ends the process. */
+/* Threads that start when the region is full get no thread data of their own. malloc() returns
+ * memory or NULL, free() frees, queries are answered, and the process lives on. */
 #include "exhaust.h"
 #include "suite.h"
 

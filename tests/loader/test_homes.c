@@ -1,7 +1,8 @@
 /*
- * Real allocators, hidden inside a module: their blocks go home whoever frees, resizes or measures
- * them, whichever of the module and libhomefree came first. Where the module is stripped, what it
- * mapped since is known, and freeing it elsewhere ends with a line instead of libc's confusion.
+ * Blocks of a real allocator hidden inside a module go home whoever frees, resizes or measures
+ * them, whether the module or libhomefree was loaded first. If the module is stripped, homefree
+ * knows what it has mapped since; freeing that elsewhere ends with one line instead of a crash in
+ * libc.
  *
  * usage: test-homes ORDER LIBHOMEFREE MODULE ALLOCATOR USER
  *   ORDER   before: the module is loaded, and has allocated, before libhomefree comes; or after

@@ -1,6 +1,6 @@
 /*
- * open_memstream: the block and the size are what libc would give at each moment (POSIX: after
- * fflush and fclose), and the block is the heap's.
+ * open_memstream() gives the block and size that POSIX specifies after each fflush() and fclose(),
+ * and the block is the heap's.
  */
 #include "fixture.h"
 
