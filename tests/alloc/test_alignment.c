@@ -1,5 +1,5 @@
-/* Blocks of every alignment up to 2 MiB, and of 1 GiB; the errors of the three functions differ as
- * their man pages say, and a failure writes nothing. */
+/* Every alignment up to 2 MiB, and 1 GiB, works. The three functions report errors as their man
+ * pages say, and a failed call writes nothing. */
 #include "heap.h"
 #include "suite.h"
 

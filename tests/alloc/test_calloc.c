@@ -1,5 +1,5 @@
-/* calloc zeroes memory that was dirty before, and neither it nor reallocarray multiplies past the
- * end of size_t. */
+/* calloc() zeroes memory that was dirty before. calloc() and reallocarray() refuse products that
+ * overflow size_t. */
 #include "suite.h"
 
 #include <errno.h>

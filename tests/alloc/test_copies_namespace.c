@@ -61,11 +61,7 @@ START_TEST(one_heap_in_either_order)
 }
 END_TEST
 
-START_TEST(foreign_pointers_stay_in_their_namespace)
-{
-    must_succeed(each_libc_gets_its_own);
-}
-END_TEST
+CALL_TEST(foreign_pointers_stay_in_their_namespace, each_libc_gets_its_own, NULL)
 
 int main(int count, char **arguments)
 {

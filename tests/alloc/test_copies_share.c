@@ -60,11 +60,7 @@ static void foreign_pointers(void *unused)
     must(second.usable_size(NULL) == 0);
 }
 
-START_TEST(libcs_pointers_go_home_through_each)
-{
-    must_succeed(foreign_pointers);
-}
-END_TEST
+CALL_TEST(libcs_pointers_go_home_through_each, foreign_pointers, NULL)
 
 /* Threads that know only the forwarding copy, and threads that use both. */
 static struct copy one, two;
@@ -108,11 +104,7 @@ static void many_threads(void *unused)
     must(copy_stats(&one).allocated < before + (256 << 10));
 }
 
-START_TEST(threads_use_either)
-{
-    must_succeed(many_threads);
-}
-END_TEST
+CALL_TEST(threads_use_either, many_threads, NULL)
 
 /* A watch through any copy sees what goes through every copy. */
 static void watch_through_both(void *unused)
@@ -133,11 +125,7 @@ static void watch_through_both(void *unused)
     }
 }
 
-START_TEST(a_watch_sees_all_copies)
-{
-    must_succeed(watch_through_both);
-}
-END_TEST
+CALL_TEST(a_watch_sees_all_copies, watch_through_both, NULL)
 
 /* An error is found by the heap, and reported as in one copy. */
 static void free_twice_over(void *unused)

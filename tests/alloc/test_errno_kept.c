@@ -1,4 +1,5 @@
-/* free leaves errno alone: callers free on their way out of a failure, and then look at it. */
+/* free() preserves errno: callers free on their way out of a failure and inspect errno
+ * afterwards. */
 #include "death.h"
 #include "suite.h"
 

@@ -1,4 +1,5 @@
-/* The hf_* functions take libc's pointers too, send each home, and never move one into the heap. */
+/* The hf_* functions accept libc's pointers, return each to libc, and never move one into the
+ * heap. */
 #include "suite.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* Memory that one thread allocates and another frees: producers and consumers over a bounded queue,
- * every byte checked on arrival, and nothing kept at the end. */
+/* One thread allocates and another frees: producers and consumers share a bounded queue,
+ * consumers check every byte, and no memory is left at the end. */
 #include "death.h"
 #include "growth.h"
 

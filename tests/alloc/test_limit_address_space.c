@@ -1,5 +1,5 @@
-/* A process that is started with little address space (ulimit -v): the heap takes part of it,
- * says ENOMEM at its end, loses nothing, and works on when memory was freed. */
+/* The heap works in a process with little address space (ulimit -v): it takes part of it,
+ * reports ENOMEM when that is used up, loses nothing, and goes on once memory is freed. */
 #include "exhaust.h"
 #include "suite.h"
 

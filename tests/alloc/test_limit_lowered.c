@@ -1,5 +1,5 @@
-/* RLIMIT_AS lowered in a running process, below what it has mapped already: the region was reserved
- * before, so the heap goes on, gives pages back, and takes them again. */
+/* Lowering RLIMIT_AS below what is mapped already does not stop the heap: the region was
+ * reserved earlier, so the heap can return pages and take them again. */
 #include "exhaust.h"
 #include "heap.h"
 #include "suite.h"

@@ -1,5 +1,5 @@
-/* HOMEFREE_CONF's parser, alone: every key of the table at its ends and beyond, suffixes, empty
- * items, and strings that mean harm. What is wrong is left out and named in one line. */
+/* HOMEFREE_CONF's parser handles every option at and beyond its limits, suffixes, empty items
+ * and hostile strings. It ignores an invalid item and names it in one line. */
 #include "death.h"
 #include "options.h"
 #include "suite.h"
@@ -137,17 +137,23 @@ END_TEST
 
 START_TEST(choices)
 {
-    accepted("thp:default", FIELD(thp), 0);
-    accepted("thp:always", FIELD(thp), 1);
-    accepted("thp:never", FIELD(thp), 2);
-    accepted("route:on", FIELD(route), 1);
-    accepted("route:off", FIELD(route), 0);
+    static const struct {
+        const char *text;
+        size_t field;
+        uint64_t value;
+    } right[] = {{"thp:default", FIELD(thp), 0},
+                 {"thp:always", FIELD(thp), 1},
+                 {"thp:never", FIELD(thp), 2},
+                 {"route:on", FIELD(route), 1},
+                 {"route:off", FIELD(route), 0},
+                 {"static_free:fatal", FIELD(static_free), 0},
+                 {"static_free:ignore", FIELD(static_free), 1}};
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
+        accepted(right[i].text, right[i].field, right[i].value);
     static const char *const wrong[] = {"thp:", "thp:1", "thp:Always", "thp:alway", "thp:alwayss"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
         refused(wrong[i], FIELD(thp), "thp", "default, always or never");
     refused("route:yes", FIELD(route), "route", "on or off");
-    accepted("static_free:fatal", FIELD(static_free), 0);
-    accepted("static_free:ignore", FIELD(static_free), 1);
     refused("static_free:on", FIELD(static_free), "static_free", "fatal or ignore");
 }
 END_TEST

@@ -1,5 +1,5 @@
-/* HOMEFREE_CONF in a whole process: it takes effect, a wrong key costs one line and nothing else,
- * every option's extremes make a heap that works, and jemalloc's own variables do nothing. */
+/* HOMEFREE_CONF takes effect in a whole process: a wrong item costs one line and nothing else,
+ * each option's extremes leave a working heap, and jemalloc's own variables do nothing. */
 #include "death.h"
 #include "suite.h"
 

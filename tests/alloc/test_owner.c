@@ -1,6 +1,5 @@
-/* Who owns an address: the heap's blocks, what was freed, what lies in an object, libc's memory,
- * stacks, what is not mapped, and what nobody can know; and that every address may be asked about.
- */
+/* hf_owner_of() identifies heap blocks, freed blocks, data of loaded objects, libc's memory,
+ * stacks and unmapped addresses, and says so when nobody can know. Any address may be passed. */
 #include "death.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-/* realloc keeps what was in the block, whichever way the size goes; NULL and 0 mean what glibc
- * makes them mean. */
+/* realloc() preserves the block's content when it grows and when it shrinks; NULL and size 0
+ * mean what they mean in glibc. */
 #include "heap.h"
 #include "suite.h"
 

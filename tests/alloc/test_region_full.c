@@ -1,5 +1,5 @@
-/* A full region: ENOMEM from every function, every block intact, every free works, and memory can
- * be had again afterwards. */
+/* When the region is full, every allocating function reports ENOMEM, every block is intact,
+ * every free works, and freed memory can be allocated again. */
 #include "exhaust.h"
 #include "suite.h"
 
@@ -23,23 +23,9 @@ static int part(size_t size)
 
 #define REGION "HOMEFREE_CONF=region:16M"
 
-START_TEST(large_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "200000"));
-}
-END_TEST
-
-START_TEST(medium_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "20000"));
-}
-END_TEST
-
-START_TEST(small_blocks)
-{
-    assert_succeeds(OUTCOME_OF_SELF(REGION, "64"));
-}
-END_TEST
+SELF_TEST(large_blocks, REGION, "200000")
+SELF_TEST(medium_blocks, REGION, "20000")
+SELF_TEST(small_blocks, REGION, "64")
 
 int main(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
-/* Threads that begin when the region is full cannot have data of their own: malloc gives memory or
- * NULL, free frees, questions are answered, and nothing ends the process. */
+/* Threads that start when the region is full get no thread data of their own. malloc() returns
+ * memory or NULL, free() frees, queries are answered, and the process lives on. */
 #include "exhaust.h"
 #include "suite.h"
 
@@ -78,11 +78,7 @@ static int part(void)
     return 0;
 }
 
-START_TEST(new_threads_in_a_full_region)
-{
-    assert_succeeds(OUTCOME_OF_SELF("HOMEFREE_CONF=region:16M", "part"));
-}
-END_TEST
+SELF_TEST(new_threads_in_a_full_region, "HOMEFREE_CONF=region:16M", "part")
 
 int main(int count, char **arguments)
 {

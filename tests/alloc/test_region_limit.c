@@ -1,5 +1,5 @@
-/* Under RLIMIT_AS the region takes at most half of what the process may have, and says so when not
- * even the smallest region is to be had. */
+/* Under RLIMIT_AS the region takes at most half of the address space that the process may have;
+ * if not even the smallest region fits, a message says so. */
 #include "death.h"
 #include "internal.h"
 #include "region.h"

@@ -1,4 +1,5 @@
-/* hf_owns in a signal handler that interrupts the allocator itself, many times over. */
+/* hf_owns() is async-signal-safe: a signal handler calls it many times while it interrupts the
+ * allocator itself. */
 #include "death.h"
 #include "suite.h"
 

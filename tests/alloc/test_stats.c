@@ -1,5 +1,5 @@
-/* The statistics count what was allocated, and a caller's struct of any age is filled as far as it
- * goes and no further. */
+/* The statistics count what was allocated. A struct of an older or newer caller is filled up to
+ * its own size and no further. */
 #include "heap.h"
 #include "suite.h"
 

@@ -1,5 +1,5 @@
-// A C++ thread_local object that frees and allocates in its destructor, while the thread ends, in a
-// thread that goes on using the heap after it: nothing is lost.
+// A C++ thread_local object may free and allocate in its destructor while its thread ends, and the
+// thread may use the heap after that: no memory is lost.
 #include "death.h"
 #include "growth.h"
 

@@ -1,4 +1,4 @@
-/* Threads that end with full caches: what was cached, and the thread's own data, come back. */
+/* A thread that ends returns its full caches and its own data to the heap. */
 #include "death.h"
 #include "growth.h"
 

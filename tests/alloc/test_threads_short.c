@@ -1,4 +1,5 @@
-/* A thousand short threads leave nothing behind: each kind of first and only use of the heap. */
+/* A thousand short-lived threads, each with another kind of first and only use of the heap,
+ * leave nothing behind. */
 #include "death.h"
 #include "growth.h"
 

@@ -241,21 +241,27 @@ static void *drop_in_thread(void *record)
     return NULL;
 }
 
-/* thread_drop(capsule): a C thread holds on to the record, and lets go of it while this thread
- * waits without the GIL. */
-static PyObject *thread_drop(PyObject *self, PyObject *object)
+/* Waits, without the GIL, until such a thread has ended; None. */
+static PyObject *dropped_in_thread(struct hf_release *record)
 {
-    struct hf_release *record = hf_capsule_record(object);
     pthread_t thread;
-    (void)self;
-    if (record == NULL)
-        return NULL;
-    hf_release_take(record);
     Py_BEGIN_ALLOW_THREADS;
     if (pthread_create(&thread, NULL, drop_in_thread, record) == 0)
         pthread_join(thread, NULL);
     Py_END_ALLOW_THREADS;
     Py_RETURN_NONE;
+}
+
+/* thread_drop(capsule): a C thread holds on to the record, and lets go of it while this thread
+ * waits without the GIL. */
+static PyObject *thread_drop(PyObject *self, PyObject *object)
+{
+    struct hf_release *record = hf_capsule_record(object);
+    (void)self;
+    if (record == NULL)
+        return NULL;
+    hf_release_take(record);
+    return dropped_in_thread(record);
 }
 
 static struct hf_release *late[10000];
@@ -313,15 +319,8 @@ static PyObject *hold_plainly(PyObject *self, PyObject *object)
 static PyObject *hold_in_thread(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_object_hold(object);
-    pthread_t thread;
     (void)self;
-    if (record == NULL)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    if (pthread_create(&thread, NULL, drop_in_thread, record) == 0)
-        pthread_join(thread, NULL);
-    Py_END_ALLOW_THREADS;
-    Py_RETURN_NONE;
+    return record != NULL ? dropped_in_thread(record) : NULL;
 }
 
 /* hold_without_gil(object): let go of by this thread while it has given up the GIL. */

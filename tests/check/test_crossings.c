@@ -1,5 +1,5 @@
-/* Crossings are known exactly, in both directions, also where functions end in a jump; and what is
- * none is not taken for one. */
+/* A watch reports every crossing exactly, in both directions, even when a function ends in a
+ * tail call, and reports nothing else. */
 #include "module.h"
 #include "suite.h"
 #include "watching.h"

@@ -1,4 +1,5 @@
-/* Watches themselves: several at once, their end, what does not fit, wrong arguments, fork. */
+/* Watches work several at a time, end cleanly, report what did not fit, refuse wrong arguments,
+ * and survive fork(). */
 #include "death.h"
 #include "module.h"
 #include "suite.h"

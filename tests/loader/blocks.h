@@ -2,6 +2,8 @@
 #ifndef TESTS_LOADER_BLOCKS_H
 #define TESTS_LOADER_BLOCKS_H
 
+#include "modules/user.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -38,6 +40,21 @@ static inline char *resize_content(void *(*resize)(void *ptr, size_t size), char
     block = resize(block, size);
     ck_assert_str_eq(block, "content");
     return block;
+}
+
+static inline char *resize_array_content(const struct user *user, char *block, size_t count,
+                                         size_t size)
+{
+    block = user->resize_array(block, count, size);
+    ck_assert_str_eq(block, "content");
+    return block;
+}
+
+/* The next of a thread's sizes: small ones mostly, and one in fifty is `large`. */
+static inline size_t next_size(unsigned *random, size_t large)
+{
+    *random = *random * 1664525 + 1013904223;
+    return (*random >> 8) % 50 == 0 ? large : (*random >> 8) % 3000 + 1;
 }
 
 /* Four threads run this at once, each with a number of its own. */

@@ -14,6 +14,9 @@ import os
 import sys
 import threading
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from threads import joined, started
+
 # Extensions of the standard library, many with libraries of their own; not all are everywhere.
 LATE = (
     "_decimal",
@@ -92,18 +95,6 @@ def in_threads(work):
 
     joined(started(4, run))
     assert not failures, failures
-
-
-def started(count, work):
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    return threads
-
-
-def joined(threads):
-    for thread in threads:
-        thread.join()
 
 
 def in_child(work):

@@ -1,5 +1,5 @@
 /*
- * Objects that come later are routed as they come, whoever loads them, and dlsym() answers with
+ * Objects loaded later are routed as they are loaded, whoever loads them, and dlsym() returns
  * functions that send heap pointers home.
  *
  * usage: test-follow USER OPENER

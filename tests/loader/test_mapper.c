@@ -1,7 +1,7 @@
 /*
- * Whose pages are whose: a module that is known as an allocator maps, unmaps, moves and replaces
- * memory by every function there is, and each page's owner follows; what others map in the same
- * place is not taken for its.
+ * The owner of each page stays correct while a known allocator's module maps, unmaps, moves and
+ * replaces memory through every function there is; pages that others map in the same place are not
+ * attributed to it.
  *
  * usage: test-mapper WORDS FUNCTIONS USER
  */

@@ -1,6 +1,6 @@
 /*
- * Other allocators in the process that can be asked what they own: their blocks go home to them, by
- * every way that homefree has, and a module that calls them by name may be given a heap block.
+ * Blocks of a foreign allocator that can tell what it owns go home to it through every function of
+ * homefree, and a module that calls that allocator by name may pass it a heap block.
  *
  * usage: test-neighbours ALLOCATOR LIBRARY ASKER USER
  */

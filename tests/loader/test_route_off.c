@@ -1,6 +1,6 @@
 /*
- * HOMEFREE_CONF=route:off: nothing in the process is changed, and the report says why. Run with
- * that environment.
+ * HOMEFREE_CONF=route:off leaves the process unchanged, and the report says why. Run with that
+ * environment.
  *
  * usage: test-route-off USER
  */

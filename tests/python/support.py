@@ -1,6 +1,7 @@
 """For the tests of the package: code that runs in a process of its own, and what became of it."""
 
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -34,17 +35,11 @@ usable = function(held, "malloc_usable_size", size_t, pointer)
 free_bare = function(bare, "free", None, pointer)
 realloc_bare = function(bare, "realloc", pointer, pointer, size_t)
 kind = lambda address: owner_of(address).kind
-def started(count, work):
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    return threads
-def joined(threads):
-    for thread in threads:
-        thread.join()
 def churn(count=20000):
     return sum(len([str(i), (i,), {i: i}, bytearray(700)]) for i in range(count))
 """
+THREADS = pathlib.Path(__file__).resolve().parent.parent / "support/threads.py"
+PRELUDE += THREADS.read_text(encoding="utf-8")
 
 
 class Outcome:

@@ -1,6 +1,6 @@
 /*
- * Paths and directories: realpath, getcwd and their kind, and scandir, in the heap's memory and
- * with libc's results and errors.
+ * realpath(), getcwd() and their kind, and scandir(), return memory of the heap with libc's results
+ * and errors.
  */
 #include "fixture.h"
 

@@ -1,6 +1,6 @@
 /*
- * getline and getdelim: the buffer may be nobody's, too small, the heap's or libc's, and each is
- * grown by its owner; what is read is what libc reads.
+ * getline() and getdelim() read what libc reads. The buffer may be NULL, too small, the heap's or
+ * libc's; its owner resizes it.
  */
 #include "fixture.h"
 

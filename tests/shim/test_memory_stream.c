@@ -1,6 +1,6 @@
 /*
- * open_memstream: the block and the size are what libc would give at each moment (POSIX: after
- * fflush and fclose), and the block is the heap's.
+ * open_memstream() gives the block and size that POSIX specifies after each fflush() and fclose(),
+ * and the block is the heap's.
  */
 #include "fixture.h"
 
@@ -10,50 +10,48 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct stream {
+/* The stream of the test that runs. */
+static struct stream {
     FILE *file;
     char *bytes;
     size_t size;
-};
+} stream;
 
-static void begin(const struct functions *maker, struct stream *stream, const char *text)
+static void begin(const struct functions *maker, const char *text)
 {
-    stream->file = maker->f_open_memstream(&stream->bytes, &stream->size);
-    ck_assert_ptr_nonnull(stream->file);
+    stream.file = maker->f_open_memstream(&stream.bytes, &stream.size);
+    ck_assert_ptr_nonnull(stream.file);
     if (text[0] != '\0')
-        ck_assert_int_ge(fputs(text, stream->file), 0);
+        ck_assert_int_ge(fputs(text, stream.file), 0);
 }
 
-static void assert_content(const struct functions *maker, const struct stream *stream,
-                           const char *bytes, size_t size)
+static void assert_content(const struct functions *maker, const char *bytes, size_t size)
 {
-    assert_home(maker, stream->bytes);
-    ck_assert_uint_eq(stream->size, size);
-    ck_assert_mem_eq(stream->bytes, bytes, size);
+    assert_home(maker, stream.bytes);
+    ck_assert_uint_eq(stream.size, size);
+    ck_assert_mem_eq(stream.bytes, bytes, size);
 }
 
-static void end(const struct functions *maker, struct stream *stream)
+static void end(const struct functions *maker)
 {
-    ck_assert_int_eq(fclose(stream->file), 0);
-    maker->f_free(stream->bytes);
+    ck_assert_int_eq(fclose(stream.file), 0);
+    maker->f_free(stream.bytes);
 }
 
 /* The same, and what was written is this, with a NUL behind it. */
-static void end_with(const struct functions *maker, struct stream *stream, const char *bytes,
-                     size_t size)
+static void end_with(const struct functions *maker, const char *bytes, size_t size)
 {
-    ck_assert_int_eq(fclose(stream->file), 0);
-    assert_content(maker, stream, bytes, size);
-    ck_assert_int_eq(stream->bytes[size], '\0');
-    maker->f_free(stream->bytes);
+    ck_assert_int_eq(fclose(stream.file), 0);
+    assert_content(maker, bytes, size);
+    ck_assert_int_eq(stream.bytes[size], '\0');
+    maker->f_free(stream.bytes);
 }
 
 START_TEST(nothing_written)
 {
     for (int i = 0; i < MAKERS; i++) {
-        struct stream stream;
-        begin(makers[i], &stream, "");
-        end_with(makers[i], &stream, "", 0);
+        begin(makers[i], "");
+        end_with(makers[i], "", 0);
     }
 }
 END_TEST
@@ -61,16 +59,15 @@ END_TEST
 START_TEST(a_flush_shows_what_was_written)
 {
     for (int i = 0; i < MAKERS; i++) {
-        struct stream stream;
-        begin(makers[i], &stream, "hello");
+        begin(makers[i], "hello");
         ck_assert_int_eq(fflush(stream.file), 0);
-        assert_content(makers[i], &stream, "hello", 6 - 1);
+        assert_content(makers[i], "hello", 6 - 1);
         ck_assert_int_eq(stream.bytes[5], '\0');
         ck_assert_int_eq(fwrite("\0, ", 1, 3, stream.file), 3);
         fprintf(stream.file, "world %d", 1);
         ck_assert_int_eq(fflush(stream.file), 0);
-        assert_content(makers[i], &stream, "hello\0, world 1", 15);
-        end(makers[i], &stream);
+        assert_content(makers[i], "hello\0, world 1", 15);
+        end(makers[i]);
     }
 }
 END_TEST
@@ -79,31 +76,29 @@ START_TEST(seeking_back_and_overwriting)
 {
     /* As POSIX has it; glibc 2.36 forgets the end when it flushes before it. */
     const struct functions *maker = &module;
-    struct stream stream;
-    begin(maker, &stream, "hello, world");
+    begin(maker, "hello, world");
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_SET), 0);
     ck_assert_int_eq(ftell(stream.file), 0);
     fputs("JELLO", stream.file);
     ck_assert_int_eq(fflush(stream.file), 0);
     /* The size is the position, where that is before the end. */
-    assert_content(maker, &stream, "JELLO", 5);
+    assert_content(maker, "JELLO", 5);
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_END), 0);
     ck_assert_int_eq(ftell(stream.file), 12);
     ck_assert_int_eq(fflush(stream.file), 0);
-    assert_content(maker, &stream, "JELLO, world", 12);
+    assert_content(maker, "JELLO, world", 12);
     ck_assert_int_eq(fseek(stream.file, -5, SEEK_CUR), 0);
     fputs("W", stream.file);
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_END), 0);
     fputs("!", stream.file);
-    end_with(maker, &stream, "JELLO, World!", 13);
+    end_with(maker, "JELLO, World!", 13);
 }
 END_TEST
 
 START_TEST(a_gap_is_filled_with_zeroes)
 {
     for (int i = 0; i < MAKERS; i++) {
-        struct stream stream;
-        begin(makers[i], &stream, "a");
+        begin(makers[i], "a");
         ck_assert_int_eq(fseek(stream.file, 20000, SEEK_SET), 0);
         fputs("z", stream.file);
         ck_assert_int_eq(fclose(stream.file), 0);
@@ -121,15 +116,14 @@ END_TEST
 START_TEST(positions_that_do_not_exist)
 {
     for (int i = 0; i < MAKERS; i++) {
-        struct stream stream;
-        begin(makers[i], &stream, "text");
+        begin(makers[i], "text");
         ck_assert_int_eq(fflush(stream.file), 0);
         errno = 0;
         ck_assert_int_eq(fseek(stream.file, -1, SEEK_SET), -1);
         ck_assert_int_eq(errno, EINVAL);
         ck_assert_int_eq(fseek(stream.file, -100, SEEK_END), -1);
         ck_assert_int_eq(ftell(stream.file), 4);
-        end(makers[i], &stream);
+        end(makers[i]);
     }
 }
 END_TEST
@@ -137,8 +131,7 @@ END_TEST
 START_TEST(grows_to_a_megabyte)
 {
     for (int i = 0; i < MAKERS; i++) {
-        struct stream stream;
-        begin(makers[i], &stream, "");
+        begin(makers[i], "");
         /* One assertion: each costs more than a line does. */
         bool written = true;
         for (int at = 0; at < 1 << 18; at++)

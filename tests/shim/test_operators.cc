@@ -1,6 +1,6 @@
 /*
- * C++'s replaceable operators in a module: all twenty are the heap's, behave as the standard says,
- * and throw what the host catches.
+ * All twenty replaceable C++ operators of a module use the heap, behave as the standard says, and
+ * throw exceptions that the host can catch.
  */
 #include "load_cxx.h"
 

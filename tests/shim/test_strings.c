@@ -1,6 +1,6 @@
 /*
- * Strings that libc would have allocated: copied, formatted and looked up, in the heap's memory and
- * with libc's results.
+ * Functions that return new strings (copies, formatted text, symbol names) allocate them from the
+ * heap, with libc's results.
  */
 #include "fixture.h"
 

@@ -5,6 +5,7 @@
 #include "death.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ static pid_t start_child(int text)
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     dup2(text, STDERR_FILENO);
+    signal(SIGALRM, SIG_DFL); /* Check's handler would kill the test along with the child */
     alarm(OUTCOME_SECONDS);
     return 0;
 }

@@ -54,6 +54,14 @@ const struct outcome *outcome_of_self(const char *setting, const char *const *ar
     }                                                            \
     END_TEST
 
+/* A test that is one run of the program itself: its arguments behind the setting. */
+#define SELF_TEST(name, setting, ...)                             \
+    START_TEST(name)                                              \
+    {                                                             \
+        assert_succeeds(OUTCOME_OF_SELF((setting), __VA_ARGS__)); \
+    }                                                             \
+    END_TEST
+
 /* The path of the running program, for outcome_of_program(). */
 const char *own_path(void);
 

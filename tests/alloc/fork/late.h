@@ -15,29 +15,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+/* What the tests call of it: result, name without hf_, parameters. */
+#define LATE_FUNCTIONS(FUNCTION)                                     \
+    FUNCTION(void *, malloc, (size_t size))                          \
+    FUNCTION(void *, calloc, (size_t count, size_t size))            \
+    FUNCTION(void *, realloc, (void *ptr, size_t size))              \
+    FUNCTION(void *, aligned_alloc, (size_t alignment, size_t size)) \
+    FUNCTION(void, free, (void *ptr))                                \
+    FUNCTION(bool, owns, (const void *ptr))                          \
+    FUNCTION(size_t, usable_size, (const void *ptr))                 \
+    FUNCTION(FILE *, open_memstream, (char **buffer, size_t *size))
+
 static struct {
-    void *(*malloc)(size_t size);
-    void *(*calloc)(size_t count, size_t size);
-    void *(*realloc)(void *ptr, size_t size);
-    void *(*aligned)(size_t alignment, size_t size);
-    void (*free)(void *ptr);
-    bool (*owns)(const void *ptr);
-    size_t (*usable_size)(const void *ptr);
-    FILE *(*open_memstream)(char **buffer, size_t *size);
+#define FUNCTION(result, name, parameters) result(*name) parameters;
+    LATE_FUNCTIONS(FUNCTION)
+#undef FUNCTION
 } hf;
 
 static inline void load_now(const char *path)
 {
     void *handle = dlopen(path, RTLD_NOW);
     must(handle != NULL);
-    must((*(void **)&hf.malloc = dlsym(handle, "hf_malloc")) != NULL);
-    must((*(void **)&hf.calloc = dlsym(handle, "hf_calloc")) != NULL);
-    must((*(void **)&hf.realloc = dlsym(handle, "hf_realloc")) != NULL);
-    must((*(void **)&hf.aligned = dlsym(handle, "hf_aligned_alloc")) != NULL);
-    must((*(void **)&hf.free = dlsym(handle, "hf_free")) != NULL);
-    must((*(void **)&hf.owns = dlsym(handle, "hf_owns")) != NULL);
-    must((*(void **)&hf.usable_size = dlsym(handle, "hf_usable_size")) != NULL);
-    must((*(void **)&hf.open_memstream = dlsym(handle, "hf_open_memstream")) != NULL);
+#define FUNCTION(result, name, parameters) \
+    must((*(void **)&hf.name = dlsym(handle, "hf_" #name)) != NULL);
+    LATE_FUNCTIONS(FUNCTION)
+#undef FUNCTION
 }
 
 /* Every way to use the heap, through its slow paths too. */
@@ -45,7 +47,8 @@ static inline void use_the_heap(void)
 {
     static const size_t sizes[] = {1, 100, 3000, 50000, 3 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        char *p = hf.malloc(sizes[i]), *q = hf.calloc(1, sizes[i]), *r = hf.aligned(4096, sizes[i]);
+        char *p = hf.malloc(sizes[i]), *q = hf.calloc(1, sizes[i]),
+             *r = hf.aligned_alloc(4096, sizes[i]);
         must(p != NULL && q != NULL && r != NULL && (size_t)r % 4096 == 0);
         must(q[0] == 0 && q[sizes[i] - 1] == 0);
         must(hf.usable_size(p) >= sizes[i] && hf.usable_size(r) >= sizes[i]);

@@ -1,7 +1,6 @@
 /*
- * Every offset, count and index of a file is hostile: a small module cut at every byte, with every
- * byte changed, and with counts and offsets set to what hurts. The reader must answer or refuse,
- * in time: each test has a limit.
+ * The reader answers or refuses, in bounded time, however hostile a file is: a small module is cut
+ * at every byte, has every byte changed, and gets harmful counts and offsets.
  *
  * Usage: test-hostile SAMPLE
  */

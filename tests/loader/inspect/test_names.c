@@ -1,6 +1,6 @@
 /*
- * Looking for many names at once finds what comparing with each would find; and the tables of
- * known allocators hold only patterns that can be looked for.
+ * Searching for many names at once finds what comparing with each one would find, and the tables of
+ * known allocators contain only patterns that can be searched for.
  */
 #include "elf_names.h"
 #include "inspect.h"

@@ -1,6 +1,6 @@
 /*
- * What is no file for the reader is refused with the right error and a reason, and nothing is
- * waited for: FIFOs, devices, folders, missing and forbidden files, other machines, other classes.
+ * The reader refuses what it cannot read with the right error and a reason, and never blocks:
+ * FIFOs, devices, folders, missing and forbidden files, other machines and classes.
  *
  * Usage: test-open SAMPLE
  */

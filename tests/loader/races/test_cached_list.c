@@ -1,6 +1,6 @@
 /*
- * A host with a dl_iterate_phdr() of its own that answers from a cache (ClickHouse, Seastar): new
- * objects are seen nevertheless.
+ * Routing finds new objects even if the host replaces dl_iterate_phdr() with one that answers from
+ * a cache (ClickHouse, Seastar).
  *
  * usage: test-cached-list LIBHOMEFREE MODULE
  */

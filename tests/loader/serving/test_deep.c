@@ -175,8 +175,7 @@ static void *exchange(void *context)
     static char *places[64];
     unsigned random = (unsigned)(uintptr_t)context;
     for (int i = 0; i < 20000; i++) {
-        random = random * 1664525 + 1013904223;
-        size_t size = (random >> 8) % 50 == 0 ? 1 << 20 : (random >> 8) % 3000 + 1;
+        size_t size = next_size(&random, 1 << 20);
         char *block = (random >> 20) % 2 == 0 ? allocate(size) : plugin->acquire(size);
         block[0] = block[size - 1] = 1;
         char *other = __atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL);
