@@ -50,6 +50,7 @@ enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DO
 /* Where a signal hit a thread. All of it may be garbage. */
 struct hf_doctor_crash {
     uintptr_t code, stack; /* the thread's program counter and stack pointer */
+    bool aborted;          /* by abort() */
 };
 
 /* Whose code that was: objects that are neither libc, the C++ runtime, the linker nor homefree;

@@ -141,9 +141,11 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
     const ucontext_t *thread = context;
 #if defined(__x86_64__)
     const struct hf_doctor_crash crash = {(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
-                                          (uintptr_t)thread->uc_mcontext.gregs[REG_RSP]};
+                                          (uintptr_t)thread->uc_mcontext.gregs[REG_RSP],
+                                          signal_number == SIGABRT};
 #else
-    const struct hf_doctor_crash crash = {thread->uc_mcontext.pc, thread->uc_mcontext.sp};
+    const struct hf_doctor_crash crash = {thread->uc_mcontext.pc, thread->uc_mcontext.sp,
+                                          signal_number == SIGABRT};
 #endif
     const bool crashed = is_crash(signal_number);
     int saved_errno = errno;

@@ -50,6 +50,36 @@ static bool is_after_call(uintptr_t address)
 #endif
 }
 
+/*
+ * Whether the call before an address can have left its object, through a PLT entry, a GOT slot, or
+ * a pointer. abort() leaves parts of its frame as they were, so that return addresses of calls that
+ * are over stand there. The caller of abort() calls another object; most of the others do not.
+ */
+static bool is_after_call_out(uintptr_t address)
+{
+#if defined(__x86_64__)
+    static const unsigned char landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
+    unsigned char call[5], entry[7];
+    int32_t distance;
+    if (!hf_maps_read((const void *)(address - sizeof call), call, sizeof call) || call[0] != 0xe8)
+        return true;
+    memcpy(&distance, call + 1, sizeof distance);
+    const void *target = (const void *)(address + (uintptr_t)(intptr_t)distance);
+    if (hf_dynlink_find_fast(target) != hf_dynlink_find_fast((const void *)address) ||
+        !hf_maps_read(target, entry, sizeof entry))
+        return true;
+    const unsigned char *jump = entry;
+    if (memcmp(jump, landing, sizeof landing) == 0)
+        jump += sizeof landing;
+    if (*jump == 0xf2) /* bnd */
+        jump++;
+    return jump[0] == 0xff && jump[1] == 0x25; /* jmp *disp32(%rip) */
+#else
+    (void)address;
+    return true;
+#endif
+}
+
 /* True when the search is over. */
 static bool take(struct hf_doctor_place *out, uintptr_t code)
 {
@@ -78,7 +108,9 @@ void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_
             count /= 2; /* the end of the stack */
         for (size_t i = 0; i < count && !over; i++)
             over = hf_dynlink_find_fast((const void *)words[i]) != NULL &&
-                   is_after_call(words[i]) && take(out, words[i]);
+                   is_after_call(words[i]) &&
+                   (!crash->aborted || out->object != NULL || is_after_call_out(words[i])) &&
+                   take(out, words[i]);
         if (count < WORDS)
             break;
         at += sizeof words;

@@ -194,6 +194,8 @@ class Facts(InFolder):
             " free(malloc(100));\n"
             ' if (own == 0) free(strdup("foreign"));\n'
             " if (own == 2) abort();\n"
+            f' if (own == 5) {{ ((void (*)(void))dlsym(dlopen("{self.folder}/left.so", RTLD_NOW),'
+            ' "leave"))(); abort(); }\n'
             ' release *libcs = (release *)dlsym(dlopen("libc.so.6", RTLD_NOW), "free");\n'
             ' if (own == 3) libcs(strdup("inside") + 4);\n'
             " if (own == 4) libcs(data.bytes); }\n",
@@ -223,6 +225,16 @@ class Facts(InFolder):
         found = self.finding(process, "died-in-allocator")
         self.assertIn("SIGABRT", found["message"])
         self.assertEqual(found["names"], [module])
+        # abort() leaves parts of its frame as they were: return addresses of calls that are over.
+        self.build(
+            "left.so",
+            "static int __attribute__((noinline, noclone)) deep(volatile int *n) {\n"
+            " return (*n)-- > 0 ? deep(n) + 1 : 0; }\n"
+            "void leave(void) { volatile int n = 400; deep(&n); }\n",
+            *("-shared", "-fPIC", "-fno-optimize-sibling-calls"),
+        )
+        process = self.process(1, "--", PYTHON, "-c", code % 5, env=env)
+        self.assertEqual(self.finding(process, "died-in-allocator")["names"], [module])
         # What libc or homefree have said by themselves is not the hidden allocator's.
         for own in (3, 4):
             process = self.process(1, "--", PYTHON, "-c", code % own, env=env)

@@ -115,12 +115,12 @@ class Allocators(InspectTest):
         )
         hidden = f"{MODULE}\n{frees % ''} {KEEP % 'default'} void je_mallctl(void) {{}}"
         with self.subTest("hidden"):
-            module = self.build("it.so", hidden, script=ONLY_INIT)
+            module = self.build("it.so", hidden, "-fno-builtin", script=ONLY_INIT)
             found = self.findings(module)["own-free"]
             self.assertEqual(set(found["names"]), {"strdup", "getline"})
         with self.subTest("stripped"):
             text = f'{hidden}\nconst char *volatile text = "{STRINGS["jemalloc"]}";'
-            module = self.build("it.so", text, "-s", script=ONLY_INIT)
+            module = self.build("it.so", text, "-s", "-fno-builtin", script=ONLY_INIT)
             self.assertEqual(set(self.findings(module)["own-free"]["names"]), {"strdup", "getline"})
         with self.subTest("exported"):
             self.assertNotIn("own-free", self.findings(self.build("it.so", hidden)))
