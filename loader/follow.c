@@ -68,6 +68,9 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     const bool bare = file != NULL && strchr(file, '/') == NULL;
     if (file == NULL || file[0] == '\0' || (!bare && strchr(file, '$') == NULL))
         return original(file, mode);
+    /* Refused before any search, with a message that names the file as the caller did. */
+    if ((mode & RTLD_BINDING_MASK) == 0)
+        return original(file, mode);
     const struct link_map *map = object_of(caller);
     if (map == NULL)
         return original(file, mode);
