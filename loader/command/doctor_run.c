@@ -31,7 +31,7 @@ static int failed(const char *who, const char *what)
 /* ---- the library ---------------------------------------------------------------------------- */
 
 /* The command's own folder. */
-static bool find_folder(char folder[PATH_MAX])
+static bool find_folder(char folder[static PATH_MAX])
 {
     const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
     if (length <= 0)

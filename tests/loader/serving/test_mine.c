@@ -18,6 +18,8 @@ static const char *homefree_path, *mine_path, *mine_user_path;
 
 START_TEST(called_as_they_are)
 {
+    /* glibc 2.43 defines free_sized() and free_aligned_sized() itself, and is found first. */
+    int count = dlsym(RTLD_DEFAULT, "free_sized") == NULL ? 7 : 4;
     void *mine = load(mine_path, RTLD_NOW | RTLD_GLOBAL);
     const struct mine_call *(*last)(void) =
         (const struct mine_call *(*)(void))symbol_of(mine, "mine_last");
@@ -28,7 +30,7 @@ START_TEST(called_as_they_are)
     void *(*heap_malloc)(size_t) = (void *(*)(size_t))symbol_of(handle, "hf_malloc");
     void (*heap_free)(void *) = (void (*)(void *))symbol_of(handle, "hf_free");
     void *blocks[] = {heap_malloc(1 << 20), malloc(100)};
-    for (int i = 0; i < 7; i++)
+    for (int i = 0; i < count; i++)
         for (size_t k = 0; k < 2; k++) {
             strcpy(blocks[k], "content");
             size_t before = last()->count;

@@ -1,0 +1,11 @@
+#!/bin/sh
+# run_in_valgrind.sh COMMAND…: in valgrind, with exit status 99 for an error that it has found.
+set -eu
+folder=$(cd "$(dirname "$0")" && pwd)
+version=$(valgrind --version) # valgrind-3.24.0
+minor=${version#valgrind-3.}
+minor=${minor%%.*}
+sizes=
+[ "$minor" -lt 22 ] || sizes=--suppressions=$folder/valgrind_sizes.supp
+exec valgrind --quiet --error-exitcode=99 --trace-children=no \
+    --suppressions="$folder/valgrind.supp" ${sizes:+"$sizes"} "$@"
