@@ -272,10 +272,11 @@ END_TEST
 
 START_TEST(the_main_stack)
 {
-    char here = 1;
-    ck_assert_int_eq(owner_of(&here).kind, HF_OWNER_STACK);
+    /* A sanitizer keeps variables elsewhere. */
+    const void *here = __builtin_frame_address(0);
+    ck_assert_int_eq(owner_of(here).kind, HF_OWNER_STACK);
     ck_assert_int_eq(owner_of(environ).kind, HF_OWNER_STACK);
-    ck_assert_ptr_null(owner_of(&here).block);
+    ck_assert_ptr_null(owner_of(here).block);
 }
 END_TEST
 
