@@ -5,9 +5,9 @@
  * Owns nothing. libc does the work wherever it can be told where to put the result; where it cannot
  * (a line, a directory's entries), its result is copied into the heap and its own memory freed.
  */
-#include "foreign.h"
-#include "internal.h"
-#include "watch.h"
+#include "alloc/heap/internal.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/trace/watch.h"
 
 #include <dirent.h>
 #include <errno.h>

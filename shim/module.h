@@ -15,7 +15,7 @@
 #ifndef HOMEFREE_MODULE_H
 #define HOMEFREE_MODULE_H
 
-#include "calls.h"
+#include "shim/calls.h"
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
@@ -47,6 +47,6 @@
         va_end(ap);                                   \
         return length;                                \
     }
-#include "functions.def"
+#include "shim/functions.def"
 
 #endif

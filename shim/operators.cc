@@ -72,7 +72,7 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
         return allocate_or_null(size, alignment);                            \
     }
 #define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
-#include "functions.def"
+#include "shim/functions.def"
 
 /*
  * A foreign pointer goes to the process's own operator of the same form, not to free(): a program
@@ -88,7 +88,7 @@ namespace
 
 struct process_operators {
 #define HF_DELETE(symbol, parameters, arguments, call) void(*symbol) parameters;
-#include "functions.def"
+#include "shim/functions.def"
 } process;
 
 __attribute__((constructor(101))) void find_process_operators()
@@ -98,7 +98,7 @@ __attribute__((constructor(101))) void find_process_operators()
         return;
 #define HF_DELETE(symbol, parameters, arguments, call) \
     process.symbol = reinterpret_cast<void(*) parameters>(dlsym(anywhere, #symbol));
-#include "functions.def"
+#include "shim/functions.def"
 }
 
 } // namespace
@@ -114,4 +114,4 @@ __attribute__((constructor(101))) void find_process_operators()
             process.symbol arguments;                              \
         }                                                          \
     }
-#include "functions.def"
+#include "shim/functions.def"

@@ -177,7 +177,7 @@ JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
 /* ---- the page map ---- */
 
 /*
- * The leaves of jemalloc's page tree that cover the region, side by side: one word a page, found
+ * The leaves of jemalloc's rtree that cover the region, side by side: one word a page, found
  * without walking the tree. Readable from the start, all zero (no block); a leaf becomes writable
  * when jemalloc first asks for it, so that only leaves in use count as committed memory. Indexed by
  * the address itself, hence the bias.
@@ -400,7 +400,7 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
         hf_forward->free(ptr);
         return;
     }
-    if (unlikely(hf_tenant_free(ptr, caller)))
+    if (unlikely(hf_hosted_free(ptr, caller)))
         return;
     int saved_errno = get_errno();
     if (likely(hf_enter(&call))) {

@@ -40,8 +40,9 @@ void hf_heap_start(void);
 /* Frees a pointer outside the region, NULL included. */
 void hf_free_foreign(void *ptr);
 
-/* Sends a pointer of the region home where its page is lent (tenant.h); false where it is not. */
-bool hf_tenant_free(void *ptr, const void *caller);
+/* Sends a pointer of the region home where its page is lent (hosted allocator.h); false where it is
+ * not. */
+bool hf_hosted_free(void *ptr, const void *caller);
 
 /* libc's memory, for who finds the gate of fork_gate.h closed. alignment: 0 for malloc's. */
 void *hf_fork_aligned(size_t alignment, size_t size);

@@ -1,7 +1,7 @@
 /*
  * See arguments.h.
  */
-#include "arguments.h"
+#include "loader/command/arguments.h"
 
 #include <assert.h>
 #include <getopt.h>

@@ -8,7 +8,7 @@
 #ifndef HF_LOADER_COMMAND_ARGUMENTS_H
 #define HF_LOADER_COMMAND_ARGUMENTS_H
 
-#include "command.h"
+#include "loader/command/command.h"
 
 #include <stdbool.h>
 #include <stddef.h>

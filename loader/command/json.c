@@ -1,9 +1,9 @@
 /*
  * json.c - see json.h.
  */
-#include "json.h"
+#include "loader/command/json.h"
 
-#include "text.h"
+#include "loader/command/text.h"
 
 #include <homefree/homefree.h>
 

@@ -5,7 +5,7 @@
  * what subcommands share. homefree's heap is not in this process: the command must also work where
  * the heap does not.
  */
-#include "command.h"
+#include "loader/command/command.h"
 
 #include <homefree/homefree.h>
 

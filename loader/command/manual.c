@@ -5,8 +5,8 @@
  *
  * Usage: manual PAGE
  */
-#include "doctor_record.h"
-#include "options.h"
+#include "alloc/base/options.h"
+#include "loader/command/doctor/doctor_record.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 static const struct hf_rule_text rules[] = {
 #define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
     {name, HF_SEVERITY_##severity, explanation, remedy},
-#include "doctor.def"
+#include "loader/record/process_record.def"
 #undef HF_DOCTOR_RULE
 };
 

@@ -3,9 +3,9 @@
  *
  * Owns: the temporary file beside a result while it is written. No state between calls.
  */
-#include "command.h"
+#include "loader/command/command.h"
 
-#include "text.h"
+#include "loader/command/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /*
  * See rules.h. Names and messages come from outside: text.h prints them.
  */
-#include "rules.h"
+#include "loader/command/rules.h"
 
-#include "command.h"
-#include "text.h"
+#include "loader/command/command.h"
+#include "loader/command/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,8 +5,8 @@
 #ifndef HF_LOADER_COMMAND_RULES_H
 #define HF_LOADER_COMMAND_RULES_H
 
-#include "inspect.h"
-#include "json.h"
+#include "loader/command/json.h"
+#include "loader/inspect/inspect.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /*
  * text.c - see text.h.
  */
-#include "text.h"
+#include "loader/command/text.h"
 
-#include "utf8.h"
+#include "loader/command/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

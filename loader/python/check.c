@@ -2,7 +2,7 @@
  * The extension's part for homefree.check: watches, as capsules. Owns nothing; a capsule that goes
  * takes its watch along. homefree/check.py has the words that users read.
  */
-#include "module.h"
+#include "loader/python/module.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>
@@ -17,7 +17,8 @@
  */
 static void drop_watch(struct hf_watch *watch)
 {
-    Py_BEGIN_ALLOW_THREADS hf_watch_drop(watch);
+    Py_BEGIN_ALLOW_THREADS
+    hf_watch_drop(watch);
     Py_END_ALLOW_THREADS
 }
 
@@ -54,8 +55,11 @@ static PyObject *watch_begin(PyObject *module, PyObject *room)
     if (count == (size_t)-1 && PyErr_Occurred())
         return NULL;
     int error;
-    Py_BEGIN_ALLOW_THREADS error = hf_watch_begin(&watch, count);
-    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_watch_begin(&watch, count);
+    Py_END_ALLOW_THREADS
+    if (error != 0)
+        return failed(error);
     PyObject *capsule = PyCapsule_New(watch, CAPSULE, drop);
     if (capsule == NULL)
         drop_watch(watch);
@@ -68,8 +72,10 @@ static PyObject *watch_end(PyObject *module, PyObject *capsule)
     struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
     if (watch == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS(void) hf_watch_end(watch);
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS(void)
+    hf_watch_end(watch);
+    Py_END_ALLOW_THREADS
+    Py_RETURN_NONE;
 }
 
 /* What the visitor saw: it is called without the GIL. */
@@ -120,8 +126,10 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
     int error;
     if (watch == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS error = hf_watch_report(watch, &report, visit, &seen);
-    Py_END_ALLOW_THREADS PyObject *list = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_watch_report(watch, &report, visit, &seen);
+    Py_END_ALLOW_THREADS
+    PyObject *list = NULL;
     if (error != 0)
         failed(error);
     else if (seen.failed)
@@ -149,8 +157,11 @@ static PyObject *watch_at(PyObject *module, PyObject *args)
     int error;
     if (watch == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS error = hf_watch_at(watch, (const void *)(uintptr_t)address, &found);
-    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_watch_at(watch, (const void *)(uintptr_t)address, &found);
+    Py_END_ALLOW_THREADS
+    if (error != 0)
+        return failed(error);
     return Py_BuildValue("(IIINN)", found.allocated, found.freed, found.freed_unmatched,
                          PyUnicode_DecodeFSDefault(found.allocated_by),
                          PyUnicode_DecodeFSDefault(found.freed_by));

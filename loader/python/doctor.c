@@ -1,7 +1,7 @@
 /*
  * homefree.doctor()'s C side: writing this process's record (hf_doctor_record). No state.
  */
-#include "module.h"
+#include "loader/python/module.h"
 
 #include <homefree/homefree.h>
 
@@ -13,8 +13,11 @@ static PyObject *doctor_record(PyObject *self, PyObject *argument)
     (void)self;
     if (descriptor < 0)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS result = hf_doctor_record(descriptor);
-    Py_END_ALLOW_THREADS if (result == 0) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    result = hf_doctor_record(descriptor);
+    Py_END_ALLOW_THREADS
+    if (result == 0)
+        Py_RETURN_NONE;
     errno = -result;
     return PyErr_SetFromErrno(PyExc_OSError);
 }

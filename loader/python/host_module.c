@@ -3,7 +3,7 @@
  * types of their results, which belong to the module object. homefree/__init__.pyi has the words
  * that users read.
  */
-#include "module.h"
+#include "loader/python/module.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>
@@ -236,8 +236,11 @@ static PyObject *stats(PyObject *module, PyObject *unused)
     (void)unused;
     struct hf_stats stats = {.size = sizeof stats};
     int error;
-    Py_BEGIN_ALLOW_THREADS error = hf_stats(&stats);
-    Py_END_ALLOW_THREADS if (error != 0) return failed(error);
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_stats(&stats);
+    Py_END_ALLOW_THREADS
+    if (error != 0)
+        return failed(error);
     PyObject *dict = PyDict_New();
     const struct {
         const char *key;
@@ -350,8 +353,10 @@ static PyObject *route_report(PyObject *module, PyObject *unused)
     struct collection all = {0};
     int error;
     /* Whoever has the loader's lock may be waiting for the GIL. */
-    Py_BEGIN_ALLOW_THREADS error = hf_route_report(&sums, visit, &all);
-    Py_END_ALLOW_THREADS PyObject *result = NULL;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_route_report(&sums, visit, &all);
+    Py_END_ALLOW_THREADS
+    PyObject *result = NULL;
     if (all.failed) {
         PyErr_NoMemory();
     } else if (error != 0) {

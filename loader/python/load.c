@@ -6,9 +6,9 @@
  * Errors are OSError with the errno, one line that says why, and the path; _load.py makes
  * ImportErrors of them.
  */
-#include "module.h"
+#include "loader/python/module.h"
 
-#include "inspect.h"
+#include "loader/inspect/inspect.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -151,8 +151,10 @@ static PyObject *file_facts(PyObject *module, PyObject *arguments)
     const char *file = bytes_of(path, &owner);
     if (file == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS error = read_facts(file, &facts);
-    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    Py_BEGIN_ALLOW_THREADS
+    error = read_facts(file, &facts);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
     PyObject *result = error == 0 ? facts_dict(&facts) : fail(error, facts.why, path);
     hf_inspection_free(&facts.inspection);
     return result;
@@ -169,12 +171,14 @@ static PyObject *open_file(PyObject *module, PyObject *path)
     void *handle;
     if (file == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    Py_BEGIN_ALLOW_THREADS
+    handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *message = dlerror();
         snprintf(why, sizeof why, "%s", message != NULL ? message : "the loader does not say why");
     }
-    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
     return handle != NULL ? PyLong_FromVoidPtr(handle) : fail(-ENOEXEC, why, path);
 }
 
@@ -220,14 +224,16 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     if (file == NULL)
         return NULL;
     struct refusal refusal = {.file = file};
-    Py_BEGIN_ALLOW_THREADS result = hf_adopt(handle);
+    Py_BEGIN_ALLOW_THREADS
+    result = hf_adopt(handle);
     if (result == -EPERM)
         snprintf(refusal.why, sizeof refusal.why, "%s",
                  "routing is off (HOMEFREE_CONF says route:off)");
     refusal.error = result;
     if (result < 0)
         (void)hf_route_report(NULL, find_refusal, &refusal);
-    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
     if (result < 0)
         return fail(result, refusal.why[0] != '\0' ? refusal.why : NULL, path);
     return PyLong_FromLong(result);
@@ -302,8 +308,10 @@ static PyObject *private_copy(PyObject *module, PyObject *path)
     const char *file = bytes_of(path, &owner);
     if (file == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS error = hf_private_copy(file, copy, sizeof copy);
-    Py_END_ALLOW_THREADS Py_DECREF(owner);
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_private_copy(file, copy, sizeof copy);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
     return error == 0 ? PyUnicode_DecodeFSDefault(copy) : fail(error, NULL, path);
 }
 
@@ -326,8 +334,10 @@ static PyObject *route(PyObject *module, PyObject *none)
     (void)module;
     (void)none;
     int result;
-    Py_BEGIN_ALLOW_THREADS result = hf_route();
-    Py_END_ALLOW_THREADS return PyLong_FromLong(result);
+    Py_BEGIN_ALLOW_THREADS
+    result = hf_route();
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLong(result);
 }
 
 PyMethodDef homefree_load_methods[] = {

@@ -5,7 +5,7 @@
  * extension/_index.py writes the index and describes its format. If the file holds anything else,
  * the answer is that nothing is known, and extension/_cache.py reads the files themselves.
  */
-#include "module.h"
+#include "loader/python/module.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -280,9 +280,11 @@ static PyObject *find_warm(PyObject *self, PyObject *arguments)
         Py_RETURN_NONE;
     }
     /* A file server may take its time. */
-    Py_BEGIN_ALLOW_THREADS found = find(PyBytes_AsString(root), PyBytes_AsString(folder),
-                                        PyBytes_AsString(request), PyBytes_AsString(path), module);
-    Py_END_ALLOW_THREADS Py_DECREF(root);
+    Py_BEGIN_ALLOW_THREADS
+    found = find(PyBytes_AsString(root), PyBytes_AsString(folder), PyBytes_AsString(request),
+                 PyBytes_AsString(path), module);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(root);
     Py_DECREF(folder);
     Py_DECREF(request);
     Py_DECREF(path);

@@ -1,7 +1,7 @@
 /* HOMEFREE_CONF's parser handles every option at and beyond its limits, suffixes, empty items
  * and hostile strings. It ignores an invalid item and names it in one line. */
+#include "alloc/base/options.h"
 #include "death.h"
-#include "options.h"
 #include "suite.h"
 
 #include <homefree/homefree.h>
@@ -54,7 +54,7 @@ struct row {
 static const struct row rows[] = {
 #define HF_OPTION(name, type, preset, minimum, maximum, unit, help) \
     {#name, #type, FIELD(name), preset, minimum, maximum},
-#include "options.def"
+#include "alloc/base/options.def"
 #undef HF_OPTION
 };
 #define ROWS (sizeof rows / sizeof rows[0])

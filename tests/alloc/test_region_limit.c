@@ -1,8 +1,8 @@
 /* Under RLIMIT_AS the region takes at most half of the address space that the process may have;
  * if not even the smallest region fits, a message says so. */
+#include "alloc/heap/internal.h"
+#include "alloc/heap/region.h"
 #include "death.h"
-#include "internal.h"
-#include "region.h"
 #include "suite.h"
 
 #include <errno.h>

@@ -1,9 +1,9 @@
 /* The region's own mmap and munmap, alone, with private symbols: what it refuses, and that address
  * space which came back is handed out again. Each test runs in a child, because a process has one
  * region. */
+#include "alloc/heap/internal.h"
+#include "alloc/heap/region.h"
 #include "death.h"
-#include "internal.h"
-#include "region.h"
 #include "suite.h"
 
 #include <errno.h>

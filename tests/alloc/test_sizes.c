@@ -1,5 +1,5 @@
 /* Every size gives a block of its own: size 0, each small size, every size class and its
- * neighbours, and sizes that no machine has. */
+ * foreign allocators, and sizes that no machine has. */
 #include "suite.h"
 
 #include <errno.h>

@@ -4,8 +4,8 @@
  */
 #include "lock_twin.h"
 
-#include "internal.h"
-#include "lock.h"
+#include "alloc/heap/internal.h"
+#include "loader/interpose/loader_lock.h"
 
 struct hf_region_bounds hf_region;
 

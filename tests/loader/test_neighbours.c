@@ -2,7 +2,7 @@
  * Blocks of a foreign allocator that can tell what it owns go home to it through every function of
  * homefree, and a module that calls that allocator by name may pass it a heap block.
  *
- * usage: test-neighbours ALLOCATOR LIBRARY ASKER USER
+ * usage: test-foreign allocators ALLOCATOR LIBRARY ASKER USER
  */
 #include "blocks.h"
 #include "heap.h"
@@ -46,7 +46,7 @@ static void set_up(void)
     their_ownership = (int (*)(const void *))dlsym(handle, "MallocExtension_GetOwnership");
 }
 
-/* A block of the neighbour, by its own word. */
+/* A block of the foreign allocator, by its own word. */
 static char *block_of(size_t size)
 {
     char *block = their_malloc(size);

@@ -29,5 +29,5 @@ void load_module(int count, char **arguments)
     libc.f_##name = (result(*) parameters)dlsym(RTLD_DEFAULT, #name);
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \
     libc.f_##name = (int(*) parameters)dlsym(RTLD_DEFAULT, #name);
-#include "functions.def"
+#include "shim/functions.def"
 }

@@ -16,14 +16,14 @@
     extern result linked_##name parameters __asm__(#name);
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \
     extern int linked_##name parameters __asm__(#name);
-#include "functions.def"
+#include "shim/functions.def"
 
 MODULE_API const struct functions *module_functions(void)
 {
     static const struct functions functions = {
 #define HF_SHIM(name, result, parameters, arguments, call) .f_##name = linked_##name,
 #define HF_SHIM_VARIADIC(name, parameters, last, call)     .f_##name = linked_##name,
-#include "functions.def"
+#include "shim/functions.def"
     };
     return &functions;
 }

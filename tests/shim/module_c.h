@@ -16,7 +16,7 @@
 struct functions {
 #define HF_SHIM(name, result, parameters, arguments, call) result(*f_##name) parameters;
 #define HF_SHIM_VARIADIC(name, parameters, last, call)     int(*f_##name) parameters;
-#include "functions.def"
+#include "shim/functions.def"
 };
 
 /* Calls that the compiler sees under libc's names, with buffers whose size it knows: with

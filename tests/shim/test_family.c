@@ -26,7 +26,7 @@ START_TEST(every_function_is_bound_in_the_module)
     ck_assert_ptr_nonnull(module.f_##name);                \
     ck_assert_msg(module.f_##name != libc.f_##name, #name " is libc's");
 #define HF_SHIM_VARIADIC(name, parameters, last, call) HF_SHIM(name, int, parameters, (), call)
-#include "functions.def"
+#include "shim/functions.def"
 }
 END_TEST
 

@@ -3,12 +3,12 @@
  * the while records once. watch.c alone; what it calls is here. */
 #include "suite.h"
 
+#include "alloc/base/dynlink.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/heap/instance.h"
+#include "alloc/trace/watch_table.h"
 #include "death.h"
-#include "dynlink.h"
-#include "fork_gate.h"
-#include "instance.h"
-#include "seal.h"
-#include "watch_table.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -71,7 +71,7 @@ class Pages(unittest.TestCase):
             self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", page)
 
     def test_every_key(self):
-        with open(os.path.join(ROOT, "alloc/options.def"), encoding="utf-8") as file:
+        with open(os.path.join(ROOT, "alloc/base/options.def"), encoding="utf-8") as file:
             keys = re.findall(r"^HF_OPTION\((\w+),", file.read(), re.MULTILINE)
         page = text_of("homefree.1")
         self.assertIn("the default is Li 16T", page)

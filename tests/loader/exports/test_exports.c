@@ -2,7 +2,7 @@
  * test_exports.c - the rules for names and the text of the version script, as plain functions.
  * A wrong answer here exports the wrong symbol, and the module cannot be imported.
  */
-#include "exports.h"
+#include "loader/command/exports/version_script.h"
 #include "suite.h"
 
 #include <errno.h>

@@ -6,13 +6,13 @@
  *
  *   test-exports-hostile SEED ROUNDS
  */
-#include "archive.h"
-#include "elf_object.h"
 #include "fixture.h"
-#include "objects.h"
+#include "loader/command/exports/object_names.h"
+#include "loader/elf/archive.h"
+#include "loader/elf/elf_object.h"
 
-#include "suite.h"
 #include "random.h"
+#include "suite.h"
 
 #include <check.h>
 #include <errno.h>

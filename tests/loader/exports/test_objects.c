@@ -3,7 +3,7 @@
  * and out of damaged ones comes an error: these files may come from anywhere.
  */
 #include "fixture.h"
-#include "objects.h"
+#include "loader/command/exports/object_names.h"
 #include "suite.h"
 
 #include <elf.h>

@@ -1,16 +1,17 @@
 /* A child is forked while another thread decides which allocator a stripped object holds: that
  * thread is not in the child, which must decide by itself. It used to take the object for one that
- * is being decided about, for ever. homes.c alone; what it calls is here, and the decision waits.
+ * is being decided about, for ever. mmap_tracking.c alone; what it calls is here, and the decision
+ * waits.
  */
 #include "death.h"
 
-#include "elf_strings.h"
-#include "foreign.h"
-#include "homes.h"
-#include "neighbours.h"
-#include "owner.h"
-#include "ranges.h"
-#include "stubs.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/owner.h"
+#include "alloc/owner/pagemap.h"
+#include "loader/foreign/allocator_strings.h"
+#include "loader/foreign/finding.h"
+#include "loader/foreign/mmap_tracking.h"
+#include "loader/interpose/stubs.h"
 
 #include <check.h>
 #include <link.h>
@@ -29,7 +30,7 @@ static int decisions;
 
 _Atomic(bool) hf_owner_break_is_shared;
 
-bool hf_neighbour_silent(unsigned number, const struct link_map *object, const bool found[])
+bool hf_finding_silent(unsigned number, const struct link_map *object, const bool found[])
 {
     (void)found;
     must(number == NUMBER && object == &map);
@@ -41,17 +42,17 @@ bool hf_neighbour_silent(unsigned number, const struct link_map *object, const b
     return true;
 }
 
-unsigned hf_neighbour_reserve(void)
+unsigned hf_foreign_reserve(void)
 {
     return NUMBER;
 }
 
-void hf_neighbour_give_back(unsigned number)
+void hf_foreign_give_back(unsigned number)
 {
     (void)number;
 }
 
-void hf_stubs_ask_neighbours(void)
+void hf_stubs_ask_foreign(void)
 {
 }
 
@@ -109,7 +110,7 @@ static void *map_pages(void)
 {
     void *at = mmap(NULL, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     must(at != MAP_FAILED);
-    return hf_homes_mapped(at, PAGES, MAP_PRIVATE | MAP_ANONYMOUS, &map);
+    return hf_tracking_mapped(at, PAGES, MAP_PRIVATE | MAP_ANONYMOUS, &map);
 }
 
 static void *decide(void *unused)
@@ -125,7 +126,7 @@ static void fork_meanwhile(void *unused)
     int status;
     must(pthread_barrier_init(&deciding, NULL, 2) == 0);
     must(pthread_barrier_init(&forked, NULL, 2) == 0);
-    hf_homes_candidate(&map, 0);
+    hf_tracking_candidate(&map, 0);
     must(pthread_create(&thread, NULL, decide, NULL) == 0);
     pthread_barrier_wait(&deciding);
     pid_t child = fork();
@@ -134,14 +135,14 @@ static void fork_meanwhile(void *unused)
         in_child = true;
         decisions = 0;
         void *pages = map_pages();
-        must(decisions == 1 && hf_ranges_id(pages) == NUMBER);
-        must(hf_ranges_id(map_pages()) == NUMBER && decisions == 1);
+        must(decisions == 1 && hf_pagemap_id(pages) == NUMBER);
+        must(hf_pagemap_id(map_pages()) == NUMBER && decisions == 1);
         _exit(0);
     }
     pthread_barrier_wait(&forked);
     void *pages;
     must(pthread_join(thread, &pages) == 0);
-    must(decisions == 1 && hf_ranges_id(pages) == NUMBER);
+    must(decisions == 1 && hf_pagemap_id(pages) == NUMBER);
     must(waitpid(child, &status, 0) == child && status == 0);
 }
 

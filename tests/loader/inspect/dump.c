@@ -3,7 +3,7 @@
  *
  * Usage: dump FILE
  */
-#include "elf_file.h"
+#include "loader/elf/elf_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>

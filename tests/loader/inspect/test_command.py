@@ -12,7 +12,7 @@ from pathlib import Path
 
 from command import HOMEFREE, MODULE, ONLY_INIT, InspectTest, inspect, main
 
-MANUAL = Path(__file__).parents[3] / "loader/command/homefree-inspect.1"
+MANUAL = Path(__file__).parents[3] / "loader/command/inspect/homefree-inspect.1"
 
 
 class CommandLine(InspectTest):

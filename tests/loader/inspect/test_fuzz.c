@@ -6,8 +6,8 @@
  */
 #include "walk.h"
 
-#include "suite.h"
 #include "random.h"
+#include "suite.h"
 
 #include <stdio.h>
 #include <string.h>

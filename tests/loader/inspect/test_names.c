@@ -2,8 +2,8 @@
  * Searching for many names at once finds what comparing with each one would find, and the tables of
  * known allocators contain only patterns that can be searched for.
  */
-#include "elf_names.h"
-#include "inspect.h"
+#include "loader/elf/elf_names.h"
+#include "loader/inspect/inspect.h"
 #include "suite.h"
 
 #include <errno.h>

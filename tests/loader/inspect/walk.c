@@ -1,6 +1,6 @@
 #include "walk.h"
 
-#include "elf_names.h"
+#include "loader/elf/elf_names.h"
 
 #include <check.h>
 #include <errno.h>

@@ -5,8 +5,8 @@
 #ifndef TESTS_LOADER_INSPECT_WALK_H
 #define TESTS_LOADER_INSPECT_WALK_H
 
-#include "elf_file.h"
-#include "inspect.h"
+#include "loader/elf/elf_file.h"
+#include "loader/inspect/inspect.h"
 
 struct image {
     unsigned char *data; /* exactly `size` bytes, so that a sanitizer sees one too far */

@@ -1,6 +1,6 @@
 /*
- * Stands for the neighbour's library while asker.c is linked, so that no development package is
- * needed; it has the real one's soname, and is never loaded.
+ * Stands for the foreign allocator's library while asker.c is linked, so that no development
+ * package is needed; it has the real one's soname, and is never loaded.
  */
 #include <stddef.h>
 

@@ -6,14 +6,14 @@
  * loader/homes.c with the rest of homefree replaced by functions that hold threads where the test
  * wants them.
  */
-#include "allocators.h"
-#include "elf_strings.h"
-#include "foreign.h"
-#include "homes.h"
-#include "neighbours.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/pagemap.h"
+#include "loader/foreign/allocator_strings.h"
+#include "loader/foreign/finding.h"
+#include "loader/foreign/known_allocators.h"
+#include "loader/foreign/mmap_tracking.h"
+#include "loader/interpose/stubs.h"
 #include "process.h"
-#include "ranges.h"
-#include "stubs.h"
 #include "suite.h"
 
 #include <errno.h>
@@ -30,9 +30,9 @@ static pthread_barrier_t deciding, recording, decided;
 static atomic_int reserved, given_back, forgotten;
 static pthread_t recorder;
 
-/* ---- what homes.c calls ---- */
+/* ---- what mmap_tracking.c calls ---- */
 
-uintptr_t hf_ranges_root[(size_t)1 << (HF_RANGE_BITS - HF_RANGE_LEAF_SHIFT)];
+uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 bool hf_owner_break_is_shared;
 const struct link_map *hf_dynlink_find_fast(const void *address)
 {
@@ -83,24 +83,24 @@ void hf_elf_close(struct hf_elf *elf)
     (void)elf;
 }
 
-void hf_stubs_ask_neighbours(void)
+void hf_stubs_ask_foreign(void)
 {
 }
 
-unsigned hf_neighbour_reserve(void)
+unsigned hf_foreign_reserve(void)
 {
     reserved++;
     return NUMBER;
 }
 
-void hf_neighbour_give_back(unsigned number)
+void hf_foreign_give_back(unsigned number)
 {
     ck_assert_uint_eq(number, NUMBER);
     given_back++;
 }
 
 /* The first thread is here: it finds nothing once the second one is about to record. */
-bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool found[])
+bool hf_finding_silent(unsigned number, const struct link_map *map, const bool found[])
 {
     (void)map;
     (void)found;
@@ -110,14 +110,14 @@ bool hf_neighbour_silent(unsigned number, const struct link_map *map, const bool
     return false;
 }
 
-bool hf_ranges_any(const void *start, size_t size)
+bool hf_pagemap_any(const void *start, size_t size)
 {
     (void)start;
     (void)size;
     return false;
 }
 
-bool hf_ranges_set(const void *start, size_t size, unsigned id)
+bool hf_pagemap_set(const void *start, size_t size, unsigned id)
 {
     (void)start;
     (void)size;
@@ -130,7 +130,7 @@ bool hf_ranges_set(const void *start, size_t size, unsigned id)
     return true;
 }
 
-void hf_ranges_forget(unsigned id)
+void hf_pagemap_forget(unsigned id)
 {
     ck_assert_uint_eq(id, NUMBER);
     ck_assert_int_eq(given_back, 0);
@@ -144,7 +144,7 @@ static void *record(void *argument)
     (void)argument;
     recorder = pthread_self();
     pthread_barrier_wait(&deciding);
-    hf_homes_mapped((void *)0x10000, SIZE, PLAIN, &object);
+    hf_tracking_mapped((void *)0x10000, SIZE, PLAIN, &object);
     return NULL;
 }
 
@@ -154,9 +154,9 @@ START_TEST(a_number_stays_until_it_is_recorded)
     pthread_barrier_init(&deciding, NULL, 2);
     pthread_barrier_init(&recording, NULL, 2);
     pthread_barrier_init(&decided, NULL, 2);
-    hf_homes_candidate(&object, 0);
+    hf_tracking_candidate(&object, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, record, NULL), 0);
-    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
     /* It is decided: no allocator. The other call is about to record. */
     ck_assert_int_eq(given_back, 0);
     pthread_barrier_wait(&decided);
@@ -165,7 +165,7 @@ START_TEST(a_number_stays_until_it_is_recorded)
     ck_assert_int_eq(forgotten, 1);
     ck_assert_int_eq(given_back, 1);
     /* Decided once and for all. */
-    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
     ck_assert_int_eq(reserved, 1);
 }
 END_TEST
@@ -176,19 +176,19 @@ START_TEST(a_provisional_number_is_given_back)
     recorder = pthread_self();
     pthread_barrier_init(&recording, NULL, 1);
     pthread_barrier_init(&decided, NULL, 1);
-    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
     ck_assert_int_eq(reserved, 0);
-    hf_homes_loading(true);
-    hf_homes_mapped((void *)0x90000, SIZE, PLAIN, &object);
-    hf_homes_loading(false);
+    hf_tracking_loading(true);
+    hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
+    hf_tracking_loading(false);
     ck_assert_int_eq(reserved, 1);
-    ck_assert_uint_eq(hf_homes_number(&object), NUMBER);
-    ck_assert(!hf_homes_is_candidate(&object));
-    hf_homes_settle();
+    ck_assert_uint_eq(hf_tracking_number(&object), NUMBER);
+    ck_assert(!hf_tracking_is_candidate(&object));
+    hf_tracking_settle();
     ck_assert_int_eq(forgotten, 1);
     ck_assert_int_eq(given_back, 1);
-    ck_assert_uint_eq(hf_homes_number(&object), 0);
-    ck_assert(!hf_homes_is_candidate(&object));
+    ck_assert_uint_eq(hf_tracking_number(&object), 0);
+    ck_assert(!hf_tracking_is_candidate(&object));
 }
 END_TEST
 

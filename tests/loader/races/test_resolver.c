@@ -63,7 +63,7 @@ static void guard(void *at, size_t size, int protection, int before)
         abort();
 }
 
-static const ElfW(Dyn) * dynamic_entry(const struct link_map *map, ElfW(Sxword) tag)
+static const ElfW(Dyn) *dynamic_entry(const struct link_map *map, ElfW(Sxword) tag)
 {
     const ElfW(Dyn) *entry = map->l_ld;
     while (entry->d_tag != tag && entry->d_tag != DT_NULL)

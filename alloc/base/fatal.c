@@ -1,0 +1,94 @@
+/*
+ * Owns one flag. Shared by all; see fatal.h for what may be called when.
+ */
+#include "alloc/base/fatal.h"
+
+#include "alloc/base/dynlink.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void hf_text_begin(struct hf_text *text)
+{
+    text->length = 0;
+    hf_text_add(text, "homefree: ");
+}
+
+void hf_text_add_n(struct hf_text *text, const char *s, size_t n)
+{
+    /* One byte is kept for the newline. */
+    for (size_t i = 0; i < n && s[i] != '\0' && text->length < sizeof text->bytes - 1; i++) {
+        const char shown[] = {s[i], '?'};
+        bool control = (unsigned char)s[i] < 0x20 || s[i] == 0x7f;
+        text->bytes[text->length++] = shown[control];
+    }
+}
+
+void hf_text_add(struct hf_text *text, const char *s)
+{
+    hf_text_add_n(text, s != NULL ? s : "?", SIZE_MAX);
+}
+
+static void add_number(struct hf_text *text, uintmax_t value, unsigned base)
+{
+    char digits[24];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = "0123456789abcdef"[value % base];
+    while ((value /= base) != 0);
+    hf_text_add_n(text, digits + at, sizeof digits - at);
+}
+
+void hf_text_add_hex(struct hf_text *text, uintptr_t value)
+{
+    hf_text_add(text, "0x");
+    add_number(text, value, 16);
+}
+
+void hf_text_add_decimal(struct hf_text *text, intmax_t value)
+{
+    if (value < 0)
+        hf_text_add(text, "-");
+    add_number(text, value < 0 ? 0 - (uintmax_t)value : (uintmax_t)value, 10);
+}
+
+void hf_text_add_code(struct hf_text *text, const void *address)
+{
+    const struct link_map *map = hf_dynlink_find(address);
+    if (map == NULL) {
+        hf_text_add_hex(text, (uintptr_t)address);
+        return;
+    }
+    hf_text_add(text, hf_dynlink_name(map));
+    hf_text_add(text, "+");
+    hf_text_add_hex(text, (uintptr_t)address - map->l_addr);
+}
+
+void hf_text_write(struct hf_text *text)
+{
+    int saved_errno = errno;
+    text->bytes[text->length++] = '\n';
+    const char *from = text->bytes;
+    size_t left = text->length;
+    while (left > 0) {
+        ssize_t written = write(STDERR_FILENO, from, left);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            break;
+        from += written;
+        left -= (size_t)written;
+    }
+    errno = saved_errno;
+}
+
+bool hf_fatal_spoken;
+
+void hf_fatal(struct hf_text *text)
+{
+    hf_fatal_spoken = true;
+    hf_text_write(text);
+    abort();
+}

@@ -1,0 +1,143 @@
+/*
+ * Owns nothing; opens /proc/self/maps for the time of a call. See maps.h.
+ */
+#include "alloc/base/maps.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+/* A line under construction: what the kernel writes is "start-end rwxp offset dev inode  name". */
+struct line {
+    struct hf_mapping mapping;
+    unsigned field; /* that the next character belongs to */
+    size_t length;  /* of the field so far */
+    bool file;      /* an inode that is not 0 */
+};
+
+enum {
+    FIELD_START,
+    FIELD_END,
+    FIELD_PERMISSIONS,
+    FIELD_OFFSET,
+    FIELD_DEVICE,
+    FIELD_INODE,
+    FIELD_NAME
+};
+
+static unsigned hex(char c)
+{
+    return c >= 'a' ? (unsigned)(c - 'a') + 10 : (unsigned)(c - '0');
+}
+
+static void add_permission(struct hf_mapping *mapping, size_t at, char c)
+{
+    if (at == 0)
+        mapping->readable = c == 'r';
+    else if (at == 1)
+        mapping->writable = c == 'w';
+    else if (at == 2)
+        mapping->executable = c == 'x';
+    else if (at == 3)
+        mapping->shared = c == 's';
+}
+
+static void add(struct line *line, char c)
+{
+    struct hf_mapping *mapping = &line->mapping;
+    bool ends = line->field == FIELD_START ? c == '-' : c == ' ' && line->field != FIELD_NAME;
+    if (ends) {
+        line->field++;
+        line->length = 0;
+        return;
+    }
+    switch (line->field) {
+    case FIELD_START:
+        mapping->start = mapping->start << 4 | hex(c);
+        break;
+    case FIELD_END:
+        mapping->end = mapping->end << 4 | hex(c);
+        break;
+    case FIELD_PERMISSIONS:
+        add_permission(mapping, line->length, c);
+        break;
+    case FIELD_INODE:
+        line->file |= c != '0';
+        break;
+    case FIELD_NAME:
+        if (c == ' ' && line->length == 0) /* padding */
+            return;
+        if (line->length < sizeof mapping->name - 1)
+            mapping->name[line->length] = c;
+        break;
+    default:
+        break;
+    }
+    line->length++;
+}
+
+/* False when no further line can matter. */
+static bool take(struct line *line, uintptr_t address, struct hf_place *out)
+{
+    struct hf_mapping *mapping = &line->mapping;
+    mapping->anonymous = !line->file;
+    if (address - mapping->start < mapping->end - mapping->start) {
+        if (out->before.end != mapping->start)
+            out->before.end = 0;
+        out->at = *mapping;
+        return true;
+    }
+    if (mapping->start > address) {
+        if (out->at.end == mapping->start)
+            out->after = *mapping;
+        return false;
+    }
+    out->before = *mapping;
+    return true;
+}
+
+int hf_maps_find(const void *address, struct hf_place *out)
+{
+    char buffer[2048];
+    struct line line = {.field = FIELD_START};
+    int saved_errno = errno, error = 0;
+    bool more = true;
+    memset(out, 0, sizeof *out);
+    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    if (file < 0) {
+        error = errno;
+        errno = saved_errno;
+        return -error;
+    }
+    while (more) {
+        ssize_t size = read(file, buffer, sizeof buffer);
+        if (size < 0 && errno == EINTR)
+            continue;
+        if (size < 0)
+            error = errno;
+        if (size <= 0)
+            break;
+        for (ssize_t i = 0; i < size && more; i++) {
+            if (buffer[i] != '\n') {
+                add(&line, buffer[i]);
+                continue;
+            }
+            more = take(&line, (uintptr_t)address, out);
+            memset(&line, 0, sizeof line);
+        }
+    }
+    close(file);
+    errno = saved_errno;
+    return error != 0 ? -error : out->at.end != 0;
+}
+
+bool hf_maps_read(const void *address, void *buffer, size_t size)
+{
+    int saved_errno = errno;
+    struct iovec to = {buffer, size}, from = {(void *)(uintptr_t)address, size};
+    bool done = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)size;
+    errno = saved_errno;
+    return done;
+}

@@ -1,0 +1,142 @@
+/*
+ * Owns the sealed section's protection, and the lock under which it is open. See seal.h.
+ *
+ * System calls are made directly: a preloaded library may stand in front of mprotect(), and glibc's
+ * sigprocmask() leaves two signals unblocked. The lock is a futex with three values, because a
+ * thread of a higher real-time priority must not spin for one of a lower.
+ */
+#include "alloc/base/seal.h"
+
+#include "alloc/base/fatal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+extern char first[] __asm__("__start_hf_sealed") __attribute__((visibility("hidden")));
+extern char end[] __asm__("__stop_hf_sealed") __attribute__((visibility("hidden")));
+
+enum { UNLOCKED, LOCKED, LOCKED_AND_AWAITED };
+/* Lies in a page that the kernel clears in a forked child: nobody would release it there. */
+static uint32_t early_lock;
+static uint32_t *lock = &early_lock;
+
+static void lock_seal(void)
+{
+    uint32_t seen = UNLOCKED;
+    if (__atomic_compare_exchange_n(lock, &seen, LOCKED, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+        return;
+    while (__atomic_exchange_n(lock, LOCKED_AND_AWAITED, __ATOMIC_ACQUIRE) != UNLOCKED)
+        syscall(SYS_futex, lock, FUTEX_WAIT_PRIVATE, LOCKED_AND_AWAITED, NULL, NULL, 0);
+}
+
+static void unlock_seal(void)
+{
+    if (__atomic_exchange_n(lock, UNLOCKED, __ATOMIC_RELEASE) == LOCKED_AND_AWAITED)
+        syscall(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static uint64_t block_signals(void)
+{
+    uint64_t all = UINT64_MAX, before = 0;
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+    return before;
+}
+
+static void restore_signals(uint64_t before)
+{
+    syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
+}
+
+/* Whether the tables may be writable: set before they are, cleared after. A child inherits it. */
+static bool opened;
+
+static bool protect(int protection)
+{
+    return syscall(SYS_mprotect, first, (size_t)(end - first), protection) == 0;
+}
+
+static void close_or_die(void)
+{
+    if (protect(PROT_READ)) {
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
+        return;
+    }
+    /* A sandbox that came meanwhile: going on with writable tables beats ending the process. */
+    if (errno == EPERM || errno == EACCES)
+        return;
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: cannot make homefree's tables of functions read-only (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
+    hf_fatal(&text);
+}
+
+bool hf_seal_open(struct hf_seal *seal)
+{
+    const int saved_errno = errno;
+    seal->signals = block_signals();
+    lock_seal();
+    __atomic_store_n(&opened, true, __ATOMIC_RELEASE);
+    const bool done = protect(PROT_READ | PROT_WRITE);
+    if (!done) {
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
+        unlock_seal();
+        restore_signals(seal->signals);
+    }
+    errno = saved_errno;
+    return done;
+}
+
+void hf_seal_close(const struct hf_seal *seal)
+{
+    const int saved_errno = errno;
+    close_or_die();
+    unlock_seal();
+    restore_signals(seal->signals);
+    errno = saved_errno;
+}
+
+/* ---- start ---- */
+
+/* 101. The advice changes nothing for pages that are in memory; it keeps the section a mapping of
+ * its own, so that opening it never merges it with its foreign allocators, nor closing splits them,
+ * which a process at its limit of mappings is refused. */
+__attribute__((constructor(101))) static void construct(void)
+{
+    const int saved_errno = errno;
+    struct hf_seal seal;
+    (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
+    uint32_t *page =
+        mmap(NULL, HF_SEAL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED && madvise(page, HF_SEAL_PAGE, MADV_WIPEONFORK) == 0)
+        lock = page;
+    if (hf_seal_open(&seal))
+        hf_seal_close(&seal);
+    errno = saved_errno;
+}
+
+/* ---- fork ---- */
+
+/* Nothing is held while the process forks: handlers of others, registered before these, may load
+ * objects. So the tables may be open in the child if another thread was storing; what it had not
+ * published yet is lost there, and nothing else. Where they are closed no system call is made: a
+ * sandbox may forbid mprotect(2) by now. */
+static void in_child(void)
+{
+    const int saved_errno = errno;
+    __atomic_store_n(lock, UNLOCKED, __ATOMIC_RELEASE);
+    if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) && protect(PROT_READ))
+        __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
+    errno = saved_errno;
+}
+
+__attribute__((constructor(101))) static void register_fork(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+}

@@ -1,0 +1,283 @@
+/*
+ * Owns the records, the three counts and the table of pinned objects. Each record belongs to its
+ * references; who takes its state from WAITING owns the pointer from then on. Starting: the first
+ * record starts the heap; records may be made and dropped at any stage after that, in constructors,
+ * exit handlers and a forked child (where a record that another thread was running stays as it is).
+ *
+ * destroy's code must still be there, maybe years later: the object that holds it is pinned. What
+ * cannot be pinned (a copy that the loader finds under another's name) is looked up again before
+ * the call. Code that no object holds (made at run time) is its maker's to keep.
+ */
+#include "alloc/deleter/release.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/heap/instance.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* Says that a block is a record, to hf_release_is(). */
+#define MAGIC UINT64_C(0x6866726563307264)
+
+enum state {
+    WAITING,   /* the pointer is ours */
+    RUN,       /* destroy has been called */
+    FORBIDDEN, /* the pointer is somebody else's again */
+};
+
+/* How a record is worked; by the copy that made it. */
+struct functions {
+    void (*take)(struct hf_release *record);
+    void (*drop)(struct hf_release *record);
+    int (*run)(struct hf_release *record);
+    int (*forbid)(struct hf_release *record);
+};
+
+struct hf_release {
+    /* Down to `name`: same place in every version. */
+    uint64_t magic;
+    const struct functions *functions;
+    void *pointer;
+    const char *name;
+    void (*destroy)(void *pointer);
+    int (*attempt)(void *pointer);
+    const struct link_map *unpinned; /* the object that must still hold destroy; NULL if pinned */
+    _Atomic(uint32_t) references;
+    _Atomic(uint32_t) state;
+    char text[]; /* the name */
+};
+
+static _Atomic(uint64_t) live, run, leaked;
+static _Atomic(bool) over;
+
+/* A pinned object never goes, so no other can get its address. Entries are only ever filled. */
+static _Atomic(const struct link_map *) pinned[64];
+
+/* 101: the last of libhomefree's destructors; those of what depends on it ran before. */
+__attribute__((destructor(101))) static void become_over(void)
+{
+    atomic_store(&over, true);
+}
+
+struct hf_release_counts hf_release_count(void)
+{
+    return (struct hf_release_counts){
+        .live = atomic_load_explicit(&live, memory_order_relaxed),
+        .run = atomic_load_explicit(&run, memory_order_relaxed),
+        .leaked = atomic_load_explicit(&leaked, memory_order_relaxed),
+    };
+}
+
+/* ---- pinning ---- */
+
+static _Atomic(const struct link_map *) *pinned_entry(const struct link_map *map)
+{
+    uintptr_t hash = (uintptr_t)map;
+    hash = (hash >> 4) ^ (hash >> 12);
+    return &pinned[hash % (sizeof pinned / sizeof pinned[0])];
+}
+
+static int pin(const struct link_map *map)
+{
+    _Atomic(const struct link_map *) *entry = pinned_entry(map);
+    if (map->l_prev == NULL && map->l_name[0] == '\0')
+        return 0; /* the program */
+    if (atomic_load_explicit(entry, memory_order_relaxed) == map)
+        return 0;
+    Lmid_t where;
+    if (dlinfo((void *)(uintptr_t)map, RTLD_DI_LMID, &where) != 0)
+        return -EBUSY;
+    void *found = dlmopen(where, map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+    if (found != map) {
+        /* The loader goes by names, and another object has this one's. */
+        if (found != NULL)
+            dlclose(found);
+        return -EBUSY;
+    }
+    atomic_store_explicit(entry, map, memory_order_relaxed);
+    return 0;
+}
+
+int hf_release_pin(const void *code)
+{
+    const struct link_map *map = hf_dynlink_find(code);
+    return map != NULL ? pin(map) : -ENOENT;
+}
+
+/* ---- working a record ---- */
+
+static void count_down(_Atomic(uint64_t) *what)
+{
+    atomic_fetch_sub_explicit(&live, 1, memory_order_relaxed);
+    if (what != NULL)
+        atomic_fetch_add_explicit(what, 1, memory_order_relaxed);
+}
+
+static void release_take(struct hf_release *record)
+{
+    atomic_fetch_add_explicit(&record->references, 1, memory_order_relaxed);
+}
+
+static bool take_state(struct hf_release *record, enum state state)
+{
+    uint32_t expected = WAITING;
+    return atomic_compare_exchange_strong(&record->state, &expected, state);
+}
+
+static int release_run(struct hf_release *record)
+{
+    if (!take_state(record, RUN))
+        return -EALREADY;
+    if (atomic_load(&over) ||
+        (record->unpinned != NULL &&
+         hf_dynlink_find((const void *)(record->attempt != NULL ? (uintptr_t)record->attempt
+                                                                : (uintptr_t)record->destroy)) !=
+             record->unpinned)) {
+        count_down(&leaked);
+        return -ECANCELED;
+    }
+    int saved_errno = errno;
+    int result = 0;
+    if (record->attempt != NULL)
+        result = record->attempt(record->pointer);
+    else
+        record->destroy(record->pointer);
+    errno = saved_errno;
+    count_down(result < 0 ? &leaked : &run);
+    return result < 0 ? -ECANCELED : 0;
+}
+
+static void release_drop(struct hf_release *record)
+{
+    if (atomic_fetch_sub_explicit(&record->references, 1, memory_order_acq_rel) != 1)
+        return;
+    release_run(record);
+    record->magic = 0;
+    hf_free(record);
+    /* Called, not jumped to: a watch takes the return address for who frees, and that is us. */
+    __asm__ volatile("");
+}
+
+static int release_forbid(struct hf_release *record)
+{
+    if (!take_state(record, FORBIDDEN))
+        return -EALREADY;
+    count_down(NULL);
+    return 0;
+}
+
+static const struct functions own_functions = {
+    .take = release_take,
+    .drop = release_drop,
+    .run = release_run,
+    .forbid = release_forbid,
+};
+
+/* ---- making one ---- */
+
+int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                    int (*attempt)(void *pointer), const char *name)
+{
+    const struct link_map *map =
+        hf_dynlink_find((const void *)(attempt != NULL ? (uintptr_t)attempt : (uintptr_t)destroy));
+    const struct link_map *unpinned = map != NULL && pin(map) != 0 ? map : NULL;
+    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
+    int saved_errno = errno;
+    struct hf_release *record = hf_malloc(sizeof *record + name_size);
+    errno = saved_errno;
+    if (record == NULL)
+        return -ENOMEM;
+    *record = (struct hf_release){
+        .magic = MAGIC,
+        .functions = &own_functions,
+        .pointer = pointer,
+        .destroy = destroy,
+        .attempt = attempt,
+        .unpinned = unpinned,
+    };
+    atomic_init(&record->references, 1);
+    atomic_init(&record->state, WAITING);
+    if (name != NULL)
+        record->name = memcpy(record->text, name, name_size);
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    *out = record;
+    return 0;
+}
+
+static int make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                int (*attempt)(void *pointer), const char *name)
+{
+    if (out == NULL || pointer == NULL || (destroy == NULL && attempt == NULL))
+        return -EINVAL;
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    return other != NULL && other->release_make != NULL
+               ? other->release_make(out, pointer, destroy, attempt, name)
+               : hf_release_make(out, pointer, destroy, attempt, name);
+}
+
+int hf_release_new(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                   const char *name)
+{
+    return make(out, pointer, destroy, NULL, name);
+}
+
+int hf_release_new_attempt(struct hf_release **out, void *pointer, int (*attempt)(void *pointer),
+                           const char *name)
+{
+    return make(out, pointer, NULL, attempt, name);
+}
+
+/* ---- the public functions ---- */
+
+void hf_release_take(struct hf_release *record)
+{
+    record->functions->take(record);
+}
+
+void hf_release_drop(struct hf_release *record)
+{
+    if (record != NULL)
+        record->functions->drop(record);
+}
+
+int hf_release_run(struct hf_release *record)
+{
+    return record->functions->run(record);
+}
+
+int hf_release_forbid(struct hf_release *record)
+{
+    return record->functions->forbid(record);
+}
+
+void *hf_release_pointer(const struct hf_release *record)
+{
+    return record->pointer;
+}
+
+const char *hf_release_name(const struct hf_release *record)
+{
+    return record->name;
+}
+
+bool hf_release_is(const void *ptr)
+{
+    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_release *record = ptr;
+    struct hf_owner owner = {.size = sizeof owner};
+    if (ptr == NULL)
+        return false;
+    if (other == NULL) {
+        owner.block_size = hf_owned(ptr) ? hf_heap_block(ptr, &owner.block) : 0;
+        if (owner.block != ptr)
+            return false;
+    } else if (other->release_make == NULL) {
+        owner.block_size = sizeof *record; /* no heap that would know */
+    } else if (!hf_owned(ptr) || other->owner_of(ptr, &owner) != 0 || owner.block != ptr) {
+        return false;
+    }
+    return owner.block_size >= sizeof *record && record->magic == MAGIC;
+}

@@ -1,0 +1,87 @@
+/*
+ * One heap a process: which copy of libhomefree is it.
+ *
+ * A process can hold several copies: a wheel brought one under another name, dlmopen() made a
+ * second namespace, two versions meet. The copy that starts first is the heap. Each later copy
+ * finds it by the exported record below, in any namespace, and forwards to it: its own region
+ * bounds become the heap's, its fast paths never find thread data and so end in its slow paths,
+ * which forward. A copy whose record has another HF_INSTANCE_ABI cannot forward; it says so in one
+ * line, allocates from libc, and still sends the heap's pointers home.
+ *
+ * Limit: before glibc 2.35, namespaces other than the first are invisible; a copy there becomes a
+ * heap of its own.
+ */
+#ifndef HOMEFREE_INSTANCE_H
+#define HOMEFREE_INSTANCE_H
+
+#include "alloc/heap/internal.h"
+
+/* Moves when a function is removed from, or changes meaning in, struct hf_instance_functions. */
+#ifndef HF_INSTANCE_ABI
+#    define HF_INSTANCE_ABI 1
+#endif
+
+#define HF_INSTANCE_MAGIC "homefree heap\n"
+
+enum hf_instance_state {
+    HF_INSTANCE_NEW = 0,    /* not started */
+    HF_INSTANCE_HEAP = 1,   /* the heap */
+    HF_INSTANCE_FORWARD = 2 /* forwards, to the heap or to libc */
+};
+
+/* What copies of one ABI call of each other. Functions are added at the end only. */
+struct hf_instance_functions {
+    struct hf_heap_functions heap;
+    int (*owner_of)(const void *ptr, struct hf_owner *out);
+    int (*stats)(struct hf_stats *out);
+    int (*route)(void);
+    int (*route_report)(struct hf_route_report *out, hf_route_visitor *visit, void *context);
+    int (*adopt)(void *handle);
+    int (*python_install)(const struct hf_python_options *options, struct hf_python_state *out);
+    int (*python_uninstall)(void);
+    int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                        int (*attempt)(void *pointer), const char *name);
+    int (*watch_begin)(struct hf_watch **out, size_t room);
+    /* hf_check_freed() where the heap runs with checks:full, else NULL. */
+    void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
+                        const void *caller);
+};
+
+/*
+ * The record. Fields down to `free` keep their place and meaning for ever, whatever the ABI: they
+ * are what lets any two versions send each other's pointers home.
+ */
+struct hf_instance {
+    char magic[16];
+    uint32_t abi;
+    uint32_t state; /* enum hf_instance_state; written last */
+    const char *version;
+    uintptr_t region_base;
+    uint64_t region_size;
+    void (*free)(void *ptr);
+    void *(*realloc)(void *ptr, size_t size);
+    size_t (*usable_size)(const void *ptr);
+    const struct hf_instance_functions *functions;
+};
+HF_API extern struct hf_instance hf_instance_record;
+
+/* NULL in the copy that is the heap; else what to call instead. Started copies only. */
+const struct hf_instance_functions *hf_instance_forward(void);
+
+/* Whether this copy has started, from any thread. */
+bool hf_instance_started(void);
+
+/* heap.c. With checks:full: ends the process unless the block that is about to be freed has this
+ * alignment and this size; NULL: not said. */
+void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
+                    const void *caller);
+
+/* loader/ offers its functions here, from its constructor, before this copy starts. */
+void hf_instance_offer_routing(int (*route)(void),
+                               int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
+                               int (*adopt)(void *handle));
+void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
+                                             struct hf_python_state *),
+                              int (*uninstall)(void));
+
+#endif

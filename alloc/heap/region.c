@@ -1,0 +1,197 @@
+/*
+ * Owns the region's bounds and which parts of it are taken. Shared by all threads through
+ * hf_region_map and hf_region_unmap; `lock` guards everything but the bounds, which are written
+ * once, before any other thread can see the heap. May be called from the moment the region is
+ * reserved, at any stage; calls only mmap, mprotect, madvise and prctl.
+ *
+ * Address space is handed out from the bottom up. What comes back is handed out again (holes.h):
+ * alignment slack, arenas of hosted allocators, and all that jemalloc's arenas keep for themselves
+ * once an allocation has failed (jemalloc/fast_path.h, hf_retry).
+ */
+#include "alloc/heap/region.h"
+
+#include "alloc/heap/holes.h"
+#include "alloc/heap/internal.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#ifndef PR_SET_VMA
+#    define PR_SET_VMA           0x53564d41
+#    define PR_SET_VMA_ANON_NAME 0
+#endif
+
+struct hf_region_bounds hf_region;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static size_t used;
+
+/* A leaf of jemalloc's page table covers 1 GiB: fewer leaves when the region begins with one. */
+#define ALIGNMENT ((size_t)1 << 30)
+
+static void *reserve(size_t size, size_t alignment)
+{
+    char *at =
+        mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    size_t lead = -(uintptr_t)at & (alignment - 1);
+    if (lead != 0)
+        munmap(at, lead);
+    munmap(at + lead + size, alignment - lead);
+    return at + lead;
+}
+
+int hf_region_reserve(size_t size)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        while (size > HF_REGION_MIN && size > limit.rlim_cur / 2)
+            size /= 2;
+    for (; size >= HF_REGION_MIN; size /= 2) {
+        size &= -HF_PAGE_2M;
+        void *at = reserve(size, size >= 4 * ALIGNMENT ? ALIGNMENT : HF_PAGE_2M);
+        if (at == NULL)
+            continue;
+        /* Both are courtesies: no reserved page in a core file, and a name in /proc/PID/maps. */
+        (void)madvise(at, size, MADV_DONTDUMP);
+        (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
+        hf_holes_give((uintptr_t)at, size);
+        hf_region.base = (uintptr_t)at; /* the size last: until then nothing is owned */
+        hf_region.size = size;
+        return 0;
+    }
+    return -ENOMEM;
+}
+
+static size_t alignment_of(size_t size)
+{
+    return size >= HF_PAGE_2M ? HF_PAGE_2M : 1;
+}
+
+/* Makes pages usable. mprotect, not mmap: it adds no address space, so it also works in a process
+ * that has lowered RLIMIT_AS below what is reserved. */
+static int commit(void *at, size_t size, int protection)
+{
+    if (mprotect(at, size, protection) != 0)
+        return -1;
+    (void)madvise(at, size, MADV_DODUMP);
+    return 0;
+}
+
+/* Drops pages. Fresh mapping first, because it also lets neighbouring reserved ranges merge. */
+static int release(void *at, size_t size)
+{
+    if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
+        MAP_FAILED) {
+        (void)madvise(at, size, MADV_DONTDUMP);
+        return 0;
+    }
+    if (madvise(at, size, MADV_DONTNEED) != 0)
+        return -1;
+    (void)mprotect(at, size, PROT_NONE);
+    return 0;
+}
+
+/* Smaller pieces that nobody has keep their protection: a process may have 65530 mappings, and a
+ * region that has been cut up could use them all. Committing such a piece again changes nothing. */
+#define PROTECTED_FROM ((size_t)256 << 10)
+
+static int drop(void *at, size_t size)
+{
+    if (size < PROTECTED_FROM && madvise(at, size, MADV_DONTNEED) == 0)
+        return 0;
+    return release(at, size);
+}
+
+static void protect_hole(uintptr_t start, size_t size)
+{
+    (void)release((void *)start, size);
+}
+
+/* The same for pages that the region hands out. Pages that nobody has and that kept their
+ * protection count towards RLIMIT_DATA and the system's promises: where there is no room, they are
+ * protected first. */
+static int commit_anyhow(void *at, size_t size, int protection)
+{
+    if (commit(at, size, protection) == 0)
+        return 0;
+    pthread_mutex_lock(&lock);
+    hf_holes_each(protect_hole);
+    pthread_mutex_unlock(&lock);
+    return commit(at, size, protection);
+}
+
+static bool inside(const void *at, size_t size)
+{
+    return hf_owned(at) && size <= hf_region.size - ((uintptr_t)at - hf_region.base);
+}
+
+void *hf_region_map(void *hint, size_t size, int protection, int flags)
+{
+    if ((flags & MAP_FIXED) != 0) {
+        if (!inside(hint, size)) {
+            errno = EINVAL;
+            return MAP_FAILED;
+        }
+        int result =
+            protection == PROT_NONE ? release(hint, size) : commit_anyhow(hint, size, protection);
+        return result == 0 ? hint : MAP_FAILED;
+    }
+    if (hint != NULL) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    return hf_region_map_aligned(size, alignment_of(size), protection);
+}
+
+void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
+{
+    pthread_mutex_lock(&lock);
+    uintptr_t at = hf_holes_take(size, alignment);
+    if (at != 0)
+        used += size;
+    pthread_mutex_unlock(&lock);
+    if (at == 0) {
+        errno = ENOMEM;
+        return MAP_FAILED;
+    }
+    if (protection != PROT_NONE && commit_anyhow((void *)at, size, protection) != 0) {
+        int error = errno;
+        hf_region_unmap((void *)at, size);
+        errno = error;
+        return MAP_FAILED;
+    }
+    return (void *)at;
+}
+
+int hf_region_unmap(void *address, size_t size)
+{
+    if (!inside(address, size)) {
+        errno = EINVAL;
+        return -1;
+    }
+    if (drop(address, size) != 0)
+        return -1;
+    pthread_mutex_lock(&lock);
+    hf_holes_give((uintptr_t)address, size);
+    used -= size;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+size_t hf_region_used(void)
+{
+    pthread_mutex_lock(&lock);
+    size_t bytes = used;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
+void hf_region_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}

@@ -1,0 +1,53 @@
+/*
+ * Statistics. Owns nothing; jemalloc's counters are refreshed under its own locks.
+ */
+#include "alloc/base/sized.h"
+#include "alloc/deleter/release.h"
+#include "alloc/heap/instance.h"
+#include "alloc/heap/region.h"
+
+#include <errno.h>
+
+static uint64_t counter(const char *name)
+{
+    size_t value = 0, size = sizeof value;
+    return hf_heap_control(name, &value, &size, NULL, 0) == 0 ? value : 0;
+}
+
+int hf_stats(struct hf_stats *out)
+{
+    if (out == NULL || out->size <= sizeof(size_t))
+        return -EINVAL;
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other != NULL) {
+        int result = other->stats(out);
+        struct hf_stats forwards = {.forwards = 1};
+        if (result == 0 &&
+            out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
+            out->forwards = forwards.forwards;
+        return result;
+    }
+    uint64_t epoch = 1;
+    int error = hf_heap_control("epoch", NULL, NULL, &epoch, sizeof epoch);
+    if (error != 0)
+        return error == -EAGAIN ? error : -ENOMEM;
+    unsigned arenas = 0;
+    size_t arenas_size = sizeof arenas;
+    hf_heap_control("opt.narenas", &arenas, &arenas_size, NULL, 0);
+    struct hf_release_counts releases = hf_release_count();
+    struct hf_stats stats = {
+        .region_reserved = hf_region.size,
+        .region_used = hf_region_used(),
+        .allocated = counter("stats.allocated"),
+        .active = counter("stats.active"),
+        .resident = counter("stats.resident"),
+        .metadata = counter("stats.metadata"),
+        .arenas = arenas,
+        .releases_live = releases.live,
+        .releases_run = releases.run,
+        .releases_leaked = releases.leaked,
+    };
+    hf_sized_copy(out, &stats, sizeof stats);
+    return 0;
+}

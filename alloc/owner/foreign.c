@@ -1,0 +1,456 @@
+/*
+ * Owns the table of foreign allocators: a number is reserved, filled and published by one thread,
+ * and read by all without a lock; published ones stay. May be called at any stage; before the first
+ * foreign allocator is known it costs two loads.
+ */
+#include "alloc/owner/foreign.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/seal.h"
+#include "alloc/owner/libc_heap.h"
+#include "alloc/owner/pagemap.h"
+#include "alloc/owner/static_data.h"
+#include "alloc/trace/watch.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* By number; 0 is nobody's, and holds libc's own functions (hf_foreign_begin_deep()). Sealed: their
+ * functions are called on the word of the page alone. */
+static union {
+    struct hf_foreign_allocator allocators[HF_FOREIGN_MAX + 1];
+    char pages[HF_SEAL_SIZE(struct hf_foreign_allocator[HF_FOREIGN_MAX + 1])];
+} table HF_SEALED;
+static _Atomic(uint8_t) states[HF_FOREIGN_MAX + 1];
+enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
+
+/* The numbers of those that can be asked, in the order in which they became known: private ones,
+ * and those that serve the process, which are asked only when it matters. */
+struct askable {
+    _Atomic(uint8_t) numbers[HF_FOREIGN_MAX];
+    atomic_size_t count;
+};
+static struct askable private_ones, serving_ones;
+
+/* See hf_foreign_begin_deep(). What is before `deep` is written before it. */
+static struct hf_definer serving; /* of hf_libc()'s free */
+static _Atomic(bool) deep;
+
+static const struct hf_libc libc = {malloc, calloc, memalign, realloc, free, malloc_usable_size};
+
+/* The same as a foreign allocator: where the blocks of allocators go that serve the process. */
+static const struct hf_foreign_allocator scope = {
+    .form = HF_FREE_PLAIN,
+    .serves = HF_SERVES_PROCESS,
+    .release = (void *)free,
+    .realloc = realloc,
+    .usable_size = (size_t(*)(const void *))malloc_usable_size,
+};
+
+const struct hf_libc *hf_libc(void)
+{
+    return &libc;
+}
+
+/* Whether what is freed there is to be looked at first (static_data.h). */
+static bool guarded;
+
+__attribute__((constructor(101))) static void construct(void)
+{
+    guarded = hf_static_guards("free", (const void *)libc.free);
+}
+
+static bool is_suspect(const void *ptr)
+{
+    return guarded && HF_UNLIKELY(hf_static_suspect(ptr));
+}
+
+/* ---- the table ---- */
+
+unsigned hf_foreign_reserve(void)
+{
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        uint8_t expected = STATE_FREE;
+        if (atomic_compare_exchange_strong(&states[number], &expected, STATE_RESERVED))
+            return number;
+    }
+    return 0;
+}
+
+void hf_foreign_give_back(unsigned number)
+{
+    atomic_store(&states[number], STATE_FREE);
+}
+
+void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allocator)
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.allocators[number] = *allocator;
+    hf_seal_close(&seal);
+    atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
+    if (allocator->kind == HF_QUESTION_NONE)
+        return;
+    struct askable *list = allocator->serves != HF_SERVES_NOTHING ? &serving_ones : &private_ones;
+    /* A reader that sees the count before the number asks nobody, number 0. */
+    list->numbers[atomic_fetch_add(&list->count, 1)] = (uint8_t)number;
+}
+
+const struct hf_foreign_allocator *hf_foreign_at(unsigned number)
+{
+    if (number == 0 || number > HF_FOREIGN_MAX)
+        return NULL;
+    bool known = atomic_load_explicit(&states[number], memory_order_acquire) == STATE_KNOWN;
+    return known ? &table.allocators[number] : NULL;
+}
+
+bool hf_foreign_lives_in(const void *map)
+{
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
+        if (allocator != NULL && allocator->map == map)
+            return true;
+    }
+    return false;
+}
+
+/* ---- whose is it ---- */
+
+static bool asked_says_yes(const struct hf_foreign_allocator *allocator, const void *ptr)
+{
+    int saved_errno = errno;
+    bool yes = false;
+    switch (allocator->kind) {
+    case HF_QUESTION_NONE:
+        break;
+    case HF_QUESTION_TRUE:
+        /* mimalloc 3.0 says yes to NULL as well. */
+        yes = ptr != NULL && ((bool (*)(const void *))allocator->question)(ptr);
+        break;
+    case HF_QUESTION_ONE:
+        yes = ((int (*)(const void *))allocator->question)(ptr) == 1;
+        break;
+    case HF_QUESTION_SIZE:
+        yes = ((size_t(*)(const void *, void *))allocator->question)(ptr, NULL) != 0;
+        break;
+    case HF_QUESTION_RTREE:
+        yes = hf_rtree_holds(&allocator->tree, ptr);
+        break;
+    }
+    errno = saved_errno;
+    return yes;
+}
+
+/* Several allocators in the object that mapped the page: those that can be asked are, and what is
+ * left over is the one that cannot, if it is one; that is a guess. */
+static const struct hf_foreign_allocator *among_sharers(const struct hf_foreign_allocator *first,
+                                                        const void *ptr, bool *guessed)
+{
+    const struct hf_foreign_allocator *silent = NULL;
+    bool several_silent = false;
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
+        if (allocator == NULL || allocator->map != first->map)
+            continue;
+        if (allocator->kind == HF_QUESTION_NONE) {
+            several_silent |= silent != NULL;
+            silent = allocator;
+        } else if (asked_says_yes(allocator, ptr)) {
+            return allocator;
+        }
+    }
+    *guessed = true;
+    return several_silent ? NULL : silent;
+}
+
+static const struct hf_foreign_allocator *ask(const struct askable *list, const void *ptr)
+{
+    size_t count = atomic_load_explicit(&list->count, memory_order_acquire);
+    for (size_t i = 0; HF_UNLIKELY(i < count); i++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(list->numbers[i]);
+        if (allocator != NULL && asked_says_yes(allocator, ptr))
+            return allocator;
+    }
+    return NULL;
+}
+
+/* `all`: those that serve the process are asked as well. */
+static const struct hf_foreign_allocator *find(const void *ptr, bool all, bool *guessed)
+{
+    const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_pagemap_id(ptr));
+    if (HF_UNLIKELY(allocator != NULL))
+        return HF_LIKELY(!allocator->shares) ? allocator : among_sharers(allocator, ptr, guessed);
+    allocator = ask(&private_ones, ptr);
+    return allocator == NULL && HF_UNLIKELY(all) ? ask(&serving_ones, ptr) : allocator;
+}
+
+const struct hf_foreign_allocator *hf_foreign_of(const void *ptr)
+{
+    bool guessed = false;
+    return find(ptr, true, &guessed);
+}
+
+/* ---- how much is it ---- */
+
+struct share {
+    const struct hf_foreign_allocator *wanted;
+    size_t bytes;
+};
+
+static void add_share(const void *start, size_t size, void *context)
+{
+    struct share *share = context;
+    size_t own = 0, others = 0;
+    for (size_t at = 0; at < size; at += HF_PAGEMAP_PAGE) {
+        bool guessed = false;
+        const struct hf_foreign_allocator *owner =
+            among_sharers(share->wanted, (const char *)start + at, &guessed);
+        own += owner == share->wanted;
+        others += owner != NULL && owner != share->wanted;
+    }
+    share->bytes += own != 0 && others == 0 ? size : own * HF_PAGEMAP_PAGE;
+}
+
+size_t hf_foreign_bytes(unsigned number)
+{
+    struct share share = {hf_foreign_at(number), 0};
+    if (share.wanted == NULL)
+        return 0;
+    if (!share.wanted->shares)
+        return hf_pagemap_bytes(number);
+    /* Pages have the number of the first that was found in the object. */
+    for (unsigned other = 1; other <= HF_FOREIGN_MAX; other++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(other);
+        if (allocator != NULL && allocator->map == share.wanted->map)
+            hf_pagemap_visit(other, add_share, &share);
+    }
+    return share.bytes;
+}
+
+/* ---- who is called ---- */
+
+/* Whether the allocator that serves the process, in this object, says that a block is not its own,
+ * and libc's it is. mimalloc does not know its largest blocks, so that libc's books have to agree.
+ */
+static bool is_libcs(const void *ptr, const void *map)
+{
+    bool asked = false, believed = true;
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
+        if (allocator == NULL || allocator->map != map)
+            continue;
+        if (allocator->serves != HF_SERVES_PROCESS || allocator->kind == HF_QUESTION_NONE)
+            return false;
+        asked = true;
+        believed &= allocator->kind != HF_QUESTION_TRUE;
+    }
+    return asked && (believed || hf_libc_heap_holds(ptr));
+}
+
+/* In a process where libc's allocator is in use beside the one that serves it. */
+static __attribute__((noinline, cold)) const struct hf_foreign_allocator *
+instead_deep(const void *ptr, const struct hf_definer *definer,
+             const struct hf_foreign_allocator *owner)
+{
+    if (owner != NULL)
+        return owner->map != definer->map && definer->runtime ? &scope : NULL;
+    return !definer->runtime && ptr != NULL && is_libcs(ptr, definer->map) ? &table.allocators[0]
+                                                                           : NULL;
+}
+
+const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
+                                                      const struct hf_definer *definer)
+{
+    bool guessed = false;
+    bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
+    const struct hf_foreign_allocator *owner = find(ptr, is_deep, &guessed);
+    if (HF_UNLIKELY(is_deep) && (owner == NULL || owner->serves == HF_SERVES_PROCESS))
+        return instead_deep(ptr, definer, owner);
+    if (HF_LIKELY(owner == NULL) || owner->map == definer->map)
+        return NULL;
+    if (definer->runtime)
+        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
+    return owner->serves == HF_SERVES_NOTHING && !guessed && hf_foreign_lives_in(definer->map)
+               ? owner
+               : NULL;
+}
+
+/* The same for homefree's own functions, which take every pointer; NULL: hf_libc()'s. */
+static const struct hf_foreign_allocator *instead_of_ours(const void *ptr)
+{
+    bool guessed = false;
+    bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
+    const struct hf_foreign_allocator *owner = find(ptr, is_deep, &guessed);
+    if (owner != NULL)
+        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
+    return HF_UNLIKELY(is_deep) ? instead_deep(ptr, &serving, NULL) : NULL;
+}
+
+void hf_foreign_begin_deep(const struct hf_foreign_allocator *libc_functions,
+                           const void *serving_map)
+{
+    struct hf_seal seal;
+    if (deep || !hf_seal_open(&seal))
+        return;
+    table.allocators[0] = *libc_functions;
+    hf_seal_close(&seal);
+    serving.map = serving_map;
+    atomic_store_explicit(&deep, true, memory_order_release);
+}
+
+bool hf_foreign_is_deep(void)
+{
+    return atomic_load_explicit(&deep, memory_order_acquire);
+}
+
+/* ---- sending it home ---- */
+
+static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
+                     const char *call, const void *caller) __attribute__((noreturn, cold));
+
+static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
+                     const char *call, const void *caller)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, call);
+    hf_text_add(&text, "(");
+    hf_text_add_hex(&text, (uintptr_t)ptr);
+    hf_text_add(&text, "): the block belongs to the ");
+    hf_text_add(&text, allocator->name);
+    hf_text_add(&text, " inside ");
+    hf_text_add(&text, allocator->object);
+    hf_text_add(&text, ", which has no function that could be called for this");
+    if (caller != NULL) {
+        hf_text_add(&text, "; called from ");
+        hf_text_add_code(&text, caller);
+    }
+    hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; install that "
+                       "object's debug file or an unstripped build of it, or free the block by "
+                       "that object's own function");
+    hf_fatal(&text);
+}
+
+/* errno survives a free() (POSIX.1-2024); not every allocator cares. */
+void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
+                          const void *caller)
+{
+    int saved_errno = errno;
+    switch (allocator->form) {
+    case HF_FREE_PLAIN:
+        ((void (*)(void *))allocator->release)(ptr);
+        break;
+    case HF_FREE_FLAGS:
+        ((void (*)(void *, int))allocator->release)(ptr, 0);
+        break;
+    case HF_FREE_RESIZE:
+        ((void *(*)(void *, size_t))allocator->release)(ptr, 0);
+        break;
+    case HF_FREE_HOSTED:
+        allocator->hosted->free(ptr, caller);
+        break;
+    case HF_FREE_NONE:
+        homeless(allocator, ptr, "free", caller);
+    }
+    errno = saved_errno;
+}
+
+void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
+                              const void *caller)
+{
+    if (allocator->form == HF_FREE_HOSTED)
+        return allocator->hosted->realloc(ptr, size, caller);
+    if (size == 0 && allocator->form != HF_FREE_NONE) { /* as libc's does, whatever theirs does */
+        hf_foreign_call_free(allocator, ptr, caller);
+        return NULL;
+    }
+    if (allocator->realloc != NULL)
+        return allocator->realloc(ptr, size);
+    if (allocator->usable_size == NULL || allocator->form == HF_FREE_NONE)
+        homeless(allocator, ptr, "realloc", caller);
+    size_t old = allocator->usable_size(ptr);
+    void *moved = libc.malloc(size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, ptr, old < size ? old : size);
+    hf_foreign_call_free(allocator, ptr, caller);
+    return moved;
+}
+
+size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
+                                   const void *caller)
+{
+    if (allocator->form == HF_FREE_HOSTED)
+        return allocator->hosted->usable_size(ptr, caller);
+    return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
+}
+
+static bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+static __attribute__((noinline, cold)) void watch(const struct hf_foreign_allocator *allocator,
+                                                  void *ptr, const void *caller, bool freed)
+{
+    const char *object = allocator != NULL ? allocator->object : NULL;
+    struct hf_owner owner = {.object = NULL};
+    if (allocator != NULL && allocator->form == HF_FREE_HOSTED) {
+        allocator->hosted->describe(ptr, &owner);
+        object = owner.object;
+    }
+    size_t size = object != NULL ? owner.block_size : libc.usable_size(ptr);
+    hf_watch_freed_foreign(ptr, size, object, caller, freed);
+}
+
+void hf_watch_foreign(void *ptr)
+{
+    if (is_watched() && ptr != NULL && !hf_owned(ptr))
+        watch(instead_of_ours(ptr), ptr, __builtin_return_address(0), true);
+}
+
+void hf_free_foreign(void *ptr)
+{
+    if (ptr == NULL)
+        return;
+    /* The first call of all may be a free: only a started copy knows the region. */
+    if (HF_UNLIKELY(hf_region.size == 0)) {
+        hf_heap_start();
+        if (hf_owned(ptr)) {
+            hf_free(ptr);
+            return;
+        }
+    }
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    if (is_watched())
+        watch(allocator, ptr, __builtin_return_address(0), true);
+    if (allocator == NULL && is_suspect(ptr) &&
+        hf_static_freed(ptr, "free", __builtin_return_address(0)))
+        return;
+    hf_foreign_call_free(allocator != NULL ? allocator : &scope, ptr, __builtin_return_address(0));
+}
+
+void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
+{
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    if (is_watched())
+        watch(allocator, ptr, caller, size == 0);
+    if (allocator != NULL)
+        return hf_foreign_call_realloc(allocator, ptr, size, caller);
+    void *moved;
+    if (is_suspect(ptr) && hf_static_resized(ptr, size, caller, &moved))
+        return moved;
+    return libc.realloc(ptr, size);
+}
+
+size_t hf_usable_size_foreign(const void *ptr)
+{
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    return hf_foreign_call_usable_size(allocator != NULL ? allocator : &scope, ptr,
+                                       __builtin_return_address(0));
+}

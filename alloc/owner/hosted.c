@@ -1,0 +1,171 @@
+/*
+ * Owns the map of lent pages and the list of hosted allocators. The map is reserved read-only and
+ * opened a page at a time, so that only what is used counts as committed memory; `lock` guards
+ * reserving and the list, both of which only grow. An entry of the map is written by whoever lends
+ * or takes back that granule, which nobody else has at that moment. May be called at any stage
+ * after the region is reserved; calls mmap, mprotect and the region alone.
+ */
+#include "alloc/owner/hosted.h"
+
+#include "alloc/base/fork_lock.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/heap/region.h"
+#include "alloc/trace/watch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+const uint8_t *hf_hosted_who;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static union {
+    const struct hf_hosted *_Atomic hosted[HF_HOSTED_MAX];
+    char pages[HF_SEAL_SIZE(const struct hf_hosted *[HF_HOSTED_MAX])];
+} table HF_SEALED;
+
+static size_t granule_of(const void *ptr)
+{
+    return ((uintptr_t)ptr - hf_region.base) >> HF_HOSTED_GRANULE_BITS;
+}
+
+static const uint8_t *reserve_map(void)
+{
+    const uint8_t *who = hf_hosted_who;
+    if (who != NULL)
+        return who;
+    size_t size = (hf_region.size >> HF_HOSTED_GRANULE_BITS) + 1;
+    void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    (void)madvise(at, size, MADV_DONTDUMP);
+    __atomic_store_n(&hf_hosted_who, at, __ATOMIC_RELEASE);
+    return at;
+}
+
+/* The hosted allocator's number in the map, or 0. */
+static uint8_t number_of(const struct hf_hosted *hosted)
+{
+    for (uint8_t i = 0; i < HF_HOSTED_MAX; i++) {
+        struct hf_seal seal;
+        if (table.hosted[i] == NULL && hf_seal_open(&seal)) {
+            table.hosted[i] = hosted;
+            hf_seal_close(&seal);
+        }
+        if (table.hosted[i] == hosted)
+            return (uint8_t)(i + 1);
+    }
+    return 0;
+}
+
+static bool open_map(const uint8_t *who, size_t first, size_t count)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)(who + first) & -page;
+    uintptr_t end = ((uintptr_t)(who + first + count - 1) & -page) + page;
+    return mprotect((void *)start, end - start, PROT_READ | PROT_WRITE) == 0;
+}
+
+static void write_map(const void *address, size_t size, uint8_t number)
+{
+    uint8_t *who = (uint8_t *)(uintptr_t)hf_hosted_who;
+    size_t first = granule_of(address);
+    for (size_t i = 0; i < size >> HF_HOSTED_GRANULE_BITS; i++)
+        __atomic_store_n(&who[first + i], number, __ATOMIC_RELEASE);
+}
+
+void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment)
+{
+    if (size == 0 || size % HF_HOSTED_GRANULE != 0 || alignment % HF_HOSTED_GRANULE != 0)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    const uint8_t *who = reserve_map();
+    uint8_t number = number_of(hosted);
+    pthread_mutex_unlock(&lock);
+    if (who == NULL || number == 0)
+        return NULL;
+    struct hf_pass pass;
+    if (!hf_gate_enter(&pass))
+        return NULL;
+    void *at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
+    if (at != MAP_FAILED && !open_map(who, granule_of(at), size >> HF_HOSTED_GRANULE_BITS)) {
+        hf_region_unmap(at, size);
+        at = MAP_FAILED;
+    }
+    hf_gate_leave(&pass);
+    if (at == MAP_FAILED)
+        return NULL;
+    write_map(at, size, number);
+    return at;
+}
+
+/* Pages that were taken back while the process forked, linked through themselves. */
+struct returned {
+    struct returned *next;
+    size_t size;
+};
+static struct returned *_Atomic returned;
+
+void hf_hosted_catch_up(void)
+{
+    struct hf_pass pass;
+    while (returned != NULL && hf_gate_enter(&pass)) {
+        struct returned *pages = atomic_exchange(&returned, NULL);
+        while (pages != NULL) {
+            struct returned *next = pages->next;
+            (void)hf_region_unmap(pages, pages->size);
+            pages = next;
+        }
+        hf_gate_leave(&pass);
+    }
+}
+
+void hf_hosted_unmap(void *address, size_t size)
+{
+    struct hf_pass pass;
+    write_map(address, size, 0);
+    if (hf_gate_enter(&pass)) {
+        (void)hf_region_unmap(address, size);
+        hf_gate_leave(&pass);
+        return;
+    }
+    struct returned *pages = address;
+    *pages = (struct returned){.next = returned, .size = size};
+    while (!atomic_compare_exchange_weak(&returned, &pages->next, pages))
+        ;
+    if (!hf_gate_is_closed())
+        hf_hosted_catch_up();
+}
+
+const struct hf_hosted *hf_hosted_at(size_t granule)
+{
+    uint8_t number = __atomic_load_n(&hf_hosted_who[granule], __ATOMIC_ACQUIRE);
+    return number != 0 ? table.hosted[number - 1] : NULL;
+}
+
+bool hf_hosted_free(void *ptr, const void *caller)
+{
+    const struct hf_hosted *hosted = hf_hosted_of(ptr);
+    if (HF_LIKELY(hosted == NULL))
+        return false;
+    if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED))) {
+        struct hf_owner owner = {.object = NULL};
+        hosted->describe(ptr, &owner);
+        hf_watch_freed_foreign(ptr, owner.block_size, owner.object, caller, true);
+    }
+    hosted->free(ptr, caller);
+    return true;
+}
+
+bool hf_hosted_describe(const void *ptr, struct hf_owner *owner)
+{
+    const struct hf_hosted *hosted = hf_hosted_of(ptr);
+    if (hosted == NULL)
+        return false;
+    hosted->describe(ptr, owner);
+    return true;
+}
+
+HF_LOCK_OVER_FORK(lock, 101)

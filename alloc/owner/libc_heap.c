@@ -1,0 +1,205 @@
+/*
+ * Owns nothing. See libc_heap.h.
+ *
+ * Facts about glibc that this rests on (malloc/malloc.c and malloc/arena.c, 2.17 to 2.43, 64 bits):
+ * a chunk begins with two words, the size of the chunk before it and its own with three flags
+ * (1: the one before is in use, 2: mapped by itself, 4: not of the main arena), and memory begins
+ * after them; the main arena begins where the program break did; other arenas live in heaps of 64
+ * MiB at multiples of 64 MiB, which begin with a heap_info and are readable as far as it says; a
+ * chunk that is mapped by itself has what lies before it in its first word, pages whole in sum;
+ * from 2.43 on its size leaves out two words at the end.
+ */
+#include "alloc/owner/libc_heap.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/owner/owner.h"
+
+#include <gnu/libc-version.h>
+#include <string.h>
+#include <unistd.h>
+
+struct chunk {
+    uintptr_t before, size;
+};
+
+enum { IN_USE_BEFORE = 1, MAPPED = 2, OTHER_ARENA = 4, FLAGS = 7, CHUNK_MIN = 32 };
+#define HEAP_MAX ((uintptr_t)64 << 20)
+
+struct heap_info {
+    uintptr_t arena, before, size, readable;
+};
+
+static void name(struct hf_owner *owner)
+{
+    owner->kind = HF_OWNER_LIBC;
+    owner->allocator = "glibc";
+    owner->object = hf_dynlink_name(hf_dynlink_find((const void *)gnu_get_libc_version));
+}
+
+/* ---- the main arena ---- */
+
+/* Follows the chunks from the heap's start to the one that holds the address: only so is it known
+ * where a block begins. What does not look like chunks ends the search without an answer, and so
+ * does too much of it. A block that waits for reuse in a cache of libc's counts as one. */
+static void find_block(uintptr_t address, const struct hf_mapping *heap, struct hf_owner *owner)
+{
+    enum { SEARCH_MAX = 64 << 20, WINDOW = 4096 };
+    char window[WINDOW];
+    uintptr_t at = heap->start, loaded = 0;
+    size_t length = 0;
+    bool first = true, in_use = false;
+    struct chunk chunk = {0, 0};
+    if (address - heap->start > SEARCH_MAX)
+        return;
+    for (;;) {
+        if (length == 0 || at - loaded > length - sizeof chunk) {
+            length = heap->end - at < WINDOW ? heap->end - at : WINDOW;
+            if (length < sizeof chunk || !hf_maps_read((const void *)at, window, length))
+                return;
+            loaded = at;
+        }
+        struct chunk next;
+        memcpy(&next, window + (at - loaded), sizeof next);
+        uintptr_t size = next.size & ~(uintptr_t)FLAGS;
+        if (!first && in_use) { /* the chunk before, which holds the address */
+            if ((next.size & IN_USE_BEFORE) == 0)
+                return;
+            uintptr_t block = at - (chunk.size & ~(uintptr_t)FLAGS) + sizeof chunk;
+            if (address < block)
+                return;
+            owner->block = (const void *)block;
+            owner->block_size = (chunk.size & ~(uintptr_t)FLAGS) - sizeof(uintptr_t);
+            return;
+        }
+        if (size < CHUNK_MIN || size % 16 != 0 || size > heap->end - at ||
+            (next.size & (MAPPED | OTHER_ARENA)) != 0 ||
+            (first && (next.size & IN_USE_BEFORE) == 0))
+            return;
+        /* A block reaches into the first word of the next chunk. */
+        in_use = address - at < size + sizeof(uintptr_t) && address >= at + sizeof chunk;
+        if (!in_use && address < at + size)
+            return; /* in a header */
+        if (at + size >= heap->end)
+            return; /* the top */
+        chunk = next;
+        at += size;
+        first = false;
+    }
+}
+
+static bool is_main_arena(uintptr_t address, const struct hf_mapping *at, struct hf_owner *owner)
+{
+    if (strcmp(at->name, "[heap]") != 0 || hf_owner_break_is_shared)
+        return false;
+    name(owner);
+    find_block(address, at, owner);
+    return true;
+}
+
+/* ---- other arenas ---- */
+
+static bool read_heap(uintptr_t start, struct heap_info *out)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
+    return hf_maps_read((const void *)start, out, sizeof *out) && out->size != 0 &&
+           (out->size & page) == 0 && (out->readable & page) == 0 && out->size <= out->readable &&
+           out->readable <= HEAP_MAX;
+}
+
+static bool is_other_arena(uintptr_t address, const struct hf_place *place)
+{
+    uintptr_t start = address & -HEAP_MAX;
+    struct heap_info heap, first;
+    const struct hf_mapping *at = &place->at, *after = &place->after;
+    if (at->start > start || !read_heap(start, &heap) || address - start >= heap.size)
+        return false;
+    /* The kernel must say the same: readable so far, and the rest reserved. */
+    bool rest = heap.readable == HEAP_MAX
+                    ? at->end >= start + HEAP_MAX
+                    : at->end == start + heap.readable && after->start == at->end &&
+                          after->anonymous && !after->readable && !after->writable;
+    if (!rest)
+        return false;
+    /* The arena lies in its first heap, behind the heap_info (which grew with 2.35). */
+    uintptr_t home = heap.arena & -HEAP_MAX, offset = heap.arena - home;
+    if (offset < sizeof heap || offset > sizeof heap + 64)
+        return false;
+    if (home == start)
+        return heap.before == 0;
+    return heap.before != 0 && read_heap(home, &first) && first.arena == heap.arena &&
+           first.before == 0;
+}
+
+/* ---- chunks that are mappings of their own ---- */
+
+/* The bytes of a chunk that is a mapping of its own, which is whole pages in sum; 0: it is none. */
+static uintptr_t mapped_size(const struct chunk *chunk, uintptr_t page)
+{
+    uintptr_t size = chunk->size & ~(uintptr_t)FLAGS;
+    if (((chunk->before + size) & page) == 0)
+        return size;
+    size += sizeof *chunk; /* glibc 2.43 leaves its head out */
+    return ((chunk->before + size) & page) == 0 ? size : 0;
+}
+
+static bool is_mapped_chunk(uintptr_t address, const struct hf_mapping *at, struct hf_owner *owner)
+{
+    struct chunk chunk;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, start = address - sizeof chunk;
+    if (address % 16 != 0 || address - at->start < sizeof chunk ||
+        !hf_maps_read((const void *)start, &chunk, sizeof chunk) || (chunk.size & FLAGS) != MAPPED)
+        return false;
+    uintptr_t size = mapped_size(&chunk, page);
+    uintptr_t said = chunk.size & ~(uintptr_t)FLAGS;
+    uintptr_t usable = said == size ? size - sizeof chunk : said - sizeof(uintptr_t);
+    if (size < CHUNK_MIN || chunk.before > start - at->start || size > at->end - start ||
+        ((start - chunk.before) & page) != 0)
+        return false;
+    name(owner);
+    owner->block = (const void *)address;
+    owner->block_size = usable;
+    return true;
+}
+
+bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct hf_owner *owner)
+{
+    const struct hf_mapping *at = &place->at;
+    uintptr_t address = (uintptr_t)ptr;
+    if (!at->anonymous || at->shared || !at->readable || !at->writable || at->executable)
+        return false;
+    if (is_main_arena(address, at, owner))
+        return true;
+    if (strcmp(at->name, "[heap]") == 0)
+        return false;
+    if (is_other_arena(address, place)) {
+        name(owner);
+        return true;
+    }
+    return is_mapped_chunk(address, at, owner);
+}
+
+bool hf_libc_heap_holds(const void *ptr)
+{
+    struct chunk chunk, next;
+    struct heap_info heap;
+    uintptr_t address = (uintptr_t)ptr, start = address - sizeof chunk;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = (uintptr_t)sbrk(0);
+    if (address % 16 != 0 || !hf_maps_read((const void *)start, &chunk, sizeof chunk))
+        return false;
+    uintptr_t size = chunk.size & ~(uintptr_t)FLAGS;
+    if (size < CHUNK_MIN || size % 16 != 0)
+        return false;
+    if ((chunk.size & MAPPED) != 0)
+        return (chunk.size & FLAGS) == MAPPED && ((start - chunk.before) & page) == 0 &&
+               mapped_size(&chunk, page) != 0;
+    if ((chunk.size & OTHER_ARENA) != 0) {
+        uintptr_t home = start & -HEAP_MAX;
+        if (!read_heap(home, &heap) || start - home + size > heap.size)
+            return false;
+    } else if (start >= end || size > end - start) {
+        return false;
+    }
+    /* A block in use says so in the chunk behind it, which need not say the arena. */
+    return hf_maps_read((const void *)(start + size), &next, sizeof next) &&
+           (next.size & IN_USE_BEFORE) != 0 && (next.size & MAPPED) == 0;
+}

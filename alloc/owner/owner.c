@@ -1,0 +1,174 @@
+/*
+ * Who owns an address. Owns nothing; takes no lock of the heap and allocates nothing, but for the
+ * one case in which libc is asked for this thread's stack.
+ *
+ * Constraint: a person asks, about any address. So memory is read only by a system call that fails
+ * instead of faulting, what others say is believed only where it fits what the kernel says, and
+ * what nobody says exactly is unknown. An answer is about the moment of the question.
+ */
+#include "alloc/owner/owner.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/maps.h"
+#include "alloc/base/sized.h"
+#include "alloc/heap/instance.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/hosted.h"
+#include "alloc/owner/libc_heap.h"
+#include "alloc/owner/pagemap.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+_Atomic(bool) hf_owner_break_is_shared;
+
+bool hf_owns(const void *ptr)
+{
+    return hf_owned(ptr);
+}
+
+/* ---- stacks ---- */
+
+/*
+ * glibc puts a thread's control block at the end of the thread's stack, and a guard before it. So a
+ * mapping with a guard before it that ends in a control block is a stack from the one to the other.
+ * On x86-64 a control block tells itself: it holds its own address twice (the ABI's first word of a
+ * thread, and tcbhead_t.self).
+ *
+ * From glibc 2.42 on (Linux 6.13) the guard is part of the mapping and shows nowhere, and mappings
+ * of several stacks may be one. The control block also holds where its stack begins and how long it
+ * is.
+ */
+#define CONTROL_BLOCK_ROOM 8192
+
+/* Whether the mapping ends in a control block, of a stack that holds the address if there is no
+ * guard to say where it begins. */
+static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded, uintptr_t address)
+{
+#if defined(__x86_64__)
+    enum { WORDS = CONTROL_BLOCK_ROOM / sizeof(uintptr_t), ALIGNMENT = 64 / sizeof(uintptr_t) };
+    uintptr_t words[WORDS];
+    if (mapping->end - mapping->start < sizeof words ||
+        !hf_maps_read((const void *)(mapping->end - sizeof words), words, sizeof words))
+        return false;
+    for (size_t i = 0; i + 2 < WORDS; i += ALIGNMENT) {
+        uintptr_t own = mapping->end - sizeof words + i * sizeof words[0];
+        if (words[i] != own || words[i + 2] != own)
+            continue;
+        if (guarded)
+            return true;
+        for (size_t j = i + 3; j + 1 < WORDS; j++)
+            if (words[j] >= mapping->start && words[j] <= address &&
+                words[j + 1] == mapping->end - words[j] && words[j + 1] >= CONTROL_BLOCK_ROOM)
+                return true;
+    }
+#else
+    (void)mapping;
+    (void)guarded;
+    (void)address;
+#endif
+    return false;
+}
+
+/* This thread's stack, also where the program made it or the guard is missing. */
+static bool is_own_stack(uintptr_t address, const struct hf_mapping *mapping)
+{
+    uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+    if (here - mapping->start >= mapping->end - mapping->start)
+        return false;
+    pthread_attr_t attributes;
+    void *start = NULL;
+    size_t size = 0;
+    int saved_errno = errno;
+    bool found = pthread_getattr_np(pthread_self(), &attributes) == 0;
+    if (found) {
+        found = pthread_attr_getstack(&attributes, &start, &size) == 0 &&
+                address - (uintptr_t)start < size;
+        pthread_attr_destroy(&attributes);
+    }
+    errno = saved_errno;
+    return found;
+}
+
+static bool starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_stack(uintptr_t address, const struct hf_place *place)
+{
+    const struct hf_mapping *at = &place->at, *before = &place->before;
+    if (strcmp(at->name, "[stack]") == 0 || starts_with(at->name, "[anon: glibc: pthread stack"))
+        return true;
+    if (!at->anonymous || at->shared || !at->readable || !at->writable)
+        return false;
+    bool guarded = before->end == at->start && before->anonymous && !before->readable &&
+                   !before->writable && !before->executable;
+    return ends_in_control_block(at, guarded, address) || is_own_stack(address, at);
+}
+
+/* ---- the answer ---- */
+
+static void name_allocator(const struct hf_foreign_allocator *allocator, struct hf_owner *owner)
+{
+    owner->kind = HF_OWNER_ALLOCATOR;
+    owner->allocator = allocator->name;
+    owner->object = allocator->object;
+}
+
+/* Foreign allocators are asked about user space's addresses with memory behind them only: their
+ * tables need not have room for others. */
+static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
+{
+    struct hf_place place;
+    int found = hf_maps_find(ptr, &place);
+    if (found == 0)
+        owner->kind = HF_OWNER_UNMAPPED;
+    if (found == 0 || (uintptr_t)ptr >> (HF_PAGEMAP_BITS - 1) != 0)
+        return;
+    const struct hf_foreign_allocator *allocator = hf_foreign_of(ptr);
+    if (allocator != NULL && allocator->form == HF_FREE_HOSTED)
+        allocator->hosted->describe(ptr, owner);
+    else if (allocator != NULL)
+        name_allocator(allocator, owner);
+    else if (found > 0 && is_stack((uintptr_t)ptr, &place))
+        owner->kind = HF_OWNER_STACK;
+    else if (found > 0)
+        hf_libc_heap_describe(ptr, &place, owner);
+}
+
+static void describe(const void *ptr, struct hf_owner *owner)
+{
+    if (hf_owned(ptr)) {
+        if (hf_hosted_describe(ptr, owner))
+            return;
+        owner->kind = HF_OWNER_HEAP;
+        owner->block_size = hf_heap_block(ptr, &owner->block);
+        owner->allocator = "homefree";
+        owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
+        return;
+    }
+    const struct link_map *map = hf_dynlink_find(ptr);
+    if (map != NULL) {
+        owner->kind = HF_OWNER_STATIC;
+        owner->object = hf_dynlink_name(map);
+        return;
+    }
+    describe_elsewhere(ptr, owner);
+}
+
+int hf_owner_of(const void *ptr, struct hf_owner *out)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other != NULL)
+        return other->owner_of(ptr, out);
+    struct hf_owner owner = {.kind = HF_OWNER_UNKNOWN};
+    if (out == NULL || out->size < offsetof(struct hf_owner, allocator))
+        return -EINVAL;
+    describe(ptr, &owner);
+    hf_sized_copy(out, &owner, sizeof owner);
+    return 0;
+}

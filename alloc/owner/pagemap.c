@@ -1,0 +1,188 @@
+/*
+ * Owns the map of pages. See pagemap.h for who may call what; leaves are made by mmap(2), published
+ * by compare and exchange, and never given back.
+ */
+#include "alloc/owner/pagemap.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
+
+#define LEAF_PAGES ((size_t)1 << (HF_PAGEMAP_LEAF_SHIFT - HF_PAGEMAP_SHIFT))
+
+/* The root's entries that were ever used, to count without reading a megabyte. */
+static size_t lowest = SIZE_MAX, highest;
+
+static void note(size_t entry)
+{
+    size_t seen = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+    while (entry < seen && !__atomic_compare_exchange_n(&lowest, &seen, entry, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    seen = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    while (entry > seen && !__atomic_compare_exchange_n(&highest, &seen, entry, true,
+                                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
+/* The leaf of an entry, made if there is none; NULL where there is no memory for it. */
+static uint8_t *leaf_of(size_t entry)
+{
+    uintptr_t seen = __atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_ACQUIRE);
+    if (seen > UINT8_MAX)
+        return (uint8_t *)seen;
+    int saved_errno = errno;
+    /* Not mmap(): a preloaded tcmalloc defines one of its own, whose call inside is routed and
+     * would come back here, for ever. */
+    uint8_t *leaf = (uint8_t *)syscall(SYS_mmap, NULL, LEAF_PAGES, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (leaf == MAP_FAILED) {
+        errno = saved_errno;
+        return NULL;
+    }
+    for (;;) {
+        if (seen != HF_PAGEMAP_UNKNOWN)
+            memset(leaf, (int)seen, LEAF_PAGES);
+        uintptr_t before = seen;
+        if (__atomic_compare_exchange_n(&hf_pagemap_root[entry], &seen, (uintptr_t)leaf, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            break;
+        if (seen > UINT8_MAX) { /* another thread's leaf came first */
+            munmap(leaf, LEAF_PAGES);
+            leaf = (uint8_t *)seen;
+            break;
+        }
+        if (before != HF_PAGEMAP_UNKNOWN && seen == HF_PAGEMAP_UNKNOWN)
+            memset(leaf, 0, LEAF_PAGES);
+    }
+    errno = saved_errno;
+    return leaf;
+}
+
+/* Part of one entry: pages [first, end). */
+static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
+{
+    uintptr_t seen = __atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_ACQUIRE);
+    bool whole = first == 0 && end == LEAF_PAGES;
+    while (seen <= UINT8_MAX) {
+        if (seen == id)
+            return true;
+        if (!whole)
+            break;
+        if (__atomic_compare_exchange_n(&hf_pagemap_root[entry], &seen, (uintptr_t)id, false,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+            return true;
+    }
+    uint8_t *leaf = leaf_of(entry);
+    if (leaf == NULL)
+        return false;
+    /* Not memset: a reader on another page of the same word must see each byte whole, and pages of
+     * the map that hold only zeros must not come to life by being cleared. */
+    for (size_t page = first; page < end; page++)
+        if (__atomic_load_n(&leaf[page], __ATOMIC_RELAXED) != id)
+            __atomic_store_n(&leaf[page], (uint8_t)id, __ATOMIC_RELEASE);
+    return true;
+}
+
+/* The whole pages of a range as page numbers; false where there are none. */
+static bool pages_of(const void *start, size_t size, uint64_t *first, uint64_t *end)
+{
+    const uintptr_t page = (uintptr_t)1 << HF_PAGEMAP_SHIFT,
+                    limit = (uintptr_t)1 << HF_PAGEMAP_BITS;
+    uintptr_t from = (uintptr_t)start;
+    if (from >= limit || size == 0)
+        return false;
+    uintptr_t to = size < limit - from ? from + size : limit;
+    *first = (from + page - 1) >> HF_PAGEMAP_SHIFT;
+    *end = to >> HF_PAGEMAP_SHIFT;
+    return *first < *end;
+}
+
+bool hf_pagemap_set(const void *start, size_t size, unsigned id)
+{
+    uint64_t first, end;
+    bool complete = true;
+    if (!pages_of(start, size, &first, &end))
+        return true;
+    if (id != HF_PAGEMAP_UNKNOWN) {
+        note(first / LEAF_PAGES);
+        note((end - 1) / LEAF_PAGES);
+    }
+    while (first < end) {
+        size_t entry = first / LEAF_PAGES, at = first % LEAF_PAGES;
+        size_t count = end - first < LEAF_PAGES - at ? end - first : LEAF_PAGES - at;
+        complete &= set_part(entry, at, at + count, id);
+        first += count;
+    }
+    return complete;
+}
+
+bool hf_pagemap_any(const void *start, size_t size)
+{
+    uint64_t first, end;
+    if (__atomic_load_n(&lowest, __ATOMIC_RELAXED) == SIZE_MAX ||
+        !pages_of(start, size, &first, &end))
+        return false;
+    for (size_t entry = first / LEAF_PAGES; entry <= (end - 1) / LEAF_PAGES; entry++)
+        if (__atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_RELAXED) != HF_PAGEMAP_UNKNOWN)
+            return true;
+    return false;
+}
+
+void hf_pagemap_forget(unsigned id)
+{
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_PAGEMAP_UNKNOWN; entry++) {
+        uintptr_t leaf = id;
+        if (__atomic_compare_exchange_n(&hf_pagemap_root[entry], &leaf,
+                                        (uintptr_t)HF_PAGEMAP_UNKNOWN, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE) ||
+            leaf <= UINT8_MAX)
+            continue;
+        for (size_t page = 0; page < LEAF_PAGES; page++) {
+            uint8_t expected = (uint8_t)id;
+            if (__atomic_load_n((uint8_t *)leaf + page, __ATOMIC_RELAXED) == expected)
+                __atomic_compare_exchange_n((uint8_t *)leaf + page, &expected, HF_PAGEMAP_UNKNOWN,
+                                            false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+void hf_pagemap_visit(unsigned id, void (*visit)(const void *start, size_t size, void *context),
+                      void *context)
+{
+    size_t end = __atomic_load_n(&highest, __ATOMIC_RELAXED);
+    for (size_t entry = __atomic_load_n(&lowest, __ATOMIC_RELAXED);
+         entry <= end && id != HF_PAGEMAP_UNKNOWN; entry++) {
+        uintptr_t start = entry << HF_PAGEMAP_LEAF_SHIFT;
+        uintptr_t leaf = __atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_ACQUIRE);
+        if (leaf == id)
+            visit((const void *)start, LEAF_PAGES << HF_PAGEMAP_SHIFT, context);
+        for (size_t page = 0, first = 0; leaf > UINT8_MAX && page < LEAF_PAGES; first = ++page) {
+            while (page < LEAF_PAGES &&
+                   __atomic_load_n((const uint8_t *)leaf + page, __ATOMIC_RELAXED) == id)
+                page++;
+            if (page > first)
+                visit((const void *)(start + (first << HF_PAGEMAP_SHIFT)),
+                      (page - first) << HF_PAGEMAP_SHIFT, context);
+        }
+    }
+}
+
+static void add_size(const void *start, size_t size, void *context)
+{
+    (void)start;
+    *(size_t *)context += size;
+}
+
+size_t hf_pagemap_bytes(unsigned id)
+{
+    size_t bytes = 0;
+    hf_pagemap_visit(id, add_size, &bytes);
+    return bytes;
+}

@@ -1,0 +1,223 @@
+/*
+ * Owns the flag that the one warning was given. See static_data.h.
+ *
+ * Constraint: the process is about to end, perhaps inside a signal handler or with locks held, so
+ * nothing here allocates or waits: the loader's lists are walked without the loader's lock.
+ */
+#include "alloc/owner/static_data.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/maps.h"
+#include "alloc/base/options.h"
+#include "alloc/base/symbol.h"
+#include "alloc/owner/foreign.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static atomic_bool warned;
+
+/* ---- whether glibc's blocks are glibc's ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Valgrind's tools that replace malloc do so behind the back of the dynamic linker: free() is still
+ * glibc's by its address, but what lies in front of a block is theirs. They are preloaded, and so
+ * among the first objects of all. */
+static bool is_replaced_by_valgrind(void)
+{
+    enum { FIRST = 16 };
+    size_t seen = 0;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    if (hf_dynlink_namespaces(first) == 0)
+        return false;
+    for (const struct link_map *map = first[0]; map != NULL && seen < FIRST;
+         map = map->l_next, seen++) {
+        const char *name = base_name(hf_dynlink_name(map));
+        if (strncmp(name, "vgpreload_", 10) == 0 && strncmp(name, "vgpreload_core", 14) != 0)
+            return true;
+    }
+    return false;
+}
+
+bool hf_static_guards(const char *name, const void *function)
+{
+#if defined(__x86_64__)
+    struct hf_object object;
+    const struct link_map *map = hf_dynlink_find_fast((const void *)gnu_get_libc_version);
+    return map != NULL && hf_dynlink_open(map, &object) &&
+           hf_object_address(&object, name) == function && !is_replaced_by_valgrind();
+#else
+    (void)name;
+    (void)function;
+    return false;
+#endif
+}
+
+/* ---- what is said ---- */
+
+static void add_symbol(struct hf_text *text, const struct hf_object *object, uintptr_t address)
+{
+    struct hf_symbol symbol;
+    if (!hf_symbol_find(object, address, &symbol)) {
+        hf_text_add(text, ", at +");
+        hf_text_add_hex(text, address - object->base);
+        return;
+    }
+    /* The nearest one before says at least in which part of the object it is. */
+    hf_text_add(text, symbol.covers ? ", in '" : ", which has no symbol; the nearest before is '");
+    hf_text_add(text, symbol.name);
+    hf_text_add(text, "'");
+    if (symbol.offset != 0) {
+        hf_text_add(text, "+");
+        hf_text_add_hex(text, symbol.offset);
+    }
+}
+
+/* ---- copies ---- */
+
+/* What marks a C++ runtime: std::locale::classic() of GNU's and of LLVM's. */
+static const struct {
+    const char *symbol, *name;
+} runtimes[] = {
+    {"_ZNSt6locale7classicEv", "libstdc++"},
+    {"_ZNSt3__16locale7classicEv", "libc++"},
+};
+#define RUNTIMES (sizeof runtimes / sizeof runtimes[0])
+
+struct copies {
+    const char *what; /* NULL: no two of anything */
+    const struct link_map *maps[4];
+    size_t count;
+};
+
+static void note_copy(struct copies *copies, const struct link_map *map)
+{
+    if (copies->count < sizeof copies->maps / sizeof copies->maps[0])
+        copies->maps[copies->count] = map;
+    copies->count++;
+}
+
+static bool defines(const struct hf_object *object, const char *symbol)
+{
+    return hf_object_address(object, symbol) != NULL;
+}
+
+static bool is_called(const struct hf_object *object, const char *soname)
+{
+    return object->soname != NULL && strcmp(object->soname, soname) == 0;
+}
+
+/* Objects of which `is` is true with `name`. */
+static void find_copies(struct copies *copies, const char *what,
+                        bool (*is)(const struct hf_object *, const char *), const char *name)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    struct hf_object object;
+    *copies = (struct copies){.what = what};
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            if (hf_dynlink_open(map, &object) && is(&object, name))
+                note_copy(copies, map);
+}
+
+/* Two libraries that were meant to be one: the one that holds the data, or the C++ runtime. */
+static void add_copies(struct hf_text *text, const struct hf_object *object)
+{
+    struct copies copies = {.what = NULL};
+    for (size_t i = 0; i < RUNTIMES && copies.count < 2; i++)
+        find_copies(&copies, runtimes[i].name, defines, runtimes[i].symbol);
+    if (copies.count < 2 && object->soname != NULL)
+        find_copies(&copies, object->soname, is_called, object->soname);
+    if (copies.count < 2)
+        return;
+    hf_text_add(text, "; ");
+    hf_text_add_decimal(text, (intmax_t)copies.count);
+    hf_text_add(text, " copies of ");
+    hf_text_add(text, copies.what);
+    hf_text_add(text, " are loaded, and one may have destroyed what the other keeps: ");
+    for (size_t i = 0; i < copies.count && i < sizeof copies.maps / sizeof copies.maps[0]; i++) {
+        hf_text_add(text, i == 0 ? "" : ", ");
+        hf_text_add(text, hf_dynlink_name(copies.maps[i]));
+    }
+    hf_text_add(text, "; load one copy for all");
+}
+
+static void describe(struct hf_text *text, const void *ptr, const char *call, const void *caller,
+                     const struct link_map *map)
+{
+    struct hf_object object;
+    hf_text_add(text, call);
+    hf_text_add(text, "(");
+    hf_text_add_hex(text, (uintptr_t)ptr);
+    if (map == NULL) {
+        hf_text_add(text, "): the pointer is on a stack");
+    } else {
+        hf_text_add(text, "): the pointer is static data of ");
+        hf_text_add(text, hf_dynlink_name(map));
+        if (hf_dynlink_open(map, &object))
+            add_symbol(text, &object, (uintptr_t)ptr);
+    }
+    hf_text_add(text, "; libc never gave it out; called from ");
+    hf_text_add_code(text, caller);
+    if (map != NULL && hf_dynlink_open(map, &object))
+        add_copies(text, &object);
+}
+
+/* Whether nobody can have allocated it; *map: the object whose static data it is, NULL for a stack.
+ * An object's mapping holds nothing but the object. */
+static bool is_nobodys(const void *ptr, const struct link_map **map)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    *map = hf_dynlink_find_fast(ptr);
+    return *map != NULL || (hf_owner_of(ptr, &owner) == 0 && owner.kind == HF_OWNER_STACK);
+}
+
+bool hf_static_freed(const void *ptr, const char *call, const void *caller)
+{
+    const struct link_map *map;
+    struct hf_text text;
+    int saved_errno = errno;
+    if (!is_nobodys(ptr, &map)) {
+        errno = saved_errno;
+        return false;
+    }
+    hf_text_begin(&text);
+    if (hf_options.static_free == HF_STATIC_FREE_FATAL) {
+        hf_text_add(&text, "fatal: ");
+        describe(&text, ptr, call, caller, map);
+        hf_text_add(&text, "; HOMEFREE_CONF=static_free:ignore goes on without this call");
+        hf_fatal(&text);
+    }
+    if (!atomic_exchange(&warned, true)) {
+        hf_text_add(&text, "warning: ");
+        describe(&text, ptr, call, caller, map);
+        hf_text_add(&text, "; ignored, as HOMEFREE_CONF=static_free:ignore says; so will later "
+                           "ones be, without a line");
+        hf_text_write(&text);
+    }
+    errno = saved_errno;
+    return true;
+}
+
+bool hf_static_resized(const void *ptr, size_t size, const void *caller, void **moved)
+{
+    struct hf_place place;
+    if (!hf_static_freed(ptr, "realloc", caller))
+        return false;
+    *moved = size != 0 ? hf_libc()->malloc(size) : NULL;
+    if (*moved == NULL || hf_maps_find(ptr, &place) <= 0)
+        return true;
+    size_t room = place.at.end - (uintptr_t)ptr;
+    if (!hf_maps_read(ptr, *moved, room < size ? room : size))
+        memset(*moved, 0, size);
+    return true;
+}

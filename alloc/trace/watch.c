@@ -1,0 +1,478 @@
+/*
+ * Owns the list of open watches and the lock of all watches. Recording may happen at any stage and
+ * in any thread that may call the heap, also under the heap's emergency lock and in a forked child.
+ *
+ * Locks: nothing is locked or called under `lock`, and jemalloc holds none of its locks when it
+ * calls here. A block is recorded as freed before it is given back, and as handed out after that,
+ * so that another thread which gets the same address never comes in between.
+ */
+#include "alloc/trace/watch.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/heap/instance.h"
+#include "alloc/trace/watch_table.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+bool hf_watching;
+__thread const void *hf_watch_caller;
+static union {
+    void (*marks_changed)(void);
+    char pages[HF_SEAL_SIZE(void (*)(void))];
+} table HF_SEALED;
+
+/* In the object whose free() is the process's, where what no foreign allocator owns goes. Not the
+ * address of free() as seen from here, which may be that of a PLT entry of the program. */
+static const void *home_of_others = (const void *)gnu_get_libc_version;
+
+#define SIZE_MASK (UINT64_MAX >> 3)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* NULL where none is open. A watch comes and goes by one store, so that a child that is forked
+ * meanwhile, which does not wait for the lock, finds it there or not. */
+static struct hf_watch *open_watches[HF_WATCHES_MAX];
+
+/* The open watch at the cursor or behind it; NULL past the last. Begins at 0. Under the lock. */
+static struct hf_watch *next_open(size_t *cursor)
+{
+    while (*cursor < HF_WATCHES_MAX) {
+        struct hf_watch *watch = open_watches[(*cursor)++];
+        if (watch != NULL)
+            return watch;
+    }
+    return NULL;
+}
+
+void hf_watch_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void hf_watch_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Recording must not wait while the process forks (fork_gate.h): what happens then is left out. */
+static bool begin_recording(struct hf_pass *pass)
+{
+    if (!hf_gate_enter(pass))
+        return false;
+    hf_watch_lock();
+    return true;
+}
+
+static void end_recording(const struct hf_pass *pass)
+{
+    hf_watch_unlock();
+    hf_gate_leave(pass);
+}
+
+void hf_watch_reset(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
+void hf_watch_offer_marks(void (*changed)(void))
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.marks_changed = changed;
+    hf_seal_close(&seal);
+}
+
+void hf_watch_set_home(const void *free_function)
+{
+    __atomic_store_n(&home_of_others, free_function, __ATOMIC_RELAXED);
+}
+
+/* ---- sides ---- */
+
+/* Whose code it was, found out before the lock is taken. */
+struct who {
+    const void *key;
+    uintptr_t base;
+    const char *name; /* NULL: not known yet */
+};
+
+/* The name is the object's own, which stays while its code is calling us. */
+static struct who who_holds(const void *code)
+{
+    const struct link_map *map = hf_dynlink_find_fast(code);
+    if (map == NULL)
+        return (struct who){code, 0, NULL};
+    return (struct who){map, map->l_addr, hf_dynlink_name(map)};
+}
+
+static struct who who_is(const void *caller)
+{
+    return who_holds(hf_watch_caller != NULL ? hf_watch_caller : caller);
+}
+
+void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name)
+{
+    size_t size = strlen(name) + 1;
+    if (size > HF_WATCH_NAMES - watch->names_used) {
+        watch->dropped++;
+        return;
+    }
+    memcpy(watch->names + watch->names_used, name, size);
+    side->name = (uint32_t)watch->names_used;
+    watch->names_used += size;
+}
+
+static uint16_t side_of(struct hf_watch *watch, const struct who *who)
+{
+    if (who->key == NULL)
+        return HF_SIDE_UNKNOWN;
+    size_t at = hf_watch_hash((uintptr_t)who->key, HF_WATCH_SIDES);
+    for (;; at = (at + 1) % HF_WATCH_SIDES) {
+        struct hf_watch_side *side = &watch->sides[at];
+        if (at < HF_SIDE_FIRST)
+            continue;
+        if (side->key == NULL)
+            break;
+        if (side->key == who->key && side->base == who->base &&
+            (who->name == NULL || side->name == 0 ||
+             strcmp(watch->names + side->name, who->name) == 0))
+            return (uint16_t)at;
+    }
+    /* Half full at most: the search above always ends. */
+    if (watch->sides_used == HF_WATCH_SIDES / 2) {
+        watch->dropped++;
+        return HF_SIDE_NO_ROOM;
+    }
+    struct hf_watch_side *side = &watch->sides[at];
+    watch->sides_used++;
+    side->key = who->key;
+    side->base = who->base;
+    side->is_code = who->name == NULL;
+    if (who->name != NULL)
+        hf_watch_name(watch, side, who->name);
+    return (uint16_t)at;
+}
+
+/* ---- pairs ---- */
+
+static void count_crossing(struct hf_watch *watch, uint16_t from, uint16_t to, uint64_t bytes,
+                           uint64_t count)
+{
+    size_t at = hf_watch_hash(((uintptr_t)from << 16 | to) << 4, HF_WATCH_PAIRS);
+    struct hf_watch_pair *pair;
+    if (from == to)
+        return;
+    for (pair = &watch->pairs[at]; pair->used && (pair->from != from || pair->to != to);
+         pair = &watch->pairs[at])
+        at = (at + 1) % HF_WATCH_PAIRS;
+    if (!pair->used) {
+        if (watch->pairs_used == HF_WATCH_PAIRS / 2) {
+            watch->dropped++;
+            return;
+        }
+        watch->pairs_used++;
+        *pair = (struct hf_watch_pair){.from = from, .to = to, .used = true};
+    }
+    pair->count += count;
+    pair->bytes += bytes;
+}
+
+/* ---- blocks ---- */
+
+/* A block's own counters stay at their ends; the watch's, of 64 bits, never get there. */
+static void count_up(uint32_t *counter)
+{
+    *counter += *counter != UINT32_MAX;
+}
+
+static void take_back(uint32_t *counter)
+{
+    *counter -= *counter != 0 && *counter != UINT32_MAX;
+}
+
+static struct hf_watch_entry *entry_at(struct hf_watch *watch, uintptr_t address)
+{
+    size_t at = hf_watch_hash(address, watch->slots);
+    while (watch->blocks[at].address != 0 && watch->blocks[at].address != address)
+        at = (at + 1) & (watch->slots - 1);
+    return &watch->blocks[at];
+}
+
+struct hf_watch_entry *hf_watch_find(struct hf_watch *watch, uintptr_t address)
+{
+    struct hf_watch_entry *entry = entry_at(watch, address);
+    return entry->address != 0 ? entry : NULL;
+}
+
+/* The entry of an address, made where there is none; NULL where there is no room. */
+static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t address)
+{
+    struct hf_watch_entry *entry = entry_at(watch, address);
+    if (entry->address == 0) {
+        if (watch->blocks_used == watch->room) {
+            watch->dropped++;
+            return NULL;
+        }
+        watch->blocks_used++;
+        entry->address = address;
+    }
+    return entry;
+}
+
+static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t size,
+                             const struct who *who)
+{
+    struct hf_watch_entry *entry = make_entry(watch, address);
+    if (entry == NULL)
+        return;
+    if (!entry->live) {
+        entry->live = 1;
+        entry->old = 0;
+        count_up(&entry->allocated);
+        watch->allocations++;
+    }
+    if (size != 0)
+        entry->size = size & SIZE_MASK;
+    entry->allocated_by = side_of(watch, who);
+}
+
+static void record_freed(struct hf_watch *watch, uintptr_t address, const struct who *who)
+{
+    struct hf_watch_entry *entry = make_entry(watch, address);
+    watch->frees++;
+    if (entry == NULL)
+        return;
+    count_up(&entry->freed);
+    entry->freed_by = side_of(watch, who);
+    if (entry->live)
+        count_crossing(watch, entry->allocated_by, entry->freed_by, entry->size, 1);
+    else
+        entry->allocated_by = HF_SIDE_UNKNOWN;
+    if (!entry->live || entry->old) {
+        count_up(&entry->freed_unmatched);
+        watch->before++;
+    }
+    entry->was_live = entry->live;
+    entry->live = 0;
+}
+
+/* The block has stayed where it was: it was not freed. Where it was resized, it has crossed all the
+ * same. Nobody else had the address meanwhile. */
+static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
+{
+    struct hf_watch_entry *entry = hf_watch_find(watch, address);
+    /* Not this watch's: it has begun since, or had no room. */
+    if (entry == NULL || entry->freed == 0 || entry->live)
+        return;
+    const bool was_live = entry->was_live, was_old = !was_live || entry->old;
+    watch->frees--;
+    take_back(&entry->freed);
+    entry->live = was_live || resized;
+    entry->old = was_old;
+    if (was_old) {
+        take_back(&entry->freed_unmatched);
+        watch->before--;
+    }
+    if (was_live && !resized)
+        count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
+                       -(uint64_t)1);
+    if (resized) {
+        entry->size = size & SIZE_MASK;
+        entry->allocated_by = entry->freed_by;
+    }
+}
+
+void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
+{
+    struct who who = who_is(caller);
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
+        record_allocated(watch, (uintptr_t)ptr, size, &who);
+    end_recording(&pass);
+}
+
+void hf_watch_freed(const void *ptr, const void *caller)
+{
+    struct who who = who_is(caller);
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
+        record_freed(watch, (uintptr_t)ptr, &who);
+    end_recording(&pass);
+}
+
+void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
+{
+    struct who who = who_is(caller);
+    struct hf_pass pass;
+    if (!begin_recording(&pass))
+        return;
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
+        if (resized == NULL || resized == ptr)
+            record_kept(watch, (uintptr_t)ptr, size, resized != NULL);
+        else
+            record_allocated(watch, (uintptr_t)resized, size, &who);
+    end_recording(&pass);
+}
+
+void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
+                            bool freed)
+{
+    struct who who = who_is(caller), owner = {object, 0, object};
+    struct hf_pass pass;
+    if (object == NULL)
+        owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
+    if (!begin_recording(&pass))
+        return;
+    struct hf_watch *watch;
+    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;) {
+        struct hf_watch_entry *entry = make_entry(watch, (uintptr_t)ptr);
+        watch->foreign += freed;
+        if (entry == NULL)
+            continue;
+        if (freed) {
+            count_up(&entry->freed);
+            count_up(&entry->freed_unmatched);
+        }
+        entry->size = size & SIZE_MASK;
+        entry->allocated_by = side_of(watch, &owner);
+        entry->freed_by = side_of(watch, &who);
+        count_crossing(watch, entry->allocated_by, entry->freed_by, size, 1);
+    }
+    end_recording(&pass);
+}
+
+/* ---- beginning and ending ---- */
+
+static size_t count_open(void)
+{
+    size_t count = 0, cursor = 0;
+    while (next_open(&cursor) != NULL)
+        count++;
+    return count;
+}
+
+/* Puts `now` in the place of `before`; false where that is not there. Under the lock. */
+static bool replace(const struct hf_watch *before, struct hf_watch *now)
+{
+    size_t i = 0;
+    while (i < HF_WATCHES_MAX && open_watches[i] != before)
+        i++;
+    if (i == HF_WATCHES_MAX)
+        return false;
+    __atomic_store_n(&open_watches[i], now, __ATOMIC_RELEASE);
+    return true;
+}
+
+static int end_here(struct hf_watch *watch)
+{
+    hf_watch_lock();
+    bool was_open = replace(watch, NULL);
+    watch->open = false;
+    size_t left = count_open();
+    __atomic_store_n(&hf_watching, left > 0, __ATOMIC_RELEASE);
+    bool last = was_open && left == 0;
+    hf_watch_unlock();
+    if (was_open)
+        hf_heap_slow(false);
+    if (last && table.marks_changed != NULL)
+        table.marks_changed();
+    return was_open ? 0 : -EALREADY;
+}
+
+static void drop_here(struct hf_watch *watch)
+{
+    int saved_errno = errno;
+    (void)end_here(watch);
+    (void)munmap(watch, watch->mapped);
+    errno = saved_errno;
+}
+
+static const struct hf_watch_functions functions = {
+    .end = end_here,
+    .drop = drop_here,
+    .report = hf_watch_report_here,
+    .at = hf_watch_at_here,
+};
+
+int hf_watch_begin_here(struct hf_watch **out, size_t room)
+{
+    if (out == NULL || room > HF_WATCH_ROOM_MAX)
+        return -EINVAL;
+    room = room != 0 ? room : HF_WATCH_ROOM;
+    size_t slots = 2;
+    while (slots < 2 * room)
+        slots *= 2;
+    size_t size = sizeof(struct hf_watch) + slots * sizeof(struct hf_watch_entry);
+    int saved_errno = errno;
+    struct hf_watch *watch = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved_errno;
+    if (watch == MAP_FAILED)
+        return -ENOMEM;
+    watch->functions = &functions;
+    watch->mapped = size;
+    watch->room = room;
+    watch->slots = slots;
+    watch->names_used = 1; /* the first name is "" */
+    hf_watch_lock();
+    watch->open = true; /* before it can be seen */
+    const bool opened = replace(NULL, watch);
+    if (opened)
+        __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
+    bool first = opened && count_open() == 1;
+    hf_watch_unlock();
+    if (!opened) {
+        (void)munmap(watch, size);
+        return -ENOSPC;
+    }
+    hf_gate_wait_long(); /* while a fork is under way, threads stay on their fast paths */
+    hf_heap_slow(true);
+    if (first && table.marks_changed != NULL)
+        table.marks_changed();
+    *out = watch;
+    return 0;
+}
+
+int hf_watch_begin(struct hf_watch **out, size_t room)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other == NULL)
+        return hf_watch_begin_here(out, room);
+    return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
+}
+
+int hf_watch_end(struct hf_watch *watch)
+{
+    return watch != NULL ? watch->functions->end(watch) : -EINVAL;
+}
+
+void hf_watch_drop(struct hf_watch *watch)
+{
+    if (watch != NULL)
+        watch->functions->drop(watch);
+}
+
+int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out, hf_crossing_visitor *visit,
+                    void *context)
+{
+    return watch != NULL ? watch->functions->report(watch, out, visit, context) : -EINVAL;
+}
+
+int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out)
+{
+    return watch != NULL ? watch->functions->at(watch, block, out) : -EINVAL;
+}

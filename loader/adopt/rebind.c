@@ -1,0 +1,317 @@
+/*
+ * Owns the list of adopted slots of the call under way, and the last refusals. Both are used under
+ * the loader's lock alone (lock.h), which serialises calls.
+ *
+ * All or nothing: every slot of the object is decided about first; only when none stands in the way
+ * is any written. What would stand in the way is memory that could not come home: an object whose
+ * own calls to free are out of routing's reach must go on allocating where it did.
+ *
+ * When: after the object's relocation, at any time. Blocks that it allocated before go home by
+ * routing. Nothing is allocated here.
+ */
+#include "loader/adopt/rebind.h"
+
+#include "alloc/base/options.h"
+#include "alloc/heap/instance.h"
+#include "loader/adopt/replacements.h"
+#include "loader/interpose/loader_lock.h"
+#include "loader/interpose/route.h"
+#include "loader/interpose/slot_policy.h"
+#include "loader/interpose/slot_writes.h"
+#include "loader/interpose/stubs.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* The slots to write. More than a compiler makes: one or two a function, and one a table. */
+#define SLOTS_MAX 1024
+static struct {
+    void **address;
+    void *value;
+    void *before;
+} slots[SLOTS_MAX];
+static size_t slots_count;
+
+/* One call. */
+struct adoption {
+    const struct link_map *map;
+    struct hf_patch patch;
+    struct hf_scope scope;
+    int result; /* slots changed, or a negative errno */
+    const char *reason;
+    const char *function; /* the slot's that is in the way; NULL where the object itself is */
+    void **slot;
+};
+
+/* The last refusals, for the report. An object is known by its place, its name and its dynamic
+ * section: what is loaded at the same place under the same name later is the same file again. */
+#define REFUSALS_MAX 32
+static struct refusal {
+    const struct link_map *map;
+    const void *dynamic;
+    uint32_t name;
+    int error;
+    const char *reason;
+    const char *function;
+    const void *slot;
+} refusals[REFUSALS_MAX];
+static size_t next_refusal;
+static bool ever_adopted;
+
+static uint32_t hash_of(const char *name)
+{
+    uint32_t hash = 2166136261;
+    for (; *name != '\0'; name++)
+        hash = (hash ^ (unsigned char)*name) * 16777619;
+    return hash;
+}
+
+static struct refusal *refusal_of(const struct link_map *map)
+{
+    for (size_t i = 0; i < REFUSALS_MAX; i++)
+        if (refusals[i].map == map && refusals[i].dynamic == map->l_ld &&
+            refusals[i].name == hash_of(hf_dynlink_name(map)))
+            return &refusals[i];
+    return NULL;
+}
+
+static void refuse(struct adoption *adoption, int error, const char *reason)
+{
+    adoption->result = error;
+    adoption->reason = reason;
+}
+
+static void refuse_slot(struct adoption *adoption, const struct hf_slot *slot, const char *function,
+                        int error, const char *reason)
+{
+    if (adoption->result < 0)
+        return;
+    refuse(adoption, error, reason);
+    adoption->function = function;
+    adoption->slot = slot->address;
+}
+
+/* ---- deciding ---- */
+
+/* Every slot through which the object gives memory back must be routed already. */
+static void check_release(const struct hf_slot *slot, void *context)
+{
+    struct adoption *adoption = context;
+    const char *name = hf_routed_name(slot->function);
+    if (hf_routed_is_loader(slot->function) || hf_routed_is_mapping(slot->function))
+        return;
+    struct hf_decision decision =
+        hf_slot_decide(adoption->patch.object, HF_ROLE_ORDINARY, &adoption->scope, slot);
+    if (decision.ignore || (decision.state == HF_ROUTE_CHANGED && !decision.change))
+        return;
+    /* The program's own function in a variable is nobody's business. */
+    if (slot->kind == HF_SLOT_WORD && !decision.change)
+        return;
+    refuse_slot(adoption, slot, name, -EACCES,
+                "a call by which the object frees memory is not routed: what it allocated from the "
+                "heap could not come home");
+}
+
+/* What the slot goes to now, for functions that need to know. */
+static void *original_of(const struct adoption *adoption, const struct hf_slot *slot, void *value)
+{
+    if (hf_replacement_resizes(slot->function))
+        return value; /* routing's stub */
+    const struct link_map *target = hf_dynlink_find(value);
+    if (target != NULL && target != adoption->map && target->l_prev != NULL)
+        return value;
+    /* A PLT entry of the object or of the program. */
+    return hf_scope_definition(&adoption->scope, hf_replacement_names.name(slot->function));
+}
+
+static void decide(const struct hf_slot *slot, void *context)
+{
+    struct adoption *adoption = context;
+    const char *name = hf_replacement_names.name(slot->function);
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    /* Adopted, or a weak function that nobody defines. */
+    if (value == NULL || hf_replacement_is(value))
+        return;
+    if (hf_slot_is_foreign(adoption->patch.object, slot->symbol,
+                           hf_replacement_is_operator(slot->function))) {
+        refuse_slot(adoption, slot, name, -ENOTSUP,
+                    "the object asks for this function from a library other than libc: it has an "
+                    "allocator of its own choice");
+        return;
+    }
+    if (hf_replacement_resizes(slot->function)) {
+        /* Not a stub: a variable that the program changed, see check_release(). */
+        if (!hf_stub_is((enum hf_routed)hf_routed_by_name(name), value))
+            return;
+    } else if (slot->kind == HF_SLOT_WORD && !hf_word_is_untouched(&adoption->scope, name, value)) {
+        return;
+    }
+    void *original = NULL;
+    if (hf_replacement_wants_original(slot->function)) {
+        original = original_of(adoption, slot, value);
+        if (original == NULL) {
+            refuse_slot(adoption, slot, name, -ENOTSUP,
+                        "nothing in this namespace defines the function yet");
+            return;
+        }
+    }
+    if (!hf_patch_is_writable(&adoption->patch, slot->address)) {
+        refuse_slot(adoption, slot, name, -EACCES, "the slot lies in memory that is read-only");
+        return;
+    }
+    void *function = hf_replacement_for(slot->function, original);
+    if (function == NULL) {
+        refuse_slot(adoption, slot, name, -ENOSPC,
+                    "more allocators define this function than homefree keeps apart");
+        return;
+    }
+    if (slots_count == SLOTS_MAX) {
+        refuse_slot(adoption, slot, name, -E2BIG,
+                    "the object holds more addresses of allocating functions than expected");
+        return;
+    }
+    slots[slots_count].address = slot->address;
+    slots[slots_count].value = function;
+    slots[slots_count++].before = value;
+}
+
+static void check_object(struct adoption *adoption)
+{
+    const struct hf_object *object = adoption->patch.object;
+    if (adoption->map == adoption->scope.first) {
+        refuse(adoption, -ENOTSUP, "this is the program itself, not a module");
+    } else if (hf_object_role(object) != HF_ROLE_ORDINARY) {
+        refuse(adoption, -ENOTSUP,
+               "libc, the C++ runtime, the dynamic linker and homefree itself cannot be adopted");
+    } else if (hf_object_symbol(object, "malloc") != NULL ||
+               hf_object_symbol(object, "free") != NULL ||
+               hf_object_symbol(object, "realloc") != NULL) {
+        refuse(adoption, -ENOTSUP,
+               "the object brings an allocator of its own: its calls inside need no slot");
+    }
+}
+
+/* ---- writing ---- */
+
+/* The slots of one object lie in one RELRO range at most, so that the first that cannot be written
+ * is found before any is. */
+static void write_slots(struct adoption *adoption)
+{
+    hf_patch_begin(false);
+    for (size_t i = 0; i < slots_count && adoption->result == 0; i++)
+        if (!hf_patch_open(&adoption->patch, slots[i].address)) {
+            refuse(adoption, adoption->patch.error, "the object's slots cannot be made writable");
+            adoption->slot = slots[i].address;
+        }
+    for (size_t i = 0; i < slots_count && adoption->result == 0; i++)
+        (void)hf_patch_write(&adoption->patch, slots[i].address, slots[i].value, slots[i].before);
+    hf_patch_close(&adoption->patch);
+    hf_patch_end();
+}
+
+static void adopt_object(struct adoption *adoption)
+{
+    slots_count = 0;
+    check_object(adoption);
+    if (adoption->result == 0)
+        hf_slots_visit(adoption->patch.object, &hf_routed_names, false, check_release, adoption);
+    if (adoption->result == 0)
+        hf_slots_visit(adoption->patch.object, &hf_replacement_names, false, decide, adoption);
+    if (adoption->result == 0)
+        write_slots(adoption);
+    struct refusal *refusal = refusal_of(adoption->map);
+    if (adoption->result == 0) {
+        adoption->result = (int)slots_count;
+        if (refusal != NULL)
+            *refusal = (struct refusal){0};
+        return;
+    }
+    if (refusal == NULL)
+        refusal = &refusals[next_refusal++ % REFUSALS_MAX];
+    *refusal = (struct refusal){
+        adoption->map,    adoption->map->l_ld, hash_of(hf_dynlink_name(adoption->map)),
+        adoption->result, adoption->reason,    adoption->function,
+        adoption->slot,
+    };
+}
+
+static void run(void *context)
+{
+    struct adoption *adoption = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    struct hf_object object;
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            if (map == adoption->map && hf_dynlink_open(map, &object)) {
+                ever_adopted = true;
+                adoption->result = 0;
+                adoption->scope = hf_scope_begin(first[i], i == 0);
+                adoption->patch.object = &object;
+                adopt_object(adoption);
+                return;
+            }
+}
+
+int hf_adopt(void *handle)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other != NULL)
+        return other->adopt != NULL ? other->adopt(handle) : -ENOTSUP;
+    if (handle == NULL)
+        return -EINVAL;
+    if (!hf_options.route)
+        return -EPERM;
+    hf_route_new_objects();
+    int saved_errno = errno;
+    struct adoption adoption = {.map = handle, .result = -EINVAL};
+    int result = hf_loader_lock_run(run, &adoption);
+    errno = saved_errno;
+    return result != 0 ? result : adoption.result;
+}
+
+/* ---- the report ---- */
+
+struct telling {
+    const struct hf_object *object;
+    hf_route_visitor *visit;
+    void *context;
+};
+
+static void tell_slot(const struct hf_slot *slot, void *context)
+{
+    const struct telling *telling = context;
+    if (hf_replacement_resizes(slot->function) ||
+        !hf_replacement_is(__atomic_load_n(slot->address, __ATOMIC_ACQUIRE)))
+        return;
+    struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = HF_ROUTE_CHANGED,
+        .object = hf_dynlink_name(telling->object->map),
+        .function = hf_replacement_names.name(slot->function),
+        .slot = slot->address,
+    };
+    telling->visit(&entry, telling->context);
+}
+
+void hf_adopt_tell(const struct hf_object *object, hf_route_visitor *visit, void *context)
+{
+    if (!ever_adopted)
+        return;
+    struct telling telling = {object, visit, context};
+    hf_slots_visit(object, &hf_replacement_names, false, tell_slot, &telling);
+    const struct refusal *refusal = refusal_of(object->map);
+    if (refusal == NULL)
+        return;
+    struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = HF_ROUTE_REFUSED,
+        .object = hf_dynlink_name(object->map),
+        .function = refusal->function,
+        .slot = refusal->slot,
+        .reason = refusal->reason,
+        .error = refusal->error,
+    };
+    visit(&entry, context);
+}

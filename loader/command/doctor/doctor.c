@@ -1,0 +1,347 @@
+/*
+ * doctor.c - `homefree doctor`: runs a program, reads the records that its processes left, and
+ * reports on them.
+ *
+ * Owns: the options, the order of things, and all complaints. The program's output is its own: the
+ * report follows it in one piece, on stdout or in a file.
+ */
+#include "loader/command/arguments.h"
+#include "loader/command/doctor/doctor_run.h"
+#include "loader/command/doctor/doctor_show.h"
+#include "loader/command/text.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char who[] = "homefree doctor";
+
+/* What runs without COMMAND: a Python as homefree's users have it. */
+static char probe[] = "try:\n"
+                      " import homefree\n"
+                      "except ImportError:\n"
+                      " pass\n"
+                      "else:\n"
+                      " homefree.install()\n";
+static char python[PATH_MAX], minus_c[] = "-c";
+static char *default_command[] = {python, minus_c, probe, NULL};
+
+struct request {
+    bool json, all, rules, children;
+    const char *moment, *output, *library, *record;
+    char **command;
+};
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+static const struct hf_argument arguments_table[] = {
+    {.name = "at",
+     .value = "exit|start",
+     .help = "when to look: when the program ends, also by a signal\n"
+             "(the default), or when it has started",
+     .offset = offsetof(struct request, moment)},
+    {.name = "children",
+     .help = "report every process that the program starts and that\n"
+             "ends before it",
+     .offset = offsetof(struct request, children)},
+    {.name = "all",
+     .help = "list every object, not only those that differ from most",
+     .offset = offsetof(struct request, all)},
+    {.name = "json",
+     .help = "write a JSON document; COMMAND's stdout then goes to\n"
+             "stderr, unless -o is given",
+     .offset = offsetof(struct request, json)},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write to FILE; '-' is stdout, the default",
+     .offset = offsetof(struct request, output)},
+    {.name = "library",
+     .value = "FILE",
+     .help = "preload this libhomefree",
+     .offset = offsetof(struct request, library)},
+    {.name = "read",
+     .value = "FILE",
+     .help = "show a record that hf_doctor_record() wrote",
+     .offset = offsetof(struct request, record)},
+    {.name = "rules",
+     .help = "list the rules: what each finds, why it matters, what to do",
+     .offset = offsetof(struct request, rules)},
+    {.name = NULL},
+};
+
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree doctor [--json] [--all] [--at exit|start] [--children] [-o FILE]\n"
+             "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
+             "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
+             "       homefree doctor --rules [--json]\n",
+    .about =
+        "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
+        "lived in it, which objects used which, what routing reached, and what to do about the\n"
+        "rest. Without COMMAND, runs the Python that this command was installed for, with\n"
+        "'import homefree; homefree.install()'.\n",
+    .notes =
+        "Exit status: 0 clean (also with notes), 1 findings, 2 wrong usage, 3 failed. A COMMAND\n"
+        "that fails (it exits with another status than 0, or a signal ends it) is a finding.\n"
+        "\n"
+        "Example: homefree doctor -- python3 -c 'import numpy, torch'\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_LAST,
+};
+
+/* Result: HF_EXIT_NONE, or HF_EXIT_USAGE after a complaint. */
+static int check(const struct request *request, const struct hf_operand_list *operands)
+{
+    const bool running = request->moment != NULL || request->children || request->library != NULL ||
+                         operands->count > 0;
+    if (request->moment != NULL && strcmp(request->moment, "exit") != 0 &&
+        strcmp(request->moment, "start") != 0)
+        return hf_command_wrong(who, "--at takes 'exit' or 'start'");
+    if (operands->separated && operands->count == 0)
+        return hf_command_wrong(who, "'--' is followed by no command");
+    if (operands->count > 0 && operands->values[0][0] == '\0')
+        return hf_command_wrong(who, "the command is empty");
+    if (request->rules &&
+        (request->record != NULL || running || request->all || request->output != NULL))
+        return hf_command_wrong(who, "--rules goes with --json alone");
+    if (request->record != NULL && running)
+        return hf_command_wrong(who, "--read shows a record and runs nothing");
+    return HF_EXIT_NONE;
+}
+
+/* ---- the report ----------------------------------------------------------------------------- */
+
+struct report {
+    const struct request *request;
+    const struct hf_doctor_run *run; /* NULL: a record was read */
+    FILE *out;
+    struct hf_json json;
+    bool coloured;
+    size_t shown;
+    struct hf_rule_totals found;
+};
+
+static void complain_about(const char *what, int result, const char *why)
+{
+    hf_command_complain(who, "cannot read the record of %s: %s", what,
+                        why != NULL ? why : strerror(-result));
+}
+
+/* Shows one record, and closes it. */
+static void show(struct report *report, int descriptor, const char *what, struct hf_record_end end)
+{
+    struct hf_record record;
+    int result = hf_record_read(descriptor, &record);
+    close(descriptor);
+    if (result == 0 && report->run != NULL && end.signal == 0 &&
+        strcmp(record.moment, "signal") == 0)
+        end.signal = record.signal;
+    if (result == 0)
+        result = hf_record_find(&record, end);
+    if (result != 0) {
+        report->found.failed++;
+        complain_about(what, result, record.why);
+    } else {
+        report->shown++;
+        const struct hf_findings findings = hf_doctor_findings(&record);
+        hf_findings_add(&report->found, &findings);
+        if (report->request->json)
+            hf_doctor_write_json(&report->json, &record);
+        else
+            hf_doctor_print(report->out, &record, report->request->all, report->coloured);
+    }
+    hf_record_free(&record);
+}
+
+static void show_record(struct report *report, const char *path)
+{
+    char *what = NULL;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) {
+        report->found.failed++;
+        hf_command_complain(who, "cannot open '%s': %s", path, strerror(errno));
+    } else if (asprintf(&what, "'%s'", path) < 0) {
+        report->found.failed++;
+        close(descriptor);
+        (void)hf_command_out_of_memory(who);
+    } else {
+        show(report, descriptor, what, (struct hf_record_end){0, 0});
+        free(what);
+    }
+}
+
+static void show_main(struct report *report)
+{
+    const struct hf_doctor_run *run = report->run;
+    const int descriptor = hf_doctor_run_open(run, run->pid);
+    if (descriptor >= 0) {
+        const struct hf_record_end end = {
+            .signal = WIFSIGNALED(run->status) ? WTERMSIG(run->status) : 0,
+            .status = WIFEXITED(run->status) ? WEXITSTATUS(run->status) : 0,
+        };
+        show(report, descriptor, "the program", end);
+        return;
+    }
+    report->found.failed++;
+    hf_command_complain(who, "'%s' left no record: %s", run->command[0],
+                        descriptor == -ENOENT ? hf_doctor_run_why(run) : strerror(-descriptor));
+}
+
+static int compare_pids(const void *left, const void *right)
+{
+    const long a = *(const long *)left, b = *(const long *)right;
+    return (a > b) - (a < b);
+}
+
+/* Shows the records of all other processes, in the order of their numbers. */
+static void show_children(struct report *report)
+{
+    DIR *folder = opendir(report->run->folder);
+    long *pids = NULL;
+    size_t count = 0;
+    bool enough = true;
+    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;) {
+        char *end;
+        const long pid = strtol(entry->d_name, &end, 10);
+        if (*end != '\0' || pid <= 0 || pid == report->run->pid)
+            continue;
+        long *more = realloc(pids, (count + 1) * sizeof *pids);
+        enough = enough && more != NULL;
+        if (more == NULL)
+            break;
+        pids = more;
+        pids[count++] = pid;
+    }
+    if (folder != NULL)
+        closedir(folder);
+    if (!enough) {
+        report->found.failed++;
+        (void)hf_command_out_of_memory(who);
+    }
+    if (count > 0)
+        qsort(pids, count, sizeof *pids, compare_pids);
+    for (size_t i = 0; i < count; i++) {
+        char what[64];
+        const int descriptor = hf_doctor_run_open(report->run, (pid_t)pids[i]);
+        snprintf(what, sizeof what, "process %ld", pids[i]);
+        if (descriptor >= 0) {
+            show(report, descriptor, what, (struct hf_record_end){0, 0});
+        } else {
+            report->found.failed++;
+            complain_about(what, descriptor, NULL);
+        }
+    }
+    free(pids);
+}
+
+static void print_status(FILE *out, const struct hf_doctor_run *run)
+{
+    hf_text_print(out, run->command[0]);
+    if (WIFSIGNALED(run->status))
+        fprintf(out, " was ended by %s%s", hf_record_signal(WTERMSIG(run->status)),
+                WCOREDUMP(run->status) ? " and left a core file" : "");
+    else
+        fprintf(out, " exited with status %d", WEXITSTATUS(run->status));
+    fputs(".\n\n", out);
+}
+
+static void write_status(struct hf_json *json, const struct hf_doctor_run *run)
+{
+    hf_json_object(json, "command");
+    hf_json_array(json, "arguments");
+    for (char **argument = run->command; *argument != NULL; argument++)
+        hf_json_string(json, NULL, *argument);
+    hf_json_close(json);
+    if (WIFSIGNALED(run->status)) {
+        hf_json_string(json, "status", NULL);
+        hf_json_signed(json, "signal", WTERMSIG(run->status));
+    } else {
+        hf_json_signed(json, "status", WEXITSTATUS(run->status));
+        hf_json_string(json, "signal", NULL);
+    }
+    hf_json_close(json);
+}
+
+static bool compose(FILE *out, void *context)
+{
+    struct report *report = context;
+    struct hf_json *json = &report->json;
+    report->out = out;
+    if (report->request->json) {
+        hf_json_begin(json, report->out, hf_doctor_table.command, hf_doctor_table.format);
+        if (report->run != NULL)
+            write_status(json, report->run);
+        hf_json_array(json, "processes");
+    } else if (report->run != NULL) {
+        print_status(report->out, report->run);
+    }
+    if (report->run == NULL) {
+        show_record(report, report->request->record);
+    } else {
+        show_main(report);
+        if (report->request->children)
+            show_children(report);
+    }
+    if (!report->request->json) {
+        hf_findings_remedies(report->out, &hf_doctor_table, &report->found);
+        return report->shown > 0; /* without a record there is only the complaint */
+    }
+    hf_json_close(json);
+    hf_json_object(json, "summary");
+    hf_json_unsigned(json, "processes", report->shown);
+    hf_rules_totals(json, &report->found);
+    hf_json_close(json);
+    hf_json_finish(json);
+    return true;
+}
+
+static int run(const struct request *request)
+{
+    const bool to_stdout = strcmp(request->output, "-") == 0;
+    struct report report = {
+        .request = request,
+        .coloured = to_stdout && hf_text_coloured(),
+    };
+    struct hf_doctor_run program = {
+        .command = request->command,
+        .library = request->library,
+        .start = request->moment != NULL && strcmp(request->moment, "start") == 0,
+        .children = request->children,
+        .stdout_is_stderr = request->json && to_stdout,
+    };
+    int result = HF_EXIT_CLEAN;
+    if (request->record == NULL) {
+        report.run = &program;
+        if (request->command == default_command)
+            hf_doctor_run_python(python, sizeof python);
+        result = hf_doctor_run(who, &program);
+    }
+    if (result == HF_EXIT_CLEAN)
+        result = hf_command_compose(who, request->output, compose, &report);
+    hf_doctor_run_end(&program);
+    return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.found);
+}
+
+int hf_command_doctor(int count, char **arguments)
+{
+    struct request request = {.json = false};
+    struct hf_operand_list operands;
+    int result = hf_command_read(&command, &request, count, arguments, &operands);
+    if (result == HF_EXIT_NONE)
+        result = check(&request, &operands);
+    if (result != HF_EXIT_NONE)
+        return result;
+    if (request.rules)
+        return hf_rules_list(who, &hf_doctor_table, request.json);
+    request.command = operands.count > 0 ? operands.values : default_command;
+    if (request.output == NULL)
+        request.output = "-";
+    return run(&request);
+}

@@ -1,0 +1,89 @@
+/*
+ * Questions to a record that its findings and its report both ask, and the table of rules. Owns
+ * nothing; see doctor_record.h.
+ */
+#include "loader/command/doctor/doctor_record.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
+    [HF_DOCTOR_RULE_##id] = {name, HF_SEVERITY_##severity, explanation, remedy},
+const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT] = {
+#include "loader/record/process_record.def"
+};
+#undef HF_DOCTOR_RULE
+
+bool hf_record_has(const struct hf_record_set *set, size_t index)
+{
+    for (size_t i = 0; i < set->count; i++)
+        if (set->indices[i] == index)
+            return true;
+    return false;
+}
+
+size_t hf_record_users(const struct hf_record *record, size_t index)
+{
+    size_t users = 0;
+    for (size_t i = 0; i < record->objects_count; i++)
+        users += i != index && (hf_record_has(&record->objects[i].allocates, index) ||
+                                hf_record_has(&record->objects[i].frees, index));
+    return users;
+}
+
+bool hf_record_soname_is(const struct hf_record_object *object, const char *start)
+{
+    return object->soname != NULL && strncmp(object->soname, start, strlen(start)) == 0;
+}
+
+bool hf_record_is_libc(const struct hf_record_object *object)
+{
+    return hf_record_soname_is(object, "libc.so");
+}
+
+const char *hf_record_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+const char *hf_record_allocator(const struct hf_record_object *object)
+{
+    if (object->role == HF_RECORD_HOMEFREE)
+        return "homefree";
+    if (hf_record_is_libc(object))
+        return "libc";
+    if (object->neighbours_count > 0)
+        return object->foreign[0].allocator;
+    return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
+}
+
+bool hf_record_home(const struct hf_record_object *object)
+{
+    bool home = object->neighbours_count > 0;
+    for (size_t i = 0; i < object->neighbours_count; i++)
+        home = home && object->foreign[i].home;
+    return home;
+}
+
+/* sigabbrev_np() is younger than the oldest glibc that the command runs on. */
+const char *hf_record_signal(int number)
+{
+#define NAME(signal)    \
+    {                   \
+        signal, #signal \
+    }
+    static const struct {
+        int number;
+        const char *name;
+    } names[] = {
+        NAME(SIGHUP),  NAME(SIGINT),  NAME(SIGQUIT), NAME(SIGILL),  NAME(SIGTRAP), NAME(SIGABRT),
+        NAME(SIGBUS),  NAME(SIGFPE),  NAME(SIGKILL), NAME(SIGUSR1), NAME(SIGSEGV), NAME(SIGUSR2),
+        NAME(SIGPIPE), NAME(SIGALRM), NAME(SIGTERM), NAME(SIGXCPU), NAME(SIGXFSZ), NAME(SIGSYS),
+    };
+#undef NAME
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].number == number)
+            return names[i].name;
+    return "a signal";
+}

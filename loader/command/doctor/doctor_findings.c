@@ -1,0 +1,360 @@
+/*
+ * Applies the rules of loader/doctor.def to the facts in a record. Owns nothing between calls; see
+ * doctor_record.h.
+ *
+ * The file of an object is read only where the object may hold an allocator: it maps pages, or
+ * defines functions of an allocator. A file that cannot be read adds nothing.
+ */
+#include "loader/command/doctor/doctor_record.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *name_of(const struct hf_record *record, size_t index)
+{
+    return hf_record_base_name(record->objects[index].path);
+}
+
+/* ---- adding findings ------------------------------------------------------------------------ */
+
+/* Finds or adds the finding of that rule and message. NULL: no memory. */
+__attribute__((format(printf, 3, 4))) static struct hf_record_finding *
+find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
+{
+    char *message = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vasprintf(&message, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        return NULL;
+    for (size_t i = 0; i < record->findings_count; i++)
+        if (record->findings[i].rule == rule && strcmp(record->findings[i].message, message) == 0) {
+            free(message);
+            return &record->findings[i];
+        }
+    struct hf_record_finding *larger =
+        realloc(record->findings, (record->findings_count + 1) * sizeof *larger);
+    if (larger == NULL) {
+        free(message);
+        return NULL;
+    }
+    record->findings = larger;
+    larger[record->findings_count] = (struct hf_record_finding){.rule = rule, .message = message};
+    return &larger[record->findings_count++];
+}
+
+static bool name(struct hf_record_finding *finding, const char *text)
+{
+    if (finding == NULL)
+        return false;
+    if (finding->count < HF_INSPECTION_NAMES_MAX) {
+        finding->names[finding->count] = strdup(text);
+        if (finding->names[finding->count] == NULL)
+            return false;
+    }
+    finding->count++;
+    return true;
+}
+
+/* ---- files ---------------------------------------------------------------------------------- */
+
+static void look_into(struct hf_record_object *object)
+{
+    struct hf_inspection inspection;
+    const size_t room = sizeof object->allocators / sizeof object->allocators[0];
+    if (hf_inspect(object->path, &inspection) == 0) {
+        object->inspected = true;
+        /* homefree's own extension contains the table of known allocators, and so their symbols. */
+        const bool ours = inspection.homefree_linked && inspection.module != NULL &&
+                          strcmp(inspection.module, "_homefree") == 0;
+        for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
+            object->allocators[i].allocator = inspection.allocators[i].allocator;
+            object->allocators[i].exported = inspection.allocators[i].exported;
+            object->allocators_count++;
+        }
+    }
+    hf_inspection_free(&inspection);
+}
+
+static void look_into_files(struct hf_record *record)
+{
+    for (size_t i = 0; i < record->objects_count; i++) {
+        struct hf_record_object *object = &record->objects[i];
+        if (object->role == HF_RECORD_ORDINARY &&
+            (object->maps || object->defines_malloc || object->defines_free))
+            look_into(object);
+    }
+}
+
+/* ---- rules ---------------------------------------------------------------------------------- */
+
+static bool is_crash(int number)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+        if (crashes[i] == number)
+            return true;
+    return false;
+}
+
+static bool find_failure(struct hf_record *record, struct hf_record_end end)
+{
+    if (end.status != 0)
+        return find(record, HF_DOCTOR_RULE_FAILED, "the program exited with status %d",
+                    end.status) != NULL;
+    return end.signal == 0 || find(record, HF_DOCTOR_RULE_FAILED, "%s ended the program",
+                                   hf_record_signal(end.signal)) != NULL;
+}
+
+/* The allocator in an object that no other object calls by name: what a crash there suggests. */
+static const char *hidden_allocator(const struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
+        return NULL;
+    return hf_record_allocator(object);
+}
+
+static bool died_inside(const struct hf_record *record, struct hf_record_end end, size_t index)
+{
+    return is_crash(end.signal) && record->crash.known && record->crash.object == index &&
+           hidden_allocator(record, index) != NULL;
+}
+
+static bool find_death_inside(struct hf_record *record, struct hf_record_end end)
+{
+    const size_t index = record->crash.object;
+    if (!record->crash.known || index == SIZE_MAX || !died_inside(record, end, index))
+        return true;
+    const char *function = record->crash.function;
+    const size_t caller = record->crash.caller;
+    return name(find(record, HF_DOCTOR_RULE_DIED_INSIDE,
+                     "%s hit an object that contains %s%s%s%s%s", hf_record_signal(end.signal),
+                     hidden_allocator(record, index), function != NULL ? ", in " : "",
+                     function != NULL ? function : "", caller != SIZE_MAX ? ", called from " : "",
+                     caller != SIZE_MAX ? name_of(record, caller) : ""),
+                record->objects[index].path);
+}
+
+static bool find_death(struct hf_record *record, struct hf_record_end end)
+{
+    const int number = end.signal;
+    if (!is_crash(number))
+        return find_failure(record, end);
+    return find(record, HF_DOCTOR_RULE_DIED, "%s ended the process", hf_record_signal(number)) !=
+               NULL &&
+           find_death_inside(record, end);
+}
+
+/* Whether a routed free sends home what was allocated there. */
+static bool comes_home(const struct hf_record *record, const struct hf_record_set *from)
+{
+    for (size_t i = 0; i < from->count; i++) {
+        const struct hf_record_object *object = &record->objects[from->indices[i]];
+        if (object->role != HF_RECORD_HOMEFREE && !hf_record_home(object))
+            return false;
+    }
+    return true;
+}
+
+static bool find_elsewhere(struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    const struct {
+        const struct hf_record_set *from, *to;
+        const char *allocating, *freeing;
+    } pairs[] = {
+        {&object->allocates, &object->frees, "malloc", "free"},
+        {&object->news, &object->deletes, "operator new", "operator delete"},
+    };
+    for (size_t p = 0; p < 2; p++) {
+        bool apart = pairs[p].from->count > 0 && pairs[p].to->count > 0;
+        for (size_t i = 0; i < pairs[p].from->count; i++)
+            apart = apart && !hf_record_has(pairs[p].to, pairs[p].from->indices[i]);
+        if (!apart || (object->refused == 0 && comes_home(record, pairs[p].from)))
+            continue;
+        if (!name(find(record, HF_DOCTOR_RULE_FREE_ELSEWHERE, "%s comes from %s, %s from %s",
+                       pairs[p].allocating, name_of(record, pairs[p].from->indices[0]),
+                       pairs[p].freeing, name_of(record, pairs[p].to->indices[0])),
+                  object->path))
+            return false;
+    }
+    return true;
+}
+
+/* CPython's own allocators do it no harm: pymalloc, and the mimalloc of 3.13 and later. */
+static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    if (object->role != HF_RECORD_ORDINARY || object->cpython ||
+        hf_record_users(record, index) > 0 || died_inside(record, end, index))
+        return true;
+    for (size_t i = 0; i < object->neighbours_count; i++) {
+        const struct hf_record_neighbour *foreign = &object->foreign[i];
+        if (!name(find(record, foreign->home ? HF_DOCTOR_RULE_NEIGHBOUR : HF_DOCTOR_RULE_EMBEDDED,
+                       "contains %s", foreign->allocator),
+                  object->path))
+            return false;
+    }
+    for (size_t i = 0; i < object->allocators_count; i++) {
+        const char *allocator = hf_allocator_name(object->allocators[i].allocator);
+        bool told = false;
+        for (size_t n = 0; n < object->neighbours_count; n++)
+            told = told || strcmp(object->foreign[n].allocator, allocator) == 0;
+        if (!told &&
+            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "contains %s", allocator), object->path))
+            return false;
+    }
+    return true;
+}
+
+static bool is_preloaded(const struct hf_record *record, const struct hf_record_object *object)
+{
+    const char *base = hf_record_base_name(object->path);
+    for (const char *at = record->preload; at != NULL && *at != '\0';) {
+        size_t length = strcspn(at, ": ");
+        const char *start = memrchr(at, '/', length);
+        size_t skipped = start != NULL ? (size_t)(start + 1 - at) : 0;
+        if (strlen(base) == length - skipped && memcmp(base, at + skipped, length - skipped) == 0)
+            return true;
+        at += length;
+        at += *at != '\0';
+    }
+    return false;
+}
+
+/* The object whose malloc and free a call by name reaches first; SIZE_MAX if it is libc. */
+static size_t find_server(const struct hf_record *record)
+{
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        if (object->namespace == 0 && object->role == HF_RECORD_ORDINARY &&
+            object->defines_malloc && object->defines_free && hf_record_users(record, i) > 0)
+            return i;
+        if (object->namespace == 0 && hf_record_is_libc(object))
+            break;
+    }
+    return SIZE_MAX;
+}
+
+/* A preloaded allocator serves the process, except objects loaded with RTLD_DEEPBIND: their scope
+ * begins with their own dependencies, and so with libc. */
+static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
+{
+    const char *allocator = hf_record_allocator(&record->objects[server]);
+    /* Even then, blocks that it gave out before homefree was loaded may have no way home. */
+    if (hf_record_home(&record->objects[server]) && !is_crash(end.signal))
+        return true;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        const struct hf_record_set *sets[] = {&object->allocates, &object->frees};
+        bool apart = false;
+        for (size_t s = 0; s < 2; s++)
+            for (size_t t = 0; t < sets[s]->count; t++)
+                apart = apart || hf_record_is_libc(&record->objects[sets[s]->indices[t]]);
+        if (!apart || i == server || object->namespace != 0 || object->role != HF_RECORD_ORDINARY)
+            continue;
+        if (!name(find(record, HF_DOCTOR_RULE_TWO_MALLOCS,
+                       "%s serves the process, but these use libc's malloc and free",
+                       allocator != NULL ? allocator : name_of(record, server)),
+                  object->path))
+            return false;
+    }
+    return true;
+}
+
+static bool find_of_object(struct hf_record *record, struct hf_record_end end, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    bool good = find_elsewhere(record, index) && find_embedded(record, end, index);
+    if (good && object->role == HF_RECORD_ORDINARY && object->defines_malloc &&
+        object->defines_free && is_preloaded(record, object))
+        good = name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
+                         hf_record_allocator(object) != NULL ? hf_record_allocator(object)
+                                                             : "an allocator"),
+                    object->path);
+    if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
+        !hf_record_soname_is(object, "libm.so"))
+        good =
+            name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
+    if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)
+        good = name(find(record, HF_DOCTOR_RULE_OUT_OF_REACH, "%s", object->reach), object->path);
+    return good;
+}
+
+/* Objects, recognized by `is`, that a process should have one of; in one namespace, if `together`.
+ */
+static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
+                         bool (*is)(const struct hf_record_object *), bool together)
+{
+    size_t count = 0, first = 0;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        if (!is(&record->objects[i]) ||
+            (together && count > 0 &&
+             record->objects[i].namespace != record->objects[first].namespace))
+            continue;
+        if (count == 0)
+            first = i;
+        count++;
+    }
+    if (count < 2)
+        return true;
+    for (size_t i = first; i < record->objects_count; i++)
+        if (is(&record->objects[i]) &&
+            (!together || record->objects[i].namespace == record->objects[first].namespace) &&
+            !name(find(record, rule, "%zu copies of %s", count, what), record->objects[i].path))
+            return false;
+    return true;
+}
+
+static bool is_homefree(const struct hf_record_object *object)
+{
+    return object->role == HF_RECORD_HOMEFREE;
+}
+static bool is_libstdcxx(const struct hf_record_object *object)
+{
+    return hf_record_soname_is(object, "libstdc++");
+}
+
+static bool find_of_slots(struct hf_record *record)
+{
+    for (size_t i = 0; i < record->refusals_count && record->routing; i++) {
+        const struct hf_record_refusal *refusal = &record->refusals[i];
+        bool word = strcmp(refusal->kind, "word") == 0;
+        if (!name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
+                       "%s of %s: %s", refusal->function, name_of(record, refusal->object),
+                       refusal->reason),
+                  record->objects[refusal->object].path))
+            return false;
+    }
+    for (size_t i = 0; i < record->copies_count; i++)
+        if (!name(find(record, HF_DOCTOR_RULE_COPY_RELOCATION,
+                       "the program's copy of a variable points to %s", record->copies[i].function),
+                  record->copies[i].variable))
+            return false;
+    return true;
+}
+
+int hf_record_find(struct hf_record *record, struct hf_record_end end)
+{
+    look_into_files(record);
+    bool good = find_death(record, end);
+    for (size_t i = 0; good && i < record->objects_count; i++)
+        good = find_of_object(record, end, i);
+    const size_t server = find_server(record);
+    good = good && (server == SIZE_MAX || find_two_mallocs(record, end, server));
+    good =
+        good &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_HOMEFREES, "libhomefree", is_homefree, false) &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true) &&
+        find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false) &&
+        find_of_slots(record);
+    if (good && !record->routing)
+        good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF contains route:off") != NULL;
+    return good ? 0 : -ENOMEM;
+}

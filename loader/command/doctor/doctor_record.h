@@ -1,0 +1,147 @@
+/*
+ * The record of a process (loader/doctor.h): reading and checking it (doctor_record.c), questions
+ * to it (doctor_facts.c), and the findings in it (doctor_findings.c).
+ *
+ * Constraint: a record is hostile input. Another process wrote it and may have crashed meanwhile.
+ * Every number, index and field is checked, sizes are bounded, and a record without its last line
+ * is refused.
+ *
+ * Owns: everything that a struct hf_record points to, until hf_record_free(). One thread.
+ */
+#ifndef HF_LOADER_COMMAND_DOCTOR_RECORD_H
+#define HF_LOADER_COMMAND_DOCTOR_RECORD_H
+
+#include "loader/inspect/inspect.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    HF_RECORD_TARGETS = 4,   /* allocators that one object's calls can go to, and are told */
+    HF_RECORD_NEIGHBOURS = 4 /* allocators in one object */
+};
+
+enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
+
+/* A set of objects, by index. */
+struct hf_record_set {
+    size_t count, indices[HF_RECORD_TARGETS];
+};
+
+struct hf_record_object {
+    uint64_t namespace;
+    enum hf_record_role role;
+    const char *path, *soname; /* soname: or NULL */
+    bool maps, static_tls, heap, program, cpython;
+    bool defines_malloc, defines_free;
+    /* Where its calls go: malloc and its kin, free and its kin, operator new, operator delete. */
+    struct hf_record_set allocates, frees, news, deletes;
+    size_t routed, refused;
+    const char *reach; /* why routing cannot reach it, or NULL */
+    /* What its file holds, if that was read. */
+    bool inspected;
+    size_t allocators_count;
+    struct {
+        enum hf_allocator allocator;
+        bool exported;
+    } allocators[4];
+    /* What homefree knows about the allocators in it. */
+    size_t neighbours_count;
+    struct hf_record_neighbour {
+        const char *allocator;
+        uint64_t bytes; /* in its pages, as far as they are known */
+        bool home;      /* its pointers are sent home; false: none of its functions can be called */
+    } foreign[HF_RECORD_NEIGHBOURS];
+};
+
+struct hf_record_refusal {
+    size_t object;
+    const char *function, *kind, *reason;
+};
+/* Where a signal hit the process. Unknown: SIZE_MAX, NULL. */
+struct hf_record_crash {
+    bool known;
+    size_t object, caller;
+    const char *function;
+};
+struct hf_record_copy {
+    size_t object;
+    const char *variable, *function;
+};
+
+struct hf_record_finding {
+    size_t rule; /* enum hf_doctor_rule */
+    char *message;
+    char *names[HF_INSPECTION_NAMES_MAX];
+    size_t count; /* all of them; `names` has the first ones */
+};
+
+struct hf_record {
+    const char *why; /* after failure: in one line; static */
+    char *text;      /* the file; strings point into it */
+    uint64_t pid;
+    const char *moment; /* "exit", "start", "signal", "asked" */
+    int signal;
+    const char *program, *preload;
+    bool routing;
+    bool heap_known;
+    uint64_t reserved, used, allocated, resident;
+    struct hf_record_object *objects;
+    size_t objects_count;
+    struct hf_record_refusal *refusals;
+    size_t refusals_count;
+    struct hf_record_crash crash;
+    struct hf_record_copy *copies;
+    size_t copies_count;
+    struct hf_record_finding *findings;
+    size_t findings_count;
+};
+
+/* The rules of loader/doctor.def. */
+#define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) HF_DOCTOR_RULE_##id,
+enum hf_doctor_rule {
+#include "loader/record/process_record.def"
+    HF_DOCTOR_RULE_COUNT
+};
+#undef HF_DOCTOR_RULE
+extern const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT];
+
+/* Reads an open file. Result: 0; -ENOEXEC for a file that is no record or a damaged one; -ENOMEM;
+ * or the error of read(2). `why` is set after each failure, after which hf_record_free() is
+ * harmless. */
+int hf_record_read(int descriptor, struct hf_record *out);
+
+/* How the process ended; zeros where that is not known. */
+struct hf_record_end {
+    int signal, status;
+};
+
+/* Inspects the files of objects that may hold an allocator, and applies the rules. Result: 0 or
+ * -ENOMEM. */
+int hf_record_find(struct hf_record *record, struct hf_record_end end);
+
+void hf_record_free(struct hf_record *record);
+
+/* The known name of the allocator in the object ("libc", "jemalloc", "homefree"), or NULL. */
+const char *hf_record_allocator(const struct hf_record_object *object);
+
+/* Whether homefree sends home the pointers of every allocator in it. */
+bool hf_record_home(const struct hf_record_object *object);
+
+/* How many objects call its malloc or free. */
+size_t hf_record_users(const struct hf_record *record, size_t index);
+
+bool hf_record_has(const struct hf_record_set *set, size_t index);
+
+/* Whether its soname begins with `start`; false where it has none. */
+bool hf_record_soname_is(const struct hf_record_object *object, const char *start);
+bool hf_record_is_libc(const struct hf_record_object *object);
+
+/* What follows the last slash. */
+const char *hf_record_base_name(const char *path);
+
+/* "SIGSEGV", ...; "a signal" for numbers without a name. */
+const char *hf_record_signal(int number);
+
+#endif

@@ -1,0 +1,331 @@
+/*
+ * See doctor_run.h. Owns the process that runs the program. The command has one thread, so the
+ * child of fork() may allocate.
+ */
+#include "loader/command/doctor/doctor_run.h"
+
+#include "loader/command/command.h"
+#include "loader/elf/elf_file.h"
+#include "loader/record/process_record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define LIBRARY "libhomefree.so.1"
+
+static int failed(const char *who, const char *what)
+{
+    hf_command_complain(who, "cannot %s: %s", what, strerror(errno));
+    return HF_EXIT_FAILED;
+}
+
+/* ---- the library ---------------------------------------------------------------------------- */
+
+/* The command's own folder. */
+static bool find_folder(char folder[static PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    return slash != NULL;
+}
+
+/* Looks for libhomefree relative to that folder: in the build tree, and where it is installed. */
+static char *look_for_library(void)
+{
+    static const char *const places[] = {"..", HF_DOCTOR_LIBDIR, "../lib", HF_DOCTOR_INSTALLED};
+    char self[PATH_MAX], path[PATH_MAX + 64];
+    const bool found = find_folder(self);
+    for (size_t i = 0; found && i < sizeof places / sizeof places[0]; i++) {
+        const bool absolute = places[i][0] == '/';
+        const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
+                                     absolute ? "" : "/", places[i], LIBRARY);
+        char *real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
+        if (real != NULL)
+            return real;
+    }
+    return NULL;
+}
+
+static char *find_library(const char *who)
+{
+    char *library = look_for_library();
+    if (library != NULL)
+        return library;
+    hf_command_complain(who, "cannot find " LIBRARY " beside the command; give its path with "
+                             "--library FILE");
+    return NULL;
+}
+
+/* LD_PRELOAD cannot hold a path with a space or a colon: such a library gets a link in the folder
+ * for records. */
+static char *preloadable(const char *who, const struct hf_doctor_run *run)
+{
+    char *path = run->library != NULL ? realpath(run->library, NULL) : find_library(who);
+    if (path == NULL) {
+        if (run->library != NULL)
+            hf_command_complain(who, "cannot use '%s': %s", run->library, strerror(errno));
+        return NULL;
+    }
+    if (strpbrk(path, ": ") == NULL)
+        return path;
+    char *link = NULL;
+    if (asprintf(&link, "%s/" LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
+        (void)failed(who, "link to the library");
+        free(link);
+        link = NULL;
+    }
+    free(path);
+    return link;
+}
+
+/* ---- the Python ----------------------------------------------------------------------------- */
+
+/* Set by `python -m homefree` (loader/python/homefree/__main__.py). */
+#define PYTHON_VARIABLE "HOMEFREE_PYTHON"
+
+/* A wheel in a user's own folder lies below lib/python3.N, and its Python elsewhere. */
+static bool python_of_wheel(char *out, size_t room)
+{
+    char *library = look_for_library();
+    const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
+    const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
+    const bool found = length > 0 && length < room;
+    if (found) {
+        memcpy(out, at + 1, length);
+        out[length] = '\0';
+    }
+    free(library);
+    return found;
+}
+
+void hf_doctor_run_python(char *out, size_t room)
+{
+    char folder[PATH_MAX];
+    const char *named = getenv(PYTHON_VARIABLE);
+    if (named != NULL && named[0] != '\0' && strlen(named) < room) {
+        memcpy(out, named, strlen(named) + 1);
+        return;
+    }
+    if (find_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
+        access(out, X_OK) == 0)
+        return;
+    snprintf(out, room, "%s", HF_DOCTOR_PYTHON);
+    if (out[0] == '/' && access(out, X_OK) == 0)
+        return;
+    if (!python_of_wheel(out, room))
+        snprintf(out, room, "python3");
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+static int make_folder(const char *who, struct hf_doctor_run *run)
+{
+    const char *parent = getenv("TMPDIR");
+    if (parent == NULL || parent[0] != '/' || strpbrk(parent, ": ") != NULL)
+        parent = "/tmp";
+    if (asprintf(&run->folder, "%s/homefree-doctor.XXXXXX", parent) < 0) {
+        run->folder = NULL;
+        errno = ENOMEM;
+    } else if (mkdtemp(run->folder) != NULL) {
+        return HF_EXIT_CLEAN;
+    }
+    free(run->folder);
+    run->folder = NULL;
+    return failed(who, "create a folder for records");
+}
+
+void hf_doctor_run_end(struct hf_doctor_run *run)
+{
+    DIR *folder = run->folder != NULL ? opendir(run->folder) : NULL;
+    for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
+        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* folders are not ours */
+    if (folder != NULL)
+        closedir(folder);
+    if (run->folder != NULL)
+        (void)rmdir(run->folder);
+    free(run->folder);
+    run->folder = NULL;
+}
+
+int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/%ld", run->folder, (long)pid) < 0)
+        return -ENOMEM;
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    const int result = descriptor < 0 ? -errno : descriptor;
+    free(path);
+    return result;
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+static volatile pid_t running;
+
+static void hand_on(int number)
+{
+    const int saved_errno = errno;
+    if (running > 0)
+        (void)kill(running, number);
+    errno = saved_errno;
+}
+
+static const int handed_on[] = {SIGTERM, SIGHUP};
+static const int ignored[] = {SIGINT, SIGQUIT};
+static struct sigaction before[4];
+
+static void take_signals(void)
+{
+    struct sigaction ignore = {.sa_handler = SIG_IGN};
+    struct sigaction hand = {.sa_handler = hand_on, .sa_flags = SA_RESTART};
+    for (size_t i = 0; i < 2; i++) {
+        sigaction(ignored[i], &ignore, &before[i]);
+        sigaction(handed_on[i], NULL, &before[2 + i]);
+        if (before[2 + i].sa_handler != SIG_IGN) /* nohup */
+            sigaction(handed_on[i], &hand, NULL);
+    }
+}
+
+static void give_signals_back(void)
+{
+    for (size_t i = 0; i < 2; i++) {
+        sigaction(ignored[i], &before[i], NULL);
+        sigaction(handed_on[i], &before[2 + i], NULL);
+    }
+}
+
+/* Runs in the child. setenv() allocates, which is safe after a fork of a single thread. */
+static bool prepare(const struct hf_doctor_run *run, const char *library)
+{
+    char *preload = NULL, *request = NULL;
+    const char *users = getenv("LD_PRELOAD");
+    const bool more = users != NULL && users[0] != '\0';
+    return asprintf(&preload, "%s%s%s", more ? users : "", more ? ":" : "", library) >= 0 &&
+           asprintf(&request, "%s:%ld:%s", run->start ? "start" : "exit",
+                    run->children ? 0L : (long)getpid(), run->folder) >= 0 &&
+           unsetenv(PYTHON_VARIABLE) == 0 && setenv("LD_PRELOAD", preload, 1) == 0 &&
+           setenv(HF_DOCTOR_VARIABLE, request, 1) == 0 &&
+           (!run->stdout_is_stderr || dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
+}
+
+static void become(const struct hf_doctor_run *run, const char *library, int channel)
+{
+    give_signals_back();
+    if (prepare(run, library))
+        execvp(run->command[0], run->command);
+    const int error = errno;
+    (void)!write(channel, &error, sizeof error);
+    _exit(127);
+}
+
+int hf_doctor_run(const char *who, struct hf_doctor_run *run)
+{
+    int channel[2];
+    if (make_folder(who, run) != HF_EXIT_CLEAN)
+        return HF_EXIT_FAILED;
+    char *library = preloadable(who, run);
+    if (library == NULL)
+        return HF_EXIT_FAILED;
+    if (pipe2(channel, O_CLOEXEC) != 0) {
+        free(library);
+        return failed(who, "create a pipe");
+    }
+    take_signals();
+    run->pid = fork();
+    if (run->pid == 0)
+        become(run, library, channel[1]);
+    running = run->pid;
+    const int fork_error = errno;
+    free(library);
+    close(channel[1]);
+    int error = 0;
+    ssize_t got = 0;
+    if (run->pid > 0) {
+        do
+            got = read(channel[0], &error, sizeof error);
+        while (got < 0 && errno == EINTR);
+        while (waitpid(run->pid, &run->status, 0) < 0 && errno == EINTR)
+            continue;
+    }
+    running = 0;
+    close(channel[0]);
+    give_signals_back();
+    if (run->pid < 0) {
+        errno = fork_error;
+        return failed(who, "start a process");
+    }
+    if (got == (ssize_t)sizeof error) {
+        hf_command_complain(who, "cannot run '%s': %s", run->command[0], strerror(error));
+        return HF_EXIT_FAILED;
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* ---- why there is no record ----------------------------------------------------------------- */
+
+/* Finds the file that execvp() ran. */
+static bool find_program(const char *name, char *path, size_t room)
+{
+    if (strchr(name, '/') != NULL)
+        return snprintf(path, room, "%s", name) < (int)room;
+    const char *at = getenv("PATH");
+    if (at == NULL)
+        at = "/bin:/usr/bin";
+    for (;;) {
+        const size_t length = strcspn(at, ":");
+        const int written =
+            snprintf(path, room, "%.*s%s%s", (int)length, at, length > 0 ? "/" : "./", name);
+        if (written > 0 && (size_t)written < room && access(path, X_OK) == 0)
+            return true;
+        if (at[length] == '\0')
+            return false;
+        at += length + 1;
+    }
+}
+
+static const char *why_of_file(const char *path)
+{
+    struct stat status;
+    struct hf_elf elf;
+    if (stat(path, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
+        return "it runs with other privileges than its caller, so nothing can be preloaded into it";
+    const int result = hf_elf_open(&elf, path);
+    if (result == -ENOTSUP)
+        return "it is built for a different machine than libhomefree";
+    if (result != 0)
+        return NULL;
+    Elf64_Phdr segment;
+    bool dynamic = false;
+    for (size_t cursor = 0; hf_elf_segment(&elf, &cursor, &segment);)
+        dynamic = dynamic || segment.p_type == PT_INTERP;
+    hf_elf_close(&elf);
+    return dynamic ? NULL : "it is linked statically, so nothing can be preloaded into it";
+}
+
+const char *hf_doctor_run_why(const struct hf_doctor_run *run)
+{
+    char path[PATH_MAX];
+    const char *why = find_program(run->command[0], path, sizeof path) ? why_of_file(path) : NULL;
+    if (why != NULL)
+        return why;
+    if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGKILL)
+        return "SIGKILL ended it; try --at start";
+    if (WIFSIGNALED(run->status))
+        return "a signal ended it before it could write one; try --at start";
+    return "it ended with a direct system call, cleared its environment, or could not write the "
+           "record; try --at start";
+}

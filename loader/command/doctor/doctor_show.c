@@ -1,0 +1,290 @@
+/*
+ * See doctor_show.h. Owns nothing. Paths and reasons come from outside: text.h prints them.
+ */
+#include "loader/command/doctor/doctor_show.h"
+
+#include "loader/command/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+_Static_assert(HF_DOCTOR_RULE_COUNT <= HF_RULES_MAX, "hf_rule_totals has a flag for each rule");
+const struct hf_rule_table hf_doctor_table = {"doctor", 1, hf_doctor_rules, HF_DOCTOR_RULE_COUNT};
+
+/* ---- the table ------------------------------------------------------------------------------ */
+
+static void print_bytes(FILE *out, uint64_t bytes)
+{
+    static const char units[] = " KMGTP";
+    size_t unit = 0;
+    double value = (double)bytes;
+    for (; value >= 1024 && unit + 2 < sizeof units; unit++)
+        value /= 1024;
+    if (unit == 0)
+        fprintf(out, "%" PRIu64 " bytes", bytes);
+    else
+        fprintf(out, value < 10 ? "%.1f%c" : "%.0f%c", value, units[unit]);
+}
+
+static void print_process(FILE *out, const struct hf_record *record, bool coloured)
+{
+    static const struct {
+        const char *name, *text;
+    } moments[] = {
+        {"exit", "at its end"},
+        {"start", "at its start"},
+        {"signal", "when a signal ended it"},
+        {"asked", "on request"},
+    };
+    fputs(coloured ? "\033[1m" : "", out);
+    hf_text_print(out, record->program != NULL ? record->program : "(unnamed)");
+    fprintf(out, "%s, process %" PRIu64, coloured ? "\033[m" : "", record->pid);
+    for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++)
+        if (strcmp(record->moment, moments[i].name) == 0)
+            fprintf(out, ", %s", moments[i].text);
+    fprintf(out, "\n\nAllocators:\n");
+}
+
+static void print_allocator(FILE *out, const struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    const char *known = hf_record_allocator(object);
+    const size_t users = hf_record_users(record, index);
+    fprintf(out, "  %-10s ", known != NULL ? known : "unknown");
+    hf_text_print(out, object->path);
+    if (object->heap) {
+        fputs(": the heap", out);
+        if (record->heap_known) {
+            fputs(", ", out);
+            print_bytes(out, record->allocated);
+            fputs(" in blocks", out);
+        }
+    } else if (object->role == HF_RECORD_HOMEFREE) {
+        fputs(": forwards to the heap", out);
+    } else if (users > 0) {
+        fprintf(out, ": used by %zu object%s", users, users == 1 ? "" : "s");
+    } else if (hf_record_home(object)) {
+        fputs(": its own; homefree sends its pointers home", out);
+    } else if (object->allocators_count > 0) {
+        fputs(": its own", out);
+    } else {
+        fputs(": used by no object", out);
+    }
+    for (size_t i = 0; i < object->neighbours_count; i++) {
+        if (object->foreign[i].bytes == 0)
+            continue;
+        fputs(", ", out);
+        print_bytes(out, object->foreign[i].bytes);
+        fputs(" mapped", out);
+        if (object->neighbours_count > 1) {
+            fputs(" by ", out);
+            hf_text_print(out, object->foreign[i].allocator);
+        }
+    }
+    fputc('\n', out);
+}
+
+static bool is_allocator(const struct hf_record *record, size_t index)
+{
+    const struct hf_record_object *object = &record->objects[index];
+    if (object->role == HF_RECORD_LINKER)
+        return false;
+    return object->role == HF_RECORD_HOMEFREE || object->neighbours_count > 0 ||
+           object->allocators_count > 0 || (object->defines_malloc && object->defines_free) ||
+           hf_record_users(record, index) > 0;
+}
+
+static void print_set(FILE *out, const struct hf_record *record, const struct hf_record_set *set)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        const struct hf_record_object *object = &record->objects[set->indices[i]];
+        const char *known = hf_record_allocator(object);
+        fputs(i == 0 ? "" : ", ", out);
+        hf_text_print(out, known != NULL ? known : hf_record_base_name(object->path));
+    }
+    if (set->count == 0)
+        fputc('-', out);
+}
+
+static bool is_empty(const struct hf_record_object *object)
+{
+    return object->allocates.count + object->frees.count + object->news.count +
+               object->deletes.count ==
+           0;
+}
+
+/* Whether an object is like most: it allocates from libc, frees to libc, and all of it is routed.
+ */
+static bool is_usual(const struct hf_record *record, const struct hf_record_object *object)
+{
+    const struct hf_record_set *sets[] = {&object->allocates, &object->frees};
+    for (size_t s = 0; s < 2; s++)
+        for (size_t i = 0; i < sets[s]->count; i++) {
+            if (!hf_record_is_libc(&record->objects[sets[s]->indices[i]]))
+                return false;
+        }
+    return object->refused == 0;
+}
+
+static void print_objects(FILE *out, const struct hf_record *record, bool all)
+{
+    size_t usual = 0, none = 0, shown = 0;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        if (object->role == HF_RECORD_LINKER || object->role == HF_RECORD_HOMEFREE)
+            continue;
+        none += is_empty(object);
+        usual += !is_empty(object) && is_usual(record, object);
+        if (!all && (is_empty(object) || is_usual(record, object)))
+            continue;
+        if (shown++ == 0)
+            fputs("\nObjects (whose malloc, whose free; slots routed, slots refused):\n", out);
+        fputs("  ", out);
+        hf_text_print(out, object->path);
+        if (object->namespace != 0)
+            fprintf(out, " (namespace %" PRIu64 ")", object->namespace);
+        fputs(": ", out);
+        print_set(out, record, &object->allocates);
+        fputs(", ", out);
+        print_set(out, record, &object->frees);
+        fprintf(out, "; %zu, %zu\n", object->routed, object->refused);
+    }
+    if (!all)
+        fprintf(out,
+                "\n%zu %sobject%s libc's malloc and free; %zu use%s no allocator by name "
+                "(--all lists them).\n",
+                usual, shown > 0 ? "other " : "", usual == 1 ? " uses" : "s use", none,
+                none == 1 ? "s" : "");
+}
+
+static void print_routing(FILE *out, const struct hf_record *record)
+{
+    size_t routed = 0, refused = 0, beyond = 0;
+    for (size_t i = 0; i < record->objects_count; i++) {
+        routed += record->objects[i].routed;
+        refused += record->objects[i].refused;
+        beyond += record->objects[i].reach != NULL;
+    }
+    fprintf(out,
+            "\nRouting: %s; %zu objects, %zu slots look up the owner first, %zu were left alone, "
+            "%zu object%s out of reach.\n\n",
+            record->routing ? "on" : "off", record->objects_count, routed, refused, beyond,
+            beyond == 1 ? " is" : "s are");
+}
+
+static struct hf_finding finding_at(const void *context, size_t index)
+{
+    const struct hf_record_finding *finding = &((const struct hf_record *)context)->findings[index];
+    const bool all = finding->count <= HF_INSPECTION_NAMES_MAX;
+    return (struct hf_finding){
+        .rule = finding->rule,
+        .message = finding->message,
+        .names = (const char *const *)finding->names,
+        .names_count = all ? finding->count : HF_INSPECTION_NAMES_MAX,
+        .count = finding->count,
+    };
+}
+
+struct hf_findings hf_doctor_findings(const struct hf_record *record)
+{
+    return (struct hf_findings){
+        .table = &hf_doctor_table,
+        .count = record->findings_count,
+        .get = finding_at,
+        .context = record,
+    };
+}
+
+void hf_doctor_print(FILE *out, const struct hf_record *record, bool all, bool coloured)
+{
+    const struct hf_findings findings = hf_doctor_findings(record);
+    print_process(out, record, coloured);
+    for (size_t i = 0; i < record->objects_count; i++)
+        if (is_allocator(record, i))
+            print_allocator(out, record, i);
+    print_objects(out, record, all);
+    print_routing(out, record);
+    fputs(findings.count == 0 ? "Findings: none.\n" : "Findings:\n", out);
+    hf_findings_print(out, &findings, coloured);
+    fputc('\n', out);
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void write_set(struct hf_json *json, const char *key, const struct hf_record *record,
+                      const struct hf_record_set *set)
+{
+    hf_json_array(json, key);
+    for (size_t i = 0; i < set->count; i++)
+        hf_json_string(json, NULL, record->objects[set->indices[i]].path);
+    hf_json_close(json);
+}
+
+static void write_objects(struct hf_json *json, const struct hf_record *record)
+{
+    static const char *const roles[] = {"ordinary", "runtime", "linker", "homefree"};
+    hf_json_array(json, "objects");
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        hf_json_object(json, NULL);
+        hf_json_string(json, "path", object->path);
+        hf_json_string(json, "soname", object->soname);
+        hf_json_unsigned(json, "namespace", object->namespace);
+        hf_json_string(json, "role", roles[object->role]);
+        hf_json_boolean(json, "static_tls", object->static_tls);
+        write_set(json, "malloc", record, &object->allocates);
+        write_set(json, "free", record, &object->frees);
+        write_set(json, "new", record, &object->news);
+        write_set(json, "delete", record, &object->deletes);
+        hf_json_unsigned(json, "routed", object->routed);
+        hf_json_unsigned(json, "refused", object->refused);
+        hf_json_string(json, "out_of_reach", object->reach);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+}
+
+static void write_allocators(struct hf_json *json, const struct hf_record *record)
+{
+    hf_json_array(json, "allocators");
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_object *object = &record->objects[i];
+        if (!is_allocator(record, i))
+            continue;
+        hf_json_object(json, NULL);
+        hf_json_string(json, "name", hf_record_allocator(object));
+        hf_json_string(json, "object", object->path);
+        hf_json_unsigned(json, "users", hf_record_users(record, i));
+        hf_json_boolean(json, "heap", object->heap);
+        hf_json_boolean(json, "home", hf_record_home(object));
+        uint64_t bytes = 0;
+        for (size_t n = 0; n < object->neighbours_count; n++)
+            bytes += object->foreign[n].bytes;
+        hf_json_unsigned(json, "mapped", bytes);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+}
+
+void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record)
+{
+    const struct hf_findings findings = hf_doctor_findings(record);
+    hf_json_object(json, NULL);
+    hf_json_unsigned(json, "pid", record->pid);
+    hf_json_string(json, "program", record->program);
+    hf_json_string(json, "recorded", record->moment);
+    hf_json_boolean(json, "routing", record->routing);
+    hf_json_string(json, "preload", record->preload);
+    hf_json_object(json, "heap");
+    hf_json_unsigned(json, "reserved", record->reserved);
+    if (record->heap_known) {
+        hf_json_unsigned(json, "used", record->used);
+        hf_json_unsigned(json, "allocated", record->allocated);
+        hf_json_unsigned(json, "resident", record->resident);
+    }
+    hf_json_close(json);
+    write_allocators(json, record);
+    write_objects(json, record);
+    hf_findings_write(json, &findings);
+    hf_json_close(json);
+}

@@ -1,0 +1,277 @@
+/*
+ * exports.c - `homefree exports`: command line and files of the generator in shim/exports.h.
+ *
+ * Owns: the options and their order, and all complaints. The whole command line is read before the
+ * first file is opened, and all input before the result is written. On any error, nothing is
+ * written.
+ */
+#include "loader/command/arguments.h"
+#include "loader/command/exports/object_names.h"
+#include "loader/command/exports/version_script.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char who[] = "homefree exports";
+
+enum source { MODULE, OBJECTS, SYMBOLS };
+
+struct request {
+    struct {
+        enum source source;
+        const char *value;
+    } * inputs; /* in the order of the command line */
+    size_t count;
+    const char *node;   /* NULL: anonymous */
+    const char *output; /* "-": stdout */
+};
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+static int add_input(struct request *request, enum source source, const char *value)
+{
+    request->inputs[request->count].source = source;
+    request->inputs[request->count].value = value;
+    request->count++;
+    return HF_EXIT_CLEAN;
+}
+
+static int take_module(void *request, const char *value)
+{
+    return add_input(request, MODULE, value);
+}
+
+static int take_objects(void *request, const char *value)
+{
+    return add_input(request, OBJECTS, value);
+}
+
+static int take_symbols(void *request, const char *value)
+{
+    return add_input(request, SYMBOLS, value);
+}
+
+static const struct hf_argument arguments_table[] = {
+    {.name = "module",
+     .value = "NAME...",
+     .help = "export the functions that initialize these modules;\n"
+             "only the last component of a dotted name counts",
+     .take = take_module,
+     .several = true},
+    {.name = "from-objects",
+     .value = "OBJECT...",
+     .help = "export every PyInit_ function that these objects,\n"
+             "archives or shared objects define",
+     .take = take_objects,
+     .several = true},
+    {.name = "symbols",
+     .value = "FILE",
+     .help = "export the symbols in FILE too, one per line;\n"
+             "'#' begins a comment",
+     .take = take_symbols},
+    {.name = "version",
+     .value = "NODE",
+     .help = "give the exported symbols the version NODE",
+     .offset = offsetof(struct request, node)},
+    {.name = "output",
+     .letter = 'o',
+     .value = "FILE",
+     .help = "write to FILE, which is not touched if nothing\n"
+             "changes; '-' is stdout, the default",
+     .offset = offsetof(struct request, output)},
+    {.name = NULL},
+};
+
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree exports --module NAME... [--from-objects OBJECT...] [--symbols FILE]\n"
+             "                        [--version NODE] [-o FILE]\n",
+    .about = "Writes the linker's version script for an extension module. It exports the module's\n"
+             "PyInit_ function and hides everything else.\n",
+    .notes =
+        "Exit status: 0 written, 1 no PyInit_ function or symbol found, 2 wrong usage, 3 failed.\n"
+        "\n"
+        "Example: homefree exports --module fast -o fast.map\n"
+        "         c++ -shared ... -Wl,--version-script=fast.map\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_LISTED,
+};
+
+/* Checks what can be checked before a file is opened. */
+static int check_request(const struct request *request)
+{
+    if (request->count == 0)
+        return hf_command_wrong(who, "give at least one of --module, --from-objects and --symbols");
+    for (size_t i = 0; i < request->count; i++) {
+        if (request->inputs[i].source != MODULE)
+            continue;
+        const char *name = request->inputs[i].value;
+        const char *fault = hf_exports_module_fault(name);
+        if (fault != NULL) {
+            hf_command_complain(who, "'%s' is not a Python module name: %s", name, fault);
+            return HF_EXIT_USAGE;
+        }
+    }
+    if (request->node != NULL) {
+        const char *fault = hf_exports_node_fault(request->node);
+        if (fault != NULL) {
+            hf_command_complain(who, "'%s' is not a version node: %s", request->node, fault);
+            return HF_EXIT_USAGE;
+        }
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* ---- the input ------------------------------------------------------------------------------ */
+
+static int add_found(const char *symbol, void *list)
+{
+    return hf_exports_add_symbol(list, symbol);
+}
+
+static int read_objects(struct hf_exports *list, const char *path, struct hf_objects_seen *seen)
+{
+    char why[160];
+    const int result = hf_objects_read(path, add_found, list, seen, why, sizeof why);
+    if (result == 0)
+        return HF_EXIT_CLEAN;
+    if (why[0] == '\0')
+        return hf_command_out_of_memory(who);
+    hf_command_complain(who, "'%s' %s", path, why);
+    return HF_EXIT_FAILED;
+}
+
+/* Cuts the comment and surrounding blanks. Result: where the symbol begins. */
+static char *trim(char *line)
+{
+    static const char blanks[] = " \t\r\n\f\v";
+    line[strcspn(line, "#")] = '\0';
+    line += strspn(line, blanks);
+    size_t length = strlen(line);
+    while (length > 0 && strchr(blanks, line[length - 1]) != NULL)
+        line[--length] = '\0';
+    return line;
+}
+
+static int add_line(struct hf_exports *list, const char *path, size_t number, char *line,
+                    size_t length)
+{
+    const char *fault = NULL;
+    const char *symbol = line;
+    if (memchr(line, '\0', length) != NULL) {
+        fault = "the line holds a NUL byte; write one symbol a line, as text";
+    } else {
+        symbol = trim(line);
+        if (symbol[0] == '\0')
+            return HF_EXIT_CLEAN;
+        fault = hf_exports_symbol_fault(symbol);
+    }
+    if (fault != NULL) {
+        hf_command_complain(who, "%s:%zu: '%s' cannot be exported: %s", path, number, symbol,
+                            fault);
+        return HF_EXIT_USAGE;
+    }
+    return hf_exports_add_symbol(list, symbol) == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+}
+
+static int read_symbols(struct hf_exports *list, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        hf_command_complain(who, "cannot read '%s': %s", path, strerror(errno));
+        return HF_EXIT_FAILED;
+    }
+    int result = HF_EXIT_CLEAN;
+    char *line = NULL;
+    size_t size = 0;
+    size_t number = 0;
+    ssize_t length = 0;
+    while (result == HF_EXIT_CLEAN && (errno = 0, length = getline(&line, &size, file)) >= 0)
+        result = add_line(list, path, ++number, line, (size_t)length);
+    if (result == HF_EXIT_CLEAN && !feof(file)) {
+        hf_command_complain(who, "cannot read '%s': %s", path, strerror(errno));
+        result = HF_EXIT_FAILED;
+    }
+    free(line);
+    fclose(file);
+    return result;
+}
+
+/* Result: HF_EXIT_CLEAN, or another after a complaint. */
+static int collect(struct hf_exports *list, const struct request *request)
+{
+    struct hf_objects_seen seen = {0};
+    bool objects_asked = false;
+    int result = HF_EXIT_CLEAN;
+    for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++) {
+        const char *value = request->inputs[i].value;
+        if (request->inputs[i].source == MODULE) {
+            if (hf_exports_add_module(list, value) != 0)
+                result = hf_command_out_of_memory(who);
+        } else if (request->inputs[i].source == OBJECTS) {
+            objects_asked = true;
+            result = read_objects(list, value, &seen);
+        } else {
+            result = read_symbols(list, value);
+        }
+    }
+    if (result != HF_EXIT_CLEAN)
+        return result;
+
+    if (objects_asked && seen.defined == 0) {
+        if (seen.hidden != 0)
+            hf_command_complain(who,
+                                "the objects define a PyInit_ function with hidden visibility, "
+                                "which cannot be exported; declare it PyMODINIT_FUNC");
+        else
+            hf_command_complain(who,
+                                "none of the objects defines a PyInit_ function; give the objects "
+                                "of the module's own sources, or --module NAME");
+        return HF_EXIT_FINDINGS;
+    }
+    if (hf_exports_count(list) == 0) {
+        hf_command_complain(who,
+                            "there is nothing to export: the file of --symbols lists no symbol");
+        return HF_EXIT_FINDINGS;
+    }
+    return HF_EXIT_CLEAN;
+}
+
+/* ---- the command ---------------------------------------------------------------------------- */
+
+static int write_script(const struct request *request)
+{
+    struct hf_exports *list = hf_exports_new();
+    if (list == NULL)
+        return hf_command_out_of_memory(who);
+    int result = collect(list, request);
+    if (result == HF_EXIT_CLEAN) {
+        char *text = NULL;
+        size_t length = 0;
+        if (hf_exports_script(list, request->node, &text, &length) != 0)
+            result = hf_command_out_of_memory(who);
+        else
+            result = hf_command_write(who, request->output, text, length);
+        free(text);
+    }
+    hf_exports_free(list);
+    return result;
+}
+
+int hf_command_exports(int count, char **arguments)
+{
+    struct request request = {.output = "-"};
+    request.inputs = calloc((size_t)count, sizeof *request.inputs);
+    if (request.inputs == NULL)
+        return hf_command_out_of_memory(who);
+
+    struct hf_operand_list none;
+    int result = hf_command_read(&command, &request, count, arguments, &none);
+    if (result == HF_EXIT_NONE && (result = check_request(&request)) == HF_EXIT_CLEAN)
+        result = write_script(&request);
+    free(request.inputs);
+    return result;
+}

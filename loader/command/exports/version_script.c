@@ -1,0 +1,302 @@
+/*
+ * exports.c - see exports.h.
+ *
+ * Owns: struct hf_exports. A list is an array that keeps the order and a tree (tsearch(3)) that
+ * keeps each symbol once, because an archive may hold as many symbols as its writer likes.
+ * Has no state of its own; what may be called when is said in exports.h.
+ */
+#include "loader/command/exports/version_script.h"
+
+#include "loader/command/exports/punycode.h"
+#include "loader/command/utf8.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A module is a file, and no file name of a Linux file system is longer (NAME_MAX). */
+enum { LONGEST_COMPONENT = 255 };
+
+static const char init_prefix[] = "PyInit_";
+static const char init_prefix_unicode[] = "PyInitU_";
+
+struct hf_exports {
+    char **symbols; /* the tree's keys, in the order in which they came */
+    size_t count;
+    size_t capacity;
+    void *tree;
+};
+
+/* ---- characters ----------------------------------------------------------------------------- */
+
+/* The locale must not decide what a symbol is: <ctype.h> would let it. */
+static bool is_letter(unsigned char byte)
+{
+    return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
+}
+
+static bool is_digit(unsigned char byte)
+{
+    return byte >= '0' && byte <= '9';
+}
+
+/*
+ * Code points that no identifier holds in any version of Unicode, as far as ranges can say so:
+ * controls, spaces, signs, punctuation and private use. The holes are letters (U+00AA, U+00B5,
+ * U+00B7, U+00BA, U+200C, U+200D, U+203F, U+2040, U+2054, U+3005 to U+3007).
+ */
+static bool never_in_identifier(uint32_t code_point)
+{
+    static const struct {
+        uint32_t first, last;
+    } ranges[] = {
+        {0x0080, 0x00a9}, {0x00ab, 0x00b4},   {0x00b6, 0x00b6},    {0x00b8, 0x00b9},
+        {0x00bb, 0x00bf}, {0x00d7, 0x00d7},   {0x00f7, 0x00f7},    {0x2000, 0x200b},
+        {0x200e, 0x203e}, {0x2041, 0x2053},   {0x2055, 0x2070},    {0x2190, 0x2bff},
+        {0x3000, 0x3004}, {0xd800, 0xf8ff},   {0xfdd0, 0xfdef},    {0xfeff, 0xfeff},
+        {0xfff0, 0xffff}, {0xe0000, 0xe00ff}, {0xe01f0, 0x10ffff},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (code_point >= ranges[i].first && code_point <= ranges[i].last)
+            return true;
+    return false;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static const char *component_fault(const unsigned char *name, size_t length)
+{
+    if (length == 0)
+        return "a component between its dots is empty; write it as 'import' would, for example "
+               "package.module";
+    if (length > LONGEST_COMPONENT)
+        return "a component is longer than a file name can be (255 bytes); rename the module";
+    if (is_digit(name[0]))
+        return "a component begins with a digit; begin it with a letter or an underscore";
+    size_t used = 0;
+    for (size_t i = 0; i < length; i += used) {
+        uint32_t code_point = 0;
+        used = hf_utf8_decode(name + i, length - i, &code_point);
+        if (used == 0)
+            return "it is not UTF-8; write it in UTF-8";
+        if (code_point < 0x80 && !is_letter(name[i]) && !is_digit(name[i]))
+            return "use letters, digits and underscores, with dots between package and module, "
+                   "and leave out directories and the file's suffix";
+        if (never_in_identifier(code_point))
+            return "it holds a space, sign or control character; use letters, digits and "
+                   "underscores";
+    }
+    return NULL;
+}
+
+const char *hf_exports_module_fault(const char *name)
+{
+    if (name[0] == '\0')
+        return "it is empty; give the name that 'import' takes";
+    for (;;) {
+        const size_t length = strcspn(name, ".");
+        const char *fault = component_fault((const unsigned char *)name, length);
+        if (fault != NULL)
+            return fault;
+        if (name[length] == '\0')
+            return NULL;
+        name += length + 1;
+    }
+}
+
+const char *hf_exports_symbol_fault(const char *symbol)
+{
+    const size_t length = strlen(symbol);
+    if (length == 0)
+        return "it is empty; write one symbol a line";
+    if (strpbrk(symbol, "*?[]") != NULL)
+        return "it is a wildcard; write each symbol out, so that nothing is exported by accident";
+    if (is_digit((unsigned char)symbol[0]))
+        return "it begins with a digit; write it as nm prints it";
+    size_t used = 0;
+    for (size_t i = 0; i < length; i += used) {
+        const unsigned char *at = (const unsigned char *)symbol + i;
+        uint32_t code_point = 0;
+        used = hf_utf8_decode(at, length - i, &code_point);
+        if (used == 0)
+            return "it is not UTF-8; write it as nm prints it";
+        if (code_point == '@')
+            return "it carries a version; write the bare symbol and name the node with --version";
+        if (code_point < 0x80 && !is_letter(*at) && !is_digit(*at) && *at != '.' && *at != '$')
+            return "it is not a linker symbol; write one symbol a line as nm prints it, C++ names "
+                   "mangled";
+        if (code_point >= 0x80 && code_point < 0xa0)
+            return "it holds a control character; write it as nm prints it";
+    }
+    return NULL;
+}
+
+const char *hf_exports_node_fault(const char *node)
+{
+    static const char fault[] =
+        "use letters, digits, underscores and dots, and begin with a letter "
+        "or an underscore, for example MYMODULE_1.0";
+    /* Linkers read these three as keywords in front of a brace, and then say so in riddles. */
+    static const char *const keywords[] = {"global", "local", "extern"};
+
+    if (!is_letter((unsigned char)node[0]))
+        return fault;
+    for (const char *at = node; *at != '\0'; at++)
+        if (!is_letter((unsigned char)*at) && !is_digit((unsigned char)*at) && *at != '.')
+            return fault;
+    for (size_t i = 0; i < sizeof keywords / sizeof keywords[0]; i++)
+        if (strcmp(node, keywords[i]) == 0)
+            return "it is a keyword of version scripts; choose another, for example MYMODULE_1.0";
+    return NULL;
+}
+
+bool hf_exports_is_init(const char *symbol)
+{
+    size_t prefix = 0;
+    if (strncmp(symbol, init_prefix, sizeof init_prefix - 1) == 0)
+        prefix = sizeof init_prefix - 1;
+    else if (strncmp(symbol, init_prefix_unicode, sizeof init_prefix_unicode - 1) == 0)
+        prefix = sizeof init_prefix_unicode - 1;
+    return prefix != 0 && symbol[prefix] != '\0';
+}
+
+/* ---- the list ------------------------------------------------------------------------------- */
+
+static int compare_symbols(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+static void free_nothing(void *symbol)
+{
+    (void)symbol;
+}
+
+struct hf_exports *hf_exports_new(void)
+{
+    return calloc(1, sizeof(struct hf_exports));
+}
+
+void hf_exports_free(struct hf_exports *list)
+{
+    if (list == NULL)
+        return;
+    tdestroy(list->tree, free_nothing);
+    for (size_t i = 0; i < list->count; i++)
+        free(list->symbols[i]);
+    free(list->symbols);
+    free(list);
+}
+
+/* Adds a symbol that is known to be good. */
+static int add(struct hf_exports *list, const char *symbol)
+{
+    if (tfind(symbol, &list->tree, compare_symbols) != NULL)
+        return 0;
+    if (list->count == list->capacity) {
+        const size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
+        char **symbols = reallocarray(list->symbols, capacity, sizeof *symbols);
+        if (symbols == NULL)
+            return -ENOMEM;
+        list->symbols = symbols;
+        list->capacity = capacity;
+    }
+    char *copy = strdup(symbol);
+    if (copy == NULL)
+        return -ENOMEM;
+    if (tsearch(copy, &list->tree, compare_symbols) == NULL) {
+        free(copy);
+        return -ENOMEM;
+    }
+    list->symbols[list->count++] = copy;
+    return 0;
+}
+
+int hf_exports_add_module(struct hf_exports *list, const char *name)
+{
+    if (hf_exports_module_fault(name) != NULL)
+        return -EINVAL;
+    const char *dot = strrchr(name, '.');
+    const char *last = dot == NULL ? name : dot + 1;
+
+    bool ascii = true;
+    for (const char *at = last; *at != '\0'; at++)
+        ascii = ascii && (unsigned char)*at < 0x80;
+
+    char symbol[sizeof init_prefix_unicode + HF_PUNYCODE_SIZE(LONGEST_COMPONENT)];
+    if (ascii) {
+        snprintf(symbol, sizeof symbol, "%s%s", init_prefix, last);
+    } else {
+        uint32_t points[LONGEST_COMPONENT];
+        size_t count = 0;
+        const size_t length = strlen(last);
+        for (size_t i = 0; i < length;)
+            i += hf_utf8_decode((const unsigned char *)last + i, length - i, &points[count++]);
+        char encoded[HF_PUNYCODE_SIZE(LONGEST_COMPONENT)];
+        hf_punycode_encode(points, count, encoded);
+        for (char *at = encoded; *at != '\0'; at++)
+            if (*at == '-')
+                *at = '_';
+        snprintf(symbol, sizeof symbol, "%s%s", init_prefix_unicode, encoded);
+    }
+    return add(list, symbol);
+}
+
+int hf_exports_add_symbol(struct hf_exports *list, const char *symbol)
+{
+    return hf_exports_symbol_fault(symbol) != NULL ? -EINVAL : add(list, symbol);
+}
+
+size_t hf_exports_count(const struct hf_exports *list)
+{
+    return list->count;
+}
+
+const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
+{
+    return list->symbols[index];
+}
+
+/* ---- the script ----------------------------------------------------------------------------- */
+
+/* Linkers take a quoted symbol as it stands; unquoted, they know neither UTF-8 nor these words. */
+static bool needs_quotes(const char *symbol)
+{
+    for (const char *at = symbol; *at != '\0'; at++)
+        if ((unsigned char)*at >= 0x80)
+            return true;
+    return strcmp(symbol, "global") == 0 || strcmp(symbol, "local") == 0 ||
+           strcmp(symbol, "extern") == 0;
+}
+
+int hf_exports_script(const struct hf_exports *list, const char *node, char **text, size_t *length)
+{
+    *text = NULL;
+    *length = 0;
+    if (list->count == 0 || (node != NULL && hf_exports_node_fault(node) != NULL))
+        return -EINVAL;
+
+    FILE *out = open_memstream(text, length);
+    if (out == NULL)
+        return -ENOMEM;
+    fputs("/* written by homefree exports; do not edit */\n", out);
+    if (node != NULL)
+        fprintf(out, "%s ", node);
+    fputs("{\n    global:\n", out);
+    for (size_t i = 0; i < list->count; i++) {
+        const char *quote = needs_quotes(list->symbols[i]) ? "\"" : "";
+        fprintf(out, "        %s%s%s;\n", quote, list->symbols[i], quote);
+    }
+    fputs("    local:\n        *;\n};\n", out);
+
+    const bool failed = ferror(out) != 0;
+    if (fclose(out) == 0 && !failed)
+        return 0;
+    free(*text);
+    *text = NULL;
+    *length = 0;
+    return -ENOMEM;
+}

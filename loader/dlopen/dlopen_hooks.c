@@ -1,0 +1,218 @@
+/*
+ * Owns the list of objects that RTLD_DEEPBIND brought. Runs on whatever thread loads an object,
+ * without locks of its own.
+ *
+ * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
+ * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
+ * caller. So the caller's folders are searched first, in the loader's order (search_path.h), and
+ * what the caller does not matter for (the cache and the default folders) is left to dlopen.
+ */
+#include "loader/dlopen/dlopen_hooks.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/heap/internal.h"
+#include "loader/dlopen/search_path.h"
+#include "loader/interpose/route.h"
+#include "loader/interpose/slot_policy.h"
+#include "loader/interpose/stubs.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* What dlopen() takes for its caller where no object holds the address: the program. */
+static const struct link_map *object_of(const void *caller)
+{
+    const struct link_map *map = hf_dynlink_find(caller);
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    if (map == NULL && hf_dynlink_namespaces(first) != 0)
+        map = first[0];
+    return map;
+}
+
+/* Whether what dlopen() finds loaded under a bare name is found for the caller, too: by its soname,
+ * or as what was opened or linked under that name. One of another soname was led to by a link in a
+ * folder that comes after the caller's. */
+static bool is_named(void *handle, const char *file)
+{
+    struct link_map *map;
+    struct hf_object object;
+    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && hf_dynlink_open(map, &object) &&
+           (object.soname == NULL || strcmp(object.soname, file) == 0);
+}
+
+static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
+{
+    /* What is loaded already is found by its name, before any folder. */
+    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (loaded == NULL)
+        return original(path, mode);
+    if (!is_named(loaded, file)) {
+        dlclose(loaded);
+        return original(path, mode);
+    }
+    void *handle = original(file, mode);
+    /* After a failure the caller wants dlerror()'s message, which closing would clear. */
+    if (handle != NULL)
+        dlclose(loaded);
+    return handle;
+}
+
+/* A name that leads nowhere, where the loader would have none either: its error is the same, and
+ * nobody can put a file there. */
+#define NOWHERE "/proc/self/origin-is-not-known/"
+
+static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
+{
+    const bool bare = file != NULL && strchr(file, '/') == NULL;
+    if (file == NULL || file[0] == '\0' || (!bare && strchr(file, '$') == NULL))
+        return original(file, mode);
+    /* Refused before any search, with a message that names the file as the caller did. */
+    if ((mode & RTLD_BINDING_MASK) == 0)
+        return original(file, mode);
+    const struct link_map *map = object_of(caller);
+    if (map == NULL)
+        return original(file, mode);
+    bool skipped = false;
+    /* dlopen() is no cancellation point; what the search calls is. */
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
+    pthread_setcancelstate(cancel_state, NULL);
+    void *handle = NULL;
+    if (!bare)
+        handle = original(path != NULL ? path : NOWHERE, mode);
+    else if (path == NULL || skipped)
+        handle = original(file, mode);
+    else
+        handle = open_found(original, file, path, mode);
+    if (handle == NULL && skipped)
+        handle = original(path, mode); /* for its message */
+    hf_free(path);
+    return handle;
+}
+
+void *hf_hook_loaded(void *handle)
+{
+    /* Not after a failure: taking the loader's lock would clear the message that the caller is
+     * going to ask dlerror() for. Whatever came nevertheless is routed the next time. */
+    if (handle != NULL)
+        hf_route_new_objects();
+    return handle;
+}
+
+/* ---- objects with a scope of their own ---- */
+
+/* Objects that RTLD_DEEPBIND brought. Entries are written once; a place that another object has by
+ * now is told by its dynamic section. */
+static struct {
+    _Atomic(const struct link_map *) map;
+    const void *dynamic;
+} deep[64];
+static atomic_size_t deep_count;
+
+static bool is_deep(const struct link_map *map)
+{
+    for (size_t i = 0; i < deep_count; i++)
+        if (atomic_load_explicit(&deep[i].map, memory_order_acquire) == map &&
+            deep[i].dynamic == map->l_ld)
+            return true;
+    return false;
+}
+
+static void note_deep(const struct link_map *map)
+{
+    if (is_deep(map))
+        return;
+    size_t at = deep_count;
+    do {
+        if (at == sizeof deep / sizeof deep[0])
+            return;
+    } while (!atomic_compare_exchange_weak(&deep_count, &at, at + 1));
+    deep[at].dynamic = map->l_ld;
+    atomic_store_explicit(&deep[at].map, map, memory_order_release);
+}
+
+void *hf_hook_dlopen(hf_dlopen_function *original, const char *file, int mode, const void *caller)
+{
+    bool brings = false;
+    if ((mode & RTLD_DEEPBIND) != 0 && (mode & RTLD_NOLOAD) == 0 && file != NULL) {
+        void *loaded = open_for(original, file, RTLD_LAZY | RTLD_NOLOAD, caller);
+        brings = loaded == NULL;
+        if (loaded != NULL)
+            dlclose(loaded);
+    }
+    /* Before its constructors run. */
+    if (brings)
+        hf_definer_note_deep();
+    void *handle = open_for(original, file, mode, caller);
+    if (brings && handle != NULL)
+        note_deep(handle);
+    return hf_hook_loaded(handle);
+}
+
+bool hf_hook_wants(void *handle, const char *name)
+{
+    if (handle == RTLD_NEXT || name == NULL)
+        return false;
+    int function = hf_routed_by_name(name);
+    return function >= 0 && !hf_routed_is_loader((enum hf_routed)function) &&
+           function != HF_ROUTED_madvise;
+}
+
+void *hf_hook_scope(void *handle, const void *caller)
+{
+    return handle == RTLD_DEFAULT ? (void *)(uintptr_t)hf_dynlink_find(caller) : NULL;
+}
+
+/* An object's slot for a function that is routed. */
+struct own_slot {
+    enum hf_routed function;
+    void *stub;
+};
+
+static void see_own_slot(const struct hf_slot *slot, void *context)
+{
+    struct own_slot *own = context;
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    if (slot->function == (int)own->function && hf_stub_is(own->function, value))
+        own->stub = value;
+}
+
+void *hf_hook_own(void *handle, const char *name, const void *caller, void **local)
+{
+    struct hf_object object;
+    *local = NULL;
+    if (handle != RTLD_DEFAULT || !hf_foreign_is_deep())
+        return NULL;
+    const struct link_map *map = hf_dynlink_find(caller);
+    if (map == NULL || !hf_dynlink_open(map, &object))
+        return NULL;
+    struct own_slot own = {(enum hf_routed)hf_routed_by_name(name), NULL};
+    hf_slots_visit(&object, &hf_routed_names, false, see_own_slot, &own);
+    if (own.stub == NULL && is_deep(map))
+        *local = (void *)(uintptr_t)map;
+    return own.stub;
+}
+
+void *hf_hook_symbol(const char *name, void *found)
+{
+    int function = hf_routed_by_name(name);
+    if (found == NULL || function < 0)
+        return found;
+    if (hf_stub_is((enum hf_routed)function, found)) {
+        hf_definer_note((enum hf_routed)function,
+                        hf_stub_original((enum hf_routed)function, found));
+        return found;
+    }
+    const struct link_map *owner = hf_dynlink_find(found);
+    /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours.
+     */
+    if (owner == NULL || owner == hf_dynlink_find(&hf_region) ||
+        !hf_function_is_known((enum hf_routed)function, found))
+        return found;
+    hf_definer_note((enum hf_routed)function, found);
+    void *stub = hf_stub_for((enum hf_routed)function, found);
+    return stub != NULL ? stub : found;
+}

@@ -1,0 +1,345 @@
+/*
+ * Owns the list of hardware subfolders, which is the same for the life of a process.
+ *
+ * Everything here imitates glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which folder is
+ * searched when, what makes it go on to the next one, and what makes it give up with an error.
+ * Where it would give up, the file is taken: the loader, which is called next, says why.
+ *
+ * Runs on the stack of whoever calls dlopen(), which may be as small as 16 KiB: buffers come from
+ * the heap.
+ */
+#include "loader/dlopen/search_path.h"
+
+#include "alloc/heap/internal.h"
+#include "loader/elf/origin.h"
+#include "loader/private/private_copy.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#    define NATIVE_MACHINE EM_AARCH64
+#else
+#    define NATIVE_MACHINE EM_X86_64
+#endif
+
+/* ---- where an object lies ---- */
+
+/* The folder that $ORIGIN stands for; hf_free() it, NULL if it is not known. RTLD_DI_ORIGIN is for
+ * objects with a relative path alone, whose folder depends on where the process was: for the
+ * program it copies from a null pointer, unless the loader has needed the folder itself. */
+static char *origin_of(const struct link_map *map)
+{
+    const char *name = map->l_name != NULL ? map->l_name : "";
+    char *origin = hf_malloc(PATH_MAX);
+    bool known = false;
+    if (origin == NULL)
+        return NULL;
+    if (name[0] == '\0' && map->l_prev == NULL) {
+        const ssize_t length = readlink("/proc/self/exe", origin, PATH_MAX - 1);
+        known = length > 0 && origin[0] == '/';
+        origin[known ? length : 0] = '\0';
+    } else if (name[0] == '/') {
+        known = memccpy(origin, name, '\0', PATH_MAX) != NULL;
+    } else if (name[0] != '\0' && getcwd(origin, PATH_MAX) != NULL) {
+        /* It stays unset where the folder was gone when the object was loaded. */
+        if (dlinfo((void *)(uintptr_t)map, RTLD_DI_ORIGIN, origin) == 0)
+            return origin;
+    }
+    if (!known) {
+        hf_free(origin);
+        return NULL;
+    }
+    char *slash = strrchr(origin, '/');
+    slash[slash == origin] = '\0';
+    return origin;
+}
+
+/* ---- hardware subfolders ---- */
+
+enum { SUBFOLDERS_MAX = 3 + 16, SUBFOLDER_LONGEST = 32 };
+
+/* In the order in which they are searched; the last one is the folder itself. */
+static char subfolders[SUBFOLDERS_MAX][SUBFOLDER_LONGEST];
+static size_t subfolders_count;
+
+#if defined(__x86_64__)
+/* <sys/platform/x86.h>, from glibc 2.33 on; weak, so that older ones load us. What GLIBC_TUNABLES
+ * turn off is not active. */
+struct cpuid_feature {
+    unsigned cpuid[4], active[4]; /* eax, ebx, ecx, edx */
+};
+extern const struct cpuid_feature *
+hf_x86_get_cpuid_feature_leaf(unsigned leaf) __asm__("__x86_get_cpuid_feature_leaf")
+    __attribute__((weak, visibility("default")));
+
+enum { EBX = 1, ECX = 2 };
+enum { LEAF_1, LEAF_7, LEAF_80000001 };
+
+static bool has(unsigned leaf, unsigned word, unsigned bits)
+{
+    if (hf_x86_get_cpuid_feature_leaf == NULL)
+        return false;
+    const struct cpuid_feature *feature = hf_x86_get_cpuid_feature_leaf(leaf);
+    return feature != NULL && (feature->active[word] & bits) == bits;
+}
+
+#    define BIT(n) (1U << (n))
+
+/* x86-64-v2 to -v4, as sysdeps/x86_64/dl-hwcap_subdirs.c has them. */
+static unsigned level(void)
+{
+    /* sse3, ssse3, cmpxchg16b, sse4.1, sse4.2, popcnt; lahf */
+    if (!has(LEAF_1, ECX, BIT(0) | BIT(9) | BIT(13) | BIT(19) | BIT(20) | BIT(23)) ||
+        !has(LEAF_80000001, ECX, BIT(0)))
+        return 1;
+    /* fma, movbe, avx, f16c; bmi1, avx2, bmi2; lzcnt */
+    if (!has(LEAF_1, ECX, BIT(12) | BIT(22) | BIT(28) | BIT(29)) ||
+        !has(LEAF_7, EBX, BIT(3) | BIT(5) | BIT(8)) || !has(LEAF_80000001, ECX, BIT(5)))
+        return 2;
+    /* avx512f, avx512dq, avx512cd, avx512bw, avx512vl */
+    return has(LEAF_7, EBX, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)) ? 4 : 3;
+}
+
+/* The older subfolders' names, which glibc 2.37 dropped: those of one path, outermost first. */
+static size_t legacy_names(const char *names[4])
+{
+    const char *platform = (const char *)getauxval(AT_PLATFORM);
+    const char *known = platform != NULL ? platform : "x86_64";
+    bool avx512 = false;
+    size_t count = 0;
+    if (__builtin_cpu_is("intel")) {
+        const unsigned er = BIT(27), pf = BIT(26), cd = BIT(28), rest = BIT(17) | BIT(30) | BIT(31);
+        if (has(LEAF_7, EBX, cd | er | pf))
+            known = "xeon_phi";
+        else if (has(LEAF_7, EBX, BIT(3) | BIT(5) | BIT(8)) && has(LEAF_80000001, ECX, BIT(5)) &&
+                 has(LEAF_1, ECX, BIT(22) | BIT(23)))
+            known = "haswell";
+        avx512 = has(LEAF_7, EBX, cd | rest) && !has(LEAF_7, EBX, er);
+    }
+    names[count++] = "tls";
+    names[count++] = known;
+    if (avx512)
+        names[count++] = "avx512_1";
+    names[count++] = "x86_64";
+    return count;
+}
+#endif
+
+static char *append(char *at, const char *text)
+{
+    return stpcpy(at, text);
+}
+
+/* Before routing begins (102), so that nobody searches yet. */
+__attribute__((constructor(101))) static void list_subfolders(void)
+{
+#if defined(__x86_64__)
+    for (unsigned i = level(); i >= 2; i--) {
+        const char version[] = {(char)('0' + i), '/', '\0'};
+        append(append(subfolders[subfolders_count++], "glibc-hwcaps/x86-64-v"), version);
+    }
+    const char *version = gnu_get_libc_version();
+    if (strncmp(version, "2.", 2) == 0 && strtoul(version + 2, NULL, 10) < 37) {
+        const char *names[4];
+        const size_t count = legacy_names(names);
+        /* Each part may be left out; the outer ones weigh more. */
+        for (unsigned mask = (1U << count) - 1; mask != 0; mask--) {
+            char *at = subfolders[subfolders_count++];
+            for (size_t i = 0; i < count; i++)
+                if ((mask >> (count - 1 - i) & 1) != 0)
+                    at = append(append(at, names[i]), "/");
+        }
+    }
+#endif
+    append(subfolders[subfolders_count++], "");
+}
+
+/* ---- one file ---- */
+
+/* What the loader does about a file: it loads it, or says what is wrong with it (FOUND), or goes
+ * on. */
+enum verdict { ABSENT, OTHER_CLASS, FOUND };
+
+static enum verdict look_at(const char *path)
+{
+    /* Other than the loader's, this does not wait for who writes to a FIFO. */
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (descriptor < 0)
+        return ABSENT;
+    static const unsigned char rest[EI_NIDENT - EI_PAD];
+    ElfW(Ehdr) header;
+    const unsigned char *ident = header.e_ident;
+    const ssize_t got = pread(descriptor, &header, sizeof header, 0);
+    close(descriptor);
+    if (got != (ssize_t)sizeof header || memcmp(ident, ELFMAG, SELFMAG) != 0)
+        return FOUND;
+    if (ident[EI_CLASS] != ELFCLASS64)
+        return OTHER_CLASS;
+    if (ident[EI_DATA] != ELFDATA2LSB || ident[EI_VERSION] != EV_CURRENT ||
+        (ident[EI_OSABI] != ELFOSABI_SYSV && ident[EI_OSABI] != ELFOSABI_GNU) ||
+        (ident[EI_OSABI] == ELFOSABI_SYSV && ident[EI_ABIVERSION] != 0) ||
+        memcmp(ident + EI_PAD, rest, sizeof rest) != 0 || header.e_version != EV_CURRENT)
+        return FOUND;
+    return header.e_machine == NATIVE_MACHINE ? FOUND : ABSENT;
+}
+
+/* ---- the search ---- */
+
+/* The folders that dlopen() searches for an object's sake, in order; hf_free() it. NULL if there is
+ * no telling. glibc does not say which of them are the object's own (dls_flags is always 0). */
+static Dl_serinfo *search_list(const struct link_map *map)
+{
+    Dl_serinfo size;
+    void *handle = (void *)(uintptr_t)map;
+    if (map == NULL || dlinfo(handle, RTLD_DI_SERINFOSIZE, &size) != 0)
+        return NULL;
+    Dl_serinfo *list = hf_malloc(size.dls_size);
+    if (list == NULL)
+        return NULL;
+    *list = size;
+    if (dlinfo(handle, RTLD_DI_SERINFO, list) != 0) {
+        hf_free(list);
+        return NULL;
+    }
+    return list;
+}
+
+/* How many of the caller's folders come before those that the loader searches for both in the same
+ * order: the end of both lists (LD_LIBRARY_PATH where the caller has no RUNPATH, and the default
+ * folders, with the cache before them). */
+static size_t own_count(const Dl_serinfo *callers, const Dl_serinfo *ours)
+{
+    size_t count = callers->dls_cnt, other = ours->dls_cnt;
+    while (count > 0 && other > 0 &&
+           strcmp(callers->dls_serpath[count - 1].dls_name,
+                  ours->dls_serpath[other - 1].dls_name) == 0) {
+        count--;
+        other--;
+    }
+    return count;
+}
+
+/* Room for a file's path in any of the folders, or of a private copy's original. */
+static size_t room(const Dl_serinfo *list, size_t count, const char *folder, const char *file)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < count; i++) {
+        const size_t length = strlen(list->dls_serpath[i].dls_name);
+        longest = length > longest ? length : longest;
+    }
+    return longest + (folder != NULL ? strlen(folder) : 0) + SUBFOLDER_LONGEST + strlen(file) + 3;
+}
+
+/* A private copy that lies elsewhere is searched for as if it lay beside its original: the loader
+ * has put the copy's folder where $ORIGIN was. */
+struct copied {
+    const char *folder; /* the original's; NULL: no such copy */
+    char *origin;       /* the copy's */
+};
+
+static char *write_folder(char *at, const char *directory, const struct copied *copied)
+{
+    const size_t length = copied->origin != NULL ? strlen(copied->origin) : 0;
+    if (length != 0 && strncmp(directory, copied->origin, length) == 0) {
+        at = append(at, copied->folder);
+        directory += length;
+    }
+    return append(append(at, directory), "/");
+}
+
+/* Goes through the folders until there is a file of the wanted kind, whose path is in `path` then.
+ * Notes whether one was for another class. */
+static bool search_folders(const Dl_serinfo *list, size_t count, const struct copied *copied,
+                           const char *file, enum verdict wanted, bool *other_class, char *path)
+{
+    for (size_t i = 0; i < count; i++) {
+        char *end = write_folder(path, list->dls_serpath[i].dls_name, copied);
+        for (size_t s = 0; s < subfolders_count; s++) {
+            append(append(end, subfolders[s]), file);
+            const enum verdict verdict = look_at(path);
+            *other_class |= verdict == OTHER_CLASS;
+            if (verdict == wanted)
+                return true;
+        }
+    }
+    return false;
+}
+
+char *hf_search_for(const struct link_map *caller, const char *file, bool *skipped)
+{
+    const int saved_errno = errno;
+    struct copied copied = {hf_copy_folder(caller), NULL};
+    Dl_serinfo *callers = search_list(caller);
+    Dl_serinfo *ours = callers != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
+    const size_t count = ours != NULL ? own_count(callers, ours) : 0;
+    char *path = count != 0 ? hf_malloc(room(callers, count, copied.folder, file)) : NULL;
+    bool found = false;
+    *skipped = false;
+    if (path != NULL) {
+        copied.origin = copied.folder != NULL ? origin_of(caller) : NULL;
+        found = search_folders(callers, count, &copied, file, FOUND, skipped, path);
+        if (found)
+            *skipped = false;
+        else if (*skipped)
+            found = search_folders(callers, count, &copied, file, OTHER_CLASS, skipped, path);
+        hf_free(copied.origin);
+    }
+    hf_free(ours);
+    hf_free(callers);
+    errno = saved_errno;
+    if (found)
+        return path;
+    hf_free(path);
+    return NULL;
+}
+
+/* ---- $ORIGIN ---- */
+
+/* In a privileged process what the program's own $ORIGIN leads to must lie in a folder that the
+ * system trusts: of those that are searched for us, which are the default ones then. */
+static bool is_trusted(const char *path)
+{
+    Dl_serinfo *ours = search_list(hf_dynlink_find(&hf_region));
+    bool trusted = false;
+    for (unsigned i = 0; ours != NULL && i < ours->dls_cnt && !trusted; i++) {
+        const char *directory = ours->dls_serpath[i].dls_name;
+        const size_t length = strlen(directory);
+        trusted = strncmp(path, directory, length) == 0 && path[length] == '/';
+    }
+    hf_free(ours);
+    return trusted && strstr(path, "/../") == NULL;
+}
+
+char *hf_search_expand(const struct link_map *caller, const char *file)
+{
+    const size_t length = strlen(file);
+    const struct hf_origin_use use = hf_origin_look(file, length);
+    const bool privileged = getauxval(AT_SECURE) != 0;
+    if (!use.origin)
+        return hf_strdup(file);
+    if (privileged && use.middle)
+        return NULL;
+    const char *folder = hf_copy_folder(caller);
+    char *origin = folder != NULL ? hf_strdup(folder) : origin_of(caller);
+    /* Each variable is shorter than what is counted for it. */
+    size_t size = length + 1;
+    for (const char *at = file; origin != NULL && (at = strchr(at, '$')) != NULL; at++)
+        size += strlen(origin);
+    char *path = origin != NULL ? hf_malloc(size) : NULL;
+    bool right = path != NULL && hf_origin_expand(file, length, origin, path, size) >= 0 &&
+                 (!privileged || caller->l_prev != NULL || is_trusted(path));
+    hf_free(origin);
+    if (right)
+        return path;
+    hf_free(path);
+    return NULL;
+}

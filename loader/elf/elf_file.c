@@ -1,0 +1,500 @@
+/*
+ * Reads the file, its segments, its sections and its dynamic section; elf_symbols.c reads symbols.
+ * See elf_file.h for ownership and for when it may be called.
+ */
+#include "loader/elf/elf_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Limits above what any linker writes; larger tables would only cost time. The kernel accepts no
+ * more program headers either (fs/binfmt_elf.c, load_elf_phdrs). */
+#define SEGMENTS_MAX 65536
+#define DYNAMIC_MAX  (UINT64_C(1) << 20)
+#define NOTES_MAX    256
+#define PART_MAX     (UINT64_C(1) << 30)
+
+int hf_elf_fail(struct hf_elf *elf, int error, const char *why)
+{
+    elf->why = why;
+    return error;
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+static bool in_file(const struct hf_elf *elf, uint64_t offset, uint64_t size)
+{
+    return offset <= elf->size && size <= elf->size - offset;
+}
+
+int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
+{
+    if (!in_file(elf, offset, size))
+        return hf_elf_fail(elf, -ENOEXEC, "the file ends too early");
+    if (elf->descriptor < 0) {
+        if (size != 0)
+            memcpy(buffer, elf->memory + offset, size);
+        return 0;
+    }
+    for (size_t done = 0; done < size;) {
+        ssize_t got = pread(elf->descriptor, (char *)buffer + done, size - done,
+                            (off_t)(elf->base + offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return hf_elf_fail(elf, -errno, "the file cannot be read");
+        if (got == 0)
+            return hf_elf_fail(elf, -ENOEXEC, "the file was cut short while it was read");
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+static size_t mapped_size(size_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    return (size / page + 1) * page; /* leaves room for a zero byte */
+}
+
+int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size)
+{
+    struct hf_elf_part *part = &elf->parts[name];
+    part->tried = true;
+    if (size > PART_MAX)
+        return part->result = hf_elf_fail(elf, -EFBIG, "a table is larger than 1 GiB");
+    void *data = mmap(NULL, mapped_size(size), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (data == MAP_FAILED)
+        return part->result = hf_elf_fail(elf, -ENOMEM, "there is no memory for a table");
+    part->data = data;
+    part->size = size;
+    return part->result = 0;
+}
+
+static void drop(struct hf_elf_part *part)
+{
+    if (part->data != NULL)
+        munmap(part->data, mapped_size(part->size));
+    part->data = NULL;
+    part->size = 0;
+}
+
+int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size)
+{
+    struct hf_elf_part *part = &elf->parts[name];
+    part->tried = true;
+    if (!in_file(elf, offset, size))
+        return part->result = hf_elf_fail(elf, -ENOEXEC, "a table lies outside the file");
+    int result = hf_elf_reserve(elf, name, size);
+    if (result == 0)
+        result = hf_elf_read(elf, offset, part->data, size);
+    if (result != 0)
+        drop(part);
+    return part->result = result;
+}
+
+/* ---- opening -------------------------------------------------------------------------------- */
+
+static int read_header(struct hf_elf *elf)
+{
+    Elf64_Ehdr *header = &elf->header;
+    if (elf->size == 0)
+        return hf_elf_fail(elf, -ENOEXEC, "the file is empty");
+    if (elf->size < SELFMAG)
+        return hf_elf_fail(elf, -ENOEXEC, "not an ELF file");
+    int result = hf_elf_read(elf, 0, header, SELFMAG);
+    if (result != 0)
+        return result;
+    if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+        return hf_elf_fail(elf, -ENOEXEC, "not an ELF file");
+    if (elf->size < EI_NIDENT)
+        return hf_elf_fail(elf, -ENOEXEC, "the file ends within the ELF header");
+    result = hf_elf_read(elf, 0, header, EI_NIDENT);
+    if (result != 0)
+        return result;
+    if (header->e_ident[EI_CLASS] == ELFCLASS32)
+        return hf_elf_fail(elf, -ENOTSUP, "a 32-bit ELF file");
+    if (header->e_ident[EI_DATA] == ELFDATA2MSB)
+        return hf_elf_fail(elf, -ENOTSUP, "a big-endian ELF file");
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB ||
+        header->e_ident[EI_VERSION] != EV_CURRENT)
+        return hf_elf_fail(elf, -ENOEXEC, "the ELF header is damaged");
+    if (elf->size < sizeof *header)
+        return hf_elf_fail(elf, -ENOEXEC, "the file ends within the ELF header");
+    result = hf_elf_read(elf, 0, header, sizeof *header);
+    if (result != 0)
+        return result;
+    if (header->e_machine != EM_X86_64 && header->e_machine != EM_AARCH64)
+        return hf_elf_fail(elf, -ENOTSUP, "an ELF file for another machine");
+    if (header->e_version != EV_CURRENT || header->e_ehsize != sizeof *header)
+        return hf_elf_fail(elf, -ENOEXEC, "the ELF header is damaged");
+    return 0;
+}
+
+static int read_segments(struct hf_elf *elf)
+{
+    const Elf64_Ehdr *header = &elf->header;
+    if (header->e_phnum == 0)
+        return hf_elf_reserve(elf, HF_ELF_PART_SEGMENTS, 0);
+    if (header->e_phentsize != sizeof(Elf64_Phdr))
+        return hf_elf_fail(elf, -ENOEXEC, "the program headers have a wrong size");
+    const uint64_t size = header->e_phnum * sizeof(Elf64_Phdr);
+    if (size > SEGMENTS_MAX)
+        return hf_elf_fail(elf, -ENOEXEC, "there are too many program headers");
+    int result = hf_elf_load(elf, HF_ELF_PART_SEGMENTS, header->e_phoff, size);
+    if (result == -ENOEXEC)
+        elf->why = "the program headers lie outside the file";
+    return result;
+}
+
+static void begin(struct hf_elf *elf)
+{
+    memset(elf, 0, sizeof *elf);
+    elf->descriptor = -1;
+}
+
+static int begin_reading(struct hf_elf *elf)
+{
+    int result = read_header(elf);
+    if (result == 0)
+        result = read_segments(elf);
+    if (result != 0)
+        hf_elf_close(elf);
+    return result;
+}
+
+/* Takes over the descriptor. */
+static int open_owned(struct hf_elf *elf, int descriptor)
+{
+    elf->descriptor = descriptor;
+    struct stat status;
+    int result = 0;
+    if (fstat(descriptor, &status) != 0)
+        result = hf_elf_fail(elf, -errno, "the file cannot be examined");
+    else if (S_ISDIR(status.st_mode))
+        result = hf_elf_fail(elf, -EISDIR, "a directory");
+    else if (!S_ISREG(status.st_mode))
+        result = hf_elf_fail(elf, -ENOEXEC, "not a regular file");
+    if (result != 0) {
+        hf_elf_close(elf);
+        return result;
+    }
+    elf->size = (uint64_t)status.st_size;
+    return begin_reading(elf);
+}
+
+int hf_elf_open(struct hf_elf *elf, const char *path)
+{
+    begin(elf);
+    /* Without O_NONBLOCK, open() would wait for ever for a writer of a FIFO. */
+    int descriptor;
+    do
+        descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    while (descriptor < 0 && errno == EINTR);
+    if (descriptor < 0)
+        return hf_elf_fail(elf, -errno, "the file cannot be opened");
+    return open_owned(elf, descriptor);
+}
+
+int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor)
+{
+    begin(elf);
+    const int own = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (own < 0)
+        return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
+    return open_owned(elf, own);
+}
+
+int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
+{
+    begin(elf);
+    elf->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+    if (elf->descriptor < 0)
+        return hf_elf_fail(elf, -errno, "the descriptor cannot be used");
+    elf->base = offset;
+    elf->size = size;
+    return 0;
+}
+
+int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)
+{
+    begin(elf);
+    elf->memory = data;
+    elf->size = size;
+    return begin_reading(elf);
+}
+
+/* Keeps `why` for the message. */
+void hf_elf_close(struct hf_elf *elf)
+{
+    for (size_t i = 0; i < HF_ELF_PART_COUNT; i++) {
+        drop(&elf->parts[i]);
+        elf->parts[i].tried = false;
+    }
+    if (elf->descriptor >= 0)
+        close(elf->descriptor);
+    elf->descriptor = -1;
+    elf->size = 0;
+}
+
+int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *directory)
+{
+    static const char digits[] = "0123456789abcdef", middle[] = "/.build-id/", end[] = ".debug";
+    enum { ID_MAX = 64 };
+    unsigned char id[ID_MAX];
+    char path[512];
+
+    begin(debug);
+    if (directory == NULL)
+        directory = "/usr/lib/debug";
+    const size_t length = hf_elf_build_id(elf, id, sizeof id);
+    if (length < 2)
+        return hf_elf_fail(debug, -ENOENT, "the file has no build id");
+    size_t at = strlen(directory);
+    if (at + sizeof middle + sizeof end + 2 * length + 2 > sizeof path)
+        return hf_elf_fail(debug, -ENAMETOOLONG, "the folder's name is too long");
+    memccpy(path, directory, '\0', sizeof path);
+    memcpy(path + at, middle, sizeof middle - 1);
+    at += sizeof middle - 1;
+    for (size_t i = 0; i < length; i++) {
+        path[at++] = digits[id[i] >> 4];
+        path[at++] = digits[id[i] & 15];
+        if (i == 0)
+            path[at++] = '/';
+    }
+    memcpy(path + at, end, sizeof end);
+    return hf_elf_open(debug, path);
+}
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out)
+{
+    const struct hf_elf_part *part = &elf->parts[HF_ELF_PART_SEGMENTS];
+    if (*cursor >= part->size / sizeof *out)
+        return false;
+    memcpy(out, part->data + *cursor * sizeof *out, sizeof *out);
+    ++*cursor;
+    return true;
+}
+
+int hf_elf_locate(const struct hf_elf *elf, uint64_t address, uint64_t *offset, uint64_t *available)
+{
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);) {
+        if (segment.p_type != PT_LOAD || address < segment.p_vaddr ||
+            address - segment.p_vaddr >= segment.p_filesz)
+            continue;
+        const uint64_t inside = address - segment.p_vaddr;
+        if (segment.p_offset > elf->size || inside > elf->size - segment.p_offset)
+            return -ENOENT;
+        const uint64_t left = elf->size - segment.p_offset - inside;
+        *offset = segment.p_offset + inside;
+        *available = segment.p_filesz - inside < left ? segment.p_filesz - inside : left;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+/* ---- sections ------------------------------------------------------------------------------- */
+
+static int read_sections(struct hf_elf *elf)
+{
+    struct hf_elf_part *part = &elf->parts[HF_ELF_PART_SECTIONS];
+    const Elf64_Ehdr *header = &elf->header;
+    if (part->tried)
+        return part->result;
+    part->tried = true;
+    if (header->e_shoff == 0)
+        return part->result = -ENOENT;
+    if (header->e_shentsize != sizeof(Elf64_Shdr))
+        return part->result = hf_elf_fail(elf, -ENOEXEC, "the section headers have a wrong size");
+    /* The first section header has the counts that do not fit into the ELF header. */
+    Elf64_Shdr first;
+    part->result = hf_elf_read(elf, header->e_shoff, &first, sizeof first);
+    if (part->result != 0)
+        return part->result;
+    const uint64_t count = header->e_shnum != 0 ? header->e_shnum : first.sh_size;
+    const uint64_t names = header->e_shstrndx != SHN_XINDEX ? header->e_shstrndx : first.sh_link;
+    if (count > elf->size / sizeof(Elf64_Shdr))
+        return part->result =
+                   hf_elf_fail(elf, -ENOEXEC, "the section headers lie outside the file");
+    int result =
+        hf_elf_load(elf, HF_ELF_PART_SECTIONS, header->e_shoff, count * sizeof(Elf64_Shdr));
+    if (result != 0)
+        return result;
+    if (names == SHN_UNDEF || names >= count)
+        return 0;
+    Elf64_Shdr strings;
+    memcpy(&strings, part->data + names * sizeof strings, sizeof strings);
+    /* Sections are useful without names, too. */
+    if (strings.sh_type == SHT_STRTAB)
+        hf_elf_load(elf, HF_ELF_PART_SECTION_NAMES, strings.sh_offset, strings.sh_size);
+    return 0;
+}
+
+bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name)
+{
+    const struct hf_elf_part *part = &elf->parts[HF_ELF_PART_SECTIONS],
+                             *names = &elf->parts[HF_ELF_PART_SECTION_NAMES];
+    if (read_sections(elf) != 0 || *cursor >= part->size / sizeof *out)
+        return false;
+    memcpy(out, part->data + *cursor * sizeof *out, sizeof *out);
+    ++*cursor;
+    if (name != NULL)
+        *name = out->sh_name < names->size ? (const char *)names->data + out->sh_name : "";
+    return true;
+}
+
+/* ---- notes ---------------------------------------------------------------------------------- */
+
+/* Searches one segment of notes. Result: the id's length, or 0. `left`: how many notes may still be
+ * read. */
+static size_t find_build_id(struct hf_elf *elf, const Elf64_Phdr *segment, unsigned char *out,
+                            size_t capacity, size_t *left)
+{
+    const uint64_t size = segment->p_filesz;
+    const uint64_t alignment = segment->p_align == 8 ? 8 : 4;
+    for (uint64_t at = 0;
+         size >= sizeof(Elf64_Nhdr) && at <= size - sizeof(Elf64_Nhdr) && *left > 0; --*left) {
+        struct {
+            Elf64_Nhdr header;
+            char name[sizeof ELF_NOTE_GNU];
+        } note = {0};
+        if (segment->p_offset > UINT64_MAX - at)
+            return 0;
+        const uint64_t offset = segment->p_offset + at;
+        if (hf_elf_read(elf, offset, &note.header, sizeof note.header) != 0)
+            return 0;
+        const uint64_t name_end =
+            (sizeof note.header + note.header.n_namesz + alignment - 1) / alignment * alignment;
+        if (note.header.n_type == NT_GNU_BUILD_ID && note.header.n_namesz == sizeof ELF_NOTE_GNU &&
+            hf_elf_read(elf, offset + sizeof note.header, note.name, sizeof note.name) == 0 &&
+            memcmp(note.name, ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) == 0) {
+            const size_t length = note.header.n_descsz < capacity ? note.header.n_descsz : capacity;
+            return hf_elf_read(elf, offset + name_end, out, length) == 0 ? length : 0;
+        }
+        at += name_end + (note.header.n_descsz + alignment - 1) / alignment * alignment;
+    }
+    return 0;
+}
+
+size_t hf_elf_build_id(struct hf_elf *elf, unsigned char *out, size_t capacity)
+{
+    Elf64_Phdr segment;
+    size_t length = 0, left = NOTES_MAX;
+    for (size_t cursor = 0; length == 0 && hf_elf_segment(elf, &cursor, &segment);)
+        if (segment.p_type == PT_NOTE)
+            length = find_build_id(elf, &segment, out, capacity, &left);
+    return length;
+}
+
+/* ---- the dynamic section -------------------------------------------------------------------- */
+
+int hf_elf_dynamic(struct hf_elf *elf)
+{
+    struct hf_elf_part *part = &elf->parts[HF_ELF_PART_DYNAMIC];
+    if (part->tried)
+        return part->result;
+    part->tried = true;
+    part->result = -ENOENT;
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);) {
+        if (segment.p_type != PT_DYNAMIC)
+            continue;
+        uint64_t offset, available;
+        /* By its address, as the dynamic linker finds it. A debug file has the header without the
+         * contents. */
+        if (segment.p_filesz == 0 ||
+            hf_elf_locate(elf, segment.p_vaddr, &offset, &available) != 0 ||
+            segment.p_filesz > available)
+            return part->result =
+                       hf_elf_fail(elf, -ENOEXEC, "the dynamic section lies outside the file");
+        if (segment.p_filesz > DYNAMIC_MAX)
+            return part->result = hf_elf_fail(elf, -ENOEXEC, "the dynamic section is too large");
+        return hf_elf_load(elf, HF_ELF_PART_DYNAMIC, offset, segment.p_filesz);
+    }
+    return part->result;
+}
+
+bool hf_elf_dynamic_entry(struct hf_elf *elf, size_t index, Elf64_Dyn *out)
+{
+    const struct hf_elf_part *part = &elf->parts[HF_ELF_PART_DYNAMIC];
+    if (hf_elf_dynamic(elf) != 0 || index >= part->size / sizeof *out)
+        return false;
+    memcpy(out, part->data + index * sizeof *out, sizeof *out);
+    return out->d_tag != DT_NULL;
+}
+
+bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value)
+{
+    Elf64_Dyn entry;
+    bool found = false;
+    for (size_t i = 0; hf_elf_dynamic_entry(elf, i, &entry); i++)
+        if (entry.d_tag == tag) {
+            *value = entry.d_un.d_val;
+            found = true;
+        }
+    return found;
+}
+
+const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf)
+{
+    struct hf_elf_part *part = &elf->parts[HF_ELF_PART_DYNSTR];
+    if (part->tried)
+        return part->result == 0 ? part : NULL;
+    part->tried = true;
+    part->result = -ENOENT;
+    uint64_t address, size, offset, available;
+    if (!hf_elf_tag(elf, DT_STRTAB, &address) || !hf_elf_tag(elf, DT_STRSZ, &size))
+        return NULL;
+    if (hf_elf_locate(elf, address, &offset, &available) != 0 || size > available) {
+        part->result = hf_elf_fail(elf, -ENOEXEC, "the dynamic strings lie outside the file");
+        return NULL;
+    }
+    return hf_elf_load(elf, HF_ELF_PART_DYNSTR, offset, size) == 0 ? part : NULL;
+}
+
+static const char *dynamic_string(struct hf_elf *elf, uint64_t index)
+{
+    const struct hf_elf_part *strings = hf_elf_strings(elf);
+    return strings != NULL && index < strings->size ? (const char *)strings->data + index : NULL;
+}
+
+const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag)
+{
+    uint64_t value;
+    return hf_elf_tag(elf, tag, &value) ? dynamic_string(elf, value) : NULL;
+}
+
+const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor)
+{
+    Elf64_Dyn entry;
+    while (hf_elf_dynamic_entry(elf, *cursor, &entry)) {
+        ++*cursor;
+        const char *name = entry.d_tag == DT_NEEDED ? dynamic_string(elf, entry.d_un.d_val) : NULL;
+        if (name != NULL)
+            return name;
+    }
+    return NULL;
+}
+
+bool hf_elf_tls(struct hf_elf *elf, struct hf_elf_tls *out)
+{
+    uint64_t flags = 0;
+    Elf64_Phdr segment;
+    memset(out, 0, sizeof *out);
+    if (hf_elf_tag(elf, DT_FLAGS, &flags))
+        out->initial_exec = (flags & DF_STATIC_TLS) != 0;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
+        if (segment.p_type == PT_TLS) {
+            out->size = segment.p_memsz;
+            out->alignment = segment.p_align;
+            break;
+        }
+    return out->size != 0 || out->initial_exec;
+}

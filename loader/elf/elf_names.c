@@ -1,0 +1,126 @@
+/*
+ * Owns nothing; see elf_names.h.
+ */
+#include "loader/elf/elf_names.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { KEY = 4, LONGEST = 127 };
+
+/* Up to the first four bytes; those after the end count as zero. */
+static uint32_t key_of_start(const char *name)
+{
+    uint32_t key = 0;
+    for (unsigned i = 0; i < KEY && name[i] != '\0'; i++)
+        key |= (uint32_t)(unsigned char)name[i] << (8 * i);
+    return key;
+}
+
+static uint32_t key_of_end(const char *end)
+{
+    uint32_t key;
+    memcpy(&key, end - KEY, sizeof key);
+    return key;
+}
+
+static size_t hash(uint32_t key, size_t size)
+{
+    return (key * UINT32_C(2654435761)) >> 16 & (size - 1);
+}
+
+static uint8_t *list_of(struct hf_names *names, size_t number)
+{
+    const char *pattern = names->patterns[number];
+    const size_t length = names->length[number];
+    if (pattern[0] == '*')
+        return &names->ends[hash(key_of_end(pattern + 1 + length), sizeof names->ends)];
+    /* A shorter name ends in a zero, which its key holds; a shorter beginning goes on. */
+    if (length >= KEY || pattern[length] == '\0')
+        return &names->starts[hash(key_of_start(pattern), sizeof names->starts)];
+    return &names->firsts[(unsigned char)pattern[0]];
+}
+
+int hf_names_prepare(struct hf_names *names, const char *const *patterns, size_t count)
+{
+    memset(names, 0, sizeof *names);
+    if (count > HF_NAMES_MAX)
+        return -E2BIG;
+    names->patterns = patterns;
+    names->count = count;
+    /* Backwards, so that each list begins with its lowest number. */
+    for (size_t i = count; i-- > 0;) {
+        const size_t stars = strcspn(patterns[i], "*"), whole = strlen(patterns[i]);
+        const bool ending = patterns[i][0] == '*';
+        const size_t length = stars == whole ? whole : whole - 1;
+        if (length == 0 || length > LONGEST || (ending && length < KEY) ||
+            (ending ? strchr(patterns[i] + 1, '*') != NULL : stars < length))
+            return -EINVAL;
+        names->length[i] = (uint8_t)length;
+        uint8_t *list = list_of(names, i);
+        names->next[i] = *list;
+        *list = (uint8_t)(i + 1);
+    }
+    return 0;
+}
+
+static int lowest(int one, int other)
+{
+    return one < 0 ? other : other < 0 || one < other ? one : other;
+}
+
+static int match_start(const struct hf_names *names, uint8_t list, const char *name)
+{
+    for (size_t i = list; i != 0; i = names->next[i - 1]) {
+        const char *pattern = names->patterns[i - 1];
+        const size_t length = names->length[i - 1];
+        if (strncmp(name, pattern, length) == 0 && (pattern[length] == '*' || name[length] == '\0'))
+            return (int)i - 1;
+    }
+    return -1;
+}
+
+static int match_end(const struct hf_names *names, const char *name)
+{
+    if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
+        return -1;
+    const size_t whole = strnlen(name, LONGEST + 1);
+    if (whole < KEY || whole > LONGEST)
+        return -1;
+    const size_t list = hash(key_of_end(name + whole), sizeof names->ends);
+    for (size_t i = names->ends[list]; i != 0; i = names->next[i - 1]) {
+        const size_t length = names->length[i - 1];
+        if (length <= whole &&
+            memcmp(name + whole - length, names->patterns[i - 1] + 1, length) == 0)
+            return (int)i - 1;
+    }
+    return -1;
+}
+
+int hf_names_match(const struct hf_names *names, const char *name)
+{
+    const size_t list = hash(key_of_start(name), sizeof names->starts);
+    int found = match_start(names, names->starts[list], name);
+    found = lowest(found, match_start(names, names->firsts[(unsigned char)name[0]], name));
+    return lowest(found, match_end(names, name));
+}
+
+struct visit {
+    const struct hf_names *names;
+    hf_names_visitor *visit;
+    void *context;
+};
+
+static bool match(const struct hf_elf_symbol *symbol, void *context)
+{
+    const struct visit *visit = context;
+    const int pattern = hf_names_match(visit->names, symbol->name);
+    return pattern < 0 || visit->visit(symbol, (size_t)pattern, visit->context);
+}
+
+int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf_table table,
+                   hf_names_visitor *visit, void *context)
+{
+    struct visit step = {names, visit, context};
+    return hf_elf_symbols(elf, table, match, &step);
+}

@@ -1,0 +1,19 @@
+/*
+ * Recognizes known allocators by strings that remain in stripped files.
+ */
+#ifndef HOMEFREE_ALLOCATOR_STRINGS_H
+#define HOMEFREE_ALLOCATOR_STRINGS_H
+
+#include "loader/elf/elf_file.h"
+#include "loader/foreign/known_allocators.h"
+
+/*
+ * Looks for the strings of the known allocators in the read-only data of the file, and sets
+ * found[a] to the string of allocator `a`. Skips allocators whose entry is set already. Reads each
+ * byte of the file at most once and `limit` bytes in all, beginning with the sections in which
+ * linkers merge strings.
+ * Result: 0 or a negative errno. Like the reader of files, maps its memory and takes no lock.
+ */
+int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint64_t limit);
+
+#endif

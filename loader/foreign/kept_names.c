@@ -1,0 +1,26 @@
+/*
+ * Owns the names, one after the other. Room is taken by one atomic step, and the name is written
+ * into it afterwards: a reader that comes between sees an empty name there, and goes on.
+ */
+#include "loader/foreign/kept_names.h"
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+static char kept[16384];
+static atomic_size_t kept_size;
+
+const char *hf_keep_name(const char *name)
+{
+    size_t size = strlen(name) + 1;
+    for (size_t at = 0; at < kept_size; at += strlen(kept + at) + 1)
+        if (strcmp(kept + at, name) == 0)
+            return kept + at;
+    size_t at = kept_size;
+    do {
+        if (size > sizeof kept - at)
+            return "(unnamed)";
+    } while (!atomic_compare_exchange_weak(&kept_size, &at, at + size));
+    return memcpy(kept + at, name, size);
+}

@@ -1,0 +1,100 @@
+/*
+ * Owns the tables that known_allocators.def describes.
+ */
+#include "loader/foreign/known_allocators.h"
+
+#include <string.h>
+
+#define HF_ALLOCATOR(id, name)
+#define HF_ALLOCATOR_SYMBOL(id, pattern)
+#define HF_ALLOCATOR_STRING(id, text)
+#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size)
+#define HF_ALLOCATOR_RELEASE(id, mark, form, release)
+
+#undef HF_ALLOCATOR
+#define HF_ALLOCATOR(id, name) name,
+static const char *const names[] = {
+#include "loader/foreign/known_allocators.def"
+};
+#undef HF_ALLOCATOR
+#define HF_ALLOCATOR(id, name)
+
+#undef HF_ALLOCATOR_SYMBOL
+#define HF_ALLOCATOR_SYMBOL(id, pattern) pattern,
+const char *const hf_allocator_patterns[] = {
+#include "loader/foreign/known_allocators.def"
+};
+#undef HF_ALLOCATOR_SYMBOL
+#define HF_ALLOCATOR_SYMBOL(id, pattern) HF_ALLOCATOR_##id,
+const enum hf_allocator hf_allocator_pattern_owners[] = {
+#include "loader/foreign/known_allocators.def"
+};
+#undef HF_ALLOCATOR_SYMBOL
+#define HF_ALLOCATOR_SYMBOL(id, pattern)
+
+#undef HF_ALLOCATOR_STRING
+#define HF_ALLOCATOR_STRING(id, text) {HF_ALLOCATOR_##id, text, sizeof text - 1},
+const struct hf_allocator_string hf_allocator_strings[] = {
+#include "loader/foreign/known_allocators.def"
+};
+#undef HF_ALLOCATOR_STRING
+#define HF_ALLOCATOR_STRING(id, text)
+
+#undef HF_ALLOCATOR_CALLS
+#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size) \
+    {mark, question, realloc, usable_size, HF_ALLOCATOR_##id, HF_ALLOCATOR_QUESTION_##kind},
+const struct hf_allocator_calls hf_allocator_calls[] = {
+#include "loader/foreign/known_allocators.def"
+};
+#undef HF_ALLOCATOR_CALLS
+#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size)
+
+#undef HF_ALLOCATOR_RELEASE
+#define HF_ALLOCATOR_RELEASE(id, mark, form, release) \
+    {mark, release, HF_ALLOCATOR_##id, HF_ALLOCATOR_FORM_##form},
+const struct hf_allocator_release hf_allocator_releases[] = {
+#include "loader/foreign/known_allocators.def"
+};
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+const size_t hf_allocator_patterns_count = COUNT(hf_allocator_patterns);
+const size_t hf_allocator_strings_count = COUNT(hf_allocator_strings);
+const size_t hf_allocator_calls_count = COUNT(hf_allocator_calls);
+const size_t hf_allocator_releases_count = COUNT(hf_allocator_releases);
+
+const char *hf_allocator_name(enum hf_allocator allocator)
+{
+    return names[allocator];
+}
+
+size_t hf_allocator_prefix(const char *pattern, const char *symbol)
+{
+    if (pattern[0] != '*')
+        return 0;
+    const size_t whole = strlen(symbol), rest = strlen(pattern + 1);
+    return whole > rest ? whole - rest : 0;
+}
+
+bool hf_allocator_function(char *out, size_t capacity, const char *name, const char *prefix,
+                           size_t length)
+{
+    if (name[0] == '*')
+        name++;
+    else
+        length = 0;
+    const size_t rest = strlen(name) + 1;
+    if (length > capacity || rest > capacity - length)
+        return false;
+    if (length != 0)
+        memcpy(out, prefix, length);
+    memcpy(out + length, name, rest);
+    return true;
+}
+
+bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT])
+{
+    for (size_t i = 0; i < hf_allocator_strings_count; i++)
+        if (!found[hf_allocator_strings[i].allocator])
+            return false;
+    return true;
+}

@@ -1,0 +1,184 @@
+/*
+ * Owns what was found of CPython: written once, under `lock`, then read by any thread.
+ */
+#include "loader/host/cpython.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/internal.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static union {
+    struct hf_cpython found;
+    char pages[HF_SEAL_SIZE(struct hf_cpython)];
+} table HF_SEALED;
+static bool ready;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+const struct hf_cpython *hf_cpython(void)
+{
+    return __atomic_load_n(&ready, __ATOMIC_ACQUIRE) ? &table.found : NULL;
+}
+
+static bool read_number(const char **text, unsigned *out)
+{
+    const char *at = *text;
+    for (*out = 0; *at >= '0' && *at <= '9' && *out < 1000; at++)
+        *out = *out * 10 + (unsigned)(*at - '0');
+    bool any = at != *text;
+    *text = at;
+    return any;
+}
+
+bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded)
+{
+    unsigned major, minor;
+    *free_threaded = strstr(text, "free-threading build") != NULL;
+    if (!read_number(&text, &major) || *text++ != '.' || !read_number(&text, &minor))
+        return false;
+    *version = major << 8 | minor;
+    return true;
+}
+
+/* A handle for dlsym() of the object that an address lies in; NULL where there is none. */
+static void *handle_of(const void *anchor)
+{
+    Dl_info info;
+    struct link_map *map;
+    if (dladdr1(anchor, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
+        return NULL;
+    /* The program itself has no name, and is opened by none. */
+    return dlopen(map->l_name[0] != '\0' ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+}
+
+static bool look_up(struct hf_cpython *cpython, void *handle)
+{
+#define LATER(member, name, result, parameters) *(void **)&cpython->member = dlsym(handle, #name);
+#define REQUIRED(member, name, result, parameters) \
+    LATER(member, name, result, parameters)        \
+    if (cpython->member == NULL)                   \
+        return false;
+    HF_CPYTHON_FUNCTIONS(REQUIRED)
+    HF_CPYTHON_LATER_FUNCTIONS(LATER)
+    if (cpython->current_thread == NULL)
+        cpython->current_thread = cpython->current_thread_old;
+    cpython->map = hf_dynlink_find((const void *)cpython->get_version);
+    return cpython->current_thread != NULL && cpython->map != NULL &&
+           hf_cpython_read_version(cpython->get_version(), &cpython->version,
+                                   &cpython->free_threaded) &&
+           cpython->version >= 0x309;
+}
+
+const struct hf_cpython *hf_cpython_find(const void *anchor)
+{
+    const struct hf_cpython *cpython = hf_cpython();
+    if (cpython != NULL)
+        return cpython;
+    pthread_mutex_lock(&lock);
+    if (!ready) {
+        /* The handle is kept: the functions stay where they are. */
+        void *handle = anchor != NULL ? handle_of(anchor) : NULL;
+        struct hf_cpython found = {0};
+        struct hf_seal seal;
+        if (look_up(&found, handle != NULL ? handle : RTLD_DEFAULT) && hf_seal_open(&seal)) {
+            table.found = found;
+            hf_seal_close(&seal);
+            __atomic_store_n(&ready, true, __ATOMIC_RELEASE);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return hf_cpython();
+}
+
+bool hf_cpython_read(const void *from, void *to, size_t size)
+{
+    struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
+    return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
+}
+
+/* PyThreadState's thread_id before 3.12, where the current thread state is one for the process. */
+static size_t thread_id_offset(unsigned version)
+{
+    return version == 0x30b ? 152 : 176;
+}
+
+bool hf_cpython_attached(const struct hf_cpython *cpython)
+{
+    struct hf_py_thread *current = cpython->current_thread();
+    if (current == NULL)
+        return false;
+    if (cpython->version >= 0x30c || cpython->this_thread() == current)
+        return true;
+    /* In a subinterpreter, this_thread() names the thread's first state, not the current one. The
+     * current one may be another thread's, and on its way out. */
+    unsigned long id;
+    return hf_cpython_read((const char *)current + thread_id_offset(cpython->version), &id,
+                           sizeof id) &&
+           id == (unsigned long)pthread_self();
+}
+
+static bool is_cpythons(const struct hf_cpython *cpython, const struct hf_py_allocator *allocator)
+{
+    const void *functions[] = {(const void *)allocator->malloc, (const void *)allocator->calloc,
+                               (const void *)allocator->realloc, (const void *)allocator->free};
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
+        if (functions[i] == NULL || hf_dynlink_find(functions[i]) != cpython->map)
+            return false;
+    return true;
+}
+
+static bool has_functions(const struct hf_py_allocator *allocator)
+{
+    return hf_dynlink_find((const void *)allocator->malloc) != NULL &&
+           hf_dynlink_find((const void *)allocator->calloc) != NULL &&
+           hf_dynlink_find((const void *)allocator->realloc) != NULL &&
+           hf_dynlink_find((const void *)allocator->free) != NULL;
+}
+
+/* The allocator below one of CPython's own, or NULL. tracemalloc's context is the structure itself,
+ * the debug hooks' begins with a letter for the domain. */
+static struct hf_py_allocator *below(const struct hf_cpython *cpython,
+                                     const struct hf_py_allocator *allocator,
+                                     enum hf_py_domain domain, bool *debug)
+{
+    struct {
+        union {
+            char letter;
+            uint64_t word;
+        } head;
+        struct hf_py_allocator inner;
+    } seen;
+    char *at = allocator->ctx;
+    if (at == NULL || (uintptr_t)at % sizeof(void *) != 0 || !is_cpythons(cpython, allocator) ||
+        hf_dynlink_find(at) != cpython->map || !hf_cpython_read(at, &seen, sizeof seen))
+        return NULL;
+    if (seen.head.word == (unsigned char)"rmo"[domain] && has_functions(&seen.inner)) {
+        *debug = true;
+        return (struct hf_py_allocator *)(void *)(at + sizeof seen.head);
+    }
+    struct hf_py_allocator *direct = (struct hf_py_allocator *)(void *)at;
+    return has_functions(direct) ? direct : NULL;
+}
+
+struct hf_py_allocator *hf_cpython_bottom(const struct hf_cpython *cpython,
+                                          enum hf_py_domain domain, struct hf_py_allocator *out,
+                                          bool *debug)
+{
+    bool ignored = false;
+    struct hf_py_allocator *place = NULL, *next;
+    if (debug == NULL)
+        debug = &ignored;
+    *debug = false;
+    cpython->get_allocator(domain, out);
+    for (int depth = 0; depth < 8 && (next = below(cpython, out, domain, debug)) != NULL; depth++) {
+        place = next;
+        *out = *place;
+    }
+    return place;
+}

@@ -1,0 +1,108 @@
+/*
+ * The one seam to CPython. libhomefree links no libpython: the few structures below have kept their
+ * layout since 3.5, and the functions are looked up in the running process, where they are either
+ * the program's own (a static python) or libpython's.
+ *
+ * Nothing here is known to CPython's limited API, so nothing here may be assumed about a version
+ * that is not checked for.
+ */
+#ifndef HOMEFREE_CPYTHON_H
+#define HOMEFREE_CPYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct hf_py_object;
+struct hf_py_thread;
+
+/* PyMemAllocatorDomain */
+enum hf_py_domain { HF_PY_RAW, HF_PY_MEM, HF_PY_OBJECT, HF_PY_DOMAINS };
+
+/* PyMemAllocatorEx */
+struct hf_py_allocator {
+    void *ctx;
+    void *(*malloc)(void *ctx, size_t size);
+    void *(*calloc)(void *ctx, size_t count, size_t size);
+    void *(*realloc)(void *ctx, void *ptr, size_t size);
+    void (*free)(void *ctx, void *ptr);
+};
+
+/* PyObjectArenaAllocator */
+struct hf_py_arenas {
+    void *ctx;
+    void *(*alloc)(void *ctx, size_t size);
+    void (*free)(void *ctx, void *ptr, size_t size);
+};
+
+/* Every function that homefree calls: F(member, name, result, parameters). The first list must be
+ * there; of the second, a member is NULL where the running version lacks it. */
+#define HF_CPYTHON_FUNCTIONS(F)                                                               \
+    F(get_version, Py_GetVersion, const char *, (void))                                       \
+    F(is_initialized, Py_IsInitialized, int, (void))                                          \
+    F(get_allocator, PyMem_GetAllocator, void, (enum hf_py_domain, struct hf_py_allocator *)) \
+    F(set_allocator, PyMem_SetAllocator, void, (enum hf_py_domain, struct hf_py_allocator *)) \
+    F(get_arenas, PyObject_GetArenaAllocator, void, (struct hf_py_arenas *))                  \
+    F(set_arenas, PyObject_SetArenaAllocator, void, (struct hf_py_arenas *))                  \
+    F(raw_malloc, PyMem_RawMalloc, void *, (size_t))                                          \
+    F(raw_free, PyMem_RawFree, void, (void *))                                                \
+    F(mem_malloc, PyMem_Malloc, void *, (size_t))                                             \
+    F(mem_realloc, PyMem_Realloc, void *, (void *, size_t))                                   \
+    F(mem_free, PyMem_Free, void, (void *))                                                   \
+    F(object_malloc, PyObject_Malloc, void *, (size_t))                                       \
+    F(object_realloc, PyObject_Realloc, void *, (void *, size_t))                             \
+    F(object_free, PyObject_Free, void, (void *))                                             \
+    F(this_thread, PyGILState_GetThisThreadState, struct hf_py_thread *, (void))              \
+    F(string, PyUnicode_FromString, struct hf_py_object *, (const char *))                    \
+    F(imported, PyImport_GetModule, struct hf_py_object *, (struct hf_py_object *))           \
+    F(attribute, PyObject_GetAttrString, struct hf_py_object *,                               \
+      (struct hf_py_object *, const char *))                                                  \
+    F(capsule_pointer, PyCapsule_GetPointer, void *, (struct hf_py_object *, const char *))   \
+    F(capsule_new, PyCapsule_New, struct hf_py_object *,                                      \
+      (void *, const char *, void (*)(struct hf_py_object *)))                                \
+    F(release, Py_DecRef, void, (struct hf_py_object *))                                      \
+    F(clear_error, PyErr_Clear, void, (void))
+#define HF_CPYTHON_LATER_FUNCTIONS(F)                                            \
+    F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void)) \
+    F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))
+
+struct hf_cpython {
+    unsigned version; /* 3.12 is 0x30c */
+    bool free_threaded;
+    const void *map; /* the shared object or program that CPython's functions lie in */
+#define HF_MEMBER(member, name, result, parameters) result(*member) parameters;
+    HF_CPYTHON_FUNCTIONS(HF_MEMBER)
+    HF_CPYTHON_LATER_FUNCTIONS(HF_MEMBER)
+#undef HF_MEMBER
+};
+
+/*
+ * The CPython of this process, found once and kept: by `anchor`, the address of any function of
+ * its, or (NULL) by name. Never unloaded from then on.
+ * Result: NULL where there is none, or one before 3.9.
+ */
+const struct hf_cpython *hf_cpython_find(const void *anchor);
+
+/* What hf_cpython_find() found before, or NULL. Lock-free. */
+const struct hf_cpython *hf_cpython(void);
+
+/* Reads a version as Py_GetVersion() gives it. False where it is none. */
+bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);
+
+/* Copies bytes that may be gone, or nobody's. Result: whether they could be read. */
+bool hf_cpython_read(const void *from, void *to, size_t size);
+
+/* Whether the calling thread is attached to an interpreter, that is, holds its GIL. Any thread, at
+ * any time, also after Py_Finalize(). */
+bool hf_cpython_attached(const struct hf_cpython *cpython);
+
+/*
+ * The allocator at the bottom of a domain's chain. CPython's own wrappers (the debug hooks,
+ * tracemalloc) keep the allocator below them in a structure of CPython's data, whose address is the
+ * result; NULL where the domain's allocator is the bottom itself, or is nobody's that is known.
+ * `out` gets the bottom's functions, `debug` (may be NULL) whether debug hooks are in the chain.
+ */
+struct hf_py_allocator *hf_cpython_bottom(const struct hf_cpython *cpython,
+                                          enum hf_py_domain domain, struct hf_py_allocator *out,
+                                          bool *debug);
+
+#endif

@@ -1,0 +1,247 @@
+/*
+ * Owns the hooks and the allocators that they stand above. Installed under the host's lock; a hook
+ * may be called by any thread at any time (RAW needs no GIL), also while it is being installed, in
+ * a forked child, and after the interpreter has ended.
+ *
+ * Constraint: CPython's allocator is a structure of five words that other threads read while it is
+ * written. Any mixture of old and new words must work. It does because a hook ignores its context,
+ * and the old one's stays in place; because a hook takes any pointer; and because the old functions
+ * may get a block of the heap, whose free() and realloc() are routed. For the same reason nothing
+ * is ever taken out again.
+ */
+#include "loader/host/domains.h"
+
+#include "alloc/base/seal.h"
+#include "alloc/heap/internal.h"
+#include "alloc/trace/watch.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define LAYERS_MAX 8
+
+struct domain {
+    const struct hf_py_allocator *_Atomic previous;
+    size_t count;
+    struct hf_py_allocator
+        saved[LAYERS_MAX]; /* each written once, before `previous` points there */
+};
+static union {
+    struct domain domains[HF_PY_DOMAINS];
+    char pages[HF_SEAL_SIZE(struct domain[HF_PY_DOMAINS])];
+} table HF_SEALED;
+static atomic_bool on[HF_PY_DOMAINS];
+
+static inline const struct hf_py_allocator *previous_of(enum hf_py_domain domain)
+{
+    return atomic_load_explicit(&table.domains[domain].previous, memory_order_acquire);
+}
+
+static inline bool is_on(enum hf_py_domain domain)
+{
+    return HF_LIKELY(atomic_load_explicit(&on[domain], memory_order_relaxed));
+}
+
+/* Debug hooks stand in front of RAW. pymalloc gets its large blocks from there, inside what the
+ * heap gave to RAW: to the hooks of the other domains, in the heap but no block of theirs. */
+static atomic_bool prefixed;
+
+static bool is_block(const void *ptr)
+{
+    const void *block;
+    return hf_heap_block(ptr, &block) != 0 && block == ptr;
+}
+
+static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
+{
+    return HF_LIKELY(hf_owned(ptr)) &&
+           (domain == HF_PY_RAW ||
+            HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
+}
+
+/* ---- while somebody watches ---- */
+
+/* What CPython's functions do is the interpreter's, whoever called them. */
+static const void *_Atomic interpreter;
+
+static inline bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+static __attribute__((noinline, cold)) void *watched_resize(void *ptr, size_t size)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    void *resized = ptr != NULL ? hf_realloc(ptr, size) : hf_malloc(size);
+    hf_watch_caller = before;
+    return resized;
+}
+
+static __attribute__((noinline, cold)) void *watched_calloc(size_t count, size_t size)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    void *ptr = hf_calloc(count, size);
+    hf_watch_caller = before;
+    return ptr;
+}
+
+static __attribute__((noinline, cold)) void watched_free(void *ptr)
+{
+    const void *before = hf_watch_caller;
+    hf_watch_caller = atomic_load(&interpreter);
+    hf_free(ptr);
+    hf_watch_caller = before;
+}
+
+/* ---- the hooks ---- */
+
+/* Python's malloc(0) gives a block, and so does its realloc to 0; the heap's does the first only.
+ */
+#define HOOKS(name, domain)                                                             \
+    static void *name##_malloc(void *ctx, size_t size)                                  \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_on(domain))                                                              \
+            return is_watched() ? watched_resize(NULL, size) : hf_malloc(size);         \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->malloc(previous->ctx, size);                                   \
+    }                                                                                   \
+    static void *name##_calloc(void *ctx, size_t count, size_t size)                    \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_on(domain))                                                              \
+            return is_watched() ? watched_calloc(count, size) : hf_calloc(count, size); \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->calloc(previous->ctx, count, size);                            \
+    }                                                                                   \
+    static void *name##_realloc(void *ctx, void *ptr, size_t size)                      \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_mine(domain, ptr) || (ptr == NULL && is_on(domain)))                     \
+            return is_watched() ? watched_resize(ptr, size != 0 ? size : 1)             \
+                                : hf_realloc(ptr, size != 0 ? size : 1);                \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        return previous->realloc(previous->ctx, ptr, size);                             \
+    }                                                                                   \
+    static void name##_free(void *ctx, void *ptr)                                       \
+    {                                                                                   \
+        (void)ctx;                                                                      \
+        if (is_mine(domain, ptr)) {                                                     \
+            if (is_watched())                                                           \
+                watched_free(ptr);                                                      \
+            else                                                                        \
+                hf_free(ptr);                                                           \
+            return;                                                                     \
+        }                                                                               \
+        const struct hf_py_allocator *previous = previous_of(domain);                   \
+        previous->free(previous->ctx, ptr);                                             \
+    }
+HOOKS(raw, HF_PY_RAW)
+HOOKS(mem, HF_PY_MEM)
+HOOKS(object, HF_PY_OBJECT)
+
+static const struct hf_py_allocator hooks[HF_PY_DOMAINS] = {
+    [HF_PY_RAW] = {NULL, raw_malloc, raw_calloc, raw_realloc, raw_free},
+    [HF_PY_MEM] = {NULL, mem_malloc, mem_calloc, mem_realloc, mem_free},
+    [HF_PY_OBJECT] = {NULL, object_malloc, object_calloc, object_realloc, object_free},
+};
+
+static void *allocate(const struct hf_cpython *cpython, enum hf_py_domain domain)
+{
+    switch (domain) {
+    case HF_PY_RAW:
+        return cpython->raw_malloc(1);
+    case HF_PY_MEM:
+        return cpython->mem_malloc(1);
+    default:
+        return cpython->object_malloc(1);
+    }
+}
+
+static void release(const struct hf_cpython *cpython, enum hf_py_domain domain, void *ptr)
+{
+    if (domain == HF_PY_RAW)
+        cpython->raw_free(ptr);
+    else if (domain == HF_PY_MEM)
+        cpython->mem_free(ptr);
+    else
+        cpython->object_free(ptr);
+}
+
+/* Whether an allocation of the domain comes to its hook, through whatever stands above it: the one
+ * way to know where others (tracemalloc, a profiler) have hooked as well. */
+static bool reaches_hook(const struct hf_cpython *cpython, enum hf_py_domain domain)
+{
+    struct hf_owner owner = {.size = sizeof owner};
+    void *ptr = allocate(cpython, domain);
+    bool reached = ptr != NULL && hf_owned(ptr) && hf_owner_of(ptr, &owner) == 0 &&
+                   owner.kind == HF_OWNER_HEAP;
+    release(cpython, domain, ptr);
+    return reached;
+}
+
+/* In place, in CPython's own data. Functions that take any pointer come first. */
+static void write_in_place(struct hf_py_allocator *place, const struct hf_py_allocator *hook)
+{
+    __atomic_store_n(&place->free, hook->free, __ATOMIC_RELEASE);
+    __atomic_store_n(&place->realloc, hook->realloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&place->calloc, hook->calloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&place->malloc, hook->malloc, __ATOMIC_RELEASE);
+}
+
+static void write_top(const struct hf_cpython *cpython, enum hf_py_domain domain,
+                      struct hf_py_allocator allocator)
+{
+    const struct hf_py_allocator *hook = &hooks[domain];
+    allocator.free = hook->free;
+    allocator.realloc = hook->realloc;
+    cpython->set_allocator(domain, &allocator);
+    allocator.calloc = hook->calloc;
+    allocator.malloc = hook->malloc;
+    cpython->set_allocator(domain, &allocator);
+}
+
+int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain)
+{
+    struct domain *mine = &table.domains[domain];
+    atomic_store(&interpreter, (const void *)cpython->raw_malloc);
+    bool was_on = atomic_exchange(&on[domain], true);
+    if (mine->count > 0 && reaches_hook(cpython, domain))
+        return 0;
+    if (mine->count == LAYERS_MAX) {
+        atomic_store(&on[domain], was_on);
+        return -ENOSPC;
+    }
+    struct hf_py_allocator bottom;
+    bool debug;
+    struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, &debug);
+    if (domain == HF_PY_RAW && debug)
+        atomic_store(&prefixed, true);
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal)) {
+        atomic_store(&on[domain], was_on);
+        return -EACCES;
+    }
+    mine->saved[mine->count] = bottom;
+    atomic_store_explicit(&mine->previous, &mine->saved[mine->count], memory_order_release);
+    mine->count++;
+    hf_seal_close(&seal);
+    if (place != NULL)
+        write_in_place(place, &hooks[domain]);
+    else
+        write_top(cpython, domain, bottom);
+    return 0;
+}
+
+void hf_domain_uninstall(enum hf_py_domain domain)
+{
+    atomic_store(&on[domain], false);
+}
+
+const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain)
+{
+    return previous_of(domain);
+}

@@ -1,0 +1,120 @@
+/*
+ * hf_python_install() and hf_python_uninstall(): what the host, CPython, gets from the heap. Owns
+ * the lock that installing is done under, and which mode was asked for. What is installed stays for
+ * as long as the process: libhomefree is never unloaded, so the hooks outlive the interpreter.
+ */
+#include "alloc/base/fork_lock.h"
+#include "alloc/base/options.h"
+#include "alloc/base/sized.h"
+#include "alloc/heap/instance.h"
+#include "alloc/heap/internal.h"
+#include "loader/host/cpython.h"
+#include "loader/host/domains.h"
+#include "loader/host/numpy.h"
+#include "loader/host/pymalloc.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+/* No Python code runs under it: a thread that has it never waits for a GIL. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static enum hf_python_mode mode;
+
+static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode wanted)
+{
+    int error = hf_domain_install(cpython, HF_PY_RAW);
+    /* The MEM and OBJ of a free-threaded build must stay its own, and have no arenas. */
+    if (error != 0 || cpython->free_threaded)
+        return error;
+    hf_pymalloc_install(cpython);
+    if (wanted == HF_PYTHON_FULL) {
+        error = hf_domain_install(cpython, HF_PY_MEM);
+        if (error == 0)
+            error = hf_domain_install(cpython, HF_PY_OBJECT);
+        hf_pymalloc_set_objects(hf_domain_previous(HF_PY_OBJECT));
+    }
+    return error;
+}
+
+static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted)
+{
+    pthread_mutex_lock(&lock);
+    /* What has more already keeps it. */
+    int error = wanted > HF_PYTHON_OFF ? install_domains(cpython, wanted) : 0;
+    if (error == 0 && wanted > mode)
+        mode = cpython->free_threaded ? HF_PYTHON_RAW : wanted;
+    pthread_mutex_unlock(&lock);
+    return error;
+}
+
+static int install(const struct hf_python_options *options, struct hf_python_state *out)
+{
+    struct hf_python_options wanted = {
+        .size = sizeof wanted, .python = HF_PYTHON_ARENA, .numpy = 1};
+    struct hf_python_state state = {.numpy = HF_PYTHON_NUMPY_OFF};
+    if (options != NULL) {
+        if (options->size <= sizeof(size_t))
+            return -EINVAL;
+        hf_sized_copy(&wanted, options, options->size);
+    }
+    if (wanted.python < HF_PYTHON_OFF || wanted.python > HF_PYTHON_FULL ||
+        wanted.python == HF_PYTHON_RAW || (out != NULL && out->size <= sizeof(size_t)))
+        return -EINVAL;
+    const struct hf_cpython *cpython = hf_cpython_find((const void *)wanted.cpython);
+    if (cpython == NULL)
+        return -ENOENT;
+    /* CPython frees some of what RAW gave it with libc's free(): that must find home. */
+    if (!hf_options.route)
+        return -EPERM;
+    bool running = cpython->is_initialized() != 0;
+    if (running && !hf_cpython_attached(cpython))
+        return -EACCES;
+    int error = install_python(cpython, wanted.python);
+    if (error != 0)
+        return error;
+    if (wanted.numpy != 0)
+        state.numpy = running ? hf_numpy_install(cpython) : HF_PYTHON_NUMPY_ABSENT;
+    state.python = mode;
+    if (out != NULL)
+        hf_sized_copy(out, &state, sizeof state);
+    return 0;
+}
+
+static int uninstall(void)
+{
+    pthread_mutex_lock(&lock);
+    for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++)
+        hf_domain_uninstall(domain);
+    hf_pymalloc_uninstall();
+    hf_numpy_uninstall();
+    mode = HF_PYTHON_OFF;
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+int hf_python_install(const struct hf_python_options *options, struct hf_python_state *out)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other == NULL)
+        return install(options, out);
+    return other->python_install != NULL ? other->python_install(options, out) : -ENOTSUP;
+}
+
+int hf_python_uninstall(void)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other == NULL)
+        return uninstall();
+    return other->python_uninstall != NULL ? other->python_uninstall() : -ENOTSUP;
+}
+
+/* Before this copy can become the heap that others forward to (instance.c, also 101, calls nothing
+ * of ours; the functions are read when another copy comes). */
+__attribute__((constructor(101))) static void construct(void)
+{
+    hf_instance_offer_python(hf_python_install, hf_python_uninstall);
+}
+
+HF_LOCK_OVER_FORK(lock, 104)

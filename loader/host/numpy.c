@@ -1,0 +1,217 @@
+/*
+ * Owns the default handler's former functions, and a handler of its own for the fallback; both live
+ * for ever, because arrays keep their handler. Written once under `lock`, which is never held while
+ * Python runs; the functions may be called by any thread that NumPy calls its handler in.
+ */
+#include "loader/host/numpy.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fork_lock.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/internal.h"
+#include "alloc/trace/watch.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* PyDataMem_Handler, version 1. */
+struct handler {
+    char name[127];
+    uint8_t version;
+    struct hf_py_data_functions {
+        void *ctx;
+        void *(*malloc)(void *ctx, size_t size);
+        void *(*calloc)(void *ctx, size_t count, size_t size);
+        void *(*realloc)(void *ctx, void *ptr, size_t size);
+        void (*free)(void *ctx, void *ptr, size_t size);
+    } functions;
+};
+
+/* Places in NumPy's table of functions, and the version that has them. */
+#define API_FEATURE_VERSION 211
+#define API_SET_HANDLER     304
+#define API_DEFAULT_HANDLER 306
+#define FEATURES_1_22       0xf
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct handler *taken; /* the default handler, once its functions are ours */
+static union {
+    struct hf_py_data_functions previous;
+    char pages[HF_SEAL_SIZE(struct hf_py_data_functions)];
+} sealed HF_SEALED;
+static atomic_bool on;
+
+/* ---- the functions ---- */
+
+enum { LARGE = 4 << 20, PAGE = 4096 };
+
+/* As NumPy itself asks for its large arrays. */
+static __attribute__((noinline)) void *with_huge_pages(void *ptr, size_t size)
+{
+    if (ptr != NULL) {
+        size_t lead = -(uintptr_t)ptr & (PAGE - 1);
+        (void)madvise((char *)ptr + lead, size - lead, MADV_HUGEPAGE);
+    }
+    return ptr;
+}
+
+static bool is_on(void)
+{
+    return HF_LIKELY(atomic_load_explicit(&on, memory_order_relaxed));
+}
+
+static void *data_malloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    if (HF_LIKELY(is_on() && size < LARGE))
+        return hf_malloc(size);
+    if (is_on() || sealed.previous.malloc == NULL)
+        return with_huge_pages(HF_FOR_CALLER(hf_malloc(size), size), size);
+    return sealed.previous.malloc(sealed.previous.ctx, size);
+}
+
+static void *data_calloc(void *ctx, size_t count, size_t size)
+{
+    (void)ctx;
+    size_t bytes;
+    if (!is_on() && sealed.previous.calloc != NULL)
+        return sealed.previous.calloc(sealed.previous.ctx, count, size);
+    if (__builtin_mul_overflow(count, size, &bytes) || bytes < LARGE)
+        return hf_calloc(count, size);
+    return with_huge_pages(HF_FOR_CALLER(hf_calloc(count, size), bytes), bytes);
+}
+
+static void *data_realloc(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    if (hf_owned(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
+        return hf_realloc(ptr, size != 0 ? size : 1);
+    return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
+}
+
+/* The size is not trusted: it may differ from the allocation's. */
+static void data_free(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    if (HF_LIKELY(hf_owned(ptr)) || sealed.previous.free == NULL)
+        hf_free(ptr);
+    else
+        sealed.previous.free(sealed.previous.ctx, ptr, size);
+}
+
+/* ---- NumPy's side ---- */
+
+/* NumPy's table of functions; NULL where NumPy is not imported, or not yet ready. */
+static void **table_of(const struct hf_cpython *cpython)
+{
+    static const char *const modules[] = {"numpy._core._multiarray_umath",
+                                          "numpy.core._multiarray_umath"};
+    void **table = NULL;
+    for (size_t i = 0; i < sizeof modules / sizeof modules[0] && table == NULL; i++) {
+        struct hf_py_object *name = cpython->string(modules[i]);
+        struct hf_py_object *module = name != NULL ? cpython->imported(name) : NULL;
+        struct hf_py_object *capsule =
+            module != NULL ? cpython->attribute(module, "_ARRAY_API") : NULL;
+        if (capsule != NULL)
+            table = cpython->capsule_pointer(capsule, NULL);
+        cpython->clear_error();
+        /* The table is static data of NumPy's, which is never unloaded. */
+        if (capsule != NULL)
+            cpython->release(capsule);
+        if (module != NULL)
+            cpython->release(module);
+        if (name != NULL)
+            cpython->release(name);
+    }
+    return table;
+}
+
+/* Whether this is the handler that NumPy has had since 1.22, in writable data of its own. */
+static bool is_known(const struct handler *handler, void *const *table)
+{
+    struct hf_object object;
+    const struct link_map *map = hf_dynlink_find(table[API_FEATURE_VERSION]);
+    if (handler == NULL || map == NULL || hf_dynlink_find(handler) != map ||
+        !hf_dynlink_open(map, &object))
+        return false;
+    hf_object_segments(&object);
+    const struct hf_py_data_functions *functions = &handler->functions;
+    return hf_object_writable(&object, (uintptr_t)functions) &&
+           hf_object_writable(&object, (uintptr_t)(functions + 1) - 1) &&
+           strncmp(handler->name, "default_allocator", sizeof handler->name) == 0 &&
+           handler->version == 1 && functions->ctx == NULL &&
+           hf_dynlink_find((const void *)functions->malloc) == map &&
+           hf_dynlink_find((const void *)functions->calloc) == map &&
+           hf_dynlink_find((const void *)functions->realloc) == map &&
+           hf_dynlink_find((const void *)functions->free) == map;
+}
+
+/* Any mixture of old and new functions works: ours take any pointer, and the old ones' free() and
+ * realloc() are routed. */
+static void take(struct handler *handler)
+{
+    struct hf_py_data_functions *functions = &handler->functions;
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    sealed.previous = *functions;
+    hf_seal_close(&seal);
+    __atomic_store_n(&functions->free, data_free, __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->realloc, data_realloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->calloc, data_calloc, __ATOMIC_RELEASE);
+    __atomic_store_n(&functions->malloc, data_malloc, __ATOMIC_RELEASE);
+    taken = handler;
+}
+
+/* NumPy only reads it. */
+static const struct handler own = {
+    "homefree", 1, {NULL, data_malloc, data_calloc, data_realloc, data_free}};
+
+static bool set_own(const struct hf_cpython *cpython, void *const *table)
+{
+    struct hf_py_object *(*set_handler)(struct hf_py_object *);
+    *(void **)&set_handler = table[API_SET_HANDLER];
+    struct hf_py_object *capsule =
+        cpython->capsule_new((void *)(uintptr_t)&own, "mem_handler", NULL);
+    struct hf_py_object *before = capsule != NULL ? set_handler(capsule) : NULL;
+    if (before != NULL)
+        cpython->release(before);
+    if (capsule != NULL)
+        cpython->release(capsule);
+    cpython->clear_error();
+    return before != NULL;
+}
+
+enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython)
+{
+    void **table = table_of(cpython);
+    if (table == NULL)
+        return HF_PYTHON_NUMPY_ABSENT;
+    unsigned (*features)(void);
+    *(void **)&features = table[API_FEATURE_VERSION];
+    if (features() < FEATURES_1_22)
+        return HF_PYTHON_NUMPY_OLD;
+    struct hf_py_object *capsule = *(struct hf_py_object **)table[API_DEFAULT_HANDLER];
+    struct handler *handler =
+        capsule != NULL ? cpython->capsule_pointer(capsule, "mem_handler") : NULL;
+    cpython->clear_error();
+    atomic_store(&on, true);
+    pthread_mutex_lock(&lock);
+    bool known =
+        handler != NULL && (taken == handler || (taken == NULL && is_known(handler, table)));
+    if (known && taken == NULL)
+        take(handler);
+    pthread_mutex_unlock(&lock);
+    if (known)
+        return HF_PYTHON_NUMPY_INSTALLED;
+    return set_own(cpython, table) ? HF_PYTHON_NUMPY_CONTEXT : HF_PYTHON_NUMPY_UNKNOWN;
+}
+
+void hf_numpy_uninstall(void)
+{
+    atomic_store(&on, false);
+}
+
+HF_LOCK_OVER_FORK(lock, 101)

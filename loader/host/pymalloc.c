@@ -1,0 +1,391 @@
+/*
+ * Owns the arena allocator that was there before. Arenas are lent and taken back by CPython itself,
+ * in a thread that is attached; the hosted allocator's functions may be called by any thread, at
+ * any time, also after the interpreter has ended.
+ *
+ * Constraint: CPython's functions may be called only by a thread that is attached. An arena's size
+ * tells the layout of what is in it (CPython 3.9 to 3.14): an arena of 1 MiB has pools of 16 KiB,
+ * one of 256 KiB has pools of 4 KiB. Arenas are lent at multiples of their size, so pymalloc's
+ * pools are at multiples of theirs from the arena's first byte on.
+ *
+ * Which interpreter a block belongs to is not recorded: since 3.12 each may have a pymalloc of its
+ * own, and which ones share cannot be asked. CPython is asked by trying: a pymalloc that does not
+ * know an address hands it to the RAW domain, whose hook sends it back here, where `inside` says
+ * that this very block is on its way. Before 3.12 there is one pymalloc.
+ */
+#include "loader/host/pymalloc.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/internal.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/hosted.h"
+#include "loader/host/arenas.h"
+#include "loader/interpose/stubs.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#define POOL_HEADER  ((sizeof(struct hf_py_pool) + 15) & ~(size_t)15)
+#define CLASSES      32 /* multiples of 16 bytes up to 512 */
+#define DEBUG_PREFIX (2 * sizeof(size_t))
+#define DEBUG_BYTE   0xfd
+
+/* What stood there before: CPython's own functions, or another's. */
+struct previous {
+    struct hf_py_arenas arenas;
+    const struct hf_py_allocator *_Atomic objects;
+};
+static union {
+    struct previous previous;
+    char pages[HF_SEAL_SIZE(struct previous)];
+} table HF_SEALED;
+static atomic_bool lending;
+static atomic_size_t arena_size;
+static __thread const void *inside __attribute__((tls_model("initial-exec")));
+
+enum finding {
+    BLOCK,    /* the pointer that the owner of a block has */
+    PREFIXED, /* a block's first byte, where debug hooks give out a later one */
+    INTERIOR, /* elsewhere in a block */
+    NOTHING   /* no block that is in use */
+};
+
+struct place {
+    const struct hf_py_pool *pool;
+    const char *first; /* the block's first byte, as pymalloc sees it */
+    size_t size;       /* bytes from there on */
+    size_t index;
+    const char *given; /* the pointer that the owner of the block has */
+    size_t usable;     /* bytes from there on that the owner may use */
+    char letter;       /* of the domain, where the debug hooks have noted it; else NUL */
+};
+
+/* ---- what is at an address ---- */
+
+static bool debug_hooks(void)
+{
+    struct hf_py_allocator bottom;
+    bool debug = false;
+    const struct hf_cpython *cpython = hf_cpython();
+    if (cpython != NULL)
+        (void)hf_cpython_bottom(cpython, HF_PY_OBJECT, &bottom, &debug);
+    return debug;
+}
+
+/* The debug hooks' prefix: the size asked for (big endian), a letter, and bytes that warn. */
+static bool read_prefix(struct place *place)
+{
+    static const unsigned char warning[] = {DEBUG_BYTE, DEBUG_BYTE, DEBUG_BYTE, DEBUG_BYTE,
+                                            DEBUG_BYTE, DEBUG_BYTE, DEBUG_BYTE};
+    const unsigned char *at = (const unsigned char *)place->first;
+    uint64_t asked = 0;
+    for (size_t i = 0; i < sizeof asked; i++)
+        asked = asked << 8 | at[i];
+    char letter = (char)at[8];
+    if ((letter != 'm' && letter != 'o') || memcmp(at + 9, warning, sizeof warning) != 0 ||
+        asked > place->size - DEBUG_PREFIX)
+        return false;
+    place->letter = letter;
+    place->given = place->first + DEBUG_PREFIX;
+    place->usable = asked;
+    return true;
+}
+
+/* Reads a pool that another thread may be changing: what is returned fits together for a block that
+ * the caller has, whose pool cannot change its class. */
+static enum finding find(const void *ptr, struct place *out)
+{
+    size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
+    size_t pool_size = hf_py_pool_size(arena);
+    size_t offset = (uintptr_t)ptr & (pool_size - 1);
+    const volatile struct hf_py_pool *seen =
+        (const volatile struct hf_py_pool *)((const char *)ptr - offset);
+    uint32_t size_class = seen->size_class, next = seen->next_offset, last = seen->last_offset;
+    size_t size = ((size_t)size_class + 1) * 16;
+    if (seen->count == 0 || size_class >= CLASSES || offset < POOL_HEADER ||
+        last != pool_size - size)
+        return NOTHING;
+    size_t index = (offset - POOL_HEADER) / size;
+    size_t start = POOL_HEADER + index * size;
+    if (start > last || (start >= next && next <= last))
+        return NOTHING;
+    const char *first = (const char *)ptr - (offset - start);
+    *out = (struct place){.pool = (const struct hf_py_pool *)((const char *)ptr - offset),
+                          .first = first,
+                          .size = size,
+                          .index = index,
+                          .given = first,
+                          .usable = size};
+    if (debug_hooks() && size > DEBUG_PREFIX && read_prefix(out) && ptr == first)
+        return PREFIXED;
+    return ptr == out->given ? BLOCK : INTERIOR;
+}
+
+/* Whether the block is on its pool's list of free ones. Only for a thread that is attached. */
+static bool is_free(const struct place *place)
+{
+    const uintptr_t *block = place->pool->free;
+    const char *pool = (const char *)place->pool;
+    for (size_t steps = 0; block != NULL && steps < 16384 / 16; steps++) {
+        if ((const char *)block == place->first)
+            return true;
+        if ((uintptr_t)((const char *)block - pool) >= 16384)
+            return false; /* overwritten; not ours to judge */
+        block = (const uintptr_t *)*block;
+    }
+    return false;
+}
+
+/* ---- the end ---- */
+
+static _Noreturn void die(const char *call, const void *ptr, const void *caller,
+                          const struct place *place, const char *fact, const char *remedy)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, call);
+    hf_text_add(&text, "(");
+    hf_text_add_hex(&text, (uintptr_t)ptr);
+    hf_text_add(&text, "): the pointer ");
+    hf_text_add(&text, fact);
+    if (place != NULL) {
+        hf_text_add(&text, " (");
+        hf_text_add_decimal(&text, (intmax_t)place->size);
+        hf_text_add(&text, " bytes at ");
+        hf_text_add_hex(&text, (uintptr_t)place->first);
+        hf_text_add(&text, ")");
+    }
+    if (caller != NULL) {
+        hf_text_add(&text, "; called from ");
+        hf_text_add_code(&text, caller);
+    }
+    hf_text_add(&text, "; going on would damage the interpreter's memory; ");
+    hf_text_add(&text, remedy);
+    hf_fatal(&text);
+}
+
+static const char *const without_gil =
+    "is a block of CPython's pymalloc, and the calling thread does not hold the interpreter's GIL";
+static const char *const take_gil =
+    "release it with PyMem_Free or PyObject_Free while the thread is attached "
+    "(PyGILState_Ensure), or allocate what other threads free with PyMem_RawMalloc";
+
+/* The block at ptr, or the process ends. */
+static struct place check(const char *call, const void *ptr, const void *caller)
+{
+    struct place place;
+    switch (find(ptr, &place)) {
+    case BLOCK:
+        return place;
+    case PREFIXED:
+        /* "full" mode stands below the debug hooks, and is given what they give. */
+        if (table.previous.objects != NULL) {
+            place.given = place.first;
+            place.usable = place.size;
+            return place;
+        }
+        /* fall through */
+    case INTERIOR:
+        die(call, ptr, caller, &place,
+            "is inside a block of CPython's pymalloc, not at the first "
+            "byte that was given out",
+            "release the pointer that the allocation returned");
+    case NOTHING:
+        break;
+    }
+    die(call, ptr, caller, NULL,
+        "is in memory of CPython's pymalloc, but in no block that is in "
+        "use: it was never allocated, or freed already",
+        "run with PYTHONMALLOC=debug to see who freed it first");
+}
+
+/* Whether CPython may be called for the block now; false once the interpreter is gone, when nobody
+ * allocates there any more. In every other case the process ends. */
+static bool may_call(const char *call, const void *ptr, const void *caller,
+                     const struct place *place)
+{
+    const struct hf_cpython *cpython = hf_cpython();
+    if (inside == place->first)
+        die(call, ptr, caller, place,
+            "is a block of CPython's pymalloc, but of another interpreter than the one that the "
+            "calling thread is attached to",
+            "release it in the interpreter that allocated it, or allocate what crosses "
+            "interpreters with PyMem_RawMalloc");
+    if (!hf_cpython_attached(cpython)) {
+        if (!cpython->is_initialized())
+            return false;
+        die(call, ptr, caller, place, without_gil, take_gil);
+    }
+    if (is_free(place))
+        die(call, ptr, caller, place,
+            "is a block of CPython's pymalloc that is free already: "
+            "double free",
+            "run with PYTHONMALLOC=debug to see who freed it first");
+    return true;
+}
+
+/* ---- the hosted allocator ---- */
+
+static void hosted_free(void *ptr, const void *caller)
+{
+    int saved_errno = errno;
+    struct place place = check("free", ptr, caller);
+    if (may_call("free", ptr, caller, &place)) {
+        const struct hf_cpython *cpython = hf_cpython();
+        const struct hf_py_allocator *objects = table.previous.objects;
+        const void *outer = inside;
+        inside = place.first;
+        if (objects != NULL && ptr == place.first)
+            objects->free(objects->ctx, ptr);
+        else if (place.letter == 'm')
+            cpython->mem_free(ptr);
+        else
+            cpython->object_free(ptr);
+        inside = outer;
+    }
+    errno = saved_errno;
+}
+
+static void *hosted_realloc(void *ptr, size_t size, const void *caller)
+{
+    if (size == 0) {
+        hosted_free(ptr, caller);
+        return NULL;
+    }
+    struct place place = check("realloc", ptr, caller);
+    if (!may_call("realloc", ptr, caller, &place)) {
+        void *copy = hf_malloc(size);
+        return copy == NULL ? NULL : memcpy(copy, ptr, size < place.usable ? size : place.usable);
+    }
+    const struct hf_cpython *cpython = hf_cpython();
+    const struct hf_py_allocator *objects = table.previous.objects;
+    const void *outer = inside;
+    void *resized;
+    inside = place.first;
+    if (objects != NULL && ptr == place.first)
+        resized = objects->realloc(objects->ctx, ptr, size);
+    else if (place.letter == 'm')
+        resized = cpython->mem_realloc(ptr, size);
+    else
+        resized = cpython->object_realloc(ptr, size);
+    inside = outer;
+    if (resized == NULL)
+        errno = ENOMEM;
+    return resized;
+}
+
+static size_t hosted_usable_size(const void *ptr, const void *caller)
+{
+    return check("malloc_usable_size", ptr, caller).usable;
+}
+
+static void hosted_describe(const void *ptr, struct hf_owner *owner)
+{
+    struct place place;
+    owner->kind = HF_OWNER_PYMALLOC;
+    owner->allocator = "pymalloc";
+    owner->object = hf_dynlink_name(hf_cpython()->map);
+    if (find(ptr, &place) == NOTHING || (hf_cpython_attached(hf_cpython()) && is_free(&place)))
+        return;
+    owner->block = place.given;
+    owner->block_size = place.usable;
+    if (place.letter != '\0')
+        owner->domain = place.letter == 'm' ? "mem" : "object";
+}
+
+static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
+                                        hosted_describe};
+
+/* The same blocks in arenas outside the region. Their pages are known one by one; nobody needs to
+ * be asked. */
+static bool become_foreign(const struct hf_cpython *cpython)
+{
+    const struct hf_foreign_allocator allocator = {
+        .name = "pymalloc",
+        .object = hf_dynlink_name(cpython->map),
+        .kind = HF_QUESTION_NONE,
+        .form = HF_FREE_HOSTED,
+        .hosted = &hosted,
+    };
+    return hf_arenas_publish(&allocator);
+}
+
+/* ---- arenas ---- */
+
+static void *arena_alloc(void *ctx, size_t size)
+{
+    (void)ctx;
+    if (atomic_load_explicit(&lending, memory_order_relaxed) &&
+        (size == (size_t)1 << 20 || size == (size_t)1 << 18)) {
+        atomic_store_explicit(&arena_size, size, memory_order_relaxed);
+        void *arena = hf_hosted_map(&hosted, size, size);
+        if (arena != NULL)
+            return arena;
+    }
+    void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
+    if (arena != NULL)
+        hf_arenas_add(arena, size);
+    return arena;
+}
+
+static void arena_free(void *ctx, void *ptr, size_t size)
+{
+    (void)ctx;
+    if (hf_owned(ptr)) {
+        hf_hosted_unmap(ptr, size);
+        return;
+    }
+    hf_arenas_remove(ptr, size);
+    table.previous.arenas.free(table.previous.arenas.ctx, ptr, size);
+}
+
+/* An interpreter with a GIL of its own may be reading: it may see old and new functions mixed, so
+ * the one that takes any arena comes first, and the context stays the old one's. */
+static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas current)
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.previous.arenas = current;
+    hf_seal_close(&seal);
+    current.free = arena_free;
+    cpython->set_arenas(&current);
+    current.alloc = arena_alloc;
+    cpython->set_arenas(&current);
+}
+
+void hf_pymalloc_install(const struct hf_cpython *cpython)
+{
+    struct hf_py_arenas current;
+    atomic_store(&lending, true);
+    cpython->get_arenas(&current);
+    bool first = current.alloc != arena_alloc;
+    if (first)
+        hook_arenas(cpython, current);
+    /* Since 3.12 each interpreter may have arenas of its own. */
+    if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
+        return;
+    size_t size = become_foreign(cpython) ? hf_arenas_learn(cpython) : 0;
+    if (size != 0) {
+        atomic_store_explicit(&arena_size, size, memory_order_relaxed);
+        hf_stubs_ask_foreign();
+    }
+}
+
+void hf_pymalloc_uninstall(void)
+{
+    atomic_store(&lending, false);
+}
+
+void hf_pymalloc_set_objects(const struct hf_py_allocator *previous)
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.previous.objects = previous;
+    hf_seal_close(&seal);
+}

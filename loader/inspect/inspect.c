@@ -1,0 +1,666 @@
+/*
+ * Facts and findings about one file; see inspect.h. Owns nothing beyond a call.
+ */
+#include "loader/inspect/inspect_parts.h"
+
+#include "loader/foreign/allocator_strings.h"
+
+#include <homefree/homefree.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__aarch64__)
+#    define NATIVE_MACHINE EM_AARCH64
+#    define NATIVE_NAME    "aarch64"
+#else
+#    define NATIVE_MACHINE EM_X86_64
+#    define NATIVE_NAME    "x86-64"
+#endif
+
+/* Limits above what any linker writes; more would only cost time. */
+enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096, MESSAGE_LONGEST = 512 };
+
+const struct hf_rule_text hf_rules[HF_RULE_COUNT] = {
+#define HF_RULE(id, name, severity, explanation, remedy) \
+    {name, HF_SEVERITY_##severity, explanation, remedy},
+#include "loader/inspect/rules.def"
+#undef HF_RULE
+};
+
+const char *hf_severity_name(enum hf_severity severity)
+{
+    static const char *const names[] = {"note", "warning", "error"};
+    return names[severity];
+}
+
+/* ---- what one pass over the symbols gathers ------------------------------------------------- */
+
+/* Counts names and keeps the first few. */
+struct names {
+    const char *first[HF_INSPECTION_NAMES_MAX];
+    size_t kept, count;
+};
+
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
+/* Keeps plain names before mangled ones, which tell a reader less. */
+static void keep(struct names *names, const char *name)
+{
+    size_t at = names->kept;
+    names->count++;
+    if (!is_mangled(name))
+        while (at > 0 && is_mangled(names->first[at - 1]))
+            at--;
+    if (at == HF_INSPECTION_NAMES_MAX)
+        return;
+    if (names->kept < HF_INSPECTION_NAMES_MAX)
+        names->kept++;
+    memmove(names->first + at + 1, names->first + at,
+            (names->kept - at - 1) * sizeof names->first[0]);
+    names->first[at] = name;
+}
+
+struct gather {
+    struct hf_inspection *inspection;
+    struct hf_elf *elf;
+    struct hf_names matcher; /* allocators' symbols, then allocator names */
+    const char *patterns[HF_NAMES_MAX];
+    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that each allocator was recognised by */
+    struct hf_name_set imports; /* undefined names that no version attributes to a library */
+    struct names exports;       /* other than what Python calls and the linker adds */
+    struct names functions;     /* exported allocator names */
+    struct names handing;       /* imported functions that hand out libc's memory */
+    bool own_free, other_free;  /* it defines free() for itself alone; it imports or exports one */
+    const char *init;           /* the PyInit_ function: that of the file's name, or the first */
+    const char *module;         /* the module's name in it */
+    size_t modules;             /* how many such functions there are */
+    bool module_fits;           /* it is the file's name */
+    struct hf_inspection_finding spare; /* where there is no room for another */
+    bool out_of_memory;
+};
+
+/* The evidence of an allocator is the symbol of it that comes first in the table of patterns. */
+static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    const enum hf_allocator allocator = hf_allocator_pattern_owners[pattern];
+    size_t at = 0;
+    while (at < inspection->allocators_count && inspection->allocators[at].allocator != allocator)
+        at++;
+    struct hf_inspection_allocator *found = &inspection->allocators[at];
+    if (at < inspection->allocators_count) {
+        found->exported |= exported;
+        if (gather->evidence[at] <= pattern)
+            return;
+    }
+    const size_t length = hf_allocator_prefix(hf_allocator_patterns[pattern], symbol);
+    const char *evidence = hf_inspection_copy(inspection, symbol);
+    char *prefix = hf_inspection_allocate(inspection, length + 1);
+    if (evidence == NULL || prefix == NULL) {
+        gather->out_of_memory = true;
+        return;
+    }
+    memcpy(prefix, symbol, length);
+    if (at == inspection->allocators_count) {
+        found->exported = exported;
+        inspection->allocators_count++;
+    }
+    found->allocator = allocator;
+    found->evidence = evidence;
+    found->prefix = prefix;
+    gather->evidence[at] = pattern;
+}
+
+/* Symbols that linkers and the compiler's start files export from every object. */
+static bool is_linkers(const struct hf_elf_symbol *symbol)
+{
+    static const char *const names[] = {
+        "_init",       "_fini",         "_edata",      "_end",
+        "__bss_start", "__bss_start__", "__bss_end__", "_bss_end__",
+        "__end__",     "__data_start",  "_DYNAMIC",    "_GLOBAL_OFFSET_TABLE_",
+    };
+    /* Version nodes are absolute symbols. */
+    if (symbol->section == SHN_ABS)
+        return true;
+    /* Nearly all names of a C++ library begin with _Z. */
+    if (symbol->name[0] != '_' || symbol->name[1] == 'Z')
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(symbol->name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const char *module_of(const char *name)
+{
+    if (strncmp(name, "PyInit_", 7) == 0)
+        return name + 7;
+    return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* Whether the module has the file's name up to the first dot, which is what Python reads. */
+static bool is_files_name(const struct gather *gather, const char *module)
+{
+    const char *base = base_name(gather->inspection->path);
+    const size_t length = strcspn(base, ".");
+    return strncmp(module, base, length) == 0 && module[length] == '\0';
+}
+
+static void note_module(struct gather *gather, const char *init, const char *module)
+{
+    gather->modules++;
+    const bool fits = is_files_name(gather, module);
+    if (gather->module == NULL || (fits && !gather->module_fits)) {
+        gather->init = init;
+        gather->module = module;
+        gather->module_fits = fits;
+    }
+}
+
+/* A library such as libpython contains the functions of many modules and is not a module. */
+static void decide_module(struct gather *gather)
+{
+    if (!gather->module_fits && gather->modules > 1)
+        gather->module = NULL;
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT)
+        gather->module = NULL;
+}
+
+static void gather_imported(struct gather *gather, const char *name)
+{
+    const int pattern = hf_names_match(&gather->matcher, name);
+    if (hf_inspect_name_kind(pattern) == HF_NAME_HANDING)
+        keep(&gather->handing, name);
+    gather->other_free |= pattern >= 0 && strcmp(name, "free") == 0;
+}
+
+static void gather_defined(struct gather *gather, const struct hf_elf_symbol *symbol)
+{
+    const bool exported = symbol->binding != STB_LOCAL && (symbol->visibility == STV_DEFAULT ||
+                                                           symbol->visibility == STV_PROTECTED);
+    const int pattern = hf_names_match(&gather->matcher, symbol->name);
+    if (hf_inspect_name_kind(pattern) == HF_NAME_ALLOCATOR)
+        note_allocator(gather, (size_t)pattern, symbol->name, exported);
+    if (!exported || symbol->type == STT_SECTION || symbol->type == STT_FILE)
+        return;
+    const char *module = module_of(symbol->name);
+    if (module != NULL) {
+        note_module(gather, symbol->name, module);
+        gather->inspection->exports++;
+        return;
+    }
+    if (is_linkers(symbol))
+        return;
+    gather->inspection->exports++;
+    if (hf_inspect_name_kind(pattern) == HF_NAME_FUNCTION)
+        keep(&gather->functions, symbol->name);
+    gather->other_free |= pattern >= 0 && strcmp(symbol->name, "free") == 0;
+    keep(&gather->exports, symbol->name);
+}
+
+static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct gather *gather = context;
+    if (symbol->name[0] == '\0')
+        return true;
+    if (symbol->defined) {
+        gather_defined(gather, symbol);
+    } else if (symbol->binding != STB_LOCAL) {
+        gather->inspection->imports++;
+        gather_imported(gather, symbol->name);
+        if (symbol->library == NULL && hf_name_set_add(&gather->imports, symbol->name) != 0)
+            gather->out_of_memory = true;
+    }
+    return !gather->out_of_memory;
+}
+
+/* .symtab has the hidden symbols too. */
+static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    struct gather *gather = context;
+    if (symbol->defined && pattern < hf_allocator_patterns_count)
+        note_allocator(gather, pattern, symbol->name, false);
+    gather->own_free |= symbol->defined && strcmp(symbol->name, "free") == 0;
+    return !gather->out_of_memory;
+}
+
+/* ---- facts ---------------------------------------------------------------------------------- */
+
+static bool known_library(const struct hf_inspection *inspection, const char *name)
+{
+    for (size_t i = 0; i < inspection->libraries_count; i++) {
+        const char *known = inspection->libraries[i].name;
+        if (known != NULL && strncmp(known, name, HF_INSPECTION_STRING_MAX) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int list_libraries(struct hf_elf *elf, struct hf_inspection *inspection)
+{
+    inspection->libraries =
+        hf_inspection_allocate(inspection, LIBRARIES_MAX * sizeof *inspection->libraries);
+    if (inspection->libraries == NULL)
+        return -ENOMEM;
+    const char *name;
+    size_t count = 0;
+    for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL; count++) {
+        if (inspection->libraries_count == LIBRARIES_MAX || count >= NEEDED_MAX) {
+            inspection->libraries_unseen++;
+            continue;
+        }
+        if (known_library(inspection, name))
+            continue;
+        const char *copy = hf_inspection_copy(inspection, name);
+        if (copy == NULL)
+            return -ENOMEM;
+        inspection->libraries[inspection->libraries_count++] =
+            (struct hf_inspection_library){.name = copy, .state = HF_LIBRARY_UNUSED};
+        inspection->homefree_linked |= strncmp(name, "libhomefree.so", 14) == 0;
+    }
+    return 0;
+}
+
+static enum hf_inspection_kind kind_of(struct hf_elf *elf)
+{
+    uint64_t flags = 0;
+    if (elf->header.e_type == ET_EXEC)
+        return HF_KIND_PROGRAM;
+    if (elf->header.e_type != ET_DYN || hf_elf_dynamic(elf) == -ENOENT)
+        return HF_KIND_OTHER;
+    if (hf_elf_tag(elf, DT_FLAGS_1, &flags) && (flags & DF_1_PIE) != 0)
+        return HF_KIND_PROGRAM;
+    return HF_KIND_SHARED_OBJECT;
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 3, 4))) static struct hf_inspection_finding *
+find(struct gather *gather, enum hf_rule rule, const char *format, ...)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    char message[MESSAGE_LONGEST];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(message, sizeof message, format, arguments);
+    va_end(arguments);
+    const char *copy = hf_inspection_copy(inspection, message);
+    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
+    if (copy == NULL || inspection->findings_count == room) {
+        gather->out_of_memory = true;
+        return &gather->spare;
+    }
+    struct hf_inspection_finding *finding = &inspection->findings[inspection->findings_count++];
+    finding->rule = rule;
+    finding->message = copy;
+    return finding;
+}
+
+static void add_names(struct gather *gather, struct hf_inspection_finding *finding,
+                      const struct names *names)
+{
+    if (gather->out_of_memory)
+        return;
+    finding->count = names->count;
+    for (size_t i = 0; i < names->kept; i++) {
+        finding->names[i] = hf_inspection_copy(gather->inspection, names->first[i]);
+        if (finding->names[i] == NULL) {
+            gather->out_of_memory = true;
+            return;
+        }
+        finding->names_count++;
+    }
+}
+
+/* Whether a file is named like a Python module: its suffix names an interpreter or the limited
+ * API. */
+static bool is_tagged(const char *path)
+{
+    static const char *const tags[] = {".cpython-", ".abi3.", ".pypy", ".graalpy"};
+    const char *base = base_name(path);
+    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
+        if (strstr(base, tags[i]) != NULL)
+            return true;
+    return false;
+}
+
+static void find_module(struct gather *gather)
+{
+    const char *base = base_name(gather->inspection->path);
+    const int length = (int)strcspn(base, ".");
+    bool plain = true;
+    for (int i = 0; i < length; i++)
+        plain &= (unsigned char)base[i] < 0x80;
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || !is_tagged(base) ||
+        gather->module_fits || (gather->modules != 0 && !plain))
+        return;
+    find(gather, HF_RULE_NO_INIT_FUNCTION,
+         "it is named like a Python module but exports no PyInit_%.*s", length < 100 ? length : 100,
+         plain ? base : "");
+}
+
+static void find_machine(struct gather *gather)
+{
+    if (gather->elf->header.e_machine != NATIVE_MACHINE)
+        find(gather, HF_RULE_MACHINE, "the file is built for %s; this machine is " NATIVE_NAME,
+             gather->inspection->machine);
+}
+
+static void find_kind(struct gather *gather)
+{
+    static const char *const kinds[] = {[ET_NONE] = "a file of no type",
+                                        [ET_REL] = "an object file",
+                                        [ET_EXEC] = "a program",
+                                        [ET_DYN] = "a file without a dynamic section",
+                                        [ET_CORE] = "a core file"};
+    const unsigned type = gather->elf->header.e_type;
+    if (gather->inspection->kind == HF_KIND_PROGRAM)
+        find(gather, HF_RULE_KIND, "it is a program");
+    else if (gather->inspection->kind == HF_KIND_OTHER)
+        find(gather, HF_RULE_KIND, "it is %s",
+             type < sizeof kinds / sizeof kinds[0] ? kinds[type] : "a file of an unknown type");
+}
+
+static void find_homefree(struct gather *gather, const struct hf_inspect_versions *versions)
+{
+    static const unsigned ours[2] = {HF_VERSION_MAJOR, HF_VERSION_MINOR};
+    if (versions->newest != NULL && hf_inspect_is_newer(versions->numbers, ours))
+        find(gather, HF_RULE_HOMEFREE, "it needs %.100s; this is homefree " HF_VERSION,
+             versions->newest);
+}
+
+static void find_tls(struct gather *gather)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    struct hf_elf_tls tls;
+    if (hf_elf_tls(gather->elf, &tls)) {
+        inspection->tls_size = tls.size;
+        inspection->tls_static = tls.initial_exec;
+    }
+    const uint64_t own = inspection->tls_static ? tls.size : 0, all = own + inspection->tls_needed;
+    if (all <= HF_STATIC_TLS_OPTIONAL)
+        return;
+    const enum hf_rule rule =
+        all > HF_STATIC_TLS_LATE ? HF_RULE_STATIC_TLS_TOO_LARGE : HF_RULE_STATIC_TLS;
+    if (inspection->tls_needed == 0)
+        find(gather, rule,
+             "it needs %" PRIu64
+             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
+             all, HF_STATIC_TLS_LATE);
+    else
+        find(gather, rule,
+             "with the libraries that it needs (most for %.100s) it takes %" PRIu64
+             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
+             inspection->tls_largest, all, HF_STATIC_TLS_LATE);
+}
+
+static void find_segments(struct gather *gather)
+{
+    Elf64_Phdr segment;
+    bool stack = false, executable = false;
+    for (size_t cursor = 0; hf_elf_segment(gather->elf, &cursor, &segment);)
+        if (segment.p_type == PT_GNU_STACK) {
+            stack = true;
+            executable = (segment.p_flags & PF_X) != 0;
+        }
+    /* Without the header the stack is executable on x86-64 (glibc's DEFAULT_STACK_PERMS), but not
+     * on aarch64. */
+    if (executable)
+        find(gather, HF_RULE_EXECUTABLE_STACK, "it asks for an executable stack");
+    else if (!stack && gather->elf->header.e_machine == EM_X86_64)
+        find(gather, HF_RULE_EXECUTABLE_STACK,
+             "it does not rule out an executable stack (PT_GNU_STACK is missing)");
+    uint64_t value = 0;
+    if (hf_elf_tag(gather->elf, DT_TEXTREL, &value) ||
+        (hf_elf_tag(gather->elf, DT_FLAGS, &value) && (value & DF_TEXTREL) != 0))
+        find(gather, HF_RULE_TEXT_RELOCATIONS, "it has relocations in its code");
+}
+
+static void find_allocators(struct gather *gather)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    for (size_t i = 0; i < inspection->allocators_count; i++) {
+        const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
+        struct names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
+        add_names(gather,
+                  find(gather, HF_RULE_ALLOCATOR,
+                       allocator->by_string  ? "it contains %s (its data has \"%.200s\")"
+                       : allocator->exported ? "it contains %s (it defines %.200s, exported)"
+                                             : "it contains %s (it defines %.200s, hidden)",
+                       hf_allocator_name(allocator->allocator), allocator->evidence),
+                  &evidence);
+    }
+}
+
+static bool has_hidden_allocator(const struct hf_inspection *inspection)
+{
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        if (!inspection->allocators[i].exported)
+            return true;
+    return false;
+}
+
+/* Calls of a hidden free() use no GOT slot. A stripped file has no symbol for it: then a hidden
+ * allocator, no free() from elsewhere, and functions whose results must be freed are the evidence.
+ */
+static void find_own_free(struct gather *gather)
+{
+    const struct names *handing = &gather->handing;
+    const bool stripped = handing->count > 0 && has_hidden_allocator(gather->inspection);
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || gather->other_free ||
+        gather->inspection->homefree_linked || (!gather->own_free && !stripped))
+        return;
+    if (handing->count == 0)
+        find(gather, HF_RULE_OWN_FREE, "it calls a free() of its own");
+    else
+        add_names(
+            gather,
+            find(gather, HF_RULE_OWN_FREE,
+                 "it calls a free() of its own and %zu function%s that hand%s out libc's memory",
+                 handing->count, handing->count == 1 ? "" : "s", handing->count == 1 ? "s" : ""),
+            handing);
+}
+
+static void find_exports(struct gather *gather)
+{
+    if (gather->functions.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_EXPORTED_ALLOCATOR, "it exports %zu allocator function%s",
+                       gather->functions.count, gather->functions.count == 1 ? "" : "s"),
+                  &gather->functions);
+    if (gather->module != NULL && gather->exports.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_EXPORTS, "it exports %zu symbol%s besides %.100s",
+                       gather->exports.count, gather->exports.count == 1 ? "" : "s", gather->init),
+                  &gather->exports);
+}
+
+static void list_state(const struct hf_inspection *inspection,
+                       enum hf_inspection_library_state state, struct names *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < inspection->libraries_count; i++)
+        if (inspection->libraries[i].state == state)
+            keep(out, inspection->libraries[i].name);
+}
+
+static void find_libraries(struct gather *gather)
+{
+    struct names names;
+    list_state(gather->inspection, HF_LIBRARY_UNUSED, &names);
+    if (names.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_UNUSED_LIBRARY, "it imports nothing from %zu librar%s",
+                       names.count, names.count == 1 ? "y" : "ies"),
+                  &names);
+    list_state(gather->inspection, HF_LIBRARY_NOT_FOUND, &names);
+    if (names.count > 0)
+        add_names(gather,
+                  find(gather, HF_RULE_LIBRARY_NOT_FOUND, "%zu librar%s that it needs %s not found",
+                       names.count, names.count == 1 ? "y" : "ies",
+                       names.count == 1 ? "was" : "were"),
+                  &names);
+}
+
+/* ---- inspecting ----------------------------------------------------------------------------- */
+
+/* Recognizes by their strings the allocators whose symbols were stripped. */
+static int gather_strings(struct gather *gather)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    const char *found[HF_ALLOCATOR_COUNT] = {0};
+    for (size_t i = 0; i < inspection->allocators_count; i++)
+        found[inspection->allocators[i].allocator] = "";
+    const int result = hf_elf_scan(gather->elf, found, gather->elf->size);
+    for (size_t a = 0; result == 0 && a < HF_ALLOCATOR_COUNT; a++)
+        if (found[a] != NULL && found[a][0] != '\0')
+            inspection->allocators[inspection->allocators_count++] =
+                (struct hf_inspection_allocator){.allocator = (enum hf_allocator)a,
+                                                 .by_string = true,
+                                                 .evidence = found[a],
+                                                 .prefix = ""};
+    return result;
+}
+
+static int gather_all(struct gather *gather, struct hf_inspect_versions *versions)
+{
+    struct hf_inspection *inspection = gather->inspection;
+    struct hf_elf *elf = gather->elf;
+    const char *soname = hf_elf_tag_string(elf, DT_SONAME);
+    if (soname != NULL)
+        inspection->soname = hf_inspection_copy(inspection, soname);
+
+    int result = list_libraries(elf, inspection);
+    if (result == 0)
+        result = hf_elf_versions(elf, hf_inspect_version, versions);
+    if (result == 0)
+        result = hf_inspect_names(&gather->matcher, gather->patterns);
+    if (result == 0)
+        result = hf_elf_symbols(elf, HF_ELF_DYNSYM, gather_dynamic, gather);
+    if (result == 0 || result == -ENOENT)
+        result = 0;
+    /* The dynamic linker ignores .symtab, so a damaged one counts as none. */
+    if (result == 0 && !inspection->homefree_itself)
+        hf_names_visit(&gather->matcher, elf, HF_ELF_SYMTAB, gather_hidden, gather);
+    if (result == 0 && !inspection->homefree_itself)
+        result = gather_strings(gather);
+    if (result == 0)
+        result = hf_inspect_libraries(elf, inspection, &gather->imports);
+    decide_module(gather);
+    if (gather->module != NULL)
+        inspection->module = hf_inspection_copy(inspection, gather->module);
+    if (versions->newest != NULL)
+        inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
+    /* Wheels rename the copy that they bundle; the version node identifies it. */
+    inspection->homefree_linked |= versions->newest != NULL;
+    if (inspection->homefree_itself) {
+        inspection->allocators_count = 0;
+        inspection->homefree_linked = false;
+    }
+    return gather->out_of_memory ? -ENOMEM : result;
+}
+
+static void find_all(struct gather *gather, const struct hf_inspect_versions *versions)
+{
+    find_machine(gather);
+    find_kind(gather);
+    find_homefree(gather, versions);
+    find_tls(gather);
+    find_module(gather);
+    if (gather->inspection->kind == HF_KIND_SHARED_OBJECT)
+        find_segments(gather);
+    find_allocators(gather);
+    if (!gather->inspection->homefree_itself) {
+        find_own_free(gather);
+        find_exports(gather);
+    }
+    find_libraries(gather);
+}
+
+static int begin(struct hf_inspection *out, const char *path)
+{
+    memset(out, 0, sizeof *out);
+    out->kind = HF_KIND_OTHER;
+    out->machine = "unknown";
+    out->path = hf_inspection_copy(out, path);
+    return out->path != NULL ? 0 : -ENOMEM;
+}
+
+static int fail(struct hf_inspection *out, int result, const char *why)
+{
+    hf_inspection_free(out);
+    out->why = result == -ENOMEM ? "out of memory" : why;
+    return result;
+}
+
+int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out)
+{
+    int result = begin(out, path);
+    struct gather *gather = result == 0 ? calloc(1, sizeof *gather) : NULL;
+    if (gather == NULL)
+        return fail(out, -ENOMEM, NULL);
+    gather->inspection = out;
+    gather->elf = elf;
+    elf->why = NULL;
+    out->machine = elf->header.e_machine == EM_AARCH64 ? "aarch64" : "x86-64";
+    out->kind = kind_of(elf);
+    struct hf_inspect_versions versions = {.inspection = out};
+    if (hf_elf_dynamic(elf) == 0)
+        result = gather_all(gather, &versions);
+    else if (out->kind == HF_KIND_SHARED_OBJECT)
+        result = hf_elf_dynamic(elf);
+    if (result == 0)
+        find_all(gather, &versions);
+    if (result == 0 && gather->out_of_memory)
+        result = -ENOMEM;
+    hf_name_set_free(&gather->imports);
+    free(gather);
+    return result == 0 ? 0 : fail(out, result, elf->why != NULL ? elf->why : "it is damaged");
+}
+
+/* Reports a file that the reader refused because it is for another machine. */
+static int inspect_other_machine(const char *path, const char *why, struct hf_inspection *out)
+{
+    if (begin(out, path) != 0)
+        return fail(out, -ENOMEM, NULL);
+    struct gather gather = {.inspection = out};
+    find(&gather, HF_RULE_MACHINE, "it is %s; this machine is " NATIVE_NAME, why);
+    return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
+}
+
+int hf_inspect(const char *path, struct hf_inspection *out)
+{
+    struct hf_elf elf;
+    memset(out, 0, sizeof *out);
+    const int opened = hf_elf_open(&elf, path);
+    if (opened == -ENOTSUP)
+        return inspect_other_machine(path, elf.why, out);
+    if (opened != 0)
+        return fail(out, opened, elf.why);
+    const int result = hf_inspect_elf(&elf, path, out);
+    hf_elf_close(&elf);
+    return result;
+}
+
+enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection)
+{
+    enum hf_severity severity = HF_SEVERITY_NOTE;
+    for (size_t i = 0; i < inspection->findings_count; i++)
+        if (hf_rules[inspection->findings[i].rule].severity > severity)
+            severity = hf_rules[inspection->findings[i].rule].severity;
+    return severity;
+}

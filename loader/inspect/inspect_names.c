@@ -1,0 +1,57 @@
+/*
+ * The names that an inspection looks for in tables of symbols: one matcher for all, so that a name
+ * is looked at once. No state.
+ */
+#include "loader/inspect/inspect_parts.h"
+
+#include <errno.h>
+
+/* The names that an allocator which replaces the process's own exports. */
+static const char *const allocator_functions[] = {
+    "malloc",         "calloc",
+    "realloc",        "reallocarray",
+    "aligned_alloc",  "memalign",
+    "posix_memalign", "valloc",
+    "pvalloc",        "malloc_usable_size",
+    "free",           "cfree",
+    "free_sized",     "free_aligned_sized",
+    "_Znwm*",         "_Znam*",
+    "_ZdlPv*",        "_ZdaPv*",
+};
+
+/* libc's functions whose callers free what they get; the allocating ones are among them, and come
+ * earlier in the matcher. */
+static const char *const handing_functions[] = {
+#define HF_SHIM(name, result, parameters, arguments, call) #name,
+#define HF_SHIM_VARIADIC(name, parameters, last, call)     #name,
+#include "shim/functions.def"
+};
+
+enum {
+    FUNCTIONS_COUNT = sizeof allocator_functions / sizeof allocator_functions[0],
+    HANDING_COUNT = sizeof handing_functions / sizeof handing_functions[0],
+};
+
+int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX])
+{
+    size_t count = 0;
+    if (hf_allocator_patterns_count + FUNCTIONS_COUNT + HANDING_COUNT > HF_NAMES_MAX)
+        return -E2BIG;
+    for (size_t i = 0; i < hf_allocator_patterns_count; i++)
+        patterns[count++] = hf_allocator_patterns[i];
+    for (size_t i = 0; i < FUNCTIONS_COUNT; i++)
+        patterns[count++] = allocator_functions[i];
+    for (size_t i = 0; i < HANDING_COUNT; i++)
+        patterns[count++] = handing_functions[i];
+    return hf_names_prepare(matcher, patterns, count);
+}
+
+enum hf_inspect_name hf_inspect_name_kind(int pattern)
+{
+    if (pattern < 0)
+        return HF_NAME_OTHER;
+    if ((size_t)pattern < hf_allocator_patterns_count)
+        return HF_NAME_ALLOCATOR;
+    return (size_t)pattern < hf_allocator_patterns_count + FUNCTIONS_COUNT ? HF_NAME_FUNCTION
+                                                                           : HF_NAME_HANDING;
+}

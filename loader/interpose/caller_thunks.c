@@ -1,0 +1,228 @@
+/*
+ * Owns the marking functions and the list of marked objects. Slots and the list change under the
+ * loader's lock (lock.h); marking functions read the list without one.
+ *
+ * A marking function may run at any stage and in any thread that may call the heap, also for a
+ * moment after its slots were put back: it then marks for nobody.
+ */
+#include "loader/interpose/caller_thunks.h"
+
+#include "alloc/heap/internal.h"
+#include "alloc/trace/watch.h"
+#include "loader/interpose/got_slots.h"
+#include "loader/interpose/loader_lock.h"
+#include "loader/interpose/slot_writes.h"
+#include "loader/interpose/symbol_tables.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+/* An address in each marked object; NULL where none is. */
+static const void *_Atomic marked[HF_THUNKS_MAX];
+
+/* name, result, parameters, arguments; those without a result apart. */
+#define EACH_FUNCTION(F, V)                                                                     \
+    F(malloc, void *, (size_t size), (size))                                                    \
+    F(calloc, void *, (size_t count, size_t size), (count, size))                               \
+    F(realloc, void *, (void *ptr, size_t size), (ptr, size))                                   \
+    F(reallocarray, void *, (void *ptr, size_t count, size_t size), (ptr, count, size))         \
+    F(aligned_alloc, void *, (size_t alignment, size_t size), (alignment, size))                \
+    F(memalign, void *, (size_t alignment, size_t size), (alignment, size))                     \
+    F(posix_memalign, int, (void **out, size_t alignment, size_t size), (out, alignment, size)) \
+    F(strdup, char *, (const char *s), (s))                                                     \
+    F(strndup, char *, (const char *s, size_t n), (s, n))                                       \
+    F(wcsdup, wchar_t *, (const wchar_t *s), (s))                                               \
+    F(vasprintf, int, (char **out, const char *format, va_list args), (out, format, args))      \
+    F(realpath, char *, (const char *path, char *resolved), (path, resolved))                   \
+    F(canonicalize_file_name, char *, (const char *path), (path))                               \
+    F(getcwd, char *, (char *buffer, size_t size), (buffer, size))                              \
+    F(get_current_dir_name, char *, (void), ())                                                 \
+    V(free, (void *ptr), (ptr))                                                                 \
+    V(free_sized, (void *ptr, size_t size), (ptr, size))                                        \
+    V(free_aligned, (void *ptr, size_t alignment), (ptr, alignment))                            \
+    V(free_aligned_sized, (void *ptr, size_t alignment, size_t size), (ptr, alignment, size))   \
+    V(watch_foreign, (void *ptr), (ptr))
+
+/* clang-format off */
+#define EACH_INDEX(DEFINE, ...)                                                     \
+    DEFINE(0, __VA_ARGS__) DEFINE(1, __VA_ARGS__) DEFINE(2, __VA_ARGS__)            \
+    DEFINE(3, __VA_ARGS__) DEFINE(4, __VA_ARGS__) DEFINE(5, __VA_ARGS__)            \
+    DEFINE(6, __VA_ARGS__) DEFINE(7, __VA_ARGS__) DEFINE(8, __VA_ARGS__)            \
+    DEFINE(9, __VA_ARGS__) DEFINE(10, __VA_ARGS__) DEFINE(11, __VA_ARGS__)          \
+    DEFINE(12, __VA_ARGS__) DEFINE(13, __VA_ARGS__) DEFINE(14, __VA_ARGS__)         \
+    DEFINE(15, __VA_ARGS__) DEFINE(16, __VA_ARGS__) DEFINE(17, __VA_ARGS__)         \
+    DEFINE(18, __VA_ARGS__) DEFINE(19, __VA_ARGS__) DEFINE(20, __VA_ARGS__)         \
+    DEFINE(21, __VA_ARGS__) DEFINE(22, __VA_ARGS__) DEFINE(23, __VA_ARGS__)         \
+    DEFINE(24, __VA_ARGS__) DEFINE(25, __VA_ARGS__) DEFINE(26, __VA_ARGS__)         \
+    DEFINE(27, __VA_ARGS__) DEFINE(28, __VA_ARGS__) DEFINE(29, __VA_ARGS__)         \
+    DEFINE(30, __VA_ARGS__) DEFINE(31, __VA_ARGS__)
+/* clang-format on */
+_Static_assert(HF_THUNKS_MAX == 32, "EACH_INDEX makes 32");
+
+#define MARK(index, name, result, parameters, arguments) \
+    static result mark_##name##_##index parameters       \
+    {                                                    \
+        const void *before = hf_watch_caller;            \
+        hf_watch_caller = atomic_load(&marked[index]);   \
+        result value = hf_##name arguments;              \
+        hf_watch_caller = before;                        \
+        return value;                                    \
+    }
+#define MARK_VOID(index, name, parameters, arguments)  \
+    static void mark_##name##_##index parameters       \
+    {                                                  \
+        const void *before = hf_watch_caller;          \
+        hf_watch_caller = atomic_load(&marked[index]); \
+        hf_##name arguments;                           \
+        hf_watch_caller = before;                      \
+    }
+#define MARKS(name, result, parameters, arguments) \
+    EACH_INDEX(MARK, name, result, parameters, arguments)
+#define MARKS_VOID(name, parameters, arguments) EACH_INDEX(MARK_VOID, name, parameters, arguments)
+EACH_FUNCTION(MARKS, MARKS_VOID)
+
+#define ADDRESS(index, name, ...) (void *)mark_##name##_##index,
+#define ROW(name, ...)            {"hf_" #name, (void *)hf_##name, {EACH_INDEX(ADDRESS, name)}},
+static const struct {
+    const char *name;
+    void *function;
+    void *marks[HF_THUNKS_MAX];
+} rows[] = {EACH_FUNCTION(ROW, ROW)};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+_Static_assert(ROWS <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+
+static int row_by_name(const char *name)
+{
+    if (name[0] != 'h' || name[1] != 'f' || name[2] != '_')
+        return -1;
+    for (int i = 0; i < ROWS; i++)
+        if (strcmp(rows[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static const char *name_of_row(int row)
+{
+    return rows[row].name;
+}
+
+static const struct hf_function_names names = {ROWS, row_by_name, name_of_row};
+
+/* One object under work. */
+struct work {
+    struct hf_patch patch;
+    const struct link_map *map;
+    int number; /* -1: none yet */
+    bool on;
+};
+
+/* The object's number; -1 where all are taken. */
+static int number_of(const struct link_map *map)
+{
+    int free_number = -1;
+    for (int i = HF_THUNKS_MAX - 1; i >= 0; i--) {
+        const void *address = atomic_load(&marked[i]);
+        if (address == (const void *)map->l_ld)
+            return i;
+        if (address == NULL)
+            free_number = i;
+    }
+    if (free_number >= 0)
+        atomic_store(&marked[free_number], (const void *)map->l_ld);
+    return free_number;
+}
+
+static bool is_mark(int row, const void *value)
+{
+    for (size_t i = 0; i < HF_THUNKS_MAX; i++)
+        if (rows[row].marks[i] == value)
+            return true;
+    return false;
+}
+
+static void visit(const struct hf_slot *slot, void *context)
+{
+    struct work *work = context;
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE), *wanted;
+    if (work->on) {
+        /* Ours, or not resolved yet: then the slot leads back into the object's own PLT. */
+        bool unresolved = slot->kind == HF_SLOT_CALL && hf_dynlink_find(value) == work->map;
+        if (slot->kind == HF_SLOT_WORD || (value != rows[slot->function].function && !unresolved))
+            return;
+        if (work->number < 0)
+            work->number = number_of(work->map);
+        if (work->number < 0)
+            return;
+        wanted = rows[slot->function].marks[work->number];
+    } else {
+        if (!is_mark(slot->function, value))
+            return;
+        wanted = rows[slot->function].function;
+    }
+    if (hf_patch_is_writable(&work->patch, slot->address))
+        (void)hf_patch_write(&work->patch, slot->address, wanted, value);
+}
+
+static void mark_object(const struct link_map *map, bool on)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return;
+    struct work work = {{.object = &object}, map, -1, on};
+    hf_slots_visit(&object, &names, false, visit, &work);
+    hf_patch_close(&work.patch);
+}
+
+static bool is_watched(void)
+{
+    return __atomic_load_n(&hf_watching, __ATOMIC_ACQUIRE);
+}
+
+void hf_thunks_follow(const struct link_map *map)
+{
+    if (HF_UNLIKELY(is_watched()))
+        mark_object(map, true);
+}
+
+/* What a call of free() in the program's namespace reaches; told by definitions alone, because the
+ * loader's answer may be a PLT entry of the program. */
+static void find_home(const struct link_map *map)
+{
+    for (; map != NULL; map = map->l_next) {
+        struct hf_object object;
+        void *found = hf_dynlink_open(map, &object) ? hf_table_address(&object, "free") : NULL;
+        if (found != NULL) {
+            hf_watch_set_home(found);
+            return;
+        }
+    }
+}
+
+/* Whoever changed it last comes last: what is looked at here is the latest. */
+static void change(void *context)
+{
+    bool on = is_watched();
+    (void)context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    if (on && count > 0)
+        find_home(first[0]);
+    hf_patch_begin(false);
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            mark_object(map, on);
+    hf_patch_end();
+    for (size_t i = 0; i < HF_THUNKS_MAX && !on; i++)
+        atomic_store(&marked[i], NULL);
+}
+
+static void changed(void)
+{
+    (void)hf_loader_lock_run(change, NULL);
+}
+
+/* 101: before anybody can watch. */
+__attribute__((constructor(101))) static void offer(void)
+{
+    hf_watch_offer_marks(changed);
+}

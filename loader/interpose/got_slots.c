@@ -1,0 +1,150 @@
+/*
+ * Owns nothing. A relocation names its symbol by index, so the wanted indices are found first, once
+ * an object, and the relocations (hundreds of thousands in a large library) are then compared by
+ * number alone.
+ */
+#include "loader/interpose/got_slots.h"
+
+#include <string.h>
+
+#if defined(__x86_64__)
+enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
+#elif defined(__aarch64__)
+enum { JUMP_SLOT = R_AARCH64_JUMP_SLOT, GLOB_DAT = R_AARCH64_GLOB_DAT, ABSOLUTE = R_AARCH64_ABS64 };
+#else
+#    error "routing knows the relocation types of x86-64 and aarch64"
+#endif
+
+struct wanted {
+    const struct hf_function_names *names;
+    uint32_t symbols[HF_FUNCTION_NAMES_MAX * 2];
+    uint8_t functions[HF_FUNCTION_NAMES_MAX * 2];
+    size_t count;
+    uint32_t lowest, highest;
+};
+
+static void want(struct wanted *wanted, uint32_t symbol, int function)
+{
+    for (size_t i = 0; i < wanted->count; i++)
+        if (wanted->symbols[i] == symbol)
+            return;
+    if (wanted->count == sizeof wanted->symbols / sizeof wanted->symbols[0])
+        return;
+    if (wanted->count == 0 || symbol < wanted->lowest)
+        wanted->lowest = symbol;
+    if (wanted->count == 0 || symbol > wanted->highest)
+        wanted->highest = symbol;
+    wanted->symbols[wanted->count] = symbol;
+    wanted->functions[wanted->count++] = (uint8_t)function;
+}
+
+static void want_if_named(struct wanted *wanted, const struct hf_object *object, uint32_t index,
+                          bool defined)
+{
+    const ElfW(Sym) *symbol = &object->symbols[index];
+    if ((symbol->st_shndx != SHN_UNDEF && !defined) || symbol->st_name >= object->strings_size)
+        return;
+    int function = wanted->names->find(object->strings + symbol->st_name);
+    if (function >= 0)
+        want(wanted, index, function);
+}
+
+/* The largest symbol index that a relocation names, for objects whose hash tables do not say how
+ * many symbols there are. */
+static uint32_t highest_relocated(const struct hf_object *object)
+{
+    uint32_t highest = 0;
+    const ElfW(Rela) *tables[] = {object->jump_relocations, object->rela};
+    const size_t sizes[] = {object->jump_relocations_size, object->rela_size};
+    for (size_t t = 0; t < 2; t++)
+        for (size_t i = 0; tables[t] != NULL && i < sizes[t] / sizeof(ElfW(Rela)); i++) {
+            uint32_t symbol = (uint32_t)ELF64_R_SYM(tables[t][i].r_info);
+            highest = symbol > highest ? symbol : highest;
+        }
+    return highest;
+}
+
+static void find_wanted(const struct hf_object *object, bool defined, struct wanted *wanted)
+{
+    uint32_t end;
+    /* GNU hash tables cover the defined symbols, which come last; the undefined ones come before. A
+     * table without symbols says nothing (its first index is 1 or the table's end), and a program's
+     * covers undefined functions too, whose addresses are those of its PLT. */
+    bool program = object->map->l_prev == NULL;
+    if (object->gnu_hash != NULL && object->gnu_hash[1] > 1 && !program)
+        end = object->gnu_hash[1];
+    else if (object->sysv_hash != NULL)
+        end = object->sysv_hash[1];
+    else
+        end = highest_relocated(object) + 1;
+    /* Each name lies in a cache line of its own, mostly a cold one. */
+    enum { AHEAD = 8 };
+    for (uint32_t i = 1; i < end; i++) {
+        if (i + AHEAD < end)
+            __builtin_prefetch(object->strings + object->symbols[i + AHEAD].st_name);
+        want_if_named(wanted, object, i, defined);
+    }
+    if (!defined)
+        return;
+    for (int function = 0; function < wanted->names->count; function++) {
+        const ElfW(Sym) *symbol = hf_object_symbol(object, wanted->names->name(function));
+        if (symbol != NULL)
+            want(wanted, (uint32_t)(symbol - object->symbols), function);
+    }
+}
+
+static void visit_table(const struct hf_object *object, const struct wanted *wanted,
+                        const ElfW(Rela) *table, size_t count, hf_slot_visitor *visit,
+                        void *context)
+{
+    for (size_t i = 0; i < count; i++) {
+        uint32_t symbol = (uint32_t)ELF64_R_SYM(table[i].r_info);
+        if (symbol < wanted->lowest || symbol > wanted->highest)
+            continue;
+        enum hf_slot_kind kind;
+        switch (ELF64_R_TYPE(table[i].r_info)) {
+        case JUMP_SLOT:
+            kind = HF_SLOT_CALL;
+            break;
+        case GLOB_DAT:
+            kind = HF_SLOT_DATA;
+            break;
+        case ABSOLUTE:
+            kind = HF_SLOT_WORD;
+            break;
+        default:
+            continue;
+        }
+        for (size_t w = 0; w < wanted->count; w++) {
+            if (wanted->symbols[w] != symbol)
+                continue;
+            struct hf_slot slot = {(void **)(object->base + table[i].r_offset),
+                                   wanted->functions[w], kind, symbol};
+            visit(&slot, context);
+            break;
+        }
+    }
+}
+
+void hf_slots_visit(const struct hf_object *object, const struct hf_function_names *names,
+                    bool defined, hf_slot_visitor *visit, void *context)
+{
+    struct wanted wanted;
+    wanted.names = names;
+    wanted.count = 0;
+    find_wanted(object, defined, &wanted);
+    if (wanted.count == 0)
+        return;
+    if (object->jump_relocations != NULL && object->jump_is_rela)
+        visit_table(object, &wanted, object->jump_relocations,
+                    object->jump_relocations_size / sizeof(ElfW(Rela)), visit, context);
+    if (object->rela == NULL)
+        return;
+    size_t skip = object->rela_relative_count, count = object->rela_size / sizeof(ElfW(Rela));
+    /* Some linkers count the PLT's table into this one. */
+    const ElfW(Rela) *jump = object->jump_relocations;
+    if (jump >= object->rela && jump < object->rela + count)
+        count = (size_t)(jump - object->rela);
+    if (skip < count)
+        visit_table(object, &wanted, object->rela + skip, count - skip, visit, context);
+}

@@ -1,0 +1,460 @@
+/*
+ * Owns which objects have been routed. A pass runs only under the loader's lock (lock.h), which
+ * serialises passes: no lock of our own guards this file's state. What tells other threads that a
+ * pass saw their objects is stored when it is over.
+ *
+ * When: the first pass runs in libhomefree's constructor, later ones after each dlopen() that a
+ * routed slot sees, or when hf_route() is called. While slots change, nothing here calls a function
+ * that the change could reach: libhomefree's own slots are never routed, and nothing is allocated.
+ */
+#include "loader/interpose/route.h"
+
+#include "alloc/base/options.h"
+#include "alloc/base/seal.h"
+#include "alloc/base/sized.h"
+#include "alloc/heap/instance.h"
+#include "loader/adopt/rebind.h"
+#include "loader/foreign/finding.h"
+#include "loader/foreign/mmap_tracking.h"
+#include "loader/interpose/caller_thunks.h"
+#include "loader/interpose/late_stores.h"
+#include "loader/interpose/loader_lock.h"
+#include "loader/interpose/slot_policy.h"
+#include "loader/interpose/slot_writes.h"
+#include "loader/interpose/symbol_tables.h"
+
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+/* Where the last pass ended in each namespace, which is known by its first object. Lists only grow
+ * at their end until an object is unloaded; then these may point to nothing, and all is looked at
+ * again. */
+static struct {
+    const struct link_map *first, *last;
+} seen[HF_NAMESPACES_MAX];
+static size_t seen_count;
+static uint64_t seen_unloads;
+static uint64_t passes, pass_nanoseconds;
+static bool passing; /* a pass may come back here: it calls allocators */
+static bool ready; /* what constructors make is there; a program's preinit functions are earlier */
+
+/* The thread whose pass it was is not there; the loader's lock is new. */
+static void in_child(void)
+{
+    passing = false;
+}
+
+/* The loader's counters as the last finished pass found them. */
+struct counters {
+    unsigned long long loads, other;
+};
+static _Atomic(unsigned long long) seen_loads, seen_other;
+
+/* One object under work. */
+struct work {
+    struct hf_patch patch;
+    enum hf_object_role role;
+    struct hf_scope *scope;
+    size_t *changed;
+    struct hf_imports imports;
+};
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void route_slot(const struct hf_slot *slot, void *context)
+{
+    struct work *work = context;
+    if (hf_routed_is_mapping(slot->function)) {
+        struct hf_imports *imports = &work->imports;
+        imports->advises |= slot->function == HF_ROUTED_madvise;
+        imports->maps |= slot->function != HF_ROUTED_madvise;
+        imports->moves_break |= slot->function == HF_ROUTED_sbrk ||
+                                slot->function == HF_ROUTED___sbrk ||
+                                slot->function == HF_ROUTED_brk;
+    }
+    struct hf_decision decision = hf_slot_decide(work->patch.object, work->role, work->scope, slot);
+    if (decision.ignore || !decision.change || !hf_patch_is_writable(&work->patch, slot->address))
+        return;
+    void *stub = hf_stub_for(slot->function, decision.original);
+    if (stub == NULL || !hf_patch_write(&work->patch, slot->address, stub, decision.original))
+        return;
+    ++*work->changed;
+    if (work->patch.lazy && slot->kind == HF_SLOT_CALL)
+        hf_late_expect(work->patch.object->map, slot->address, stub, decision.original);
+}
+
+/* Compared by hand: libc's functions read beyond a name's end, which valgrind does not know of a
+ * libc in another namespace. */
+static bool begins_with(const char *name, const char *prefix)
+{
+    while (*prefix != '\0')
+        if (*name++ != *prefix++)
+            return false;
+    return true;
+}
+
+/* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
+static bool has_runtimes_name(const struct link_map *map)
+{
+    const char *name = map->l_name;
+    for (const char *at = name; *at != '\0'; at++)
+        if (*at == '/')
+            name = at + 1;
+    return begins_with(name, "libc.so") || begins_with(name, "libc++") ||
+           begins_with(name, "libstdc++");
+}
+
+static void route_object(const struct link_map *map, struct hf_scope *scope, size_t *changed)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return;
+    enum hf_object_role role = hf_object_role(&object);
+    if (role != HF_ROLE_ORDINARY && role != HF_ROLE_RUNTIME)
+        return;
+    if (role == HF_ROLE_RUNTIME && !has_runtimes_name(map))
+        hf_table_route(&object, scope->ours);
+    struct work work = {{.object = &object}, role, scope, changed, {false}};
+    hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
+    hf_patch_close(&work.patch);
+    if (role == HF_ROLE_ORDINARY && scope->base)
+        hf_finding_look(&object, &work.imports);
+}
+
+/* ---- what is new ---- */
+
+/* libc's own function: some programs put one in its place that answers from a cache. */
+typedef int iterate_function(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context);
+static union {
+    iterate_function *iterate;
+    char pages[HF_SEAL_SIZE(iterate_function *)];
+} table HF_SEALED;
+
+static void find_iterate(void)
+{
+    struct hf_object object;
+    struct hf_seal seal;
+    const struct link_map *libc = hf_dynlink_find((const void *)gnu_get_libc_version);
+    void *found = libc != NULL && hf_dynlink_open(libc, &object)
+                      ? hf_object_address(&object, "dl_iterate_phdr")
+                      : NULL;
+    if (found == NULL || !hf_seal_open(&seal))
+        return;
+    table.iterate = (iterate_function *)found;
+    hf_seal_close(&seal);
+}
+
+static int read_counters(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct counters *counters = context;
+    if (size >= offsetof(struct dl_phdr_info, dlpi_subs) + sizeof info->dlpi_subs) {
+        counters->loads = info->dlpi_adds;
+        counters->other = info->dlpi_subs;
+    }
+    return 1;
+}
+
+/*
+ * Whether anything was loaded or unloaded since the last pass. Needs no lock to be right about what
+ * the calling thread has loaded itself: a pass that is under way in another thread has not stored
+ * its counters yet.
+ *
+ * glibc's second counter is the first one less a sum over all namespaces, in which it counts some
+ * objects many times (elf/dl-iteratephdr.c, 2.2 to 2.42). It grows with every unloading while
+ * nothing is loaded, and falls or grows with a loading. So both are equal only if nothing happened,
+ * but the second does not tell what did.
+ */
+static bool anything_new(struct counters *counters)
+{
+    *counters = (struct counters){0, 0};
+    (table.iterate != NULL ? table.iterate : dl_iterate_phdr)(read_counters, counters);
+    return counters->loads == 0 || counters->loads != seen_loads || counters->other != seen_other;
+}
+
+/* How many objects were unloaded in all: those that were loaded, less those that are listed. Where
+ * a namespace cannot be seen (before glibc 2.35) its objects count as unloaded. */
+static uint64_t count_unloads(const struct counters *counters, const struct link_map *const *first,
+                              size_t count)
+{
+    uint64_t listed = 0;
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            listed++;
+    return counters->loads - listed;
+}
+
+/* ---- a pass ---- */
+
+/* The first object of a namespace that no pass has seen; NULL where there is none. */
+static const struct link_map *first_new(const struct link_map *first)
+{
+    for (size_t i = 0; i < seen_count; i++)
+        if (seen[i].first == first)
+            return seen[i].last->l_next;
+    return first;
+}
+
+/* Before any slot: a thread that is inside the resolver finds the stub from then on. */
+static void route_definitions(const struct link_map *map, const struct hf_scope *scope)
+{
+    struct hf_object object;
+    for (; map != NULL; map = map->l_next)
+        if (has_runtimes_name(map) && hf_dynlink_open(map, &object) &&
+            hf_object_role(&object) == HF_ROLE_RUNTIME)
+            hf_table_route(&object, scope->ours);
+}
+
+static void route_namespace(const struct link_map *first, bool base, size_t *changed)
+{
+    struct hf_scope scope = hf_scope_begin(first, base);
+    const struct link_map *map = first_new(first), *last = NULL;
+    route_definitions(map, &scope);
+    for (; map != NULL; map = map->l_next) {
+        route_object(map, &scope, changed);
+        hf_thunks_follow(map);
+        last = map;
+    }
+    size_t i = 0;
+    while (i < seen_count && seen[i].first != first)
+        i++;
+    if (last == NULL || i == HF_NAMESPACES_MAX)
+        return;
+    seen[i].first = first;
+    seen[i].last = last;
+    seen_count += i == seen_count;
+}
+
+static void look_for_new(const struct counters *counters, size_t *changed)
+{
+    uint64_t started = now();
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    uint64_t unloads = count_unloads(counters, first, count);
+    if (unloads != seen_unloads || counters->loads == 0) {
+        hf_tracking_forget();
+        hf_stubs_forget();
+        seen_count = 0;
+    }
+    seen_unloads = unloads;
+    hf_patch_begin(passes == 0); /* later ones have few objects */
+    for (size_t i = 0; i < count; i++)
+        route_namespace(first[i], i == 0, changed);
+    hf_patch_end();
+    hf_tracking_settle();
+    pass_nanoseconds += now() - started;
+    passes++;
+}
+
+static void pass(void *context)
+{
+    size_t *changed = context;
+    struct counters counters;
+    if (passing)
+        return;
+    passing = true;
+    if (hf_late_any())
+        *changed += hf_late_look();
+    if (anything_new(&counters)) {
+        look_for_new(&counters, changed);
+        /* Now, and not before: another thread that finds its object counted need not wait. */
+        seen_other = counters.other;
+        seen_loads = counters.loads;
+    }
+    passing = false;
+}
+
+int hf_route(void)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other != NULL)
+        return other->route != NULL ? other->route() : -ENOTSUP;
+    if (!hf_options.route)
+        return -EPERM;
+    if (!ready)
+        return 0;
+    size_t changed = 0;
+    struct counters counters;
+    if (!anything_new(&counters) && !hf_late_any())
+        return 0;
+    int saved_errno = errno;
+    int result = hf_loader_lock_run(pass, &changed);
+    errno = saved_errno;
+    return result != 0 ? result : (int)changed;
+}
+
+void hf_route_new_objects(void)
+{
+    (void)hf_route();
+}
+
+/* 102: after the heap has started (101), before ordinary constructors of the same load. */
+__attribute__((constructor(102))) static void construct(void)
+{
+    ready = true;
+    find_iterate();
+    hf_route_new_objects();
+}
+
+/* 101, and earlier in the link than instance.c's: what other copies call must be there first. */
+__attribute__((constructor(101))) static void offer(void)
+{
+    pthread_atfork(NULL, NULL, in_child);
+    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
+}
+
+/* ---- the report ---- */
+
+struct telling {
+    struct hf_route_report sums;
+    hf_route_visitor *visit;
+    void *context;
+    const struct hf_object *object;
+    enum hf_object_role role;
+    struct hf_scope *scope;
+};
+
+static void tell(struct telling *telling, const struct hf_route_entry *entry)
+{
+    uint64_t *sums[] = {
+        [HF_ROUTE_CHANGED] = &telling->sums.changed,
+        [HF_ROUTE_REFUSED] = &telling->sums.refused,
+        [HF_ROUTE_OUT_OF_REACH] = &telling->sums.out_of_reach,
+    };
+    ++*sums[entry->state];
+    if (telling->visit != NULL)
+        telling->visit(entry, telling->context);
+}
+
+static void tell_adopted(const struct hf_route_entry *entry, void *context)
+{
+    tell(context, entry);
+}
+
+static void tell_slot(const struct hf_slot *slot, void *context)
+{
+    struct telling *telling = context;
+    struct hf_decision decision =
+        hf_slot_decide(telling->object, telling->role, telling->scope, slot);
+    if (decision.ignore)
+        return;
+    struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = decision.state,
+        .object = hf_dynlink_name(telling->object->map),
+        .function = hf_routed_name(slot->function),
+        .slot = slot->address,
+        .reason = decision.reason,
+    };
+    /* Routing has been here, and the slot is still not a stub: say which step failed. */
+    if (decision.change) {
+        entry.state = HF_ROUTE_REFUSED;
+        if (!hf_options.route) {
+            entry.reason = "routing is off (HOMEFREE_CONF=route:off)";
+        } else if (hf_stub_for(slot->function, decision.original) == NULL) {
+            entry.reason = "more allocators define this function than homefree has stubs for";
+            entry.error = -ENOSPC;
+        } else {
+            entry.reason = "the slot cannot be made writable, or was changed back since";
+            entry.error = -EACCES;
+        }
+    }
+    tell(telling, &entry);
+}
+
+static void tell_definition(const struct hf_table_entry *definition, void *context)
+{
+    struct telling *telling = context;
+    const struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = definition->routed ? HF_ROUTE_CHANGED : HF_ROUTE_REFUSED,
+        .object = hf_dynlink_name(telling->object->map),
+        .function = hf_routed_name(definition->function),
+        .slot = definition->place,
+        .reason = definition->reason,
+    };
+    tell(telling, &entry);
+}
+
+static void tell_object(struct telling *telling, const struct link_map *map)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return;
+    telling->object = &object;
+    telling->role = hf_object_role(&object);
+    struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = HF_ROUTE_OUT_OF_REACH,
+        .object = hf_dynlink_name(map),
+    };
+    switch (telling->role) {
+    case HF_ROLE_NOTHING:
+        return;
+    case HF_ROLE_HOMEFREE:
+        break;
+    case HF_ROLE_LINKER:
+        entry.reason =
+            "the dynamic linker frees only what it allocated, through pointers of its own";
+        tell(telling, &entry);
+        break;
+    case HF_ROLE_ORDINARY:
+        /* A definition of its own is what others' slots may point to, but its own calls can be
+         * direct, without any slot. */
+        if (hf_object_address(&object, "free") != NULL &&
+            hf_object_address(&object, "malloc") != NULL) {
+            entry.reason = "the object is an allocator: calls inside it need no slot";
+            tell(telling, &entry);
+        }
+        entry.reason = hf_finding_remark(map);
+        if (entry.reason != NULL)
+            tell(telling, &entry);
+        hf_slots_visit(&object, &hf_routed_names, false, tell_slot, telling);
+        hf_adopt_tell(&object, tell_adopted, telling);
+        break;
+    case HF_ROLE_RUNTIME:
+        if (hf_options.route)
+            hf_table_visit(&object, telling->scope->ours, tell_definition, telling);
+        hf_slots_visit(&object, &hf_routed_names, true, tell_slot, telling);
+        break;
+    }
+    telling->sums.objects++;
+}
+
+static void report(void *context)
+{
+    struct telling *telling = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    for (size_t i = 0; i < count; i++) {
+        struct hf_scope scope = hf_scope_begin(first[i], i == 0);
+        telling->scope = &scope;
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
+            tell_object(telling, map);
+    }
+    telling->sums.passes = passes;
+    telling->sums.nanoseconds = pass_nanoseconds;
+}
+
+int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context)
+{
+    if (out != NULL && out->size <= sizeof(size_t))
+        return -EINVAL;
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other != NULL)
+        return other->route_report != NULL ? other->route_report(out, visit, context) : -ENOTSUP;
+    struct telling telling = {.visit = visit, .context = context};
+    int result = hf_loader_lock_run(report, &telling);
+    if (result == 0 && out != NULL)
+        hf_sized_copy(out, &telling.sums, sizeof telling.sums);
+    return result;
+}

@@ -1,0 +1,689 @@
+/*
+ * Owns the stubs and the table of their originals.
+ *
+ * A GOT slot holds an address and nothing else, so a stub must know its original from its own
+ * address. Every routed function therefore has HF_STUBS_PER_FUNCTION stubs, which differ only in
+ * two numbers that are compiled into them: `function` and `index`, the place of their original in
+ * the table. What stubs do is written once for each kind of function, as an inline function that
+ * takes these two numbers first: release(), resize() and measure() for functions that take a
+ * pointer, then those of the loader, then those that map memory. ENTRIES() at the end turns them
+ * into stubs.
+ *
+ * A stub leaves its caller no frame: whatever it does not handle itself ends in a jump to the
+ * original, so that the original finds the caller's return address, registers and stack as if it
+ * had been called directly. dlsym(3), for one, searches by its caller's address. This is why the
+ * file is always compiled with optimisation (meson.build).
+ *
+ * Foreign pointers go straight to the original until a foreign allocator is known. From then on
+ * `call` leads to the ask_ function of the same two numbers, which looks for the pointer's owner
+ * first. So the question costs nothing before.
+ *
+ * Stubs may be called at any stage and from any thread, those of mmap(2) and its kind in signal
+ * handlers too. They read the table without a lock. It is sealed (seal.h); an entry is filled while
+ * the seal is open, before its stub's address is stored in a slot.
+ */
+#include "loader/interpose/stubs.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/internal.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/static_data.h"
+#include "loader/dlopen/dlopen_hooks.h"
+#include "loader/foreign/mmap_tracking.h"
+#include "loader/interpose/slot_policy.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+/* ---- the table ---- */
+
+struct original {
+    _Atomic(void *) call;      /* where the stub jumps: `real`, or the ask_ function */
+    _Atomic(void *) real;      /* the original itself; NULL while the entry is free */
+    struct hf_definer definer; /* of `real` */
+};
+struct originals {
+    /* Foreign allocators are asked about pointers that are not the heap's. */
+    _Atomic(bool) asking;
+    /* Until then, addresses below are blocks of libc's, or nobody's. Afterwards it is 0. Stored as
+     * an atomic, but read plainly: GCC compares with memory only so. */
+    uintptr_t plain_below;
+    struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
+};
+static union {
+    struct originals all;
+    char pages[HF_SEAL_SIZE(struct originals)];
+} table HF_SEALED;
+
+/* With constant numbers, each of these is a constant address or one load. */
+#define ORIGINAL(function, index) (&table.all.originals[function][index])
+#define CALL(type, function, index) \
+    ((type *)atomic_load_explicit(&ORIGINAL(function, index)->call, memory_order_relaxed))
+#define REAL(type, function, index) \
+    ((type *)atomic_load_explicit(&ORIGINAL(function, index)->real, memory_order_relaxed))
+
+/* The foreign allocator that owns a pointer and is to get it instead of the original, or NULL. */
+#define OWNER_INSTEAD(function, index, ptr) \
+    hf_foreign_instead(ptr, &ORIGINAL(function, index)->definer)
+
+/* The code that called the stub. */
+#define CALLER __builtin_return_address(0)
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- functions that take a pointer ---- */
+
+/*
+ * These take the pointer and at most two sizes or addresses more. The ABIs of x86-64 and AArch64
+ * pass all three in registers that belong to the callee, whatever their types. So one type does for
+ * all functions of a kind: a stub passes on three arguments even where its caller gave fewer.
+ */
+typedef void release_function(void *ptr, size_t second, size_t third);
+typedef void *resize_function(void *ptr, size_t second, size_t third);
+typedef size_t measure_function(void *ptr);
+
+/* What the heap does with its own pointers, with the arguments that functions.def knows. Some of
+ * them go unused. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#define HF_RELEASES(name, result, parameters, arguments, call) \
+    static inline result heap_##name parameters                \
+    {                                                          \
+        return call;                                           \
+    }
+#define HF_DELETE(symbol, parameters, arguments, call) \
+    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_RESIZES(name, result, parameters, arguments, call) \
+    HF_RELEASES(name, result, parameters, arguments, call)
+#define HF_MEASURES(name, result, parameters, arguments, call) \
+    HF_RELEASES(name, result, parameters, arguments, call)
+#include "shim/functions.def"
+#pragma GCC diagnostic pop
+
+/*
+ * The first place of these functions is kept for libc's own, which look at a pointer before they
+ * pass it on (static_data.h). With other allocators nothing may be read in front of a block, which
+ * can begin where a mapping does.
+ */
+INLINE bool is_libcs(enum hf_routed function, size_t index)
+{
+    return index == 0 && (function == HF_ROUTED_free || function == HF_ROUTED_cfree ||
+                          function == HF_ROUTED___libc_free || function == HF_ROUTED_realloc ||
+                          function == HF_ROUTED___libc_realloc);
+}
+
+INLINE bool is_asking(void)
+{
+    return atomic_load_explicit(&table.all.asking, memory_order_relaxed);
+}
+
+/* The common case of a block of libc's. One comparison also excludes NULL: minus one, it is the
+ * largest number. */
+INLINE bool is_plain(const void *ptr)
+{
+    return (uintptr_t)ptr - 1 < table.all.plain_below;
+}
+
+/* -- free() and its kind, operator delete -- */
+
+typedef void free_function(void *ptr);
+
+static __attribute__((noinline, cold)) void release_suspect(void *ptr, free_function *real,
+                                                            const void *caller)
+{
+    if (!hf_static_freed(ptr, "free", caller))
+        real(ptr);
+}
+
+INLINE void release_to_libc(enum hf_routed function, size_t index, void *ptr)
+{
+    if (HF_UNLIKELY(ptr != NULL && hf_static_suspect(ptr)))
+        release_suspect(ptr, REAL(free_function, function, index), CALLER);
+    else
+        REAL(free_function, function, index)(ptr);
+}
+
+INLINE void release(enum hf_routed function, size_t index, release_function *heap, void *ptr,
+                    size_t second, size_t third)
+{
+    if (is_libcs(function, index) && HF_LIKELY(is_plain(ptr)))
+        return release_to_libc(function, index, ptr);
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr, second, third);
+    if (is_libcs(function, index) && !is_asking())
+        return release_to_libc(function, index, ptr);
+    return CALL(release_function, function, index)(ptr, second, third);
+}
+
+INLINE void ask_release(enum hf_routed function, size_t index, void *ptr, size_t second,
+                        size_t third)
+{
+    const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL)
+        hf_foreign_call_free(owner, ptr, CALLER);
+    else if (is_libcs(function, index))
+        release_to_libc(function, index, ptr);
+    else
+        REAL(release_function, function, index)(ptr, second, third);
+}
+
+/* -- realloc() and its kind -- */
+
+typedef void *realloc_function(void *ptr, size_t size);
+
+static __attribute__((noinline, cold)) void *
+resize_suspect(void *ptr, size_t size, realloc_function *real, const void *caller)
+{
+    void *moved;
+    return hf_static_resized(ptr, size, caller, &moved) ? moved : real(ptr, size);
+}
+
+INLINE void *resize_by_libc(enum hf_routed function, size_t index, void *ptr, size_t size)
+{
+    if (HF_UNLIKELY(ptr != NULL && hf_static_suspect(ptr)))
+        return resize_suspect(ptr, size, REAL(realloc_function, function, index), CALLER);
+    return REAL(realloc_function, function, index)(ptr, size);
+}
+
+INLINE void *resize(enum hf_routed function, size_t index, resize_function *heap, void *ptr,
+                    size_t second, size_t third)
+{
+    if (is_libcs(function, index) && HF_LIKELY(is_plain(ptr)))
+        return resize_by_libc(function, index, ptr, second);
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr, second, third);
+    if (is_libcs(function, index) && !is_asking())
+        return resize_by_libc(function, index, ptr, second);
+    return CALL(resize_function, function, index)(ptr, second, third);
+}
+
+INLINE void *ask_resize(enum hf_routed function, size_t index, void *ptr, size_t second,
+                        size_t third)
+{
+    const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL) {
+        size_t size = second;
+        if (function != HF_ROUTED_reallocarray || !__builtin_mul_overflow(second, third, &size))
+            return hf_foreign_call_realloc(owner, ptr, size, CALLER);
+        errno = ENOMEM;
+        return NULL;
+    }
+    if (is_libcs(function, index))
+        return resize_by_libc(function, index, ptr, second);
+    return REAL(resize_function, function, index)(ptr, second, third);
+}
+
+/* -- malloc_usable_size() -- */
+
+INLINE size_t measure(enum hf_routed function, size_t index, measure_function *heap, void *ptr)
+{
+    if (HF_UNLIKELY(hf_owned(ptr)))
+        return heap(ptr);
+    return CALL(measure_function, function, index)(ptr);
+}
+
+INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
+{
+    const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL)
+        return hf_foreign_call_usable_size(owner, ptr, CALLER);
+    return REAL(measure_function, function, index)(ptr);
+}
+
+/* ---- functions of the loader ---- */
+
+/* The caller's address decides what these mean (search paths, RTLD_NEXT). So they end in a jump to
+ * the original, which leaves that address in place, or dlopen_hooks.c stands in for the original.
+ */
+
+typedef void *dlmopen_function(Lmid_t namespace, const char *file, int mode);
+typedef void *lookup_function(void *handle, const char *symbol, const char *version);
+
+INLINE void *open_object(enum hf_routed function, size_t index, const char *file, int mode)
+{
+    hf_tracking_loading(true);
+    void *handle = hf_hook_dlopen(REAL(hf_dlopen_function, function, index), file, mode, CALLER);
+    hf_tracking_loading(false);
+    return handle;
+}
+
+/* The caller names the namespace, and a name with a slash needs no search path. What comes by a
+ * bare name is routed at the next opportunity. */
+INLINE void *open_in_namespace(enum hf_routed function, size_t index, Lmid_t namespace,
+                               const char *file, int mode)
+{
+    if (file == NULL || strchr(file, '/') == NULL)
+        return CALL(dlmopen_function, function, index)(namespace, file, mode);
+    hf_tracking_loading(true);
+    void *handle = REAL(dlmopen_function, function, index)(namespace, file, mode);
+    hf_tracking_loading(false);
+    return hf_hook_loaded(handle);
+}
+
+/* The routed function that a lookup should answer with; NULL: what the original says to the caller
+ * is right. What only the caller's own scope has (RTLD_DEFAULT) is looked for there. */
+static __attribute__((noinline)) void *find_routed(lookup_function *real, void *handle,
+                                                   const char *symbol, const char *version,
+                                                   const void *caller)
+{
+    void *local, *found = hf_hook_own(handle, symbol, caller, &local);
+    if (found != NULL)
+        return found;
+    if (local != NULL)
+        found = real(local, symbol, version);
+    if (found == NULL)
+        found = real(handle, symbol, version);
+    if (found == NULL && local == NULL) {
+        local = hf_hook_scope(handle, caller);
+        if (local != NULL)
+            found = real(local, symbol, version);
+    }
+    return found != NULL ? hf_hook_symbol(symbol, found) : NULL;
+}
+
+/* dlvsym(3), and dlsym(3), which does not look at the third argument. */
+INLINE void *look_up(enum hf_routed function, size_t index, void *handle, const char *symbol,
+                     const char *version)
+{
+    if (HF_UNLIKELY(hf_hook_wants(handle, symbol))) {
+        void *found =
+            find_routed(REAL(lookup_function, function, index), handle, symbol, version, CALLER);
+        if (found != NULL)
+            return found;
+    }
+    return CALL(lookup_function, function, index)(handle, symbol, version);
+}
+
+/* ---- functions that map memory ---- */
+
+/* Mappings are recorded after the call, unmappings before it: see pagemap.h. The return address
+ * identifies the caller. A function that ends in a jump to mmap(2) counts as its caller's; no
+ * allocator's does, because it has to look at the result. */
+
+typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
+                            off_t offset);
+typedef int munmap_function(void *address, size_t size);
+typedef void *mremap_function(void *address, size_t size, size_t new_size, int flags,
+                              void *new_address);
+typedef void *sbrk_function(intptr_t increment);
+typedef int brk_function(void *address);
+
+INLINE void *map(enum hf_routed function, size_t index, void *address, size_t size, int protection,
+                 int flags, int file, off_t offset)
+{
+    void *at = REAL(mmap_function, function, index)(address, size, protection, flags, file, offset);
+    return hf_tracking_mapped(at, size, flags, CALLER);
+}
+
+INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t size)
+{
+    if (HF_LIKELY(!hf_tracking_know(address, size)))
+        return CALL(munmap_function, function, index)(address, size);
+    unsigned number = hf_tracking_unmapping(address, size);
+    int result = REAL(munmap_function, function, index)(address, size);
+    return result == 0 ? 0 : (int)hf_tracking_kept(address, size, number, result);
+}
+
+INLINE void *remap(enum hf_routed function, size_t index, void *address, size_t size,
+                   size_t new_size, int flags, void *new_address)
+{
+    if (HF_LIKELY(!hf_tracking_know(address, size)))
+        return CALL(mremap_function, function, index)(address, size, new_size, flags, new_address);
+    struct hf_tracking_move move = hf_tracking_moving(address, size, new_size, flags);
+    void *at = REAL(mremap_function, function, index)(address, size, new_size, flags, new_address);
+    return hf_tracking_moved(&move, at);
+}
+
+INLINE void *move_break(enum hf_routed function, size_t index, intptr_t increment)
+{
+    void *before = REAL(sbrk_function, function, index)(increment);
+    return hf_tracking_break(before, increment, CALLER);
+}
+
+INLINE int set_break(enum hf_routed function, size_t index, void *address)
+{
+    hf_tracking_break_is_shared();
+    return CALL(brk_function, function, index)(address);
+}
+
+/*
+ * syscall(2) takes as many arguments as the system call does. On x86-64 the seventh lies on the
+ * stack, where a caller that passed fewer keeps other variables. They must not be written, not even
+ * with what they hold, because some calls return twice (vfork(2)). So a stub does not have that
+ * parameter, and everything but the system calls that map memory ends in a jump.
+ */
+#if defined(__x86_64__)
+#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e
+#    define PASS(last)         number, a, b, c, d, e
+#else
+#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e, long last
+#    define PASS(last)         number, a, b, c, d, e, last
+#endif
+typedef long syscall_function(long number, long a, long b, long c, long d, long e, long f);
+typedef long jump_function(IN_REGISTERS(f));
+
+/* The system calls that map memory, with all of their arguments. */
+INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, long a, long b,
+                           long c, long d, long e, long f)
+{
+    syscall_function *real = REAL(syscall_function, function, index);
+    if (number == SYS_mmap) {
+        void *at = (void *)real(number, a, b, c, d, e, f);
+        return (long)hf_tracking_mapped(at, (size_t)b, (int)d, CALLER);
+    }
+    if (number == SYS_munmap) {
+        unsigned home = hf_tracking_unmapping((void *)a, (size_t)b);
+        long result = real(number, a, b, 0, 0, 0, 0);
+        return result == 0 ? 0 : hf_tracking_kept((void *)a, (size_t)b, home, result);
+    }
+    if (number == SYS_mremap) {
+        struct hf_tracking_move move = hf_tracking_moving((void *)a, (size_t)b, (size_t)c, (int)d);
+        void *at = (void *)real(number, a, b, c, d, e, 0);
+        return (long)hf_tracking_moved(&move, at);
+    }
+    hf_tracking_break_is_shared();
+    return real(number, a, 0, 0, 0, 0, 0);
+}
+
+INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN_REGISTERS(f))
+{
+    if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
+                    number == SYS_brk)) {
+        __asm__("" : "+r"(mapping)); /* hides from GCC that the two prototypes differ */
+        return ((jump_function *)mapping)(PASS(f));
+    }
+    return CALL(jump_function, function, index)(PASS(f));
+}
+
+/* ---- the stubs ---- */
+
+#define EACH_INDEX(DO, ...) \
+    DO(0, __VA_ARGS__)      \
+    DO(1, __VA_ARGS__)      \
+    DO(2, __VA_ARGS__)      \
+    DO(3, __VA_ARGS__)      \
+    DO(4, __VA_ARGS__)      \
+    DO(5, __VA_ARGS__)      \
+    DO(6, __VA_ARGS__)      \
+    DO(7, __VA_ARGS__)
+_Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_INDEX makes eight");
+
+/* ENTRIES(prefix, name, body, result, parameters, arguments...): `prefix`_`name`_0 to _7, functions
+ * that call `body` with their two numbers and their arguments. */
+#define ENTRIES(...) EACH_INDEX(ENTRY, __VA_ARGS__)
+#define ENTRY(index, prefix, name, body, result, parameters, ...) \
+    static result prefix##_##name##_##index parameters            \
+    {                                                             \
+        return body(HF_ROUTED_##name, index, __VA_ARGS__);        \
+    }
+#define ADDRESS(index, prefix, name) (void *)prefix##_##name##_##index,
+#define ADDRESSES(prefix, name)           \
+    {                                     \
+        EACH_INDEX(ADDRESS, prefix, name) \
+    }
+
+#define HEAP(type, name) (type *)(void *)heap_##name
+#define HF_RELEASES(name, result, parameters, arguments, call)                                   \
+    ENTRIES(stub, name, release, void, (void *ptr, size_t second, size_t third),                 \
+            HEAP(release_function, name), ptr, second, third)                                    \
+    ENTRIES(ask, name, ask_release, void, (void *ptr, size_t second, size_t third), ptr, second, \
+            third)
+#define HF_DELETE(symbol, parameters, arguments, call) \
+    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_RESIZES(name, result, parameters, arguments, call)                                     \
+    ENTRIES(stub, name, resize, void *, (void *ptr, size_t second, size_t third),                 \
+            HEAP(resize_function, name), ptr, second, third)                                      \
+    ENTRIES(ask, name, ask_resize, void *, (void *ptr, size_t second, size_t third), ptr, second, \
+            third)
+#define HF_MEASURES(name, result, parameters, arguments, call)                           \
+    ENTRIES(stub, name, measure, size_t, (void *ptr), HEAP(measure_function, name), ptr) \
+    ENTRIES(ask, name, ask_measure, size_t, (void *ptr), ptr)
+#include "shim/functions.def"
+
+ENTRIES(stub, dlopen, open_object, void *, (const char *file, int mode), file, mode)
+ENTRIES(stub, dlmopen, open_in_namespace, void *, (Lmid_t namespace, const char *file, int mode),
+        namespace, file, mode)
+#define LOOK_UP(name)                                                                             \
+    ENTRIES(stub, name, look_up, void *, (void *handle, const char *symbol, const char *version), \
+            handle, symbol, version)
+LOOK_UP(dlsym)
+LOOK_UP(dlvsym)
+
+#define MAP(name)                                                                            \
+    ENTRIES(stub, name, map, void *,                                                         \
+            (void *address, size_t size, int protection, int flags, int file, off_t offset), \
+            address, size, protection, flags, file, offset)
+MAP(mmap)
+MAP(mmap64)
+ENTRIES(stub, munmap, unmap, int, (void *address, size_t size), address, size)
+ENTRIES(stub, mremap, remap, void *,
+        (void *address, size_t size, size_t new_size, int flags, void *new_address), address, size,
+        new_size, flags, new_address)
+ENTRIES(stub, sbrk, move_break, void *, (intptr_t increment), increment)
+ENTRIES(stub, __sbrk, move_break, void *, (intptr_t increment), increment)
+ENTRIES(stub, brk, set_break, int, (void *address), address)
+ENTRIES(mapping, syscall, map_by_syscall, __attribute__((noinline)) long,
+        (long number, long a, long b, long c, long d, long e, long f), number, a, b, c, d, e, f)
+static void *const mappings[] = ADDRESSES(mapping, syscall);
+#define CALL_SYSTEM(function, index, ...) call_system(function, index, mappings[index], __VA_ARGS__)
+ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
+
+static const struct row {
+    const char *name;
+    bool is_operator;
+    void *stubs[HF_STUBS_PER_FUNCTION];
+    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where foreign allocators have no say */
+} rows[HF_ROUTED_COUNT] = {
+#define ROW(symbol, is_operator) \
+    [HF_ROUTED_##symbol] = {#symbol, is_operator, ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
+#define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {#symbol, false, ADDRESSES(stub, symbol), {NULL}},
+
+#define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
+#define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
+#define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
+#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol, true)
+#define HF_MAPS(name)                                          PLAIN_ROW(name)
+    [HF_ROUTED_madvise] = {"madvise", false, {NULL}, {NULL}},
+    PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
+#include "shim/functions.def"
+};
+
+/* ---- names ---- */
+
+const char *hf_routed_name(enum hf_routed function)
+{
+    return rows[function].name;
+}
+
+bool hf_routed_is_operator(enum hf_routed function)
+{
+    return rows[function].is_operator;
+}
+
+bool hf_routed_is_loader(enum hf_routed function)
+{
+    return function >= HF_ROUTED_dlopen && function <= HF_ROUTED_dlvsym;
+}
+
+bool hf_routed_is_mapping(enum hf_routed function)
+{
+    return function > HF_ROUTED_dlvsym && function <= HF_ROUTED_madvise;
+}
+
+/* Objects have thousands of names, and nearly all are none of ours: a bit for each of the first
+ * three characters that a routed name can have sends most of them away. Filled by the constructor.
+ */
+static uint64_t prefixes[16];
+
+static unsigned prefix_of(const char *name)
+{
+    /* No routed name is shorter than three characters, no name in an object is shorter than none.
+     */
+    if (name[0] == '\0' || name[1] == '\0')
+        return 0;
+    return ((unsigned char)name[0] * 5U + (unsigned char)name[1] * 67U +
+            (unsigned char)name[2] * 257U) %
+           (sizeof prefixes * 8);
+}
+
+int hf_routed_by_name(const char *name)
+{
+    unsigned prefix = prefix_of(name);
+    if ((prefixes[prefix / 64] >> prefix % 64 & 1) == 0)
+        return -1;
+    for (int i = 0; i < HF_ROUTED_COUNT; i++)
+        if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+static const char *name_of(int function)
+{
+    return rows[function].name;
+}
+
+const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
+_Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+
+/* ---- filling the table ---- */
+
+/* `real` comes last: an entry that has one is complete, also in a child that was forked meanwhile.
+ */
+static void fill(enum hf_routed function, size_t index, void *real,
+                 const struct hf_definer *definer, bool ask_first)
+{
+    struct original *original = ORIGINAL(function, index);
+    void *ask = rows[function].asks[index];
+    if (is_libcs(function, index))
+        __atomic_store_n(&table.all.plain_below, ask_first ? 0 : hf_region.base - 1,
+                         __ATOMIC_SEQ_CST);
+    original->definer = *definer;
+    atomic_store(&original->call, ask_first && ask != NULL ? ask : real);
+    atomic_store(&original->real, real);
+}
+
+/* The place of an original among the function's; HF_STUBS_PER_FUNCTION when it has none. `empty`
+ * gets the first free place that it may take then.
+ */
+static size_t place_of(enum hf_routed function, const void *original, size_t *empty)
+{
+    *empty = HF_STUBS_PER_FUNCTION;
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+        if (table.all.originals[function][i].real == original)
+            return i;
+    for (size_t i = HF_STUBS_PER_FUNCTION; i-- > 0;)
+        if (table.all.originals[function][i].real == NULL &&
+            (!is_libcs(function, i) || hf_static_guards(rows[function].name, original)))
+            *empty = i;
+    return HF_STUBS_PER_FUNCTION;
+}
+
+void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
+{
+    struct hf_seal seal;
+    struct hf_definer definer = {.map = NULL};
+    size_t at, empty;
+    bool missing = false;
+    /* Not while the table is open: before glibc 2.35, looking for a definer takes the loader's
+     * lock. */
+    for (size_t i = 0; i < count; i++) {
+        const enum hf_routed function = wishes[i].function;
+        at = function == HF_ROUTED_madvise ? HF_STUBS_PER_FUNCTION
+                                           : place_of(function, wishes[i].original, &empty);
+        wishes[i].stub = at != HF_STUBS_PER_FUNCTION ? rows[function].stubs[at] : NULL;
+        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
+            continue;
+        /* Most wishes of one call are for functions of one object. */
+        const struct link_map *map = hf_dynlink_find(wishes[i].original);
+        if (!missing || definer.map != map)
+            definer = hf_definer_of(wishes[i].original);
+        wishes[i].definer = definer;
+        missing = true;
+    }
+    if (!missing || !hf_seal_open(&seal))
+        return;
+    for (size_t i = 0; i < count; i++) {
+        const enum hf_routed function = wishes[i].function;
+        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
+            continue;
+        at = place_of(function, wishes[i].original, &empty); /* another thread may have been here */
+        if (at == HF_STUBS_PER_FUNCTION && empty != at) {
+            fill(function, empty, wishes[i].original, &wishes[i].definer, table.all.asking);
+            at = empty;
+        }
+        if (at != HF_STUBS_PER_FUNCTION)
+            wishes[i].stub = rows[function].stubs[at];
+    }
+    hf_seal_close(&seal);
+}
+
+void *hf_stub_for(enum hf_routed function, void *original)
+{
+    struct hf_stub_wish wish = {.function = function, .original = original};
+    if (original == NULL)
+        return NULL;
+    hf_stubs_for(&wish, 1);
+    return wish.stub;
+}
+
+/* Whoever still calls such a stub with a foreign pointer jumped to nowhere before, too. */
+void hf_stubs_forget(void)
+{
+    struct hf_seal seal;
+    bool open = false;
+    for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
+        for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
+            struct original *original = &table.all.originals[function][i];
+            if (original->real == NULL || hf_dynlink_find(original->real) != NULL)
+                continue;
+            open = open || hf_seal_open(&seal);
+            if (open)
+                original->real = NULL;
+        }
+    if (open)
+        hf_seal_close(&seal);
+}
+
+bool hf_stub_is(enum hf_routed function, const void *address)
+{
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
+        if (rows[function].stubs[i] == address)
+            return true;
+    return false;
+}
+
+void hf_stubs_ask_foreign(void)
+{
+    struct hf_seal seal;
+    if (table.all.asking || !hf_seal_open(&seal))
+        return;
+    for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
+        for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
+            if (table.all.originals[function][i].real != NULL)
+                fill(function, i, table.all.originals[function][i].real,
+                     &table.all.originals[function][i].definer, true);
+    table.all.asking = true;
+    hf_seal_close(&seal);
+}
+
+/* Before the first pass (102). */
+__attribute__((constructor(101))) static void construct(void)
+{
+    for (int i = 0; i < HF_ROUTED_COUNT; i++) {
+        unsigned prefix = prefix_of(rows[i].name);
+        prefixes[prefix / 64] |= (uint64_t)1 << prefix % 64;
+    }
+}
+
+void *hf_stub_original(enum hf_routed function, const void *address)
+{
+    for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
+        if (rows[function].stubs[i] == address)
+            return table.all.originals[function][i].real;
+    return NULL;
+}

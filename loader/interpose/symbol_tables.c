@@ -1,0 +1,172 @@
+/*
+ * Owns nothing: the state is in the tables, and in the stubs that they lead to. See
+ * symbol_tables.h.
+ *
+ * When: in a routing pass, under the loader's lock. Other threads may be reading the table in a
+ * lookup, so an entry is replaced by one store, and the pages stay readable. Nothing is allocated.
+ */
+#include "loader/interpose/symbol_tables.h"
+
+#include "alloc/base/fatal.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *hf_table_behind(enum hf_routed function, void *address)
+{
+    void *original = hf_stub_original(function, address);
+    return original != NULL ? original : address;
+}
+
+/* The linker's names for both ends of libhomefree. */
+extern char first_byte[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
+extern char last_byte[] __asm__("_end") __attribute__((visibility("hidden")));
+
+void *hf_table_address(const struct hf_object *object, const char *name)
+{
+    void *address = hf_object_address(object, name);
+    if ((uintptr_t)address - (uintptr_t)first_byte >= (size_t)(last_byte - first_byte))
+        return address; /* as nearly always */
+    int function = hf_routed_by_name(name);
+    return function >= 0 ? hf_table_behind((enum hf_routed)function, address) : address;
+}
+
+/* ---- the entries ---- */
+
+/* One version of a function. Versions of one name have an entry each, so that 64 are enough for
+ * twice as many names as there are in libc. */
+enum { ENTRIES_MAX = 64 };
+struct entries {
+    const struct hf_object *object;
+    struct hf_stub_wish wishes[ENTRIES_MAX];
+    ElfW(Sym) *symbols[ENTRIES_MAX];
+    size_t count;
+};
+
+static void *address_of(const struct hf_object *object, const ElfW(Sym) *symbol)
+{
+    return (void *)(object->base + symbol->st_value);
+}
+
+static void add(struct entries *entries, enum hf_routed function, const ElfW(Sym) *symbol)
+{
+    if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0 ||
+        ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || entries->count == ENTRIES_MAX)
+        return;
+    entries->wishes[entries->count].function = function;
+    entries->wishes[entries->count].original = address_of(entries->object, symbol);
+    entries->symbols[entries->count++] = (ElfW(Sym) *)(uintptr_t)symbol;
+}
+
+/* Every version of a function. A GNU hash table keeps them beside each other, as it keeps all names
+ * of one bucket; the last one of a bucket has its lowest bit set. */
+static void find(struct entries *entries, enum hf_routed function)
+{
+    const struct hf_object *object = entries->object;
+    const char *name = hf_routed_name(function);
+    const ElfW(Sym) *symbol = hf_object_symbol(object, name);
+    if (symbol == NULL)
+        return;
+    add(entries, function, symbol);
+    if (object->gnu_hash == NULL)
+        return;
+    const uint32_t buckets = object->gnu_hash[0], first = object->gnu_hash[1];
+    const uint32_t *bucket =
+        (const void *)((const ElfW(Addr) *)(object->gnu_hash + 4) + object->gnu_hash[2]);
+    const uint32_t *chain = bucket + buckets;
+    const uint32_t start = (uint32_t)(symbol - object->symbols);
+    for (uint32_t i = start; (chain[i - first] & 1) == 0; i++)
+        if (object->symbols[i + 1].st_name == symbol->st_name)
+            add(entries, function, &object->symbols[i + 1]);
+}
+
+static void find_all(struct entries *entries, const struct hf_object *object, bool loader)
+{
+    entries->object = object;
+    entries->count = 0;
+    for (int i = 0; i < HF_ROUTED_madvise; i++) {
+        enum hf_routed function = (enum hf_routed)i;
+        if (loader || !hf_routed_is_loader(function))
+            find(entries, function);
+    }
+}
+
+/* ---- writing ---- */
+
+enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE; older headers do not have it */
+
+/* Whether the table lies where it may be written: in read-only data that is no code. */
+static bool is_constant(const struct hf_object *object, uintptr_t lowest, uintptr_t highest)
+{
+    return hf_object_protection(object, lowest) == PF_R &&
+           hf_object_protection(object, highest) == PF_R;
+}
+
+static void protect_again(const struct hf_object *object, void *start, size_t size)
+{
+    if (mprotect(start, size, PROT_READ) == 0)
+        return;
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: cannot make the symbol table of ");
+    hf_text_add(&text, hf_dynlink_name(object->map));
+    hf_text_add(&text, " read-only again after routing it (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
+    hf_fatal(&text);
+}
+
+void hf_table_route(const struct hf_object *object, bool loader)
+{
+    static struct entries entries; /* the loader's lock guards it; dlopen()'s stack may be small */
+    find_all(&entries, object, loader);
+    /* What leads to a stub already is no wish. */
+    size_t count = 0;
+    uintptr_t lowest = UINTPTR_MAX, highest = 0;
+    for (size_t i = 0; i < entries.count; i++) {
+        if (hf_stub_is(entries.wishes[i].function, entries.wishes[i].original))
+            continue;
+        const uintptr_t at = (uintptr_t)entries.symbols[i];
+        lowest = at < lowest ? at : lowest;
+        highest = at + sizeof(ElfW(Sym)) - 1 > highest ? at + sizeof(ElfW(Sym)) - 1 : highest;
+        entries.wishes[count] = entries.wishes[i];
+        entries.symbols[count++] = entries.symbols[i];
+    }
+    if (count == 0 || !is_constant(object, lowest, highest))
+        return;
+    hf_stubs_for(entries.wishes, count);
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *start = (void *)(lowest & -page);
+    const size_t size = highest + 1 - (lowest & -page);
+    if (mprotect(start, size, PROT_READ | PROT_WRITE) != 0)
+        return;
+    /* One call instead of a fault for each page; Linux before 5.14 does not know it. */
+    (void)madvise(start, size, POPULATE_WRITE);
+    for (size_t i = 0; i < count; i++)
+        if (entries.wishes[i].stub != NULL)
+            __atomic_store_n(&entries.symbols[i]->st_value,
+                             (uintptr_t)entries.wishes[i].stub - object->base, __ATOMIC_RELEASE);
+    protect_again(object, start, size);
+}
+
+/* ---- the report ---- */
+
+void hf_table_visit(struct hf_object *object, bool loader, hf_table_visitor *visit, void *context)
+{
+    struct entries entries;
+    find_all(&entries, object, loader);
+    for (size_t i = 0; i < entries.count; i++) {
+        struct hf_table_entry definition = {
+            .function = entries.wishes[i].function,
+            .place = (void *const *)&entries.symbols[i]->st_value,
+            .routed = hf_stub_is(entries.wishes[i].function, entries.wishes[i].original),
+        };
+        const uintptr_t at = (uintptr_t)entries.symbols[i];
+        if (!definition.routed && !is_constant(object, at, at + sizeof(ElfW(Sym)) - 1))
+            definition.reason = "the symbol table shares a segment with code or variables";
+        else if (!definition.routed)
+            definition.reason = "the symbol table cannot be made writable, or was changed back";
+        visit(&definition, context);
+    }
+}

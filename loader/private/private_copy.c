@@ -1,0 +1,214 @@
+/*
+ * Owns the list of copies that this process has made. Entries are added under no lock (one atomic
+ * exchange of the head), and never freed; a removed one is marked.
+ *
+ * When: copies are made by whoever loads modules, as a plain caller of libc and the loader: not
+ * while routes change, not under the loader's lock. Files are removed when the process exits
+ * normally; after any other end by the next process that makes copies in the same folder.
+ */
+#include "loader/private/private_copy.h"
+
+#include "alloc/heap/internal.h"
+#include "loader/interpose/route.h"
+#include "loader/private/patch_copy.h"
+#include "loader/private/place_copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct copy {
+    struct copy *next;
+    pid_t maker;
+    atomic_bool removed;
+    bool beside;
+    char *folder; /* the original's */
+    char path[];  /* the copy's */
+};
+
+static _Atomic(struct copy *) copies;
+
+/* Copies a file's bytes from and to where the descriptors stand at 0; shares them where the file
+ * system can. */
+static int copy_bytes(int from, int to)
+{
+    if (ioctl(to, FICLONE, from) == 0)
+        return 0;
+    ssize_t moved;
+    while ((moved = copy_file_range(from, NULL, to, NULL, (size_t)1 << 30, 0)) > 0)
+        ;
+    if (moved == 0)
+        return 0;
+    if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
+        return -errno;
+    /* Not between these two file systems, or not with this kernel; what was moved stays. */
+    char bytes[65536];
+    while ((moved = read(from, bytes, sizeof bytes)) > 0)
+        for (ssize_t done = 0, now; done < moved; done += now)
+            if ((now = write(to, bytes + done, (size_t)(moved - done))) < 0)
+                return -errno;
+    return moved < 0 ? -errno : 0;
+}
+
+/* The original, open for reading: not a FIFO, which would be waited for, nor a device. */
+static int open_original(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    struct stat status;
+    int error = fstat(fd, &status) != 0   ? -errno
+                : S_ISDIR(status.st_mode) ? -EISDIR
+                : S_ISREG(status.st_mode) ? 0
+                                          : -EINVAL;
+    if (error == 0)
+        return fd;
+    close(fd);
+    return error;
+}
+
+/* Makes the copy in one place. */
+static int copy_to(int from, const char *original, const char *folder, int place,
+                   char path[PATH_MAX])
+{
+    int to = hf_copy_create(original, place, path);
+    if (to < 0)
+        return to;
+    int error = lseek(from, 0, SEEK_SET) == 0 ? copy_bytes(from, to) : -errno;
+    if (error == 0)
+        error = hf_copy_patch(to, folder);
+    if (close(to) != 0 && error == 0)
+        error = -errno;
+    if (error != 0)
+        hf_copy_remove(path, getpid());
+    return error;
+}
+
+/* Whether another place may do better. */
+static bool is_of_the_place(int error)
+{
+    switch (-error) {
+    case EACCES:
+    case EPERM:
+    case EROFS:
+    case ENOSPC:
+    case EDQUOT:
+    case ENOENT:
+    case ENAMETOOLONG:
+    case ENOTDIR:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static int add(const char *path, const char *folder, bool beside)
+{
+    size_t length = strlen(path) + 1;
+    struct copy *copy = hf_malloc(sizeof *copy + length);
+    char *kept = hf_strdup(folder);
+    if (copy == NULL || kept == NULL) {
+        hf_free(copy);
+        hf_free(kept);
+        return -ENOMEM;
+    }
+    *copy = (struct copy){.maker = getpid(), .beside = beside, .folder = kept};
+    memcpy(copy->path, path, length);
+    copy->next = atomic_load(&copies);
+    while (!atomic_compare_exchange_weak(&copies, &copy->next, copy))
+        ;
+    return 0;
+}
+
+static int make(const char *original, const char *folder, char path[PATH_MAX])
+{
+    int from = open_original(original);
+    if (from < 0)
+        return from;
+    /* What the file is wrong about is the same everywhere. */
+    int error = -ENOENT, first_error = 0;
+    for (int place = 0; place < HF_COPY_PLACES; place++) {
+        error = copy_to(from, original, folder, place, path);
+        if (error == 0) {
+            error = add(path, folder, place == 0);
+            if (error != 0)
+                hf_copy_remove(path, getpid());
+            first_error = error;
+            break;
+        }
+        /* A place that is not there tells less than one that is full. */
+        if (first_error == 0 || first_error == -ENOENT || error == -ENOSPC)
+            first_error = error;
+        if (!is_of_the_place(error))
+            break;
+    }
+    close(from);
+    return first_error;
+}
+
+int hf_private_copy(const char *path, char *out, size_t size)
+{
+    char original[PATH_MAX], folder[PATH_MAX], copy[PATH_MAX];
+    if (path == NULL || path[0] == '\0' || out == NULL)
+        return -EINVAL;
+    /* Absolute, and not resolved: $ORIGIN is the folder of the name that a file is loaded by. */
+    size_t length = 0;
+    if (path[0] != '/') {
+        if (getcwd(original, sizeof original) == NULL)
+            return -errno;
+        length = strlen(original);
+        original[length++] = '/';
+    }
+    if (strlen(path) >= sizeof original - length)
+        return -ENAMETOOLONG;
+    memcpy(original + length, path, strlen(path) + 1);
+    length = (size_t)(strrchr(original, '/') - original);
+    memcpy(folder, original, length);
+    folder[length] = '\0';
+    if (original[length + 1] == '\0')
+        return -EISDIR;
+    int error = make(original, folder, copy);
+    if (error == 0 && strlen(copy) >= size) {
+        hf_private_remove(copy);
+        error = -ENAMETOOLONG;
+    }
+    if (error == 0)
+        memcpy(out, copy, strlen(copy) + 1);
+    hf_route_new_objects(); /* needed libraries have been loaded */
+    return error;
+}
+
+int hf_private_remove(const char *path)
+{
+    if (path == NULL)
+        return -EINVAL;
+    for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
+        if (strcmp(copy->path, path) == 0) {
+            if (!atomic_exchange(&copy->removed, true))
+                hf_copy_remove(copy->path, copy->maker);
+            return 0;
+        }
+    return -ENOENT;
+}
+
+const char *hf_copy_folder(const struct link_map *map)
+{
+    const struct copy *copy = atomic_load_explicit(&copies, memory_order_acquire);
+    for (; copy != NULL; copy = copy->next)
+        if (!copy->beside && strcmp(copy->path, hf_dynlink_name(map)) == 0)
+            return copy->folder;
+    return NULL;
+}
+
+__attribute__((destructor)) static void remove_all(void)
+{
+    for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
+        if (!atomic_exchange(&copy->removed, true))
+            hf_copy_remove(copy->path, copy->maker);
+}

@@ -1,0 +1,294 @@
+/*
+ * When a process that `homefree doctor` has started writes its record: at its end, in whatever way
+ * that comes. Owns the path of the record and the signal handlers; does nothing at all in a process
+ * without HOMEFREE_DOCTOR in its environment, or in a privileged one.
+ *
+ * exit(3) and a return from main() end in a destructor. A signal that would end the process is
+ * caught where nobody else catches it, and the slots of _exit(2), in what the program is linked
+ * with, are given a stand-in. There, and in a forked child, locks may be held by nobody who is
+ * left; so a copy of the process with one thread, made without pthread_atfork's handlers and with a
+ * time limit, writes the record, and then the process ends as it was about to. What nobody sees
+ * (SIGKILL) leaves no record, and the command says so.
+ */
+#include "loader/record/process_record.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/heap/instance.h"
+#include "alloc/owner/foreign.h"
+#include "loader/interpose/loader_lock.h"
+#include "loader/interpose/slot_policy.h"
+#include "loader/interpose/slot_writes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
+
+static char directory[PATH_ROOM]; /* empty: nothing to do */
+static pid_t wanted;              /* 0: whichever process ends */
+static pid_t started;             /* the process whose constructors ran */
+static atomic_int done;           /* the process that has its record: a vfork shares memory */
+
+static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGSYS,
+                                    SIGTRAP, SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE, SIGALRM,
+                                    SIGUSR1, SIGUSR2, SIGXCPU, SIGINT};
+
+static char *append(char *at, const char *text)
+{
+    size_t length = strlen(text);
+    memcpy(at, text, length + 1);
+    return at + length;
+}
+
+static char *append_number(char *at, unsigned long value)
+{
+    char digits[24], *digit = digits + sizeof digits;
+    *--digit = '\0';
+    do
+        *--digit = (char)('0' + value % 10);
+    while ((value /= 10) != 0);
+    return append(at, digit);
+}
+
+/* The file appears under its name when it is whole. `pid`: of the process that is meant. */
+static void record(enum hf_doctor_moment moment, int signal_number,
+                   const struct hf_doctor_crash *crash, pid_t pid, bool alone)
+{
+    char path[PATH_ROOM + 64], part[PATH_ROOM + 64];
+    append_number(append(append(path, directory), "/"), (unsigned long)pid);
+    append(append(part, path), ".part");
+    int descriptor = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (descriptor < 0)
+        return;
+    int result = hf_doctor_write(descriptor, moment, signal_number, crash, alone);
+    if (close(descriptor) == 0 && result == 0)
+        (void)rename(part, path);
+    else
+        (void)unlink(part);
+}
+
+/* The copy sends no SIGCHLD, and is seen by no wait(2) but ours. */
+static void record_in_copy(enum hf_doctor_moment moment, int signal_number,
+                           const struct hf_doctor_crash *crash)
+{
+    pid_t pid = getpid();
+    pid_t copy = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
+    if (copy == 0) {
+        for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++)
+            signal(fatal_signals[i], SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        alarm(SECONDS);
+        record(moment, signal_number, crash, pid, true);
+        _exit(0);
+    }
+    while (copy > 0 && waitpid(copy, NULL, __WALL) < 0 && errno == EINTR)
+        continue;
+}
+
+static bool is_wanted(void)
+{
+    return directory[0] != '\0' && (wanted == 0 || wanted == getpid());
+}
+
+/* Whether this process has to write its record now; true once. */
+static bool is_due(void)
+{
+    return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
+}
+
+static bool is_crash(int signal_number)
+{
+    return signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGILL ||
+           signal_number == SIGABRT || signal_number == SIGTRAP;
+}
+
+/* A hidden allocator that gets memory of others dies without a word. */
+static void say_whose(const struct hf_doctor_crash *crash)
+{
+    struct hf_doctor_place place;
+    struct hf_text text;
+    hf_doctor_find_place(crash, &place);
+    for (unsigned i = 1; place.object != NULL && i <= HF_FOREIGN_MAX; i++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(i);
+        if (allocator == NULL || allocator->map != place.object)
+            continue;
+        hf_text_begin(&text);
+        hf_text_add(&text, "the program dies in ");
+        hf_text_add_code(&text, (const void *)place.code);
+        hf_text_add(&text, ", which has a ");
+        hf_text_add(&text, allocator->name);
+        hf_text_add(&text, " inside: memory of another allocator has probably reached its free(), "
+                           "which that object calls directly");
+        hf_text_write(&text);
+        return;
+    }
+}
+
+static void on_signal(int signal_number, siginfo_t *info, void *context)
+{
+    const ucontext_t *thread = context;
+#if defined(__x86_64__)
+    const struct hf_doctor_crash crash = {(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
+                                          (uintptr_t)thread->uc_mcontext.gregs[REG_RSP],
+                                          signal_number == SIGABRT};
+#else
+    const struct hf_doctor_crash crash = {thread->uc_mcontext.pc, thread->uc_mcontext.sp,
+                                          signal_number == SIGABRT};
+#endif
+    const bool crashed = is_crash(signal_number);
+    int saved_errno = errno;
+    if (is_due()) {
+        if (crashed)
+            say_whose(&crash);
+        record_in_copy(HF_DOCTOR_SIGNAL, signal_number, crashed ? &crash : NULL);
+    }
+    signal(signal_number, SIG_DFL);
+    errno = saved_errno;
+    /* A fault comes again when this returns; what was sent must be sent again. */
+    if (info->si_code <= 0 || info->si_code == SI_KERNEL || signal_number == SIGTRAP)
+        (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal_number);
+}
+
+/* CPython catches SIGINT itself, unless it finds another handler there. */
+static bool is_python(void)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    if (hf_dynlink_namespaces(first) == 0)
+        return false;
+    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next)
+        if (hf_dynlink_open(map, &object) && hf_object_symbol(&object, "Py_BytesMain") != NULL)
+            return true;
+    return false;
+}
+
+static void catch_signals(void)
+{
+    void *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    stack_t alternate = {.ss_sp = stack, .ss_size = STACK};
+    struct sigaction ours = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigfillset(&ours.sa_mask);
+    if (stack == MAP_FAILED || sigaltstack(&alternate, NULL) != 0)
+        return;
+    bool python = is_python();
+    for (size_t i = 0; i < sizeof fatal_signals / sizeof fatal_signals[0]; i++) {
+        struct sigaction before;
+        if ((python && fatal_signals[i] == SIGINT) ||
+            sigaction(fatal_signals[i], NULL, &before) != 0 || before.sa_handler != SIG_DFL)
+            continue;
+        (void)sigaction(fatal_signals[i], &ours, NULL);
+    }
+}
+
+/* ---- _exit(2) ---- */
+
+static const char *const leaving[] = {"_exit", "_Exit"};
+
+static int find_leaving(const char *name)
+{
+    for (int i = 0; i < 2; i++)
+        if (strcmp(name, leaving[i]) == 0)
+            return i;
+    return -1;
+}
+static const char *name_leaving(int function)
+{
+    return leaving[function];
+}
+
+static void leave(int status)
+{
+    if (is_due())
+        record_in_copy(HF_DOCTOR_EXIT, 0, NULL);
+    _exit(status);
+}
+
+static void patch_slot(const struct hf_slot *slot, void *context)
+{
+    struct hf_patch *patch = context;
+    if (slot->kind != HF_SLOT_WORD && hf_patch_is_writable(patch, slot->address))
+        (void)hf_patch_write(patch, slot->address, (void *)leave, *slot->address);
+}
+
+static void catch_leaving(void *context)
+{
+    static const struct hf_function_names names = {2, find_leaving, name_leaving};
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    (void)context;
+    if (hf_dynlink_namespaces(first) == 0)
+        return;
+    hf_patch_begin(false);
+    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
+        struct hf_patch patch = {.object = &object};
+        if (!hf_dynlink_open(map, &object) || hf_object_role(&object) != HF_ROLE_ORDINARY)
+            continue;
+        hf_slots_visit(&object, &names, false, patch_slot, &patch);
+        hf_patch_close(&patch);
+    }
+    hf_patch_end();
+}
+
+/* MOMENT:PID:DIRECTORY. What is written otherwise was not written by the command: nothing is done.
+ */
+static bool read_request(const char *request, enum hf_doctor_moment *moment)
+{
+    if (strncmp(request, "exit:", 5) == 0)
+        *moment = HF_DOCTOR_EXIT;
+    else if (strncmp(request, "start:", 6) == 0)
+        *moment = HF_DOCTOR_START;
+    else
+        return false;
+    const char *at = strchr(request, ':') + 1;
+    long pid = 0;
+    for (; *at >= '0' && *at <= '9' && pid < 1 << 30; at++)
+        pid = pid * 10 + (*at - '0');
+    size_t length = *at == ':' ? strlen(at + 1) : 0;
+    if (length == 0 || length >= sizeof directory || at[1] != '/')
+        return false;
+    wanted = (pid_t)pid;
+    memcpy(directory, at + 1, length + 1);
+    return true;
+}
+
+/* 103: after the first routing pass (route.c). */
+__attribute__((constructor(103))) static void begin(void)
+{
+    const char *request = secure_getenv(HF_DOCTOR_VARIABLE);
+    enum hf_doctor_moment moment;
+    if (request == NULL || hf_instance_forward() != NULL || !read_request(request, &moment))
+        return;
+    if (moment == HF_DOCTOR_START) {
+        if (is_wanted())
+            record(HF_DOCTOR_START, 0, NULL, getpid(), false);
+        directory[0] = '\0';
+    } else if (is_wanted()) {
+        started = getpid();
+        catch_signals();
+        (void)hf_loader_lock_run(catch_leaving, NULL);
+    }
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+    int saved_errno = errno;
+    if (is_due()) {
+        if (getpid() == started)
+            record(HF_DOCTOR_EXIT, 0, NULL, started, false);
+        else
+            record_in_copy(HF_DOCTOR_EXIT, 0, NULL);
+    }
+    errno = saved_errno;
+}
