@@ -5,8 +5,7 @@
  * Owns nothing. libc does the work wherever it can be told where to put the result; where it cannot
  * (a line, a directory's entries), its result is copied into the heap and its own memory freed.
  */
-#include "alloc/heap/internal.h"
-#include "alloc/owner/foreign.h"
+#include "alloc/start/api.h"
 #include "alloc/trace/watch.h"
 
 #include <dirent.h>

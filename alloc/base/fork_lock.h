@@ -6,13 +6,25 @@
  * child at every moment: it is published by one store, when all else is written. The dynamic
  * linker's own lock, under which most of this runs, is as new in a child.
  *
- * The heap itself cannot work so; see fork_gate.h.
+ * The heap itself cannot work so; see jemalloc/fork_gate.h.
  */
 #ifndef HOMEFREE_FORK_LOCK_H
 #define HOMEFREE_FORK_LOCK_H
 
 #include <pthread.h>
 
+/* Defines `void start(void)`, which registers the mutex: part of libhomefree's start. */
+#define HF_LOCK_OVER_FORK_AT_START(mutex, start)      \
+    static void mutex##_in_child(void)                \
+    {                                                 \
+        pthread_mutex_init(&mutex, NULL);             \
+    }                                                 \
+    void start(void)                                  \
+    {                                                 \
+        pthread_atfork(NULL, NULL, mutex##_in_child); \
+    }
+
+/* The same with a constructor of its own. */
 #define HF_LOCK_OVER_FORK(mutex, priority)                                    \
     static void mutex##_in_child(void)                                        \
     {                                                                         \

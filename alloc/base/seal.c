@@ -104,13 +104,15 @@ void hf_seal_close(const struct hf_seal *seal)
 
 /* ---- start ---- */
 
-/* 101. The advice changes nothing for pages that are in memory; it keeps the section a mapping of
- * its own, so that opening it never merges it with its foreign allocators, nor closing splits them,
- * which a process at its limit of mappings is refused. */
-__attribute__((constructor(101))) static void construct(void)
+static void in_child(void);
+
+void hf_seal_start(void)
 {
     const int saved_errno = errno;
     struct hf_seal seal;
+    /* The advice changes nothing for pages that are in memory. It keeps the section a mapping of
+     * its own: opening it never merges it with the mappings beside it, and closing it never splits
+     * one, which the kernel refuses a process at its limit of mappings. */
     (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
     uint32_t *page =
         mmap(NULL, HF_SEAL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -118,6 +120,7 @@ __attribute__((constructor(101))) static void construct(void)
         lock = page;
     if (hf_seal_open(&seal))
         hf_seal_close(&seal);
+    pthread_atfork(NULL, NULL, in_child);
     errno = saved_errno;
 }
 
@@ -134,9 +137,4 @@ static void in_child(void)
     if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) && protect(PROT_READ))
         __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
     errno = saved_errno;
-}
-
-__attribute__((constructor(101))) static void register_fork(void)
-{
-    pthread_atfork(NULL, NULL, in_child);
 }

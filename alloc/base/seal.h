@@ -10,7 +10,7 @@
  *         char pages[HF_SEAL_SIZE(void *[COUNT])];
  *     } table HF_SEALED;
  *
- * which gives it whole pages in one section; before libhomefree's first constructor they are
+ * which gives it whole pages in one section; before libhomefree's constructor they are
  * writable, afterwards only between hf_seal_open() and hf_seal_close(). Reading costs what it
  * always does.
  *
@@ -37,6 +37,10 @@
 struct hf_seal {
     uint64_t signals;
 };
+
+/* Makes the tables read-only from now on. Called once, as the first step of libhomefree's start
+ * (start/start.h); what is stored before that is stored all the same. */
+void hf_seal_start(void);
 
 /* Makes the tables writable for this thread's stores, once no other thread is storing. False where
  * the system refuses; then nothing may be stored, and hf_seal_close() must not be called. */

@@ -11,14 +11,13 @@
 #include "alloc/deleter/release.h"
 
 #include "alloc/base/dynlink.h"
-#include "alloc/heap/instance.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 
-/* Says that a block is a record, to hf_release_is(). */
+/* Says that a block is a record. */
 #define MAGIC UINT64_C(0x6866726563307264)
 
 enum state {
@@ -206,30 +205,6 @@ int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void
     return 0;
 }
 
-static int make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
-                int (*attempt)(void *pointer), const char *name)
-{
-    if (out == NULL || pointer == NULL || (destroy == NULL && attempt == NULL))
-        return -EINVAL;
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    return other != NULL && other->release_make != NULL
-               ? other->release_make(out, pointer, destroy, attempt, name)
-               : hf_release_make(out, pointer, destroy, attempt, name);
-}
-
-int hf_release_new(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
-                   const char *name)
-{
-    return make(out, pointer, destroy, NULL, name);
-}
-
-int hf_release_new_attempt(struct hf_release **out, void *pointer, int (*attempt)(void *pointer),
-                           const char *name)
-{
-    return make(out, pointer, NULL, attempt, name);
-}
-
 /* ---- the public functions ---- */
 
 void hf_release_take(struct hf_release *record)
@@ -263,21 +238,8 @@ const char *hf_release_name(const struct hf_release *record)
     return record->name;
 }
 
-bool hf_release_is(const void *ptr)
+bool hf_release_is_record(const void *block, size_t size)
 {
-    const struct hf_instance_functions *other = hf_instance_forward();
-    const struct hf_release *record = ptr;
-    struct hf_owner owner = {.size = sizeof owner};
-    if (ptr == NULL)
-        return false;
-    if (other == NULL) {
-        owner.block_size = hf_owned(ptr) ? hf_heap_block(ptr, &owner.block) : 0;
-        if (owner.block != ptr)
-            return false;
-    } else if (other->release_make == NULL) {
-        owner.block_size = sizeof *record; /* no heap that would know */
-    } else if (!hf_owned(ptr) || other->owner_of(ptr, &owner) != 0 || owner.block != ptr) {
-        return false;
-    }
-    return owner.block_size >= sizeof *record && record->magic == MAGIC;
+    const struct hf_release *record = block;
+    return size >= sizeof *record && record->magic == MAGIC;
 }

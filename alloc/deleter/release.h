@@ -18,10 +18,13 @@
 
 #include "alloc/heap/internal.h"
 
-/* What hf_release_new() and hf_release_new_attempt() come down to; for instance.h. Exactly one of
+/* What hf_release_new() and hf_release_new_attempt() come down to. Exactly one of
  * destroy and attempt is not NULL. */
 int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                     int (*attempt)(void *pointer), const char *name);
+
+/* Whether a live block of this size is a record. */
+bool hf_release_is_record(const void *block, size_t size);
 
 /* The counts of this copy. */
 struct hf_release_counts {

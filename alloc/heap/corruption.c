@@ -2,10 +2,9 @@
  * How the heap ends the process: what jemalloc's side found (seam.h), in one line. Owns nothing.
  * May be called at any stage, and inside the gate.
  */
-#include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
-#include "alloc/heap/fork_gate.h"
-#include "alloc/heap/internal.h"
+#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/jemalloc/seam.h"
 
 /* A handler of SIGABRT may wait for a thread that forks, which waits for whoever is inside. */
 static __attribute__((noreturn)) void end(struct hf_text *text)

@@ -1,15 +1,10 @@
 /*
- * Owns the gate's cells and the heap's one set of fork handlers; see jemalloc/fork_gate.h. The
- * handlers run in the thread that forks, before and after all others' or between them; several
- * threads may fork at a time.
+ * Owns the gate's cells; see jemalloc/fork_gate.h. start/fork_handlers.c closes and opens the gate.
  */
-#include "alloc/heap/fork_gate.h"
+#include "alloc/jemalloc/fork_gate.h"
 
-#include "alloc/heap/internal.h"
-#include "alloc/heap/region.h"
-#include "alloc/owner/foreign.h"
-#include "alloc/owner/hosted.h"
-#include "alloc/trace/watch.h"
+#include "alloc/base/libc_functions.h"
+#include "alloc/jemalloc/seam.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -142,47 +137,28 @@ static void wait_until_empty(void)
     }
 }
 
-static void before_fork(void)
+void hf_gate_close(void)
 {
-    int saved_errno = errno;
     close_gate();
     forker = pthread_self();
     patient = true;
     wait_until_empty();
-    errno = saved_errno;
 }
 
-static void catch_up(void)
+void hf_gate_open_in_parent(void)
 {
-    hf_heap_catch_up();
-    hf_hosted_catch_up();
-}
-
-static void in_parent(void)
-{
-    int saved_errno = errno;
     __atomic_sub_fetch(&hf_gate_forks, 1, __ATOMIC_SEQ_CST);
-    catch_up();
-    errno = saved_errno;
 }
 
-/* Nobody held a lock of the heap's; what else a thread that is gone may have held is new. */
-static void in_child(void)
+void hf_gate_empty_in_child(void)
 {
-    int saved_errno = errno;
     for (size_t i = 0; i < HF_GATE_CELLS; i++)
         if (&hf_gate_cells[i] != hf_gate_own)
             hf_gate_cells[i] = (struct hf_gate_cell){.inside = 0};
     hf_gate_cells[0].inside = hf_gate_inside == &hf_gate_cells[0];
-    hf_region_reset();
-    hf_watch_reset();
-    hf_heap_reset_in_child();
-    __atomic_store_n(&hf_gate_forks, 0, __ATOMIC_SEQ_CST);
-    catch_up();
-    errno = saved_errno;
 }
 
-int hf_gate_register(void)
+void hf_gate_open_in_child(void)
 {
-    return pthread_atfork(before_fork, in_parent, in_child);
+    __atomic_store_n(&hf_gate_forks, 0, __ATOMIC_SEQ_CST);
 }

@@ -1,5 +1,5 @@
 /*
- * One heap a process: which copy of libhomefree is it.
+ * One heap a process: which copy of libhomefree it is, and what copies know of each other.
  *
  * A process can hold several copies: a wheel brought one under another name, dlmopen() made a
  * second namespace, two versions meet. The copy that starts first is the heap. Each later copy
@@ -42,7 +42,7 @@ struct hf_instance_functions {
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
     int (*watch_begin)(struct hf_watch **out, size_t room);
-    /* hf_check_freed() where the heap runs with checks:full, else NULL. */
+    /* Where the heap runs with checks:full, else NULL. */
     void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
                         const void *caller);
 };
@@ -71,10 +71,21 @@ const struct hf_instance_functions *hf_instance_forward(void);
 /* Whether this copy has started, from any thread. */
 bool hf_instance_started(void);
 
-/* heap.c. With checks:full: ends the process unless the block that is about to be freed has this
- * alignment and this size; NULL: not said. */
-void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
-                    const void *caller);
+/* The heap of another ABI, in a copy that cannot forward to it; else NULL. */
+const struct hf_instance *hf_instance_incompatible(void);
+
+/* This copy's own record: the exported name may mean another copy's. */
+const struct hf_instance *hf_instance_own(void);
+
+/*
+ * For start/start.c: what this copy becomes, before hf_instance_publish() says that it has started.
+ * The heap offers `functions` to other copies, beside what loader/ offers below; its region must be
+ * reserved. A forwarder calls the functions of `heap`, or `instead` where the two cannot be joined.
+ */
+void hf_instance_become_heap(const struct hf_instance_functions *functions);
+void hf_instance_become_forwarder(const struct hf_instance *heap,
+                                  const struct hf_instance_functions *instead);
+void hf_instance_publish(void);
 
 /* loader/ offers its functions here, from its constructor, before this copy starts. */
 void hf_instance_offer_routing(int (*route)(void),

@@ -5,14 +5,11 @@
  * region    the reserved address range that all of the heap's pages come from; region.c
  * owned     inside the region
  * foreign   a pointer that is not owned
- * home      the allocator that owns a foreign pointer, as far as can be told; foreign.c
- * foreign allocator another allocator in the process that says itself what it owns; foreign.c
+ * home      the allocator that owns a foreign pointer, as far as can be told
+ * foreign allocator another allocator in the process that says itself what it owns; owner/foreign.c
  * copy      one loaded libhomefree. Exactly one copy in a process is the heap; others forward to
  *           it, or (when they do not fit it) to libc; instance.c
  * start     making a copy the heap, or a forwarder
- *
- * Layers, lowest first: text and fatal; options; region; jemalloc's seam; foreign; instance; heap,
- * owner, stats. dynlink stands beside text: it reads what the dynamic linker shows.
  */
 #ifndef HOMEFREE_INTERNAL_H
 #define HOMEFREE_INTERNAL_H
@@ -26,9 +23,6 @@
 #define HF_PAGE_2M ((size_t)2 << 20)
 
 #include "alloc/jemalloc/seam.h"
-
-/* hf_realloc() for code that calls on somebody's behalf; caller: an address in whose code it is. */
-void *hf_realloc_for(void *ptr, size_t size, const void *caller);
 
 /* The ownership test, with no GOT between it and the bounds. */
 static inline bool hf_owned(const void *ptr)

@@ -104,6 +104,9 @@ bool hf_gate_wait(void);
 /* For who ends the process: the calling thread is outside from now on, however it got inside, and
  * must not go back to what it was doing there. */
 void hf_gate_abandon(void);
+/* For who can wait longer than hf_gate_wait(): until no fork is under way, for 2 s at most, because
+ * the fork may be waiting for this very thread. The thread that forks does not wait. */
+void hf_gate_wait_long(void);
 /* Sleeps; no cancellation point, and errno stays. */
 void hf_gate_pause(long nanoseconds);
 
@@ -111,5 +114,15 @@ static inline bool hf_gate_is_closed(void)
 {
     return __atomic_load_n(&hf_gate_forks, __ATOMIC_SEQ_CST) != 0;
 }
+
+/* For the fork handlers (start/fork_handlers.c); none of these keeps errno. The first closes the
+ * gate and waits until nobody is inside; several threads may fork at a time, and a thread that
+ * forks in a signal handler does not wait for itself. The second takes one such closing back. The
+ * last two are for a child, where no other thread is left: they empty the cells of the threads that
+ * are gone, and open the gate. */
+void hf_gate_close(void);
+void hf_gate_open_in_parent(void);
+void hf_gate_empty_in_child(void);
+void hf_gate_open_in_child(void);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Foreign pointers: who frees what the heap does not own.
+ * Foreign pointers: who frees what the heap does not own. send_home.h then does it.
  *
  * A call keeps the function that it went to before, its original, unless that is known to be the
  * wrong one. What decides is who defines the original (struct hf_definer):
@@ -12,9 +12,8 @@
  *
  * An allocator *serves* the process when its object defines free() or operator delete in front of
  * libc's. Its blocks may have passed through a wrapper, so none of its functions is called for
- * them: they go to free() as libhomefree's own namespace sees it, which is what `hf_libc()` means.
- * libhomefree's own slots are never routed, so this never comes back here; a second copy that is
- * loaded later may be bound to stubs, and forwards.
+ * them: they go to free() as libhomefree's own namespace sees it, which is what hf_libc()
+ * (base/libc_functions.h) has.
  *
  * An object that was opened with RTLD_DEEPBIND uses libc's allocator in a process that another one
  * serves. From then on (hf_foreign_begin_deep()) serving allocators are asked too: theirs go home
@@ -30,16 +29,6 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/rtree.h"
-
-struct hf_libc {
-    void *(*malloc)(size_t size);
-    void *(*calloc)(size_t count, size_t size);
-    void *(*memalign)(size_t alignment, size_t size);
-    void *(*realloc)(void *ptr, size_t size);
-    void (*free)(void *ptr);
-    size_t (*usable_size)(void *ptr);
-};
-const struct hf_libc *hf_libc(void);
 
 /* How a foreign allocator's functions are called; the allocator decides. */
 enum hf_foreign_question {
@@ -119,27 +108,19 @@ struct hf_definer {
 };
 
 /* Where a call with a foreign pointer goes instead of its original; NULL: to the original. The
- * result is for the functions below alone. Lock-free, no lookup of objects. */
+ * result is for the functions of send_home.h alone. Lock-free, no lookup of objects. */
 const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
                                                       const struct hf_definer *definer);
+
+/* The same for homefree's own functions, which take every pointer; NULL: to hf_libc(), which is
+ * hf_foreign_scope as a foreign allocator. */
+const struct hf_foreign_allocator *hf_foreign_instead_of_ours(const void *ptr);
+extern const struct hf_foreign_allocator hf_foreign_scope __attribute__((visibility("hidden")));
 
 /* An object uses libc's allocator although another one serves the process: from now on both kinds
  * of blocks are told apart. `libc`: libc's own functions, found in its object; `serving`: the
  * object whose free() hf_libc() has. Any thread; a second call changes nothing. */
 void hf_foreign_begin_deep(const struct hf_foreign_allocator *libc, const void *serving);
 bool hf_foreign_is_deep(void);
-
-/* Send a foreign allocator's block home; `caller` is named where that cannot be done, which ends
- * the process. A block is resized by its owner, or else moved to libc's memory. */
-void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
-                          const void *caller);
-void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
-                              const void *caller);
-size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
-                                   const void *caller);
-
-/* For a foreign pointer, not NULL. */
-void *hf_realloc_foreign(void *ptr, size_t size, const void *caller);
-size_t hf_usable_size_foreign(const void *ptr);
 
 #endif

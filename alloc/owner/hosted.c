@@ -9,8 +9,8 @@
 
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
-#include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
+#include "alloc/jemalloc/fork_gate.h"
 #include "alloc/trace/watch.h"
 
 #include <pthread.h>
@@ -168,4 +168,4 @@ bool hf_hosted_describe(const void *ptr, struct hf_owner *owner)
     return true;
 }
 
-HF_LOCK_OVER_FORK(lock, 101)
+HF_LOCK_OVER_FORK_AT_START(lock, hf_hosted_start)

@@ -39,7 +39,10 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
 /* Takes lent pages back, all that one hf_hosted_map() gave. Any thread. */
 void hf_hosted_unmap(void *address, size_t size);
 
-/* For fork (fork_gate.c): gives back what was taken back while the gate was closed. */
+/* Part of libhomefree's start (start/start.h). Pages can be lent before it. */
+void hf_hosted_start(void);
+
+/* For fork (start/fork_handlers.c): gives back what was taken back while the gate was closed. */
 void hf_hosted_catch_up(void);
 
 /* Who lives at an address of the region; NULL where no pages are lent. Lock-free. */

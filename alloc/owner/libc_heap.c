@@ -1,5 +1,5 @@
 /*
- * Owns nothing. See libc_heap.h.
+ * Owns one flag. See libc_heap.h.
  *
  * Facts about glibc that this rests on (malloc/malloc.c and malloc/arena.c, 2.17 to 2.43, 64 bits):
  * a chunk begins with two words, the size of the chunk before it and its own with three flags
@@ -12,11 +12,12 @@
 #include "alloc/owner/libc_heap.h"
 
 #include "alloc/base/dynlink.h"
-#include "alloc/owner/owner.h"
 
 #include <gnu/libc-version.h>
 #include <string.h>
 #include <unistd.h>
+
+_Atomic(bool) hf_libc_heap_break_is_shared;
 
 struct chunk {
     uintptr_t before, size;
@@ -89,7 +90,7 @@ static void find_block(uintptr_t address, const struct hf_mapping *heap, struct 
 
 static bool is_main_arena(uintptr_t address, const struct hf_mapping *at, struct hf_owner *owner)
 {
-    if (strcmp(at->name, "[heap]") != 0 || hf_owner_break_is_shared)
+    if (strcmp(at->name, "[heap]") != 0 || hf_libc_heap_break_is_shared)
         return false;
     name(owner);
     find_block(address, at, owner);

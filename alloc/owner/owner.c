@@ -11,7 +11,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/maps.h"
 #include "alloc/base/sized.h"
-#include "alloc/heap/instance.h"
+#include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/libc_heap.h"
@@ -19,10 +19,7 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
-
-_Atomic(bool) hf_owner_break_is_shared;
 
 bool hf_owns(const void *ptr)
 {
@@ -159,12 +156,8 @@ static void describe(const void *ptr, struct hf_owner *owner)
     describe_elsewhere(ptr, owner);
 }
 
-int hf_owner_of(const void *ptr, struct hf_owner *out)
+int hf_owner_of_here(const void *ptr, struct hf_owner *out)
 {
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL)
-        return other->owner_of(ptr, out);
     struct hf_owner owner = {.kind = HF_OWNER_UNKNOWN};
     if (out == NULL || out->size < offsetof(struct hf_owner, allocator))
         return -EINVAL;

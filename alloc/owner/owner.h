@@ -1,13 +1,12 @@
 /*
- * What owner.c is told by those who see more than it does.
+ * Who owns an address.
  */
 #ifndef HOMEFREE_OWNER_H
 #define HOMEFREE_OWNER_H
 
-#include <stdbool.h>
+#include <homefree/homefree.h>
 
-/* Somebody but libc moves the program break, or may have done so before anybody could see it: an
- * address below the break is then libc's only where libc's own data says so. */
-extern _Atomic(bool) hf_owner_break_is_shared;
+/* hf_owner_of() by what this copy knows itself, in a copy that has started. */
+int hf_owner_of_here(const void *ptr, struct hf_owner *out);
 
 #endif

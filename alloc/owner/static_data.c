@@ -8,10 +8,11 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/libc_functions.h"
 #include "alloc/base/maps.h"
 #include "alloc/base/options.h"
 #include "alloc/base/symbol.h"
-#include "alloc/owner/foreign.h"
+#include "alloc/owner/owner.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
@@ -178,7 +179,7 @@ static bool is_nobodys(const void *ptr, const struct link_map **map)
 {
     struct hf_owner owner = {.size = sizeof owner};
     *map = hf_dynlink_find_fast(ptr);
-    return *map != NULL || (hf_owner_of(ptr, &owner) == 0 && owner.kind == HF_OWNER_STACK);
+    return *map != NULL || (hf_owner_of_here(ptr, &owner) == 0 && owner.kind == HF_OWNER_STACK);
 }
 
 bool hf_static_freed(const void *ptr, const char *call, const void *caller)

@@ -1,22 +1,21 @@
 /*
- * Owns the list of open watches and the lock of all watches. Recording may happen at any stage and
+ * Owns the list of open watches. Recording may happen at any stage and
  * in any thread that may call the heap, also under the heap's emergency lock and in a forked child.
  *
- * Locks: nothing is locked or called under `lock`, and jemalloc holds none of its locks when it
- * calls here. A block is recorded as freed before it is given back, and as handed out after that,
- * so that another thread which gets the same address never comes in between.
+ * Locks: nothing is locked or called under the lock of all watches, and jemalloc holds none of its
+ * locks when it calls here. A block is recorded as freed before it is given back, and as handed out
+ * after that, so that another thread which gets the same address never comes in between.
  */
 #include "alloc/trace/watch.h"
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
-#include "alloc/heap/fork_gate.h"
-#include "alloc/heap/instance.h"
+#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/trace/watch_report.h"
 #include "alloc/trace/watch_table.h"
 
 #include <errno.h>
 #include <gnu/libc-version.h>
-#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -33,7 +32,6 @@ static const void *home_of_others = (const void *)gnu_get_libc_version;
 
 #define SIZE_MASK (UINT64_MAX >> 3)
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* NULL where none is open. A watch comes and goes by one store, so that a child that is forked
  * meanwhile, which does not wait for the lock, finds it there or not. */
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
@@ -49,16 +47,6 @@ static struct hf_watch *next_open(size_t *cursor)
     return NULL;
 }
 
-void hf_watch_lock(void)
-{
-    pthread_mutex_lock(&lock);
-}
-
-void hf_watch_unlock(void)
-{
-    pthread_mutex_unlock(&lock);
-}
-
 /* Recording must not wait while the process forks (fork_gate.h): what happens then is left out. */
 static bool begin_recording(struct hf_pass *pass)
 {
@@ -72,11 +60,6 @@ static void end_recording(const struct hf_pass *pass)
 {
     hf_watch_unlock();
     hf_gate_leave(pass);
-}
-
-void hf_watch_reset(void)
-{
-    pthread_mutex_init(&lock, NULL);
 }
 
 void hf_watch_offer_marks(void (*changed)(void))
@@ -114,18 +97,6 @@ static struct who who_holds(const void *code)
 static struct who who_is(const void *caller)
 {
     return who_holds(hf_watch_caller != NULL ? hf_watch_caller : caller);
-}
-
-void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name)
-{
-    size_t size = strlen(name) + 1;
-    if (size > HF_WATCH_NAMES - watch->names_used) {
-        watch->dropped++;
-        return;
-    }
-    memcpy(watch->names + watch->names_used, name, size);
-    side->name = (uint32_t)watch->names_used;
-    watch->names_used += size;
 }
 
 static uint16_t side_of(struct hf_watch *watch, const struct who *who)
@@ -196,24 +167,10 @@ static void take_back(uint32_t *counter)
     *counter -= *counter != 0 && *counter != UINT32_MAX;
 }
 
-static struct hf_watch_entry *entry_at(struct hf_watch *watch, uintptr_t address)
-{
-    size_t at = hf_watch_hash(address, watch->slots);
-    while (watch->blocks[at].address != 0 && watch->blocks[at].address != address)
-        at = (at + 1) & (watch->slots - 1);
-    return &watch->blocks[at];
-}
-
-struct hf_watch_entry *hf_watch_find(struct hf_watch *watch, uintptr_t address)
-{
-    struct hf_watch_entry *entry = entry_at(watch, address);
-    return entry->address != 0 ? entry : NULL;
-}
-
 /* The entry of an address, made where there is none; NULL where there is no room. */
 static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t address)
 {
-    struct hf_watch_entry *entry = entry_at(watch, address);
+    struct hf_watch_entry *entry = hf_watch_entry_at(watch, address);
     if (entry->address == 0) {
         if (watch->blocks_used == watch->room) {
             watch->dropped++;
@@ -444,15 +401,6 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         table.marks_changed();
     *out = watch;
     return 0;
-}
-
-int hf_watch_begin(struct hf_watch **out, size_t room)
-{
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other == NULL)
-        return hf_watch_begin_here(out, room);
-    return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
 }
 
 int hf_watch_end(struct hf_watch *watch)

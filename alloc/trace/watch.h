@@ -38,12 +38,7 @@ void hf_watch_offer_marks(void (*changed)(void));
 /* The process's own free(), when it is not libc's. */
 void hf_watch_set_home(const void *free_function);
 
-/* The lock of all watches, for those who read one; new in a forked child. */
-void hf_watch_lock(void);
-void hf_watch_unlock(void);
-void hf_watch_reset(void);
-
-/* For instance.c: what other copies call. */
+/* hf_watch_begin() in the copy that is the heap. */
 int hf_watch_begin_here(struct hf_watch **out, size_t room);
 
 #endif

@@ -2,9 +2,10 @@
  * What a watch tells. Owns nothing. A visitor may allocate, which an open watch records: it is
  * called without the lock, and pairs are only ever added meanwhile.
  */
+#include "alloc/trace/watch_report.h"
+
 #include "alloc/base/dynlink.h"
 #include "alloc/base/sized.h"
-#include "alloc/trace/watch_table.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * What a watch holds: shared by the side that records (watch.c) and the one that answers
- * (watch_report.c).
+ * What a watch holds, and the lock of all watches: shared by the side that records (watch.c) and
+ * the one that answers (watch_report.c).
  *
  * One mapping a watch, of a fixed size: nothing here allocates from the heap, and what does not fit
  * is counted as dropped. All of it is guarded by one lock, hf_watch_lock(), under which nothing is
@@ -16,7 +16,7 @@
 #ifndef HOMEFREE_WATCH_TABLE_H
 #define HOMEFREE_WATCH_TABLE_H
 
-#include "alloc/trace/watch.h"
+#include "alloc/heap/internal.h"
 
 enum { HF_WATCH_SIDES = 1 << 12, HF_WATCH_PAIRS = 1 << 12, HF_WATCH_NAMES = 1 << 19 };
 #define HF_WATCH_ROOM     ((size_t)1 << 19)
@@ -76,15 +76,18 @@ static inline size_t hf_watch_hash(uintptr_t value, size_t slots)
     return (size_t)((value >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (slots - 1);
 }
 
+/* The lock of all watches, and a new one for a forked child. */
+void hf_watch_lock(void);
+void hf_watch_unlock(void);
+void hf_watch_reset(void);
+
+/* The entry of an address, or the free entry where it would be put. Under the lock. */
+struct hf_watch_entry *hf_watch_entry_at(struct hf_watch *watch, uintptr_t address);
+
 /* The entry of an address; NULL where there is none. Under the lock. */
 struct hf_watch_entry *hf_watch_find(struct hf_watch *watch, uintptr_t address);
 
 /* Keeps a copy of a side's name. Under the lock. */
 void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name);
-
-/* watch_report.c */
-int hf_watch_report_here(struct hf_watch *watch, struct hf_watch_report *out,
-                         hf_crossing_visitor *visit, void *context);
-int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
 
 #endif

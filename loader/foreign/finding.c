@@ -11,6 +11,7 @@
 #include "loader/foreign/finding.h"
 
 #include "alloc/owner/pagemap.h"
+#include "alloc/owner/send_home.h"
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/mmap_tracking.h"

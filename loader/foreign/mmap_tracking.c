@@ -5,7 +5,7 @@
 #include "loader/foreign/mmap_tracking.h"
 
 #include "alloc/owner/foreign.h"
-#include "alloc/owner/owner.h"
+#include "alloc/owner/libc_heap.h"
 #include "alloc/owner/pagemap.h"
 #include "loader/foreign/allocator_strings.h"
 #include "loader/foreign/finding.h"
@@ -415,7 +415,7 @@ void *hf_tracking_moved(const struct hf_tracking_move *move, void *at)
 
 void hf_tracking_break_is_shared(void)
 {
-    hf_owner_break_is_shared = true;
+    hf_libc_heap_break_is_shared = true;
 }
 
 void *hf_tracking_break(void *before, intptr_t increment, const void *caller)

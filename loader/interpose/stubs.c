@@ -28,6 +28,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
 #include "loader/dlopen/dlopen_hooks.h"
 #include "loader/foreign/mmap_tracking.h"

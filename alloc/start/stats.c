@@ -1,9 +1,11 @@
 /*
  * Statistics. Owns nothing; jemalloc's counters are refreshed under its own locks.
  */
+#include "alloc/start/stats.h"
+
 #include "alloc/base/sized.h"
 #include "alloc/deleter/release.h"
-#include "alloc/heap/instance.h"
+#include "alloc/heap/internal.h"
 #include "alloc/heap/region.h"
 
 #include <errno.h>
@@ -14,20 +16,10 @@ static uint64_t counter(const char *name)
     return hf_heap_control(name, &value, &size, NULL, 0) == 0 ? value : 0;
 }
 
-int hf_stats(struct hf_stats *out)
+int hf_stats_here(struct hf_stats *out)
 {
     if (out == NULL || out->size <= sizeof(size_t))
         return -EINVAL;
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL) {
-        int result = other->stats(out);
-        struct hf_stats forwards = {.forwards = 1};
-        if (result == 0 &&
-            out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
-            out->forwards = forwards.forwards;
-        return result;
-    }
     uint64_t epoch = 1;
     int error = hf_heap_control("epoch", NULL, NULL, &epoch, sizeof epoch);
     if (error != 0)

@@ -1,12 +1,16 @@
 /*
- * The hf_* family, but for hf_malloc and hf_free, which are one function each with jemalloc's fast
- * paths (jemalloc/fast_path.h). Owns nothing. May be called at any stage: each entry starts the
- * heap if nobody has.
+ * The exported functions that every copy of libhomefree forwards to the one that is the heap, and
+ * the table of what other copies call here. hf_malloc and hf_free forward by themselves: each is
+ * one function with jemalloc's fast paths (jemalloc/fast_path.h). Owns nothing. May be called at
+ * any stage: each entry starts the heap if nobody has.
  */
-#include "alloc/heap/instance.h"
-#include "alloc/heap/internal.h"
-#include "alloc/owner/foreign.h"
+#include "alloc/start/api.h"
+
+#include "alloc/deleter/release.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/owner/owner.h"
+#include "alloc/owner/send_home.h"
+#include "alloc/start/stats.h"
 #include "alloc/trace/watch.h"
 
 #include <errno.h>
@@ -20,6 +24,16 @@ static inline const struct hf_heap_functions *forward(void)
         hf_heap_start();
     return hf_forward;
 }
+
+/* The same for all that is not in struct hf_heap_functions. */
+static const struct hf_instance_functions *other_copy(void)
+{
+    if (HF_UNLIKELY(!hf_instance_started()))
+        hf_heap_start();
+    return hf_instance_forward();
+}
+
+/* ---- the malloc family ---- */
 
 static bool is_power_of_two(size_t n)
 {
@@ -107,7 +121,7 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
 }
 
 /* With checks:full, what the caller of a free says of its block is compared with the block. */
-__attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_t *alignment,
+static __attribute__((noinline, cold)) void check_freed(const void *ptr, const size_t *alignment,
                                                     const size_t *size, const void *caller)
 {
     const struct hf_instance_functions *other = hf_instance_forward();
@@ -127,21 +141,21 @@ __attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_
 void hf_free_sized(void *ptr, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        hf_check_freed(ptr, NULL, &size, __builtin_return_address(0));
+        check_freed(ptr, NULL, &size, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned(void *ptr, size_t alignment)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        hf_check_freed(ptr, &alignment, NULL, __builtin_return_address(0));
+        check_freed(ptr, &alignment, NULL, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        hf_check_freed(ptr, &alignment, &size, __builtin_return_address(0));
+        check_freed(ptr, &alignment, &size, __builtin_return_address(0));
     hf_free(ptr);
 }
 
@@ -176,7 +190,90 @@ char *hf_strndup(const char *s, size_t n)
     return memcpy(copy, s, length);
 }
 
+/* ---- owners and statistics ---- */
+
+int hf_owner_of(const void *ptr, struct hf_owner *out)
+{
+    const struct hf_instance_functions *other = other_copy();
+    return other != NULL ? other->owner_of(ptr, out) : hf_owner_of_here(ptr, out);
+}
+
+int hf_stats(struct hf_stats *out)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_stats_here(out);
+    int result = other->stats(out);
+    struct hf_stats forwards = {.forwards = 1};
+    if (result == 0 && out->size >= offsetof(struct hf_stats, forwards) + sizeof forwards.forwards)
+        out->forwards = forwards.forwards;
+    return result;
+}
+
 const char *hf_version(void)
 {
     return HF_VERSION;
 }
+
+/* ---- releases ---- */
+
+static int make_release(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                        int (*attempt)(void *pointer), const char *name)
+{
+    if (out == NULL || pointer == NULL || (destroy == NULL && attempt == NULL))
+        return -EINVAL;
+    const struct hf_instance_functions *other = other_copy();
+    return other != NULL && other->release_make != NULL
+               ? other->release_make(out, pointer, destroy, attempt, name)
+               : hf_release_make(out, pointer, destroy, attempt, name);
+}
+
+int hf_release_new(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
+                   const char *name)
+{
+    return make_release(out, pointer, destroy, NULL, name);
+}
+
+int hf_release_new_attempt(struct hf_release **out, void *pointer, int (*attempt)(void *pointer),
+                           const char *name)
+{
+    return make_release(out, pointer, NULL, attempt, name);
+}
+
+bool hf_release_is(const void *ptr)
+{
+    const struct hf_instance_functions *other = hf_instance_forward();
+    struct hf_owner owner = {.size = sizeof owner};
+    if (ptr == NULL)
+        return false;
+    if (other != NULL && other->release_make == NULL)
+        return hf_release_is_record(ptr, SIZE_MAX); /* no heap knows the block */
+    if (!hf_owned(ptr))
+        return false;
+    if (other == NULL)
+        owner.block_size = hf_heap_block(ptr, &owner.block);
+    else if (other->owner_of(ptr, &owner) != 0)
+        return false;
+    return owner.block == ptr && hf_release_is_record(ptr, owner.block_size);
+}
+
+/* ---- watches ---- */
+
+int hf_watch_begin(struct hf_watch **out, size_t room)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_watch_begin_here(out, room);
+    return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
+}
+
+/* ---- for other copies ---- */
+
+const struct hf_instance_functions hf_api_functions = {
+    .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
+    .owner_of = hf_owner_of_here,
+    .stats = hf_stats_here,
+    .release_make = hf_release_make,
+    .watch_begin = hf_watch_begin_here,
+    .check_freed = check_freed,
+};

@@ -1,0 +1,173 @@
+/*
+ * Sends foreign pointers home. Owns one flag, written once at libhomefree's start. May be called at
+ * any stage.
+ */
+#include "alloc/owner/send_home.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/base/libc_functions.h"
+#include "alloc/owner/static_data.h"
+#include "alloc/trace/watch.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Whether what libc's free() and realloc() are about to get is looked at first (static_data.h). */
+static bool guarded;
+
+void hf_send_home_start(void)
+{
+    guarded = hf_static_guards("free", (const void *)hf_libc()->free);
+}
+
+static bool is_suspect(const void *ptr)
+{
+    return guarded && HF_UNLIKELY(hf_static_suspect(ptr));
+}
+
+static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
+                     const char *call, const void *caller) __attribute__((noreturn, cold));
+
+static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
+                     const char *call, const void *caller)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, call);
+    hf_text_add(&text, "(");
+    hf_text_add_hex(&text, (uintptr_t)ptr);
+    hf_text_add(&text, "): the block belongs to the ");
+    hf_text_add(&text, allocator->name);
+    hf_text_add(&text, " inside ");
+    hf_text_add(&text, allocator->object);
+    hf_text_add(&text, ", which has no function that could be called for this");
+    if (caller != NULL) {
+        hf_text_add(&text, "; called from ");
+        hf_text_add_code(&text, caller);
+    }
+    hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; install that "
+                       "object's debug file or an unstripped build of it, or free the block by "
+                       "that object's own function");
+    hf_fatal(&text);
+}
+
+/* errno survives a free() (POSIX.1-2024); not every allocator cares. */
+void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
+                          const void *caller)
+{
+    int saved_errno = errno;
+    switch (allocator->form) {
+    case HF_FREE_PLAIN:
+        ((void (*)(void *))allocator->release)(ptr);
+        break;
+    case HF_FREE_FLAGS:
+        ((void (*)(void *, int))allocator->release)(ptr, 0);
+        break;
+    case HF_FREE_RESIZE:
+        ((void *(*)(void *, size_t))allocator->release)(ptr, 0);
+        break;
+    case HF_FREE_HOSTED:
+        allocator->hosted->free(ptr, caller);
+        break;
+    case HF_FREE_NONE:
+        homeless(allocator, ptr, "free", caller);
+    }
+    errno = saved_errno;
+}
+
+void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
+                              const void *caller)
+{
+    if (allocator->form == HF_FREE_HOSTED)
+        return allocator->hosted->realloc(ptr, size, caller);
+    if (size == 0 && allocator->form != HF_FREE_NONE) { /* as libc's does, whatever theirs does */
+        hf_foreign_call_free(allocator, ptr, caller);
+        return NULL;
+    }
+    if (allocator->realloc != NULL)
+        return allocator->realloc(ptr, size);
+    if (allocator->usable_size == NULL || allocator->form == HF_FREE_NONE)
+        homeless(allocator, ptr, "realloc", caller);
+    size_t old = allocator->usable_size(ptr);
+    void *moved = hf_libc()->malloc(size);
+    if (moved == NULL)
+        return NULL;
+    memcpy(moved, ptr, old < size ? old : size);
+    hf_foreign_call_free(allocator, ptr, caller);
+    return moved;
+}
+
+size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
+                                   const void *caller)
+{
+    if (allocator->form == HF_FREE_HOSTED)
+        return allocator->hosted->usable_size(ptr, caller);
+    return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
+}
+
+static bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+static __attribute__((noinline, cold)) void watch(const struct hf_foreign_allocator *allocator,
+                                                  void *ptr, const void *caller, bool freed)
+{
+    const char *object = allocator != NULL ? allocator->object : NULL;
+    struct hf_owner owner = {.object = NULL};
+    if (allocator != NULL && allocator->form == HF_FREE_HOSTED) {
+        allocator->hosted->describe(ptr, &owner);
+        object = owner.object;
+    }
+    size_t size = object != NULL ? owner.block_size : hf_libc()->usable_size(ptr);
+    hf_watch_freed_foreign(ptr, size, object, caller, freed);
+}
+
+void hf_watch_foreign(void *ptr)
+{
+    if (is_watched() && ptr != NULL && !hf_owned(ptr))
+        watch(hf_foreign_instead_of_ours(ptr), ptr, __builtin_return_address(0), true);
+}
+
+void hf_free_foreign(void *ptr)
+{
+    if (ptr == NULL)
+        return;
+    /* The first call of all may be a free: only a started copy knows the region. */
+    if (HF_UNLIKELY(hf_region.size == 0)) {
+        hf_heap_start();
+        if (hf_owned(ptr)) {
+            hf_free(ptr);
+            return;
+        }
+    }
+    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    if (is_watched())
+        watch(allocator, ptr, __builtin_return_address(0), true);
+    if (allocator == NULL && is_suspect(ptr) &&
+        hf_static_freed(ptr, "free", __builtin_return_address(0)))
+        return;
+    hf_foreign_call_free(allocator != NULL ? allocator : &hf_foreign_scope, ptr,
+                         __builtin_return_address(0));
+}
+
+void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
+{
+    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    if (is_watched())
+        watch(allocator, ptr, caller, size == 0);
+    if (allocator != NULL)
+        return hf_foreign_call_realloc(allocator, ptr, size, caller);
+    void *moved;
+    if (is_suspect(ptr) && hf_static_resized(ptr, size, caller, &moved))
+        return moved;
+    return hf_libc()->realloc(ptr, size);
+}
+
+size_t hf_usable_size_foreign(const void *ptr)
+{
+    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    return hf_foreign_call_usable_size(allocator != NULL ? allocator : &hf_foreign_scope, ptr,
+                                       __builtin_return_address(0));
+}

@@ -1,0 +1,233 @@
+/*
+ * Owns the lock under which a copy starts. A copy is started once: by libhomefree's constructor, or
+ * earlier by the first call into it, because another object's constructor may run before ours.
+ * Constructors run under the dynamic linker's lock, so two copies never look for each other at the
+ * same time; `start` serialises threads within one copy.
+ *
+ * While the copy starts, the same thread may come back in: pthread_atfork() may allocate, and in a
+ * preloaded process malloc is ours. hf_heap_start() then returns at once, and jemalloc copes.
+ */
+#include "alloc/start/start.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/libc_functions.h"
+#include "alloc/base/options.h"
+#include "alloc/base/seal.h"
+#include "alloc/heap/instance.h"
+#include "alloc/heap/region.h"
+#include "alloc/owner/hosted.h"
+#include "alloc/owner/send_home.h"
+#include "alloc/start/api.h"
+#include "alloc/start/fork_handlers.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(pthread_t) starting;
+
+static char jemalloc_options[256];
+
+/* ---- the copy that cannot forward ---- */
+
+static bool is_incompatible(const void *ptr)
+{
+    const struct hf_instance *heap = hf_instance_incompatible();
+    return (uintptr_t)ptr - heap->region_base < heap->region_size;
+}
+
+static void *libc_calloc(size_t count, size_t size)
+{
+    return hf_libc()->calloc(count, size);
+}
+
+static void *libc_malloc(size_t size)
+{
+    return hf_libc()->malloc(size);
+}
+
+static void *libc_aligned(size_t alignment, size_t size)
+{
+    return hf_libc()->memalign(alignment, size);
+}
+
+static void *either_realloc(void *ptr, size_t size)
+{
+    return is_incompatible(ptr) ? hf_instance_incompatible()->realloc(ptr, size)
+                                : hf_libc()->realloc(ptr, size);
+}
+
+static void either_free(void *ptr)
+{
+    if (is_incompatible(ptr))
+        hf_instance_incompatible()->free(ptr);
+    else
+        hf_libc()->free(ptr);
+}
+
+static size_t either_usable_size(const void *ptr)
+{
+    return is_incompatible(ptr) ? hf_instance_incompatible()->usable_size(ptr)
+                                : hf_libc()->usable_size((void *)(uintptr_t)ptr);
+}
+
+static int no_owner_of(const void *ptr, struct hf_owner *out)
+{
+    (void)ptr;
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int no_stats(struct hf_stats *out)
+{
+    (void)out;
+    return -ENOTSUP;
+}
+
+static int no_route(void)
+{
+    return -ENOTSUP;
+}
+
+static int no_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context)
+{
+    (void)out;
+    (void)visit;
+    (void)context;
+    return -ENOTSUP;
+}
+
+static const struct hf_instance_functions without_heap = {
+    .heap = {libc_malloc, libc_calloc, either_realloc, libc_aligned, either_free,
+             either_usable_size},
+    .owner_of = no_owner_of,
+    .stats = no_stats,
+    .route = no_route,
+    .route_report = no_route_report,
+};
+
+static void warn_incompatible(const struct link_map *theirs)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "libhomefree " HF_VERSION " (");
+    hf_text_add(&text, hf_dynlink_name(hf_dynlink_find(hf_instance_own())));
+    hf_text_add(&text, ") cannot join the heap of libhomefree ");
+    hf_text_add(&text, hf_instance_incompatible()->version);
+    hf_text_add(&text, " (");
+    hf_text_add(&text, hf_dynlink_name(theirs));
+    hf_text_add(&text, "), whose interface is number ");
+    hf_text_add_decimal(&text, hf_instance_incompatible()->abi);
+    hf_text_add(&text, " and not ");
+    hf_text_add_decimal(&text, HF_INSTANCE_ABI);
+    hf_text_add(&text, "; its modules get memory from libc instead; install one version of "
+                       "homefree for both");
+    hf_text_write(&text);
+}
+
+/* ---- finding the heap ---- */
+
+static const struct hf_instance *heap_in(const struct link_map *map)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return NULL;
+    const struct hf_instance *found = hf_object_address(&object, "hf_instance_record");
+    if (found == NULL || found == hf_instance_own() ||
+        memcmp(found->magic, HF_INSTANCE_MAGIC, sizeof HF_INSTANCE_MAGIC) != 0 ||
+        found->state != HF_INSTANCE_HEAP)
+        return NULL;
+    return found;
+}
+
+static const struct hf_instance *find_heap(const struct link_map **where)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    size_t count = hf_dynlink_namespaces(first);
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next) {
+            const struct hf_instance *found = heap_in(map);
+            if (found != NULL) {
+                *where = map;
+                return found;
+            }
+        }
+    return NULL;
+}
+
+/* ---- starting ---- */
+
+/* Apart, for its text: the heap may start on a stack of 16 KiB. */
+__attribute__((noinline, noreturn)) static void fail(const char *why)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, why);
+    hf_fatal(&text);
+}
+
+static void become_heap(void)
+{
+    hf_options_read();
+    if (hf_region_reserve(hf_options.region) != 0)
+        fail("fatal: cannot reserve address space for the heap; raise the limit on address space "
+             "(ulimit -v) above 64 MiB");
+    hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
+    if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
+        fail("fatal: no memory to start the heap; raise the limit on memory or address space "
+             "(ulimit -v)");
+    /* jemalloc makes its first arena before it reads that option. */
+    size_t oversize = HF_OVERSIZE;
+    (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
+    (void)hf_fork_handlers_register();
+    hf_instance_become_heap(&hf_api_functions);
+}
+
+static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)
+{
+    hf_instance_become_forwarder(heap, &without_heap);
+    if (hf_instance_incompatible() != NULL)
+        warn_incompatible(where);
+}
+
+void hf_heap_start(void)
+{
+    if (HF_LIKELY(hf_instance_started()))
+        return;
+    if (atomic_load(&starting) == pthread_self())
+        return;
+    pthread_mutex_lock(&start);
+    if (!hf_instance_started()) {
+        const struct link_map *where = NULL;
+        atomic_store(&starting, pthread_self());
+        const struct hf_instance *heap = find_heap(&where);
+        if (heap != NULL)
+            become_forwarder(heap, where);
+        else
+            become_heap();
+        atomic_store(&starting, 0);
+        hf_instance_publish();
+    }
+    pthread_mutex_unlock(&start);
+}
+
+void hf_alloc_start_stages(void)
+{
+    static bool done;
+    if (done)
+        return;
+    done = true;
+    hf_seal_start();
+    hf_heap_start();
+    hf_send_home_start();
+    hf_hosted_start();
+}
+
+/* 101: before the constructors of everything that was linked with us, and before routing's. */
+__attribute__((constructor(101))) static void construct(void)
+{
+    hf_alloc_start_stages();
+}
