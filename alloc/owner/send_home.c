@@ -168,6 +168,7 @@ void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
 size_t hf_usable_size_foreign(const void *ptr)
 {
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
-    return hf_foreign_call_usable_size(allocator != NULL ? allocator : &hf_foreign_scope, ptr,
-                                       __builtin_return_address(0));
+    if (HF_LIKELY(allocator == NULL))
+        return hf_libc()->usable_size((void *)(uintptr_t)ptr);
+    return hf_foreign_call_usable_size(allocator, ptr, __builtin_return_address(0));
 }

@@ -1,0 +1,333 @@
+"""The rooms alloc, shim and loader have no circles and no upward arrows.
+
+A unit is a source file with its header: the files of one stem in one folder. A unit uses another
+where it includes one of its files or where its object file needs a symbol that the other defines.
+ARCHITECTURE.md has the table of layers, lowest first. The test fails
+
+- where units use each other in a circle,
+- where a unit uses one of a higher layer, or of a layer that its row of the table does not allow,
+- where a source file belongs to no layer, or two have the same name in different folders (but for
+  installed headers, which users find by their folder).
+
+The interface between jemalloc and alloc/ is one unit, the folder alloc/jemalloc: what its headers
+declare may be called by everyone, and some of it is implemented above. That is the one place where
+calls go up.
+
+Usage: test_layers.py --source FOLDER --build FOLDER --jemalloc ARCHIVE --binaries FILE…
+                      [--print] [unittest arguments]
+
+--binaries  what Meson links from our object files; their private folders lie beside them
+--print     shows all arrows instead of testing
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+import unittest
+from collections import defaultdict
+from pathlib import Path, PurePosixPath
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--source", required=True, type=Path)
+parser.add_argument("--build", required=True, type=Path)
+parser.add_argument("--jemalloc", required=True, type=Path)
+parser.add_argument("--binaries", nargs="+", required=True, type=Path)
+parser.add_argument("--print", action="store_true")
+
+ROOMS = ("alloc", "shim", "loader")
+SOURCES = (".c", ".cc", ".h", ".def", ".in")
+SEAM = "alloc/jemalloc"
+# Names that build tools and Python give a meaning of their own.
+SHARED_NAMES = {"meson.build", "__init__.py"}
+
+
+# Arrows of the loader that go up or close a circle: known, and to be cut. Nothing may be added.
+BREACHES = {
+    # Finding allocators decides by the tables of routing, which asks what was found.
+    ("loader/foreign/finding", "loader/interpose/slot_policy"),
+    ("loader/foreign/finding", "loader/interpose/stubs"),
+    ("loader/foreign/mmap_tracking", "loader/interpose/stubs"),
+    ("loader/foreign/mmap_tracking", "loader/foreign/finding"),
+    # A pass of routing calls what acts on the objects that it meets.
+    ("loader/interpose/route", "loader/adopt/rebind"),
+    ("loader/interpose/slot_policy", "loader/adopt/replacements"),
+    ("loader/interpose/stubs", "loader/dlopen/dlopen_hooks"),
+    ("loader/interpose/stubs", "loader/interpose/slot_policy"),
+    # Headers that declare more than their unit defines, or tables read from both sides.
+    ("loader/inspect/inspect_parts", "loader/inspect/inspect"),
+    ("loader/record/crash_place", "loader/record/process_record"),
+    ("loader/command/doctor/doctor_show", "loader/command/doctor/doctor_findings"),
+}
+# Names that two folders have: known, and to be changed. Nothing may be added.
+SAME_NAMES = {"doctor.c", "module.h"}
+
+
+# ---- what the sources say ------------------------------------------------------------------------
+
+
+def unit_of(path):
+    """The unit of a source file, by its path below the source folder."""
+    path = PurePosixPath(path)
+    if path.is_relative_to(SEAM):
+        return SEAM
+    return str(path.parent / path.name.split(".")[0])
+
+
+def without_comments(text):
+    return re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.S)
+
+
+def source_files(root):
+    listed = [path for room in ROOMS for path in sorted((root / room).rglob("*"))]
+    return [path for path in listed if path.is_file() and "__pycache__" not in path.parts]
+
+
+def include_arrows(root):
+    """Who includes whom: {(user, used): files}."""
+    arrows = defaultdict(set)
+    for path in source_files(root):
+        if path.suffix not in SOURCES:
+            continue
+        name = path.relative_to(root).as_posix()
+        text = without_comments(path.read_text(encoding="utf-8"))
+        for quoted in re.findall(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]', text, flags=re.M):
+            places = [PurePosixPath(folder) / quoted for folder in ("", "alloc/include")]
+            places.append(PurePosixPath(name).parent / quoted)
+            for place in places:
+                if place.parts[0] in ROOMS and (root / place).is_file():
+                    arrows[unit_of(name), unit_of(place)].add(f"{name} includes {place}")
+                    break
+    return arrows
+
+
+# ---- what the object files say -------------------------------------------------------------------
+
+
+def global_symbols(path):
+    """(defined, undefined) names of an object file or an archive."""
+    done = subprocess.run(
+        ["nm", "--extern-only", "--format=posix", path],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    )
+    defined, undefined = set(), set()
+    for line in done.stdout.splitlines():
+        fields = line.split()
+        if len(fields) >= 2 and not line.endswith(":"):
+            (undefined if fields[1] in "Uw" else defined).add(fields[0])
+    return defined, undefined - defined
+
+
+def object_units(root, build, binaries):
+    """The object files that were built for `binaries`: {path: unit}."""
+    folders = {(binary.parent / (binary.name + ".p")).resolve() for binary in binaries}
+    commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
+    units = {}
+    for command in commands:
+        folder = Path(command["directory"])
+        output = (folder / command["output"]).resolve()
+        source = (folder / command["file"]).resolve()
+        if output.parent not in folders or not output.is_file():
+            continue
+        if source.is_relative_to(build.resolve()):
+            # One generated source a function, all from shim/module.c.in.
+            units[output] = unit_of("shim/module.c.in")
+        elif source.is_relative_to(root.resolve()):
+            units[output] = unit_of(source.relative_to(root.resolve()).as_posix())
+    return units
+
+
+def seam_symbols(root):
+    """Every name of ours in the headers of the interface to jemalloc."""
+    names = set()
+    for path in (root / SEAM).glob("*.h"):
+        text = without_comments(path.read_text(encoding="utf-8"))
+        names |= set(re.findall(r"\bhf_\w+", text))
+    return names
+
+
+def symbol_arrows(options):
+    """Whose object file needs whose symbols: {(user, used): symbols}."""
+    units = object_units(options.source, options.build, options.binaries)
+    symbols = {path: global_symbols(path) for path in units}
+    home = {}
+    for path, (defined, _) in symbols.items():
+        for name in defined:
+            # The shim defines libc's names, for modules.
+            if not units[path].startswith("shim/") or name.startswith("hf_"):
+                home[name] = units[path]
+    ours, needed = global_symbols(options.jemalloc)
+    home.update({name: SEAM for name in ours if name.startswith("hf_")})
+    interface = seam_symbols(options.source)
+    home.update({name: SEAM for name in interface if name in home})
+    arrows = defaultdict(set)
+    for user, names in [(SEAM, needed)] + [(units[path], symbols[path][1]) for path in units]:
+        for name in names & home.keys():
+            arrows[user, home[name]].add(f"{user} needs {name}")
+    if not any(unit.startswith("loader/") for unit in units.values()):
+        raise SystemExit("no object files of the loader were found")
+    return arrows
+
+
+def all_arrows(options):
+    arrows = include_arrows(options.source)
+    for arrow, why in symbol_arrows(options).items():
+        arrows[arrow] |= why
+    return {arrow: why for arrow, why in arrows.items() if arrow[0] != arrow[1]}
+
+
+# ---- the table of layers -------------------------------------------------------------------------
+
+
+class Layers:
+    """The table below the heading "Layers" of ARCHITECTURE.md."""
+
+    def __init__(self, text):
+        section = re.search(r"^## Layers\n(.*?)(?=^## |\Z)", text, flags=re.M | re.S)
+        if section is None:
+            raise SystemExit('ARCHITECTURE.md has no section "Layers"')
+        rows = [
+            [cell.strip() for cell in line.strip().strip("|").split("|")]
+            for line in section[1].splitlines()
+            if line.startswith("|")
+        ][2:]
+        self.names = [name.strip("`") for name, _, _ in rows]
+        self.places = {}
+        self.allowed = {}
+        for rank, (name, places, uses) in enumerate(rows):
+            for place in re.findall(r"`([^`]+)`", places):
+                self.places[place.rstrip("/")] = rank
+            lower = set(range(rank))
+            if uses == "nothing":
+                lower = set()
+            elif uses != "all lower layers":
+                lower = {self.rank(used, name) for used in uses.split(", ")}
+            if any(used >= rank for used in lower):
+                raise SystemExit(f"ARCHITECTURE.md: layer {name} may use a higher layer")
+            self.allowed[rank] = lower | {rank}
+
+    def rank(self, name, where):
+        name = name.strip("`")
+        if name not in self.names:
+            raise SystemExit(f"ARCHITECTURE.md: layer {where} may use {name}, which is no layer")
+        return self.names.index(name)
+
+    def of(self, unit):
+        """The rank of a unit, by the longest place that holds it; None where there is none."""
+        found = None
+        for place, rank in self.places.items():
+            stem = place if place == SEAM or "." not in place else unit_of(place)
+            holds = unit == stem or unit.startswith(stem + "/")
+            if holds and (found is None or len(stem) > len(found[0])):
+                found = stem, rank
+        return found[1] if found else None
+
+
+# ---- circles -------------------------------------------------------------------------------------
+
+
+def circles(arrows):
+    """The sets of units that can all reach each other, of two units or more (Tarjan)."""
+    following = defaultdict(list)
+    for user, used in sorted(arrows):
+        following[user].append(used)
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(unit):
+        index[unit] = low[unit] = len(index)
+        stack.append(unit)
+        for used in following[unit]:
+            if used not in index:
+                visit(used)
+                low[unit] = min(low[unit], low[used])
+            elif used in stack:
+                low[unit] = min(low[unit], index[used])
+        if low[unit] == index[unit]:
+            members = set()
+            while unit not in members:
+                members.add(stack.pop())
+            if len(members) > 1:
+                found.append(frozenset(members))
+
+    for unit in sorted(following):
+        if unit not in index:
+            visit(unit)
+    return found
+
+
+# ---- the test ------------------------------------------------------------------------------------
+
+
+class Lists(unittest.TestCase):
+    def must_be_none(self, lines, what):
+        if lines:
+            self.fail("\n  ".join([f"{what}:", *lines]))
+
+
+class Arrows(Lists):
+    @classmethod
+    def setUpClass(cls):
+        cls.layers = Layers((options.source / "ARCHITECTURE.md").read_text(encoding="utf-8"))
+        cls.arrows = all_arrows(options)
+
+    def because(self, arrow):
+        return f"{arrow[0]} -> {arrow[1]} ({'; '.join(sorted(self.arrows[arrow]))})"
+
+    def test_every_source_file_has_a_layer(self):
+        units = {
+            unit_of(path.relative_to(options.source).as_posix())
+            for path in source_files(options.source)
+            if path.suffix in (".c", ".cc", ".h", ".def")
+        }
+        homeless = sorted(unit for unit in units if self.layers.of(unit) is None)
+        self.must_be_none(homeless, "ARCHITECTURE.md names no layer for these")
+
+    def test_no_arrow_leaves_its_layer_upward(self):
+        wrong = []
+        for user, used in sorted(self.arrows.keys() - BREACHES):
+            rank, other = self.layers.of(user), self.layers.of(used)
+            if None not in (rank, other) and other not in self.layers.allowed[rank]:
+                wrong.append(self.because((user, used)))
+        self.must_be_none(wrong, "the table of layers in ARCHITECTURE.md does not allow this")
+
+    def test_no_circles(self):
+        arrows = self.arrows.keys() - BREACHES
+        found = [
+            self.because(arrow)
+            for circle in circles(arrows)
+            for arrow in sorted(arrows)
+            if circle.issuperset(arrow)
+        ]
+        self.must_be_none(found, "these units use each other")
+
+    def test_known_breaches_are_still_there(self):
+        gone = [f"{user} -> {used}" for user, used in sorted(BREACHES - self.arrows.keys())]
+        self.must_be_none(gone, "these are mended: take them out of BREACHES")
+
+
+class Names(Lists):
+    def test_no_two_files_have_the_same_name(self):
+        folders = defaultdict(list)
+        for path in source_files(options.source):
+            name = path.relative_to(options.source)
+            if name.name not in SHARED_NAMES and not name.is_relative_to("alloc/include"):
+                folders[name.name].append(name.as_posix())
+        same = {name: ", ".join(paths) for name, paths in folders.items() if len(paths) > 1}
+        unknown = [same[name] for name in sorted(same.keys() - SAME_NAMES)]
+        self.must_be_none(unknown, "these have the same name")
+        self.must_be_none(sorted(SAME_NAMES - same.keys()), "renamed: take out of SAME_NAMES")
+
+
+if __name__ == "__main__":
+    options, arguments = parser.parse_known_args()
+    if options.print:
+        arrows = all_arrows(options)
+        for (user, used), why in sorted(arrows.items()):
+            print(f"{user} -> {used}: {'; '.join(sorted(why))}")
+        for circle in circles(arrows):
+            print("circle:", ", ".join(sorted(circle)))
+        sys.exit()
+    unittest.main(argv=[sys.argv[0], *arguments])
