@@ -2,7 +2,10 @@
  * The one door between jemalloc and the heap. Both sides include it: jemalloc's tail
  * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc.
  *
- * Words: see ../internal.h.
+ * The seam is an interface: what it declares may be called by every unit, though alloc/ implements
+ * some of it above the caller. Nowhere else does a call go up (ARCHITECTURE.md, "Layers").
+ *
+ * Words: see heap/internal.h.
  */
 #ifndef HOMEFREE_JEMALLOC_SEAM_H
 #define HOMEFREE_JEMALLOC_SEAM_H
@@ -112,8 +115,8 @@ size_t hf_heap_block(const void *ptr, const void **block);
  * negative errno; -EAGAIN where another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 
-/* For fork (../fork_gate.c). The first does what was put off while the gate was closed, as far as
- * it is open now; the second is called in a child, with the gate closed. */
+/* For fork (start/fork_handlers.c). The first does what was put off while the gate was closed, as
+ * far as it is open now; the second is called in a child, with the gate closed. */
 void hf_heap_catch_up(void);
 void hf_heap_reset_in_child(void);
 

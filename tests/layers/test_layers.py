@@ -6,6 +6,7 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
 
 - where units use each other in a circle,
 - where a unit uses one of a higher layer, or of a layer that its row of the table does not allow,
+- where a unit that is not listed below has a constructor,
 - where a source file belongs to no layer, or two have the same name in different folders (but for
   installed headers, which users find by their folder).
 
@@ -59,6 +60,21 @@ BREACHES = {
     ("loader/inspect/inspect_parts", "loader/inspect/inspect"),
     ("loader/record/crash_place", "loader/record/process_record"),
     ("loader/command/doctor/doctor_show", "loader/command/doctor/doctor_findings"),
+}
+# Units of the library with constructors of their own: alloc/ has one, which runs its stages in a
+# written order. Those of the loader are known, and to become stages. Nothing may be added.
+CONSTRUCTORS = {
+    "alloc/start/start",
+    "loader/dlopen/search_path",
+    "loader/foreign/mmap_tracking",
+    "loader/host/host",
+    "loader/host/numpy",
+    "loader/interpose/caller_thunks",
+    "loader/interpose/late_stores",
+    "loader/interpose/route",
+    "loader/interpose/stubs",
+    "loader/private/place_copy",
+    "loader/record/process_end",
 }
 # Names that two folders have: known, and to be changed. Nothing may be added.
 SAME_NAMES = {"doctor.c", "module.h"}
@@ -138,6 +154,13 @@ def object_units(root, build, binaries):
         elif source.is_relative_to(root.resolve()):
             units[output] = unit_of(source.relative_to(root.resolve()).as_posix())
     return units
+
+
+def has_constructor(path):
+    done = subprocess.run(
+        ["readelf", "--wide", "--sections", path], check=True, text=True, stdout=subprocess.PIPE
+    )
+    return ".init_array" in done.stdout
 
 
 def seam_symbols(root):
@@ -306,6 +329,16 @@ class Arrows(Lists):
     def test_known_breaches_are_still_there(self):
         gone = [f"{user} -> {used}" for user, used in sorted(BREACHES - self.arrows.keys())]
         self.must_be_none(gone, "these are mended: take them out of BREACHES")
+
+
+class Constructors(Lists):
+    def test_constructors_are_known(self):
+        units = object_units(options.source, options.build, options.binaries)
+        # The shim is linked into modules and has constructors there.
+        library = {path: unit for path, unit in units.items() if not unit.startswith("shim/")}
+        found = {unit for path, unit in library.items() if has_constructor(path)}
+        self.must_be_none(sorted(found - CONSTRUCTORS), "these have constructors")
+        self.must_be_none(sorted(CONSTRUCTORS - found), "these have none: take out of CONSTRUCTORS")
 
 
 class Names(Lists):
