@@ -454,7 +454,7 @@ void hf_free_entry(void *ptr)
 
 /* ---- everything else ---- */
 
-/* Each of these is called with the heap started and not forwarded; see heap.c. */
+/* Each of these is called with the heap started and not forwarded; see start/api.c. */
 
 void *hf_heap_calloc_entry(size_t count, size_t size) HF_EXPORT_AS("hf_heap_calloc");
 void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
