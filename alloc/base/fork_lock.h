@@ -14,7 +14,7 @@
 #include <pthread.h>
 
 /* Defines `void start(void)`, which registers the mutex: part of libhomefree's start. */
-#define HF_LOCK_OVER_FORK_AT_START(mutex, start)      \
+#define HF_LOCK_OVER_FORK(mutex, start)               \
     static void mutex##_in_child(void)                \
     {                                                 \
         pthread_mutex_init(&mutex, NULL);             \
@@ -22,17 +22,6 @@
     void start(void)                                  \
     {                                                 \
         pthread_atfork(NULL, NULL, mutex##_in_child); \
-    }
-
-/* The same with a constructor of its own. */
-#define HF_LOCK_OVER_FORK(mutex, priority)                                    \
-    static void mutex##_in_child(void)                                        \
-    {                                                                         \
-        pthread_mutex_init(&mutex, NULL);                                     \
-    }                                                                         \
-    __attribute__((constructor(priority))) static void mutex##_register(void) \
-    {                                                                         \
-        pthread_atfork(NULL, NULL, mutex##_in_child);                         \
     }
 
 #endif

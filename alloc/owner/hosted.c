@@ -168,4 +168,4 @@ bool hf_hosted_describe(const void *ptr, struct hf_owner *owner)
     return true;
 }
 
-HF_LOCK_OVER_FORK_AT_START(lock, hf_hosted_start)
+HF_LOCK_OVER_FORK(lock, hf_hosted_start)

@@ -225,9 +225,3 @@ void hf_alloc_start_stages(void)
     hf_send_home_start();
     hf_hosted_start();
 }
-
-/* 101: before the constructors of everything that was linked with us, and before routing's. */
-__attribute__((constructor(101))) static void construct(void)
-{
-    hf_alloc_start_stages();
-}

@@ -13,8 +13,8 @@
 
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
-#include "loader/adopt/replacements.h"
 #include "loader/interpose/loader_lock.h"
+#include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/slot_writes.h"

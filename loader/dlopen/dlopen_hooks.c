@@ -93,7 +93,7 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     return handle;
 }
 
-void *hf_hook_loaded(void *handle)
+static void *hook_loaded(void *handle)
 {
     /* Not after a failure: taking the loader's lock would clear the message that the caller is
      * going to ask dlerror() for. Whatever came nevertheless is routed the next time. */
@@ -134,7 +134,8 @@ static void note_deep(const struct link_map *map)
     atomic_store_explicit(&deep[at].map, map, memory_order_release);
 }
 
-void *hf_hook_dlopen(hf_dlopen_function *original, const char *file, int mode, const void *caller)
+static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mode,
+                         const void *caller)
 {
     bool brings = false;
     if ((mode & RTLD_DEEPBIND) != 0 && (mode & RTLD_NOLOAD) == 0 && file != NULL) {
@@ -149,10 +150,10 @@ void *hf_hook_dlopen(hf_dlopen_function *original, const char *file, int mode, c
     void *handle = open_for(original, file, mode, caller);
     if (brings && handle != NULL)
         note_deep(handle);
-    return hf_hook_loaded(handle);
+    return hook_loaded(handle);
 }
 
-bool hf_hook_wants(void *handle, const char *name)
+static bool hook_wants(void *handle, const char *name)
 {
     if (handle == RTLD_NEXT || name == NULL)
         return false;
@@ -161,7 +162,7 @@ bool hf_hook_wants(void *handle, const char *name)
            function != HF_ROUTED_madvise;
 }
 
-void *hf_hook_scope(void *handle, const void *caller)
+static void *hook_scope(void *handle, const void *caller)
 {
     return handle == RTLD_DEFAULT ? (void *)(uintptr_t)hf_dynlink_find(caller) : NULL;
 }
@@ -180,7 +181,7 @@ static void see_own_slot(const struct hf_slot *slot, void *context)
         own->stub = value;
 }
 
-void *hf_hook_own(void *handle, const char *name, const void *caller, void **local)
+static void *hook_own(void *handle, const char *name, const void *caller, void **local)
 {
     struct hf_object object;
     *local = NULL;
@@ -196,7 +197,7 @@ void *hf_hook_own(void *handle, const char *name, const void *caller, void **loc
     return own.stub;
 }
 
-void *hf_hook_symbol(const char *name, void *found)
+static void *hook_symbol(const char *name, void *found)
 {
     int function = hf_routed_by_name(name);
     if (found == NULL || function < 0)
@@ -216,3 +217,12 @@ void *hf_hook_symbol(const char *name, void *found)
     void *stub = hf_stub_for((enum hf_routed)function, found);
     return stub != NULL ? stub : found;
 }
+
+const struct hf_stub_hooks hf_dlopen_hooks = {
+    .open = hook_dlopen,
+    .loaded = hook_loaded,
+    .wants = hook_wants,
+    .scope = hook_scope,
+    .own = hook_own,
+    .symbol = hook_symbol,
+};

@@ -139,8 +139,7 @@ static char *append(char *at, const char *text)
     return stpcpy(at, text);
 }
 
-/* Before routing begins (102), so that nobody searches yet. */
-__attribute__((constructor(101))) static void list_subfolders(void)
+void hf_search_start(void)
 {
 #if defined(__x86_64__)
     for (unsigned i = level(); i >= 2; i--) {

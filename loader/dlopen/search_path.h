@@ -23,4 +23,8 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
  */
 char *hf_search_expand(const struct link_map *caller, const char *file);
 
+/* Lists the hardware subfolders of this machine. Called once, by the library's constructor, before
+ * any slot leads to a stub. */
+void hf_search_start(void);
+
 #endif

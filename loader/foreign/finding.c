@@ -10,12 +10,15 @@
  */
 #include "loader/foreign/finding.h"
 
+#include "alloc/owner/foreign.h"
 #include "alloc/owner/pagemap.h"
 #include "alloc/owner/send_home.h"
 #include "loader/elf/elf_names.h"
+#include "loader/foreign/asking.h"
 #include "loader/foreign/kept_names.h"
+#include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
-#include "loader/interpose/stubs.h"
+#include "loader/foreign/object_role.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -461,7 +464,7 @@ static enum hf_foreign_serves serves(const struct hf_object *object)
     if (is_wrapped(object))
         return HF_SERVES_PROCESS;
     bool frees = hf_object_address(object, "free") != NULL;
-    if ((!frees && hf_object_address(object, "_ZdlPv") == NULL) || !hf_scope_is_early(object->map))
+    if ((!frees && hf_object_address(object, "_ZdlPv") == NULL) || !hf_object_is_early(object->map))
         return HF_SERVES_NOTHING;
     return frees ? HF_SERVES_PROCESS : HF_SERVES_OPERATORS;
 }
@@ -470,7 +473,7 @@ static enum hf_foreign_serves serves(const struct hf_object *object)
  * name by which the loader would find it, and what it started with is never unloaded. */
 static bool stays(const struct hf_object *object)
 {
-    if (object->map->l_prev == NULL || hf_scope_is_early(object->map))
+    if (object->map->l_prev == NULL || hf_object_is_early(object->map))
         return true;
     return dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
@@ -621,37 +624,12 @@ void hf_finding_look(const struct hf_object *object, const struct hf_imports *im
     if (any && stays(object)) {
         number = publish(object, &look);
         if (number != 0 && serves(object) != HF_SERVES_PROCESS)
-            hf_stubs_ask_foreign();
+            hf_asking_begin();
     }
     /* Who can be asked answers for what came from the break, too. */
     if (imports->moves_break && (!any || silent))
         hf_tracking_break_is_shared();
     hf_tracking_candidate(object->map, number);
-}
-
-bool hf_finding_silent(unsigned number, const struct link_map *map, const bool found[])
-{
-    char names[128];
-    size_t length = 0;
-    for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
-        const char *name = hf_allocator_name((enum hf_allocator)i);
-        size_t size = strlen(name);
-        if (!found[i] || length + size + 4 > sizeof names)
-            continue;
-        if (length != 0) {
-            memcpy(names + length, " or ", 4);
-            length += 4;
-        }
-        memcpy(names + length, name, size);
-        length += size;
-    }
-    if (length == 0)
-        return false;
-    names[length] = '\0';
-    struct hf_foreign_allocator allocator = {
-        .name = hf_keep_name(names), .object = hf_keep_name(hf_dynlink_name(map)), .map = map};
-    hf_foreign_publish(number, &allocator);
-    return true;
 }
 
 /* ---- telling ---- */
@@ -671,7 +649,7 @@ const char *hf_finding_remark(const struct link_map *map)
             length != 0 ? "; " : "", allocator->name,
             home ? "go home to it, whoever frees them"
                  : "cannot be sent home: no function of its can be called",
-            home && !hf_scope_is_early(map)
+            home && !hf_object_is_early(map)
                 ? "; the object stays loaded after dlclose(), because its functions are called"
                 : "");
         length += added > 0 ? (size_t)added : 0;

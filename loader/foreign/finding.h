@@ -6,9 +6,6 @@
 #define HOMEFREE_FINDING_H
 
 #include "alloc/base/dynlink.h"
-#include "alloc/owner/foreign.h"
-#include "loader/foreign/known_allocators.h"
-#include "loader/interpose/slot_policy.h"
 
 /* What an object imports, as far as that tells an allocator. */
 struct hf_imports {
@@ -24,11 +21,6 @@ struct hf_imports {
  * now on are pinned.
  */
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports);
-
-/* Publishes a foreign allocator of which nothing is known but who it is (`found`, by enum
- * hf_allocator). False, and nothing is published, where none was found. Any thread, also in a
- * signal handler. */
-bool hf_finding_silent(unsigned number, const struct link_map *map, const bool found[]);
 
 /* ---- for `homefree doctor` and the report of routing ---- */
 

@@ -8,9 +8,9 @@
 #include "alloc/owner/libc_heap.h"
 #include "alloc/owner/pagemap.h"
 #include "loader/foreign/allocator_strings.h"
-#include "loader/foreign/finding.h"
+#include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
-#include "loader/interpose/stubs.h"
+#include "loader/foreign/silent.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -57,7 +57,7 @@ static void in_child(void)
     }
 }
 
-__attribute__((constructor(101))) static void register_fork(void)
+void hf_tracking_start(void)
 {
     pthread_atfork(NULL, NULL, in_child);
 }
@@ -289,10 +289,10 @@ static int decide(struct candidate *candidate)
     }
     if (!atomic_compare_exchange_strong(&candidate->state, &state, BEING_DECIDED))
         return state;
-    bool found = number != 0 && hf_finding_silent(number, candidate->map, candidate->named);
+    bool found = number != 0 && hf_silent_publish(number, candidate->map, candidate->named);
     candidate->state = found ? (int)number : NOTHING;
     if (found)
-        hf_stubs_ask_foreign();
+        hf_asking_begin();
     return candidate->state;
 }
 

@@ -45,6 +45,9 @@ void hf_tracking_search(const struct link_map *map, bool named[HF_ALLOCATOR_COUN
 /* Objects were unloaded: forgets those that are no longer there, and their pages. */
 void hf_tracking_forget(void);
 
+/* Registers the fork handler. Called once, by the library's constructor (init.c). */
+void hf_tracking_start(void);
+
 /* ---- for stubs ---- */
 
 /* Around each call of dlopen(): an object that is new to all passes may run its constructors. What

@@ -3,6 +3,8 @@
  * the lock that installing is done under, and which mode was asked for. What is installed stays for
  * as long as the process: libhomefree is never unloaded, so the hooks outlive the interpreter.
  */
+#include "loader/host/host.h"
+
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/options.h"
 #include "alloc/base/sized.h"
@@ -110,11 +112,4 @@ int hf_python_uninstall(void)
     return other->python_uninstall != NULL ? other->python_uninstall() : -ENOTSUP;
 }
 
-/* Before this copy can become the heap that others forward to (instance.c, also 101, calls nothing
- * of ours; the functions are read when another copy comes). */
-__attribute__((constructor(101))) static void construct(void)
-{
-    hf_instance_offer_python(hf_python_install, hf_python_uninstall);
-}
-
-HF_LOCK_OVER_FORK(lock, 104)
+HF_LOCK_OVER_FORK(lock, hf_host_start)

@@ -214,4 +214,4 @@ void hf_numpy_uninstall(void)
     atomic_store(&on, false);
 }
 
-HF_LOCK_OVER_FORK(lock, 101)
+HF_LOCK_OVER_FORK(lock, hf_numpy_start)

@@ -24,4 +24,7 @@ enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython);
 /* From now on arrays get their memory from where they did before. */
 void hf_numpy_uninstall(void);
 
+/* Registers the fork handler. Called once, by the library's constructor. */
+void hf_numpy_start(void);
+
 #endif

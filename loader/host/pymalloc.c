@@ -21,8 +21,8 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
+#include "loader/foreign/asking.h"
 #include "loader/host/arenas.h"
-#include "loader/interpose/stubs.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -372,7 +372,7 @@ void hf_pymalloc_install(const struct hf_cpython *cpython)
     size_t size = become_foreign(cpython) ? hf_arenas_learn(cpython) : 0;
     if (size != 0) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
-        hf_stubs_ask_foreign();
+        hf_asking_begin();
     }
 }
 

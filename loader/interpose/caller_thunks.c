@@ -221,8 +221,7 @@ static void changed(void)
     (void)hf_loader_lock_run(change, NULL);
 }
 
-/* 101: before anybody can watch. */
-__attribute__((constructor(101))) static void offer(void)
+void hf_thunks_start(void)
 {
     hf_watch_offer_marks(changed);
 }

@@ -22,4 +22,7 @@
  * slot_writes.h. */
 void hf_thunks_follow(const struct link_map *map);
 
+/* From now on watches may begin. Called once, by the library's constructor. */
+void hf_thunks_start(void);
+
 #endif

@@ -76,7 +76,7 @@ static void in_child(void)
     alone = true;
 }
 
-__attribute__((constructor(101))) static void construct(void)
+void hf_late_start(void)
 {
     pthread_atfork(NULL, NULL, in_child);
 }

@@ -21,4 +21,7 @@ bool hf_late_any(void);
  * loader's lock. Result: how many were put back. */
 size_t hf_late_look(void);
 
+/* Registers the fork handler. Called once, by the library's constructor. */
+void hf_late_start(void);
+
 #endif

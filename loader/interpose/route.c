@@ -11,9 +11,7 @@
 
 #include "alloc/base/options.h"
 #include "alloc/base/seal.h"
-#include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
-#include "loader/adopt/rebind.h"
 #include "loader/foreign/finding.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/interpose/caller_thunks.h"
@@ -39,7 +37,8 @@ static size_t seen_count;
 static uint64_t seen_unloads;
 static uint64_t passes, pass_nanoseconds;
 static bool passing; /* a pass may come back here: it calls allocators */
-static bool ready; /* what constructors make is there; a program's preinit functions are earlier */
+static bool
+    ready; /* the library's constructor has come here; a program's preinit functions run before */
 
 /* The thread whose pass it was is not there; the loader's lock is new. */
 static void in_child(void)
@@ -296,165 +295,15 @@ void hf_route_new_objects(void)
     (void)hf_route();
 }
 
-/* 102: after the heap has started (101), before ordinary constructors of the same load. */
-__attribute__((constructor(102))) static void construct(void)
+void hf_route_start(void)
 {
-    ready = true;
+    pthread_atfork(NULL, NULL, in_child);
     find_iterate();
+    ready = true;
     hf_route_new_objects();
 }
 
-/* 101, and earlier in the link than instance.c's: what other copies call must be there first. */
-__attribute__((constructor(101))) static void offer(void)
+struct hf_route_effort hf_route_effort(void)
 {
-    pthread_atfork(NULL, NULL, in_child);
-    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
-}
-
-/* ---- the report ---- */
-
-struct telling {
-    struct hf_route_report sums;
-    hf_route_visitor *visit;
-    void *context;
-    const struct hf_object *object;
-    enum hf_object_role role;
-    struct hf_scope *scope;
-};
-
-static void tell(struct telling *telling, const struct hf_route_entry *entry)
-{
-    uint64_t *sums[] = {
-        [HF_ROUTE_CHANGED] = &telling->sums.changed,
-        [HF_ROUTE_REFUSED] = &telling->sums.refused,
-        [HF_ROUTE_OUT_OF_REACH] = &telling->sums.out_of_reach,
-    };
-    ++*sums[entry->state];
-    if (telling->visit != NULL)
-        telling->visit(entry, telling->context);
-}
-
-static void tell_adopted(const struct hf_route_entry *entry, void *context)
-{
-    tell(context, entry);
-}
-
-static void tell_slot(const struct hf_slot *slot, void *context)
-{
-    struct telling *telling = context;
-    struct hf_decision decision =
-        hf_slot_decide(telling->object, telling->role, telling->scope, slot);
-    if (decision.ignore)
-        return;
-    struct hf_route_entry entry = {
-        .size = sizeof entry,
-        .state = decision.state,
-        .object = hf_dynlink_name(telling->object->map),
-        .function = hf_routed_name(slot->function),
-        .slot = slot->address,
-        .reason = decision.reason,
-    };
-    /* Routing has been here, and the slot is still not a stub: say which step failed. */
-    if (decision.change) {
-        entry.state = HF_ROUTE_REFUSED;
-        if (!hf_options.route) {
-            entry.reason = "routing is off (HOMEFREE_CONF=route:off)";
-        } else if (hf_stub_for(slot->function, decision.original) == NULL) {
-            entry.reason = "more allocators define this function than homefree has stubs for";
-            entry.error = -ENOSPC;
-        } else {
-            entry.reason = "the slot cannot be made writable, or was changed back since";
-            entry.error = -EACCES;
-        }
-    }
-    tell(telling, &entry);
-}
-
-static void tell_definition(const struct hf_table_entry *definition, void *context)
-{
-    struct telling *telling = context;
-    const struct hf_route_entry entry = {
-        .size = sizeof entry,
-        .state = definition->routed ? HF_ROUTE_CHANGED : HF_ROUTE_REFUSED,
-        .object = hf_dynlink_name(telling->object->map),
-        .function = hf_routed_name(definition->function),
-        .slot = definition->place,
-        .reason = definition->reason,
-    };
-    tell(telling, &entry);
-}
-
-static void tell_object(struct telling *telling, const struct link_map *map)
-{
-    struct hf_object object;
-    if (!hf_dynlink_open(map, &object))
-        return;
-    telling->object = &object;
-    telling->role = hf_object_role(&object);
-    struct hf_route_entry entry = {
-        .size = sizeof entry,
-        .state = HF_ROUTE_OUT_OF_REACH,
-        .object = hf_dynlink_name(map),
-    };
-    switch (telling->role) {
-    case HF_ROLE_NOTHING:
-        return;
-    case HF_ROLE_HOMEFREE:
-        break;
-    case HF_ROLE_LINKER:
-        entry.reason =
-            "the dynamic linker frees only what it allocated, through pointers of its own";
-        tell(telling, &entry);
-        break;
-    case HF_ROLE_ORDINARY:
-        /* A definition of its own is what others' slots may point to, but its own calls can be
-         * direct, without any slot. */
-        if (hf_object_address(&object, "free") != NULL &&
-            hf_object_address(&object, "malloc") != NULL) {
-            entry.reason = "the object is an allocator: calls inside it need no slot";
-            tell(telling, &entry);
-        }
-        entry.reason = hf_finding_remark(map);
-        if (entry.reason != NULL)
-            tell(telling, &entry);
-        hf_slots_visit(&object, &hf_routed_names, false, tell_slot, telling);
-        hf_adopt_tell(&object, tell_adopted, telling);
-        break;
-    case HF_ROLE_RUNTIME:
-        if (hf_options.route)
-            hf_table_visit(&object, telling->scope->ours, tell_definition, telling);
-        hf_slots_visit(&object, &hf_routed_names, true, tell_slot, telling);
-        break;
-    }
-    telling->sums.objects++;
-}
-
-static void report(void *context)
-{
-    struct telling *telling = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    size_t count = hf_dynlink_namespaces(first);
-    for (size_t i = 0; i < count; i++) {
-        struct hf_scope scope = hf_scope_begin(first[i], i == 0);
-        telling->scope = &scope;
-        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
-            tell_object(telling, map);
-    }
-    telling->sums.passes = passes;
-    telling->sums.nanoseconds = pass_nanoseconds;
-}
-
-int hf_route_report(struct hf_route_report *out, hf_route_visitor *visit, void *context)
-{
-    if (out != NULL && out->size <= sizeof(size_t))
-        return -EINVAL;
-    hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
-    if (other != NULL)
-        return other->route_report != NULL ? other->route_report(out, visit, context) : -ENOTSUP;
-    struct telling telling = {.visit = visit, .context = context};
-    int result = hf_loader_lock_run(report, &telling);
-    if (result == 0 && out != NULL)
-        hf_sized_copy(out, &telling.sums, sizeof telling.sums);
-    return result;
+    return (struct hf_route_effort){passes, pass_nanoseconds};
 }

@@ -11,8 +11,11 @@
 #include "loader/interpose/slot_policy.h"
 
 #include "alloc/heap/internal.h"
-#include "loader/adopt/replacements.h"
+#include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
+#include "loader/foreign/object_role.h"
+#include "loader/interpose/replacements.h"
+#include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
 #include <errno.h>
@@ -26,45 +29,7 @@ struct hf_scope hf_scope_begin(const struct link_map *first, bool base)
     return (struct hf_scope){.first = first, .base = base, .ours = ours == first};
 }
 
-static bool starts_with(const char *s, const char *prefix)
-{
-    return strncmp(s, prefix, strlen(prefix)) == 0;
-}
-
-static bool is_cxx_runtime(const char *soname)
-{
-    return starts_with(soname, "libstdc++.so.") || starts_with(soname, "libc++");
-}
-
-enum hf_object_role hf_object_role(const struct hf_object *object)
-{
-    const char *soname = object->soname != NULL ? object->soname : "";
-    if (starts_with(soname, "libc.so.") || is_cxx_runtime(soname))
-        return HF_ROLE_RUNTIME;
-    if (starts_with(soname, "ld-linux") || starts_with(soname, "ld64.so"))
-        return HF_ROLE_LINKER;
-    if (starts_with(soname, "linux-vdso"))
-        return HF_ROLE_NOTHING;
-    if (hf_object_symbol(object, "hf_instance_record") != NULL)
-        return HF_ROLE_HOMEFREE;
-    return HF_ROLE_ORDINARY;
-}
-
-static bool is_libc(const struct hf_object *object)
-{
-    return object->soname != NULL && starts_with(object->soname, "libc.so.");
-}
-
 /* ---- who defines a function ---- */
-
-struct hf_definer hf_definer_of(const void *function)
-{
-    struct hf_object object;
-    struct hf_definer definer = {.map = hf_dynlink_find(function)};
-    if (definer.map != NULL && hf_dynlink_open(definer.map, &object))
-        definer.runtime = hf_object_role(&object) == HF_ROLE_RUNTIME;
-    return definer;
-}
 
 /* The object in front of libc whose free() serves the process, or NULL; `libc` gets libc's own.
  * Both were there when the program started and stay, so that they are looked for once. */
@@ -79,7 +44,7 @@ static const struct link_map *serving_object(const struct link_map **libc)
         for (; map != NULL; map = map->l_next) {
             if (!hf_dynlink_open(map, &object))
                 continue;
-            if (is_libc(&object))
+            if (hf_object_is_libc(&object))
                 break;
             if (serving == NULL && hf_object_address(&object, "free") != NULL)
                 serving = map;
@@ -107,7 +72,7 @@ static void begin_deep(const struct link_map *serving, const struct link_map *ma
         .usable_size = (size_t(*)(const void *))hf_table_address(&libc, "malloc_usable_size"),
     };
     hf_foreign_begin_deep(&functions, serving);
-    hf_stubs_ask_foreign();
+    hf_asking_begin();
 }
 
 void hf_definer_note(enum hf_routed function, const void *original)
@@ -130,21 +95,6 @@ void hf_definer_note_deep(void)
     const struct link_map *libc, *serving = serving_object(&libc);
     if (serving != NULL && !hf_foreign_is_deep())
         begin_deep(serving, libc);
-}
-
-bool hf_scope_is_early(const struct link_map *wanted)
-{
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    struct hf_object object;
-    bool found = false;
-    if (hf_dynlink_namespaces(first) == 0)
-        return false;
-    for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
-        if (hf_dynlink_open(map, &object) && is_libc(&object))
-            return found;
-        found |= map == wanted;
-    }
-    return false;
 }
 
 /* Functions that belong to an allocator's own interface, or that anybody may have called so:
@@ -188,7 +138,7 @@ bool hf_function_is_known(enum hf_routed function, const void *address)
     case TCMALLOC:
         return exports_allocator(&object, HF_ALLOCATOR_TCMALLOC);
     default:
-        return is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
+        return hf_object_is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
                (hf_foreign_lives_in(map) && exports(&object, "free"));
     }
 }
@@ -304,6 +254,11 @@ static void *resolve(const struct hf_object *object, struct hf_scope *scope,
     return unresolved ? definition(scope, slot->function) : found;
 }
 
+static bool starts_with(const char *s, const char *prefix)
+{
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
 bool hf_slot_is_foreign(const struct hf_object *object, size_t symbol, bool is_operator)
 {
     if (object->symbols[symbol].st_shndx != SHN_UNDEF)
@@ -312,7 +267,7 @@ bool hf_slot_is_foreign(const struct hf_object *object, size_t symbol, bool is_o
     if (provider == NULL)
         return false;
     if (is_operator)
-        return !is_cxx_runtime(provider);
+        return !hf_is_cxx_runtime(provider);
     return !starts_with(provider, "libc.so") && !starts_with(provider, "libdl.so") &&
            !starts_with(provider, "libpthread.so");
 }

@@ -8,9 +8,9 @@
 #ifndef HOMEFREE_SLOT_POLICY_H
 #define HOMEFREE_SLOT_POLICY_H
 
-#include "alloc/owner/foreign.h"
+#include "loader/foreign/object_role.h"
 #include "loader/interpose/got_slots.h"
-#include "loader/interpose/stubs.h"
+#include "loader/interpose/routed.h"
 
 #include <homefree/homefree.h>
 
@@ -35,19 +35,6 @@ struct hf_decision {
     const char *reason; /* for REFUSED */
 };
 
-/* What kinds of objects need a treatment of their own. */
-enum hf_object_role {
-    HF_ROLE_ORDINARY,
-    HF_ROLE_RUNTIME,  /* libc, libstdc++: define the functions, and call them through slots */
-    HF_ROLE_LINKER,   /* ld.so: calls through pointers of its own; out of reach */
-    HF_ROLE_HOMEFREE, /* a copy of libhomefree: must go on calling libc */
-    HF_ROLE_NOTHING   /* the vdso; no symbols */
-};
-enum hf_object_role hf_object_role(const struct hf_object *object);
-
-/* Who defines a function that slots go to. */
-struct hf_definer hf_definer_of(const void *function);
-
 /* An object's slot goes to this original. Where that is libc's free() or realloc() although another
  * allocator serves the process, both kinds of blocks are told apart from now on (foreign.h). */
 void hf_definer_note(enum hf_routed function, const void *original);
@@ -58,10 +45,6 @@ void hf_definer_note_deep(void);
 /* Whether routing may stand in front of a function that was found by its name: some names are
  * everybody's, and mean what they say only where libc or a known allocator defines them. */
 bool hf_function_is_known(enum hf_routed function, const void *address);
-
-/* Whether an object of the program's namespace lies in front of libc in the order of loading: it
- * was there when the program started, and is never unloaded. */
-bool hf_scope_is_early(const struct link_map *map);
 
 /* Decides about a slot of an ordinary object or a runtime. Reads the slot; the caller guarantees
  * that the object is relocated (the loader's lock). */

@@ -30,9 +30,8 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
-#include "loader/dlopen/dlopen_hooks.h"
 #include "loader/foreign/mmap_tracking.h"
-#include "loader/interpose/slot_policy.h"
+#include "loader/foreign/object_role.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -49,6 +48,7 @@ struct original {
     struct hf_definer definer; /* of `real` */
 };
 struct originals {
+    const struct hf_stub_hooks *hooks;
     /* Foreign allocators are asked about pointers that are not the heap's. */
     _Atomic(bool) asking;
     /* Until then, addresses below are blocks of libc's, or nobody's. Afterwards it is 0. Stored as
@@ -248,7 +248,8 @@ typedef void *lookup_function(void *handle, const char *symbol, const char *vers
 INLINE void *open_object(enum hf_routed function, size_t index, const char *file, int mode)
 {
     hf_tracking_loading(true);
-    void *handle = hf_hook_dlopen(REAL(hf_dlopen_function, function, index), file, mode, CALLER);
+    void *handle =
+        table.all.hooks->open(REAL(hf_dlopen_function, function, index), file, mode, CALLER);
     hf_tracking_loading(false);
     return handle;
 }
@@ -263,7 +264,7 @@ INLINE void *open_in_namespace(enum hf_routed function, size_t index, Lmid_t nam
     hf_tracking_loading(true);
     void *handle = REAL(dlmopen_function, function, index)(namespace, file, mode);
     hf_tracking_loading(false);
-    return hf_hook_loaded(handle);
+    return table.all.hooks->loaded(handle);
 }
 
 /* The routed function that a lookup should answer with; NULL: what the original says to the caller
@@ -272,7 +273,7 @@ static __attribute__((noinline)) void *find_routed(lookup_function *real, void *
                                                    const char *symbol, const char *version,
                                                    const void *caller)
 {
-    void *local, *found = hf_hook_own(handle, symbol, caller, &local);
+    void *local, *found = table.all.hooks->own(handle, symbol, caller, &local);
     if (found != NULL)
         return found;
     if (local != NULL)
@@ -280,18 +281,18 @@ static __attribute__((noinline)) void *find_routed(lookup_function *real, void *
     if (found == NULL)
         found = real(handle, symbol, version);
     if (found == NULL && local == NULL) {
-        local = hf_hook_scope(handle, caller);
+        local = table.all.hooks->scope(handle, caller);
         if (local != NULL)
             found = real(local, symbol, version);
     }
-    return found != NULL ? hf_hook_symbol(symbol, found) : NULL;
+    return found != NULL ? table.all.hooks->symbol(symbol, found) : NULL;
 }
 
 /* dlvsym(3), and dlsym(3), which does not look at the third argument. */
 INLINE void *look_up(enum hf_routed function, size_t index, void *handle, const char *symbol,
                      const char *version)
 {
-    if (HF_UNLIKELY(hf_hook_wants(handle, symbol))) {
+    if (HF_UNLIKELY(table.all.hooks->wants(handle, symbol))) {
         void *found =
             find_routed(REAL(lookup_function, function, index), handle, symbol, version, CALLER);
         if (found != NULL)
@@ -403,29 +404,20 @@ INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN
 
 /* ---- the stubs ---- */
 
-#define EACH_INDEX(DO, ...) \
-    DO(0, __VA_ARGS__)      \
-    DO(1, __VA_ARGS__)      \
-    DO(2, __VA_ARGS__)      \
-    DO(3, __VA_ARGS__)      \
-    DO(4, __VA_ARGS__)      \
-    DO(5, __VA_ARGS__)      \
-    DO(6, __VA_ARGS__)      \
-    DO(7, __VA_ARGS__)
-_Static_assert(HF_STUBS_PER_FUNCTION == 8, "EACH_INDEX makes eight");
+_Static_assert(HF_STUBS_PER_FUNCTION == 8, "HF_EACH_ORIGINAL makes eight");
 
 /* ENTRIES(prefix, name, body, result, parameters, arguments...): `prefix`_`name`_0 to _7, functions
  * that call `body` with their two numbers and their arguments. */
-#define ENTRIES(...) EACH_INDEX(ENTRY, __VA_ARGS__)
+#define ENTRIES(...) HF_EACH_ORIGINAL(ENTRY, __VA_ARGS__)
 #define ENTRY(index, prefix, name, body, result, parameters, ...) \
     static result prefix##_##name##_##index parameters            \
     {                                                             \
         return body(HF_ROUTED_##name, index, __VA_ARGS__);        \
     }
 #define ADDRESS(index, prefix, name) (void *)prefix##_##name##_##index,
-#define ADDRESSES(prefix, name)           \
-    {                                     \
-        EACH_INDEX(ADDRESS, prefix, name) \
+#define ADDRESSES(prefix, name)                 \
+    {                                           \
+        HF_EACH_ORIGINAL(ADDRESS, prefix, name) \
     }
 
 #define HEAP(type, name) (type *)(void *)heap_##name
@@ -475,81 +467,21 @@ static void *const mappings[] = ADDRESSES(mapping, syscall);
 ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
 static const struct row {
-    const char *name;
-    bool is_operator;
     void *stubs[HF_STUBS_PER_FUNCTION];
     void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where foreign allocators have no say */
 } rows[HF_ROUTED_COUNT] = {
-#define ROW(symbol, is_operator) \
-    [HF_ROUTED_##symbol] = {#symbol, is_operator, ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
-#define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {#symbol, false, ADDRESSES(stub, symbol), {NULL}},
+#define ROW(symbol)       [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
+#define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), {NULL}},
 
-#define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
-#define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
-#define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
-#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol, true)
+#define HF_RELEASES(name, result, parameters, arguments, call) ROW(name)
+#define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name)
+#define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
+#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol)
 #define HF_MAPS(name)                                          PLAIN_ROW(name)
-    [HF_ROUTED_madvise] = {"madvise", false, {NULL}, {NULL}},
+    [HF_ROUTED_madvise] = {{NULL}, {NULL}},
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
 #include "shim/functions.def"
 };
-
-/* ---- names ---- */
-
-const char *hf_routed_name(enum hf_routed function)
-{
-    return rows[function].name;
-}
-
-bool hf_routed_is_operator(enum hf_routed function)
-{
-    return rows[function].is_operator;
-}
-
-bool hf_routed_is_loader(enum hf_routed function)
-{
-    return function >= HF_ROUTED_dlopen && function <= HF_ROUTED_dlvsym;
-}
-
-bool hf_routed_is_mapping(enum hf_routed function)
-{
-    return function > HF_ROUTED_dlvsym && function <= HF_ROUTED_madvise;
-}
-
-/* Objects have thousands of names, and nearly all are none of ours: a bit for each of the first
- * three characters that a routed name can have sends most of them away. Filled by the constructor.
- */
-static uint64_t prefixes[16];
-
-static unsigned prefix_of(const char *name)
-{
-    /* No routed name is shorter than three characters, no name in an object is shorter than none.
-     */
-    if (name[0] == '\0' || name[1] == '\0')
-        return 0;
-    return ((unsigned char)name[0] * 5U + (unsigned char)name[1] * 67U +
-            (unsigned char)name[2] * 257U) %
-           (sizeof prefixes * 8);
-}
-
-int hf_routed_by_name(const char *name)
-{
-    unsigned prefix = prefix_of(name);
-    if ((prefixes[prefix / 64] >> prefix % 64 & 1) == 0)
-        return -1;
-    for (int i = 0; i < HF_ROUTED_COUNT; i++)
-        if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
-            return i;
-    return -1;
-}
-
-static const char *name_of(int function)
-{
-    return rows[function].name;
-}
-
-const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
-_Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
 
 /* ---- filling the table ---- */
 
@@ -579,7 +511,7 @@ static size_t place_of(enum hf_routed function, const void *original, size_t *em
             return i;
     for (size_t i = HF_STUBS_PER_FUNCTION; i-- > 0;)
         if (table.all.originals[function][i].real == NULL &&
-            (!is_libcs(function, i) || hf_static_guards(rows[function].name, original)))
+            (!is_libcs(function, i) || hf_static_guards(hf_routed_name(function), original)))
             *empty = i;
     return HF_STUBS_PER_FUNCTION;
 }
@@ -672,13 +604,14 @@ void hf_stubs_ask_foreign(void)
     hf_seal_close(&seal);
 }
 
-/* Before the first pass (102). */
-__attribute__((constructor(101))) static void construct(void)
+bool hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks)
 {
-    for (int i = 0; i < HF_ROUTED_COUNT; i++) {
-        unsigned prefix = prefix_of(rows[i].name);
-        prefixes[prefix / 64] |= (uint64_t)1 << prefix % 64;
-    }
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return false;
+    table.all.hooks = hooks;
+    hf_seal_close(&seal);
+    return true;
 }
 
 void *hf_stub_original(enum hf_routed function, const void *address)

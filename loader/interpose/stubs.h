@@ -9,43 +9,10 @@
 #define HOMEFREE_STUBS_H
 
 #include "alloc/owner/foreign.h"
-#include "loader/interpose/got_slots.h"
+#include "loader/interpose/routed.h"
 
 #include <stdbool.h>
 #include <stddef.h>
-
-/* Originals that one function can have in a process: libc's, a preloaded allocator's, that of each
- * namespace, another tool's hook. */
-#define HF_STUBS_PER_FUNCTION 8
-
-enum hf_routed {
-#define HF_RELEASES(name, result, parameters, arguments, call) HF_ROUTED_##name,
-#define HF_RESIZES(name, result, parameters, arguments, call)  HF_ROUTED_##name,
-#define HF_MEASURES(name, result, parameters, arguments, call) HF_ROUTED_##name,
-#define HF_DELETE(symbol, parameters, arguments, call)         HF_ROUTED_##symbol,
-#include "shim/functions.def"
-    HF_ROUTED_dlopen,
-    HF_ROUTED_dlmopen,
-    HF_ROUTED_dlsym,
-    HF_ROUTED_dlvsym,
-#define HF_MAPS(name) HF_ROUTED_##name,
-#include "shim/functions.def"
-    HF_ROUTED_madvise, /* never routed: who imports it may be an allocator (mmap_tracking.h) */
-    HF_ROUTED_COUNT
-};
-
-/* The function's name as the dynamic linker knows it. */
-const char *hf_routed_name(enum hf_routed function);
-/* The function of that name, or -1. Costs a few comparisons for names that are none. */
-int hf_routed_by_name(const char *name);
-/* The two as a set of names. */
-extern const struct hf_function_names hf_routed_names;
-/* operator delete in any form. */
-bool hf_routed_is_operator(enum hf_routed function);
-/* dlopen and its kind: routed to follow what is loaded later. */
-bool hf_routed_is_loader(enum hf_routed function);
-/* mmap and its kind: routed to see who maps what. */
-bool hf_routed_is_mapping(enum hf_routed function);
 
 /* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
  * never given back. Any thread, also in a signal handler. */
@@ -66,8 +33,34 @@ bool hf_stub_is(enum hf_routed function, const void *address);
 /* Where a stub goes with what the heap does not own; NULL for an address that is none. */
 void *hf_stub_original(enum hf_routed function, const void *address);
 
-/* From now on foreign pointers are offered to foreign allocators (foreign.h) before they go to
- * originals: until then that question costs nothing. Any thread; takes no lock. */
+/* Makes the stubs ask foreign allocators (foreign.h) before they pass a foreign pointer to its
+ * original. Until then that question costs nothing. Any thread; takes no lock. */
 void hf_stubs_ask_foreign(void);
+
+typedef void *hf_dlopen_function(const char *file, int mode);
+
+/* What the stubs of the loader's functions do beside calling their originals; dlopen_hooks.h has
+ * them. `caller` is the code that called the stub. */
+struct hf_stub_hooks {
+    /* Stands in for dlopen(file, mode), and routes what it brought. Result and errors are dlopen's
+     * (dlerror() included). */
+    void *(*open)(hf_dlopen_function *original, const char *file, int mode, const void *caller);
+    /* Routes what a call of the loader that returned `handle` has brought. Result: handle. */
+    void *(*loaded)(void *handle);
+    /* Whether dlsym(handle, name) asks for a routed function, and its answer may be replaced.
+     * RTLD_NEXT means "the next one after me", and is left alone. */
+    bool (*wants)(void *handle, const char *name);
+    /* The handle by which the caller's own scope is searched where RTLD_DEFAULT found nothing from
+     * here; NULL where it has none: an object that was never opened by itself. */
+    void *(*scope)(void *handle, const void *caller);
+    /* Where RTLD_DEEPBIND gave the caller a scope of its own: the stub in the caller's own slot of
+     * that function, or NULL. `local` becomes the handle to search before all others, or NULL. */
+    void *(*own)(void *handle, const char *name, const void *caller, void **local);
+    /* The routed function for what dlsym() found; found itself where there is none, or NULL. */
+    void *(*symbol)(const char *name, void *found);
+};
+/* Called once, by the library's constructor, before any slot leads to a stub. `hooks` is constant.
+ * Result: false where the table of stubs cannot be written. */
+bool hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks);
 
 #endif

@@ -320,4 +320,4 @@ void hf_copy_remove(const char *path, pid_t maker)
     pthread_mutex_unlock(&lock);
 }
 
-HF_LOCK_OVER_FORK(lock, 103)
+HF_LOCK_OVER_FORK(lock, hf_copy_start)

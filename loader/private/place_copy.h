@@ -32,4 +32,7 @@ int hf_copy_create(const char *original, int place, char path[PATH_MAX]);
  * process's own folders that are empty then. Any thread; takes a lock. */
 void hf_copy_remove(const char *path, pid_t maker);
 
+/* Registers the fork handler. Called once, by the library's constructor. */
+void hf_copy_start(void);
+
 #endif

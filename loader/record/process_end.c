@@ -263,8 +263,7 @@ static bool read_request(const char *request, enum hf_doctor_moment *moment)
     return true;
 }
 
-/* 103: after the first routing pass (route.c). */
-__attribute__((constructor(103))) static void begin(void)
+void hf_record_start(void)
 {
     const char *request = secure_getenv(HF_DOCTOR_VARIABLE);
     enum hf_doctor_moment moment;

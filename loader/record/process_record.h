@@ -67,4 +67,8 @@ void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_
 int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
                     const struct hf_doctor_crash *crash, bool alone);
 
+/* Reads what `homefree doctor` asks of this process and prepares it. Called once, by the library's
+ * constructor, after the first routing pass. */
+void hf_record_start(void);
+
 #endif

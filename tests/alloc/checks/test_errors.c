@@ -6,6 +6,7 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <string.h>
 
 static size_t hf_measure(void *ptr)

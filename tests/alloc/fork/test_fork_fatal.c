@@ -4,6 +4,7 @@
 #include "death.h"
 #include "suite.h"
 
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>

@@ -7,6 +7,7 @@
 #include "suite.h"
 
 #include <dlfcn.h>
+#include <homefree/homefree.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>

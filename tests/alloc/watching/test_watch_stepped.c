@@ -5,8 +5,10 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
-#include "alloc/jemalloc/fork_gate.h"
 #include "alloc/heap/instance.h"
+#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/trace/watch.h"
+#include "alloc/trace/watch_report.h"
 #include "alloc/trace/watch_table.h"
 #include "death.h"
 
@@ -123,10 +125,10 @@ static void begin_and_end(void *unused)
     struct hf_watch *first, *second;
     const struct sigaction action = {.sa_sigaction = step, .sa_flags = SA_SIGINFO};
     must(sigaction(SIGTRAP, &action, NULL) == 0);
-    must(hf_watch_begin(&first, 1) == 0 && hf_watch_begin(&always, 1) == 0);
+    must(hf_watch_begin_here(&first, 1) == 0 && hf_watch_begin_here(&always, 1) == 0);
     stepping = true;
     must(raise(SIGTRAP) == 0);
-    int ended = hf_watch_end(first), begun = hf_watch_begin(&second, 1);
+    int ended = hf_watch_end(first), begun = hf_watch_begin_here(&second, 1);
     stepping = false;
     must(ended == 0 && begun == 0 && steps > 100 && failures == 0);
 }

@@ -4,14 +4,15 @@
  * waits.
  */
 #include "death.h"
+#include "suite.h"
 
 #include "alloc/owner/foreign.h"
-#include "alloc/owner/owner.h"
+#include "alloc/owner/libc_heap.h"
 #include "alloc/owner/pagemap.h"
 #include "loader/foreign/allocator_strings.h"
-#include "loader/foreign/finding.h"
+#include "loader/foreign/asking.h"
 #include "loader/foreign/mmap_tracking.h"
-#include "loader/interpose/stubs.h"
+#include "loader/foreign/silent.h"
 
 #include <check.h>
 #include <link.h>
@@ -28,9 +29,9 @@ static pthread_barrier_t deciding, forked;
 static bool in_child;
 static int decisions;
 
-_Atomic(bool) hf_owner_break_is_shared;
+_Atomic(bool) hf_libc_heap_break_is_shared;
 
-bool hf_finding_silent(unsigned number, const struct link_map *object, const bool found[])
+bool hf_silent_publish(unsigned number, const struct link_map *object, const bool found[])
 {
     (void)found;
     must(number == NUMBER && object == &map);
@@ -52,7 +53,7 @@ void hf_foreign_give_back(unsigned number)
     (void)number;
 }
 
-void hf_stubs_ask_foreign(void)
+void hf_asking_begin(void)
 {
 }
 
@@ -156,14 +157,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("deciding");
-    TCase *tcase = tcase_create("deciding");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, a_child_decides_by_itself);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    hf_tracking_start();
+    return RUN_TESTS("deciding", a_child_decides_by_itself);
 }

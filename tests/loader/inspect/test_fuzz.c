@@ -10,6 +10,7 @@
 #include "suite.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static unsigned long rounds;

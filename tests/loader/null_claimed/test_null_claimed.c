@@ -5,6 +5,7 @@
  *
  * usage: test-null-claimed CLAIMS-NULL USER
  */
+#include "../modules/user.h"
 #include "process.h"
 #include "suite.h"
 

@@ -9,10 +9,10 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/pagemap.h"
 #include "loader/foreign/allocator_strings.h"
-#include "loader/foreign/finding.h"
+#include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
-#include "loader/interpose/stubs.h"
+#include "loader/foreign/silent.h"
 #include "process.h"
 #include "suite.h"
 
@@ -83,7 +83,7 @@ void hf_elf_close(struct hf_elf *elf)
     (void)elf;
 }
 
-void hf_stubs_ask_foreign(void)
+void hf_asking_begin(void)
 {
 }
 
@@ -100,7 +100,7 @@ void hf_foreign_give_back(unsigned number)
 }
 
 /* The first thread is here: it finds nothing once the second one is about to record. */
-bool hf_finding_silent(unsigned number, const struct link_map *map, const bool found[])
+bool hf_silent_publish(unsigned number, const struct link_map *map, const bool found[])
 {
     (void)map;
     (void)found;

@@ -4,33 +4,33 @@
  *
  * Compiled with -fexceptions: an original operator new may throw through the function here.
  */
-#include "loader/adopt/replacements.h"
+#include "loader/interpose/replacements.h"
 
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
-#include "loader/interpose/stubs.h"
+#include "loader/interpose/routed.h"
 #include "shim/calls.h"
 
 #include <string.h>
 
 enum {
-#define HF_SHIM(name, result, parameters, arguments, call) ADOPTED_##name,
-#define HF_SHIM_VARIADIC(name, parameters, last, call)     ADOPTED_##name,
-#define HF_NEW(symbol, nothrow, aligned)                   ADOPTED_##symbol,
+#define HF_SHIM(name, result, parameters, arguments, call) REPLACEMENT_##name,
+#define HF_SHIM_VARIADIC(name, parameters, last, call)     REPLACEMENT_##name,
+#define HF_NEW(symbol, nothrow, aligned)                   REPLACEMENT_##symbol,
 #include "shim/functions.def"
-    ADOPTED_COUNT
+    REPLACEMENT_COUNT
 };
-_Static_assert(ADOPTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+_Static_assert(REPLACEMENT_COUNT <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room for every name");
 
 /* ---- libhomefree's functions as they are ---- */
 
 #define HF_SHIM(name, result, parameters, arguments, call) \
-    static result adopted_##name parameters                \
+    static result replacement_##name parameters            \
     {                                                      \
         return call;                                       \
     }
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \
-    static int adopted_##name parameters               \
+    static int replacement_##name parameters           \
     {                                                  \
         va_list ap;                                    \
         va_start(ap, last);                            \
@@ -42,16 +42,7 @@ _Static_assert(ADOPTED_COUNT <= HF_FUNCTION_NAMES_MAX, "slots.h has room for eve
 
 /* ---- with an original ---- */
 
-#define EACH_ORIGINAL(DEFINE, ...) \
-    DEFINE(0, __VA_ARGS__)         \
-    DEFINE(1, __VA_ARGS__)         \
-    DEFINE(2, __VA_ARGS__)         \
-    DEFINE(3, __VA_ARGS__)         \
-    DEFINE(4, __VA_ARGS__)         \
-    DEFINE(5, __VA_ARGS__)         \
-    DEFINE(6, __VA_ARGS__)         \
-    DEFINE(7, __VA_ARGS__)
-_Static_assert(HF_REPLACEMENT_ORIGINALS == 8, "EACH_ORIGINAL makes eight");
+_Static_assert(HF_REPLACEMENT_ORIGINALS == 8, "HF_EACH_ORIGINAL makes eight");
 _Static_assert(HF_REPLACEMENT_ORIGINALS >= HF_STUBS_PER_FUNCTION, "routing's stubs are originals");
 
 static union {
@@ -65,7 +56,7 @@ static union {
 } table HF_SEALED;
 
 #define HF_RESIZES(name, result, parameters, arguments, call) \
-    EACH_ORIGINAL(RESIZE, name, result, parameters, arguments, call)
+    HF_EACH_ORIGINAL(RESIZE, name, result, parameters, arguments, call)
 #define RESIZE(index, name, result, parameters, arguments, call)                      \
     static result resize_##name##_##index parameters                                  \
     {                                                                                 \
@@ -87,7 +78,7 @@ static union {
 #define NEW_CALL_0         hf_malloc(size)
 #define NEW_CALL_1         hf_memalign(alignment, size)
 
-#define HF_NEW(symbol, nothrow, aligned) EACH_ORIGINAL(NEW, symbol, nothrow, aligned)
+#define HF_NEW(symbol, nothrow, aligned) HF_EACH_ORIGINAL(NEW, symbol, nothrow, aligned)
 #define NEW(index, symbol, nothrow, aligned)                                                 \
     static void *new_##symbol##_##index NEW_PARAMETERS_##nothrow##_##aligned                 \
     {                                                                                        \
@@ -104,12 +95,12 @@ static union {
 static const struct {
     const char *name;
     void *function; /* NULL where an original is needed */
-} rows[ADOPTED_COUNT] = {
+} rows[REPLACEMENT_COUNT] = {
 #define HF_SHIM(name, result, parameters, arguments, call) \
-    [ADOPTED_##name] = {#name, (void *)adopted_##name},
+    [REPLACEMENT_##name] = {#name, (void *)replacement_##name},
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \
-    [ADOPTED_##name] = {#name, (void *)adopted_##name},
-#define HF_NEW(symbol, nothrow, aligned) [ADOPTED_##symbol] = {#symbol, NULL},
+    [REPLACEMENT_##name] = {#name, (void *)replacement_##name},
+#define HF_NEW(symbol, nothrow, aligned) [REPLACEMENT_##symbol] = {#symbol, NULL},
 #include "shim/functions.def"
 };
 
@@ -122,9 +113,9 @@ static const struct with_original {
     void *functions[HF_REPLACEMENT_ORIGINALS];
 } with_originals[] = {
 #define HF_RESIZES(name, result, parameters, arguments, call) \
-    {#name, table.originals.resize_##name, false, {EACH_ORIGINAL(FUNCTION, resize, name)}},
+    {#name, table.originals.resize_##name, false, {HF_EACH_ORIGINAL(FUNCTION, resize, name)}},
 #define HF_NEW(symbol, nothrow, aligned) \
-    {#symbol, table.originals.new_##symbol, true, {EACH_ORIGINAL(FUNCTION, new, symbol)}},
+    {#symbol, table.originals.new_##symbol, true, {HF_EACH_ORIGINAL(FUNCTION, new, symbol)}},
 #include "shim/functions.def"
 };
 enum { WITH_ORIGINALS = sizeof with_originals / sizeof with_originals[0] };
@@ -144,13 +135,13 @@ static const char *name_of(int function)
 
 static int find(const char *name)
 {
-    for (int i = 0; i < ADOPTED_COUNT; i++)
+    for (int i = 0; i < REPLACEMENT_COUNT; i++)
         if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
             return hf_routed_by_name(name) < 0 || row_with_original(name) != NULL ? i : -1;
     return -1;
 }
 
-const struct hf_function_names hf_replacement_names = {ADOPTED_COUNT, find, name_of};
+const struct hf_function_names hf_replacement_names = {REPLACEMENT_COUNT, find, name_of};
 
 bool hf_replacement_is_operator(int function)
 {
@@ -186,7 +177,7 @@ void *hf_replacement_for(int function, void *original)
 
 bool hf_replacement_is(const void *address)
 {
-    for (size_t i = 0; i < ADOPTED_COUNT; i++)
+    for (size_t i = 0; i < REPLACEMENT_COUNT; i++)
         if (rows[i].function != NULL && rows[i].function == address)
             return true;
     for (size_t i = 0; i < WITH_ORIGINALS; i++)

@@ -1,0 +1,27 @@
+/*
+ * Owns the function that makes routed calls ask foreign allocators: it belongs to routing, which
+ * lies above this folder. Sealed. See asking.h.
+ */
+#include "loader/foreign/asking.h"
+
+#include "alloc/base/seal.h"
+
+static union {
+    void (*begin)(void);
+    char pages[HF_SEAL_SIZE(void (*)(void))];
+} table HF_SEALED;
+
+void hf_asking_offer(void (*begin)(void))
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    table.begin = begin;
+    hf_seal_close(&seal);
+}
+
+void hf_asking_begin(void)
+{
+    if (table.begin != NULL)
+        table.begin();
+}
