@@ -1,6 +1,8 @@
 /*
  * Facts and findings about one file; see inspect.h. Owns nothing beyond a call.
  */
+#include "loader/inspect/inspect.h"
+
 #include "loader/inspect/inspect_parts.h"
 
 #include "loader/foreign/allocator_strings.h"

@@ -6,7 +6,7 @@
 #define HOMEFREE_INSPECT_PARTS_H
 
 #include "loader/elf/elf_names.h"
-#include "loader/inspect/inspect.h"
+#include "loader/inspect/inspection.h"
 
 /* Memory that lives as long as the inspection; NULL when there is none. Zeroed. */
 void *hf_inspection_allocate(struct hf_inspection *inspection, size_t size);

@@ -2,7 +2,7 @@
  * The extension's part for homefree.check: watches, as capsules. Owns nothing; a capsule that goes
  * takes its watch along. homefree/check.py has the words that users read.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

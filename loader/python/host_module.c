@@ -3,7 +3,7 @@
  * types of their results, which belong to the module object. homefree/__init__.pyi has the words
  * that users read.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>

@@ -6,7 +6,7 @@
  * Errors are OSError with the errno, one line that says why, and the path; _load.py makes
  * ImportErrors of them.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 #include "loader/inspect/inspect.h"
 

@@ -5,7 +5,7 @@
  * extension/_index.py writes the index and describes its format. If the file holds anything else,
  * the answer is that nothing is known, and extension/_cache.py reads the files themselves.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
  * Whose code a signal hit. Owns nothing; allocates nothing, waits for nothing, and may be called in
  * a signal handler.
  */
-#include "loader/record/process_record.h"
+#include "loader/record/crash_place.h"
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"

@@ -32,6 +32,8 @@
 #ifndef HOMEFREE_PROCESS_RECORD_H
 #define HOMEFREE_PROCESS_RECORD_H
 
+#include "loader/record/crash_place.h"
+
 #include <link.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,22 +46,6 @@
 #define HF_DOCTOR_VARIABLE "HOMEFREE_DOCTOR"
 
 enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DOCTOR_ASKED };
-
-/* Where a signal hit a thread. All of it may be garbage. */
-struct hf_doctor_crash {
-    uintptr_t code, stack; /* the thread's program counter and stack pointer */
-    bool aborted;          /* by abort() */
-};
-
-/* Whose code that was: objects that are neither libc, the C++ runtime, the linker nor homefree;
- * NULL where none was found, or where libc or homefree have ended the process with a line of their
- * own. Reads the stack without a fault, and takes what looks like a return address for one: a
- * guess. */
-struct hf_doctor_place {
-    const struct link_map *object, *caller;
-    uintptr_t code; /* in `object` */
-};
-void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out);
 
 /* Writes a record. `alone`: no lock is taken and nothing but the record's file is touched, in a
  * copy of a process that may have stopped anywhere. crash: NULL where there was none. Result: 0 or

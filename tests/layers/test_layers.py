@@ -41,43 +41,16 @@ ROOMS = ("alloc", "shim", "loader")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 SEAM = "alloc/jemalloc"
 # Names that build tools and Python give a meaning of their own.
-SHARED_NAMES = {"meson.build", "__init__.py"}
+SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi"}
 
 
 # Arrows of the loader that go up or close a circle: known, and to be cut. Nothing may be added.
-BREACHES = {
-    # Finding allocators decides by the tables of routing, which asks what was found.
-    ("loader/foreign/finding", "loader/interpose/slot_policy"),
-    ("loader/foreign/finding", "loader/interpose/stubs"),
-    ("loader/foreign/mmap_tracking", "loader/interpose/stubs"),
-    ("loader/foreign/mmap_tracking", "loader/foreign/finding"),
-    # A pass of routing calls what acts on the objects that it meets.
-    ("loader/interpose/route", "loader/adopt/rebind"),
-    ("loader/interpose/slot_policy", "loader/adopt/replacements"),
-    ("loader/interpose/stubs", "loader/dlopen/dlopen_hooks"),
-    ("loader/interpose/stubs", "loader/interpose/slot_policy"),
-    # Headers that declare more than their unit defines, or tables read from both sides.
-    ("loader/inspect/inspect_parts", "loader/inspect/inspect"),
-    ("loader/record/crash_place", "loader/record/process_record"),
-    ("loader/command/doctor/doctor_show", "loader/command/doctor/doctor_findings"),
-}
+BREACHES: set = set()
 # Units of the library with constructors of their own: alloc/ has one, which runs its stages in a
 # written order. Those of the loader are known, and to become stages. Nothing may be added.
-CONSTRUCTORS = {
-    "alloc/start/start",
-    "loader/dlopen/search_path",
-    "loader/foreign/mmap_tracking",
-    "loader/host/host",
-    "loader/host/numpy",
-    "loader/interpose/caller_thunks",
-    "loader/interpose/late_stores",
-    "loader/interpose/route",
-    "loader/interpose/stubs",
-    "loader/private/place_copy",
-    "loader/record/process_end",
-}
+CONSTRUCTORS = {"loader/init"}
 # Names that two folders have: known, and to be changed. Nothing may be added.
-SAME_NAMES = {"doctor.c", "module.h"}
+SAME_NAMES: set = set()
 
 
 # ---- what the sources say ------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 /*
  * homefree.doctor()'s C side: writing this process's record (hf_doctor_record). No state.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 #include <homefree/homefree.h>
 

@@ -3,7 +3,7 @@
  * may import it, also those with a GIL of their own: what it holds is per module object, and
  * libhomefree is for any thread.
  */
-#include "loader/python/module.h"
+#include "loader/python/extension_module.h"
 
 /* The limited API of 3.9 does not know these slots; the numbers are part of the stable ABI of the
  * versions that do, and an older CPython refuses numbers that it does not know. */

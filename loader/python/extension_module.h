@@ -6,8 +6,8 @@
  * limited API of 3.9 (a part that needs another one builds an extension of its own), keeps no
  * global state, and holds nothing that outlives the module but what libhomefree holds.
  */
-#ifndef HOMEFREE_MODULE_H
-#define HOMEFREE_MODULE_H
+#ifndef HOMEFREE_EXTENSION_MODULE_H
+#define HOMEFREE_EXTENSION_MODULE_H
 
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_GIL_DISABLED
