@@ -122,7 +122,7 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
 
 /* With checks:full, what the caller of a free says of its block is compared with the block. */
 static __attribute__((noinline, cold)) void check_freed(const void *ptr, const size_t *alignment,
-                                                    const size_t *size, const void *caller)
+                                                        const size_t *size, const void *caller)
 {
     const struct hf_instance_functions *other = hf_instance_forward();
     if (HF_UNLIKELY(other != NULL)) {
@@ -138,24 +138,44 @@ static __attribute__((noinline, cold)) void check_freed(const void *ptr, const s
         hf_heap_wrong_size(ptr, caller, asked, *size);
 }
 
+/* Apart, because a function that hands out the address of a parameter cannot end in a jump:
+ * hf_free() would take libhomefree for its caller. */
+static __attribute__((noinline, cold)) void check_size(const void *ptr, size_t size,
+                                                       const void *caller)
+{
+    check_freed(ptr, NULL, &size, caller);
+}
+
+static __attribute__((noinline, cold)) void check_alignment(const void *ptr, size_t alignment,
+                                                            const void *caller)
+{
+    check_freed(ptr, &alignment, NULL, caller);
+}
+
+static __attribute__((noinline, cold)) void check_both(const void *ptr, size_t alignment,
+                                                       size_t size, const void *caller)
+{
+    check_freed(ptr, &alignment, &size, caller);
+}
+
 void hf_free_sized(void *ptr, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        check_freed(ptr, NULL, &size, __builtin_return_address(0));
+        check_size(ptr, size, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned(void *ptr, size_t alignment)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        check_freed(ptr, &alignment, NULL, __builtin_return_address(0));
+        check_alignment(ptr, alignment, __builtin_return_address(0));
     hf_free(ptr);
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))
-        check_freed(ptr, &alignment, &size, __builtin_return_address(0));
+        check_both(ptr, alignment, size, __builtin_return_address(0));
     hf_free(ptr);
 }
 

@@ -24,7 +24,6 @@ int hf_inspect(const char *path, struct hf_inspection *out);
 /* The same for a file that is open already, and stays the caller's. `path` is where $ORIGIN is. */
 int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out);
 
-
 /* The gravest severity among the findings; HF_SEVERITY_NOTE also where there are none. */
 enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection);
 

@@ -36,6 +36,8 @@ START_TEST(the_malloc_family)
     FIND(posix_memalign);
     FIND(free);
     FIND(free_sized);
+    FIND(free_aligned);
+    FIND(free_aligned_sized);
     void *aligned = NULL;
     struct hf_watch *watch = begin(0);
     free(malloc(10));
@@ -46,7 +48,9 @@ START_TEST(the_malloc_family)
     free(aligned_alloc(64, 10));
     ck_assert_int_eq(posix_memalign(&aligned, 64, 10), 0);
     free_sized(aligned, 10);
-    assert_own(watch, 7);
+    free_aligned(aligned_alloc(64, 10), 64);
+    free_aligned_sized(aligned_alloc(64, 10), 64, 10);
+    assert_own(watch, 9);
 }
 END_TEST
 

@@ -162,7 +162,7 @@ class Refuses(pieces.TestCase):
             content[18:20] = other.to_bytes(2, "little")
             path = self.folder / "multi.so"
             path.write_bytes(content)
-            self.refused(path, "this is", "build it for this machine")
+            self.refused(path, "this machine is", "build it for this machine")
 
     def test_class(self):
         content = bytearray(self.take("multi").read_bytes())
