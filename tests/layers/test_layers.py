@@ -30,6 +30,9 @@ import unittest
 from collections import defaultdict
 from pathlib import Path, PurePosixPath
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from circles import circles  # noqa: E402
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--source", required=True, type=Path)
 parser.add_argument("--build", required=True, type=Path)
@@ -222,38 +225,6 @@ class Layers:
         return found[1] if found else None
 
 
-# ---- circles -------------------------------------------------------------------------------------
-
-
-def circles(arrows):
-    """The sets of units that can all reach each other, of two units or more (Tarjan)."""
-    following = defaultdict(list)
-    for user, used in sorted(arrows):
-        following[user].append(used)
-    index, low, stack, found = {}, {}, [], []
-
-    def visit(unit):
-        index[unit] = low[unit] = len(index)
-        stack.append(unit)
-        for used in following[unit]:
-            if used not in index:
-                visit(used)
-                low[unit] = min(low[unit], low[used])
-            elif used in stack:
-                low[unit] = min(low[unit], index[used])
-        if low[unit] == index[unit]:
-            members = set()
-            while unit not in members:
-                members.add(stack.pop())
-            if len(members) > 1:
-                found.append(frozenset(members))
-
-    for unit in sorted(following):
-        if unit not in index:
-            visit(unit)
-    return found
-
-
 # ---- the test ------------------------------------------------------------------------------------
 
 
@@ -291,11 +262,14 @@ class Arrows(Lists):
 
     def test_no_circles(self):
         arrows = self.arrows.keys() - BREACHES
+        graph = defaultdict(set)
+        for user, used in arrows:
+            graph[user].add(used)
         found = [
             self.because(arrow)
-            for circle in circles(arrows)
+            for circle in circles(graph)
             for arrow in sorted(arrows)
-            if circle.issuperset(arrow)
+            if set(circle).issuperset(arrow)
         ]
         self.must_be_none(found, "these units use each other")
 

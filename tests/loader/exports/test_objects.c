@@ -4,6 +4,7 @@
  */
 #include "fixture.h"
 #include "loader/command/exports/object_names.h"
+#include "scratch.h"
 #include "suite.h"
 
 #include <elf.h>
@@ -16,24 +17,9 @@
 
 #define FUNCTION(binding) ELF64_ST_INFO(binding, STT_FUNC)
 
-static char folder[64];
-static char path[96];
 static char found[512]; /* what was found, with a space behind each */
 static char why[160];
 static struct hf_objects_seen seen;
-
-static void setup(void)
-{
-    snprintf(folder, sizeof folder, "%s", "/tmp/homefree-objects-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(path, sizeof path, "%s/file", folder);
-}
-
-static void teardown(void)
-{
-    unlink(path);
-    rmdir(folder);
-}
 
 static int remember(const char *symbol, void *argument)
 {
@@ -56,7 +42,7 @@ static int read_path(void)
     memset(&seen, 0, sizeof seen);
     found[0] = '\0';
     memset(why, 'x', sizeof why);
-    const int result = hf_objects_read(path, remember, NULL, &seen, why, sizeof why);
+    const int result = hf_objects_read(scratch_file, remember, NULL, &seen, why, sizeof why);
     ck_assert_ptr_nonnull(memchr(why, '\0', sizeof why));
     ck_assert_ptr_null(strchr(why, '\n'));
     ck_assert_int_eq(result == 0, why[0] == '\0');
@@ -65,7 +51,7 @@ static int read_path(void)
 
 static int read_bytes(const void *bytes, size_t size)
 {
-    fixture_write(path, bytes, size);
+    fixture_write(scratch_file, bytes, size);
     return read_path();
 }
 
@@ -145,8 +131,8 @@ START_TEST(the_reader_stops_when_told)
 {
     struct fixture object;
     fixture_object(&object, ET_REL, mixed, MIXED_COUNT);
-    fixture_write(path, object.bytes, object.size);
-    ck_assert_int_eq(hf_objects_read(path, stop, NULL, &seen, why, sizeof why), 7);
+    fixture_write(scratch_file, object.bytes, object.size);
+    ck_assert_int_eq(hf_objects_read(scratch_file, stop, NULL, &seen, why, sizeof why), 7);
     ck_assert_str_eq(why, "");
 }
 END_TEST
@@ -190,10 +176,10 @@ END_TEST
 START_TEST(what_is_no_file_is_refused)
 {
     ck_assert_int_eq(read_path(), -ENOENT);
-    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(mkfifo(scratch_file, 0600), 0);
     ck_assert_int_eq(read_path(), -ENOEXEC); /* and does not wait for a writer */
-    unlink(path);
-    snprintf(path, sizeof path, "%s", folder);
+    unlink(scratch_file);
+    snprintf(scratch_file, sizeof scratch_file, "%s", scratch_folder);
     ck_assert_int_eq(read_path(), -EISDIR);
 }
 END_TEST
@@ -306,7 +292,7 @@ int main(void)
 {
     TCase *reading = NEW_CASE("reading", all_members_of_an_archive_are_read,
                               the_reader_stops_when_told, no_descriptor_is_left_open);
-    tcase_add_checked_fixture(reading, setup, teardown);
+    tcase_add_checked_fixture(reading, make_scratch, remove_scratch);
     tcase_add_loop_test(reading, only_what_can_be_exported_is_found, 0, 2);
 
     TCase *refusing =

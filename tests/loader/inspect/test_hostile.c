@@ -311,21 +311,12 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return EXIT_FAILURE;
-    path = arguments[1];
-    TCase *tcase = tcase_create("hostile files");
+    TAKE_ARGUMENTS(&path);
+    TCase *tcase = NEW_CASE("hostile files", as_it_is, cut_at_every_byte, header_numbers,
+                            segment_numbers, dynamic_numbers, table_numbers, versions_overlapping,
+                            overlapping_sections, long_names);
     tcase_set_timeout(tcase, 60);
     tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, as_it_is);
-    tcase_add_test(tcase, cut_at_every_byte);
     tcase_add_loop_test(tcase, every_byte_changed, 0, 8);
-    tcase_add_test(tcase, header_numbers);
-    tcase_add_test(tcase, segment_numbers);
-    tcase_add_test(tcase, dynamic_numbers);
-    tcase_add_test(tcase, table_numbers);
-    tcase_add_test(tcase, versions_overlapping);
-    tcase_add_test(tcase, overlapping_sections);
-    tcase_add_test(tcase, long_names);
     return RUN_CASES("hostile files", tcase);
 }

@@ -6,6 +6,7 @@
  */
 #include "walk.h"
 
+#include "scratch.h"
 #include "suite.h"
 
 #include <errno.h>
@@ -18,20 +19,6 @@
 #include <unistd.h>
 
 static const char *path;
-static char folder[64], file[96];
-
-static void setup(void)
-{
-    snprintf(folder, sizeof folder, "%s", "/tmp/homefree-open-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    snprintf(file, sizeof file, "%s/file", folder);
-}
-
-static void teardown(void)
-{
-    unlink(file);
-    rmdir(folder);
-}
 
 static void expect(const char *name, int result, const char *why)
 {
@@ -49,31 +36,31 @@ static void expect(const char *name, int result, const char *why)
 
 START_TEST(no_file)
 {
-    expect(file, -ENOENT, "the file cannot be opened");
+    expect(scratch_file, -ENOENT, "the file cannot be opened");
     expect("", -ENOENT, "the file cannot be opened");
-    expect(folder, -EISDIR, "a directory");
+    expect(scratch_folder, -EISDIR, "a directory");
     expect("/dev/zero", -ENOEXEC, "not a regular file");
     expect("/proc/self/maps", -ENOEXEC, "the file is empty");
-    ck_assert_int_eq(mkfifo(file, 0600), 0);
-    expect(file, -ENOEXEC, "not a regular file");
+    ck_assert_int_eq(mkfifo(scratch_file, 0600), 0);
+    expect(scratch_file, -ENOEXEC, "not a regular file");
 }
 END_TEST
 
 START_TEST(forbidden)
 {
-    const int made = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
+    const int made = open(scratch_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
     ck_assert_int_ge(made, 0);
     close(made);
-    if (access(file, R_OK) == 0) /* root may read everything */
-        expect(file, -ENOEXEC, "the file is empty");
+    if (access(scratch_file, R_OK) == 0) /* root may read everything */
+        expect(scratch_file, -ENOEXEC, "the file is empty");
     else
-        expect(file, -EACCES, "the file cannot be opened");
+        expect(scratch_file, -EACCES, "the file cannot be opened");
 }
 END_TEST
 
 static void write_file(const void *data, size_t size)
 {
-    FILE *out = fopen(file, "wb");
+    FILE *out = fopen(scratch_file, "wb");
     ck_assert_ptr_nonnull(out);
     ck_assert_uint_eq(fwrite(data, 1, size, out), size);
     fclose(out);
@@ -82,14 +69,14 @@ static void write_file(const void *data, size_t size)
 START_TEST(not_elf)
 {
     write_file("\177EL", 3);
-    expect(file, -ENOEXEC, "not an ELF file");
+    expect(scratch_file, -ENOEXEC, "not an ELF file");
     write_file("#!/bin/sh\n", 10);
-    expect(file, -ENOEXEC, "not an ELF file");
+    expect(scratch_file, -ENOEXEC, "not an ELF file");
     write_file("\177ELF\2\1\1", 7);
-    expect(file, -ENOEXEC, "the file ends within the ELF header");
+    expect(scratch_file, -ENOEXEC, "the file ends within the ELF header");
     char zeros[64] = "\177ELF";
     write_file(zeros, sizeof zeros);
-    expect(file, -ENOEXEC, "the ELF header is damaged");
+    expect(scratch_file, -ENOEXEC, "the ELF header is damaged");
 }
 END_TEST
 
@@ -99,16 +86,16 @@ START_TEST(other_machines)
     Elf64_Ehdr *header = (Elf64_Ehdr *)(void *)image.data;
     header->e_machine = EM_RISCV;
     write_file(image.data, image.size);
-    expect(file, -ENOTSUP, "an ELF file for another machine");
+    expect(scratch_file, -ENOTSUP, "an ELF file for another machine");
     header->e_ident[EI_DATA] = ELFDATA2MSB;
     write_file(image.data, image.size);
-    expect(file, -ENOTSUP, "a big-endian ELF file");
+    expect(scratch_file, -ENOTSUP, "a big-endian ELF file");
     header->e_ident[EI_CLASS] = ELFCLASS32;
     write_file(image.data, image.size);
-    expect(file, -ENOTSUP, "a 32-bit ELF file");
+    expect(scratch_file, -ENOTSUP, "a 32-bit ELF file");
 
     struct hf_inspection inspection;
-    ck_assert_int_eq(hf_inspect(file, &inspection), 0);
+    ck_assert_int_eq(hf_inspect(scratch_file, &inspection), 0);
     ck_assert_uint_eq(inspection.findings_count, 1);
     ck_assert_int_eq(inspection.findings[0].rule, HF_RULE_MACHINE);
     ck_assert_int_eq(hf_inspection_severity(&inspection), HF_SEVERITY_ERROR);
@@ -124,7 +111,7 @@ START_TEST(both_machines_are_read)
     header->e_machine = header->e_machine == EM_X86_64 ? EM_AARCH64 : EM_X86_64;
     write_file(image.data, image.size);
     struct hf_inspection inspection;
-    ck_assert_int_eq(hf_inspect(file, &inspection), 0);
+    ck_assert_int_eq(hf_inspect(scratch_file, &inspection), 0);
     ck_assert_int_eq(inspection.findings[0].rule, HF_RULE_MACHINE);
     ck_assert_str_eq(inspection.machine, header->e_machine == EM_X86_64 ? "x86-64" : "aarch64");
     ck_assert_uint_ge(inspection.exports, 2);
@@ -138,9 +125,9 @@ START_TEST(by_descriptor)
 {
     struct image image = image_read(path);
     write_file(image.data, image.size);
-    const int descriptor = open(file, O_RDONLY | O_CLOEXEC);
+    const int descriptor = open(scratch_file, O_RDONLY | O_CLOEXEC);
     ck_assert_int_eq(lseek(descriptor, 9, SEEK_SET), 9);
-    unlink(file);
+    unlink(scratch_file);
     struct hf_elf elf;
     struct hf_elf_symbol symbol;
     ck_assert_int_eq(hf_elf_open_descriptor(&elf, descriptor), 0);
@@ -167,8 +154,8 @@ START_TEST(cut_while_open)
     write_file(image.data, image.size);
     struct hf_elf elf;
     struct hf_elf_symbol symbol;
-    ck_assert_int_eq(hf_elf_open(&elf, file), 0);
-    ck_assert_int_eq(truncate(file, 100), 0);
+    ck_assert_int_eq(hf_elf_open(&elf, scratch_file), 0);
+    ck_assert_int_eq(truncate(scratch_file, 100), 0);
     ck_assert_int_eq(find_symbol(&elf, "PyInit_sample", &symbol), -ENOEXEC);
     ck_assert_str_eq(elf.why, "the file was cut short while it was read");
     hf_elf_close(&elf);
@@ -182,13 +169,13 @@ START_TEST(separate_debug_file)
     unsigned char id[20];
     ck_assert_int_eq(hf_elf_open(&elf, path), 0);
     ck_assert_uint_eq(hf_elf_build_id(&elf, id, sizeof id), sizeof id);
-    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, folder), -ENOENT);
+    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_folder), -ENOENT);
     char name[256];
-    snprintf(name, sizeof name, "%s/.build-id", folder);
+    snprintf(name, sizeof name, "%s/.build-id", scratch_folder);
     ck_assert_int_eq(mkdir(name, 0700), 0);
-    snprintf(name, sizeof name, "%s/.build-id/%02x", folder, id[0]);
+    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_folder, id[0]);
     ck_assert_int_eq(mkdir(name, 0700), 0);
-    int length = snprintf(name, sizeof name, "%s/.build-id/%02x/", folder, id[0]);
+    int length = snprintf(name, sizeof name, "%s/.build-id/%02x/", scratch_folder, id[0]);
     for (size_t i = 1; i < sizeof id; i++)
         length += snprintf(name + length, sizeof name - (size_t)length, "%02x", id[i]);
     snprintf(name + length, sizeof name - (size_t)length, ".debug");
@@ -197,33 +184,25 @@ START_TEST(separate_debug_file)
     ck_assert_int_eq(symlink(real, name), 0);
     free(real);
     struct hf_elf_symbol symbol;
-    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, folder), 0);
+    ck_assert_int_eq(hf_elf_open_debug(&debug, &elf, scratch_folder), 0);
     ck_assert_int_eq(find_symbol(&debug, "sample_local", &symbol), 0);
     hf_elf_close(&debug);
     hf_elf_close(&elf);
     unlink(name);
-    snprintf(name, sizeof name, "%s/.build-id/%02x", folder, id[0]);
+    snprintf(name, sizeof name, "%s/.build-id/%02x", scratch_folder, id[0]);
     rmdir(name);
-    snprintf(name, sizeof name, "%s/.build-id", folder);
+    snprintf(name, sizeof name, "%s/.build-id", scratch_folder);
     rmdir(name);
 }
 END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return EXIT_FAILURE;
-    path = arguments[1];
-    TCase *tcase = tcase_create("opening");
+    TAKE_ARGUMENTS(&path);
+    TCase *tcase =
+        NEW_CASE("opening", no_file, forbidden, not_elf, other_machines, both_machines_are_read,
+                 by_descriptor, cut_while_open, separate_debug_file);
     tcase_set_timeout(tcase, 20);
-    tcase_add_checked_fixture(tcase, setup, teardown);
-    tcase_add_test(tcase, no_file);
-    tcase_add_test(tcase, forbidden);
-    tcase_add_test(tcase, not_elf);
-    tcase_add_test(tcase, other_machines);
-    tcase_add_test(tcase, both_machines_are_read);
-    tcase_add_test(tcase, by_descriptor);
-    tcase_add_test(tcase, cut_while_open);
-    tcase_add_test(tcase, separate_debug_file);
+    tcase_add_checked_fixture(tcase, make_scratch, remove_scratch);
     return RUN_CASES("opening", tcase);
 }

@@ -8,7 +8,6 @@
  */
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/pagemap.h"
-#include "loader/foreign/allocator_strings.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
@@ -43,44 +42,6 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
 {
     first[0] = &object;
     return 1;
-}
-
-/* The object has no file, and so no strings. */
-int hf_elf_open(struct hf_elf *elf, const char *path)
-{
-    (void)elf;
-    (void)path;
-    return -ENOENT;
-}
-
-bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out)
-{
-    (void)elf;
-    (void)cursor;
-    (void)out;
-    return false;
-}
-
-bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const char **name)
-{
-    (void)elf;
-    (void)cursor;
-    (void)out;
-    (void)name;
-    return false;
-}
-
-int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint64_t limit)
-{
-    (void)elf;
-    (void)found;
-    (void)limit;
-    return 0;
-}
-
-void hf_elf_close(struct hf_elf *elf)
-{
-    (void)elf;
 }
 
 void hf_asking_begin(void)

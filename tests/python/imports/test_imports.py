@@ -13,6 +13,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+from circles import circles  # noqa: E402
+
 FOLDER = pathlib.Path()
 
 
@@ -70,32 +73,6 @@ def graph_of(folder):
     """{module: the modules that it imports} of a package."""
     modules = modules_of(folder)
     return {name: imports(name, file, modules) if file else set() for name, file in modules.items()}
-
-
-def circles(graph):
-    """The sets of modules that import each other, by Tarjan's algorithm."""
-    number, low, open_nodes, found = {}, {}, [], []
-
-    def visit(node):
-        number[node] = low[node] = len(number)
-        open_nodes.append(node)
-        for target in sorted(graph[node]):
-            if target not in number:
-                visit(target)
-                low[node] = min(low[node], low[target])
-            elif target in open_nodes:
-                low[node] = min(low[node], number[target])
-        if low[node] == number[node]:
-            at = open_nodes.index(node)
-            component = open_nodes[at:]
-            del open_nodes[at:]
-            if len(component) > 1:
-                found.append(sorted(component))
-
-    for node in sorted(graph):
-        if node not in number:
-            visit(node)
-    return sorted(found)
 
 
 class Package(unittest.TestCase):

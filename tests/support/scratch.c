@@ -1,0 +1,21 @@
+#include "scratch.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+char scratch_folder[64], scratch_file[96];
+
+void make_scratch(void)
+{
+    snprintf(scratch_folder, sizeof scratch_folder, "%s", "/tmp/homefree-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(scratch_folder));
+    snprintf(scratch_file, sizeof scratch_file, "%s/file", scratch_folder);
+}
+
+void remove_scratch(void)
+{
+    unlink(scratch_file);
+    rmdir(scratch_folder);
+}
