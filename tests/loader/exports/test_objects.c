@@ -304,7 +304,7 @@ int main(void)
                  tables_that_lead_out_of_the_file_are_refused, a_file_cut_short_anywhere_is_refused,
                  an_archive_cut_short_anywhere_gives_no_more_than_it_holds);
     tcase_set_timeout(refusing, 120); /* thousands of small files, also under valgrind */
-    tcase_add_checked_fixture(refusing, setup, teardown);
+    tcase_add_checked_fixture(refusing, make_scratch, remove_scratch);
     tcase_add_loop_test(refusing, no_changed_byte_crashes_the_reader, 0, 2);
     return RUN_CASES("objects", reading, refusing);
 }
