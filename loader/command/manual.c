@@ -1,6 +1,6 @@
 /*
  * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
- * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/options.def and loader/doctor.def, so
+ * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/base/options.def and loader/record/process_record.def, so
  * that pages and program agree.
  *
  * Usage: manual PAGE
