@@ -1,5 +1,5 @@
 /*
- * Applies the rules of loader/doctor.def to the facts in a record. Owns nothing between calls; see
+ * Applies the rules of loader/record/process_record.def to the facts in a record. Owns nothing between calls; see
  * doctor_record.h.
  *
  * The file of an object is read only where the object may hold an allocator: it maps pages, or

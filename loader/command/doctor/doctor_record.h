@@ -98,7 +98,7 @@ struct hf_record {
     size_t findings_count;
 };
 
-/* The rules of loader/doctor.def. */
+/* The rules of loader/record/process_record.def. */
 #define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) HF_DOCTOR_RULE_##id,
 enum hf_doctor_rule {
 #include "loader/record/process_record.def"

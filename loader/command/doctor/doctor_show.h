@@ -7,7 +7,7 @@
 #include "loader/command/doctor/doctor_record.h"
 #include "loader/command/rules.h"
 
-/* The rules of loader/doctor.def, and the format of the document. */
+/* The rules of loader/record/process_record.def, and the format of the document. */
 extern const struct hf_rule_table hf_doctor_table;
 
 /* The findings in a record, which must outlive the result. */
