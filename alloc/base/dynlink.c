@@ -1,9 +1,9 @@
 /*
- * Owns nothing; reads the loader's lists and the objects' dynamic sections. See dynlink.h for what
- * may be called when.
+ * Reads the loader's lists and the dynamic sections of loaded objects. Owns nothing. See dynlink.h
+ * for what may be called when.
  *
- * These tables were accepted by the dynamic linker, which follows them without checks of its own,
- * so they are trusted as far as it trusts them; names are compared within the string table's size.
+ * The dynamic linker has accepted these tables and follows them without checks of its own, so this
+ * file trusts them as far. Names are compared only within the string table's size.
  */
 #include "alloc/base/dynlink.h"
 
@@ -12,7 +12,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
-/* From glibc 2.35 on; weak, so that older ones load us. */
+/* glibc 2.35 and later; weak, so that older ones load us. */
 struct hf_find_result {
     unsigned long long flags;
     void *map_start;
@@ -25,16 +25,16 @@ extern int hf_dl_find_object(void *address,
                              struct hf_find_result *result) __asm__("_dl_find_object")
     __attribute__((weak, visibility("default")));
 
-/* The layout that <link.h> gives r_debug_extended; older headers do not have it. */
+/* <link.h>'s r_debug_extended, which older headers lack. */
 struct hf_debug {
     struct r_debug base;
     struct hf_debug *next;
 };
 
 /*
- * The program's load bias; false if it is not known. PT_PHDR tells it, but programs without an
- * interpreter (static PIE) have none. The kernel tells where such a program's entry is, and the ELF
- * header, at the beginning of the page that holds the program headers, where the file has it.
+ * Stores the program's load bias; false if it cannot be found. PT_PHDR gives it. A program without
+ * an interpreter (static PIE) has no PT_PHDR: there the bias is the kernel's AT_ENTRY less the
+ * entry in the ELF header, which starts the page that holds the program headers.
  */
 static bool bias_of_program(const ElfW(Phdr) *header, size_t count, uintptr_t *bias)
 {
@@ -71,7 +71,7 @@ static const struct hf_debug *debug_of_program(void)
     return NULL;
 }
 
-static const char own_address; /* somewhere in this object */
+static const char own_address; /* any address in this object */
 
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
 {
@@ -84,8 +84,8 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
             first[count++] = debug->base.r_map;
         debug = debug->base.r_version >= 2 ? debug->next : NULL;
     }
-    /* A static program at a fixed address has no dynamic section, and says nothing: the list is the
-     * one that holds ourselves. */
+    /* A static program at a fixed address has no dynamic section and so no DT_DEBUG: take the list
+     * that holds this object. */
     const struct link_map *map = count == 0 ? hf_dynlink_find_fast(&own_address) : NULL;
     while (map != NULL && map->l_prev != NULL)
         map = map->l_prev;
@@ -100,7 +100,7 @@ bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
     size_t soname = SIZE_MAX;
     for (const ElfW(Dyn) *d = map->l_ld; d != NULL && d->d_tag != DT_NULL; d++) {
         uintptr_t value = d->d_un.d_ptr;
-        /* The loader relocated the entries in place, except in the read-only vdso. */
+        /* The loader relocates d_ptr in place, except in the read-only vdso. */
         uintptr_t address = value < out->base ? value + out->base : value;
         switch (d->d_tag) {
         case DT_SYMTAB:
@@ -308,8 +308,7 @@ const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
     return file != NULL && memcmp(file->e_ident, ELFMAG, SELFMAG) == 0 ? file : NULL;
 }
 
-/* The program headers lie where the ELF header says, and the loader tells where the program's are.
- */
+/* Finds the program headers: through the ELF header, or the auxiliary vector for the program. */
 static const ElfW(Phdr) *program_headers(const struct hf_object *object, size_t *count)
 {
     if (object->map->l_prev == NULL && object->map->l_name[0] == '\0') {
@@ -335,7 +334,7 @@ void hf_object_segments(struct hf_object *object)
         uintptr_t start = object->base + header[i].p_vaddr;
         uintptr_t end = start + header[i].p_memsz;
         if (header[i].p_type == PT_GNU_RELRO) {
-            /* As the loader rounds it: both ends down. */
+            /* The loader rounds both ends down. */
             object->relro_start = start & ~page;
             object->relro_size = (end & ~page) - object->relro_start;
         } else if (header[i].p_type == PT_LOAD && (header[i].p_flags & PF_W) != 0 &&

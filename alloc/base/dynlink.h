@@ -1,15 +1,15 @@
 /*
- * The seam to the dynamic linker: which objects are loaded, in every namespace, and what their
- * dynamic sections say. Nothing else in homefree knows <link.h>'s structures' quirks.
+ * The seam to the dynamic linker: lists the loaded objects of every namespace and reads their
+ * dynamic sections. No other file depends on the details of <link.h>'s structures.
  *
- * Constraint: this is read before relocation of others is over, inside constructors and in the
- * fatal function, so it allocates nothing, takes no lock and calls nothing that does. The lists of
- * objects are stable only under the loader's lock (in a constructor, or under
- * hf_loader_lock_call() of loader/); without it a walk may miss or repeat an object.
+ * Constraint: callers run before the other objects are relocated, in constructors and in the fatal
+ * function, so nothing here allocates or takes a lock, except that hf_dynlink_find() takes the
+ * loader's before glibc 2.35. The lists are stable only under the loader's lock (in a constructor,
+ * or under hf_loader_lock_call() of loader/); without it a walk may miss or repeat an object.
  *
- * Facts about glibc that this rests on: r_debug and DT_DEBUG (gABI), r_debug_extended.r_next from
- * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), relocated d_ptr entries
- * except in the vdso (elf/get-dynamic-info.h, 2.36).
+ * Relies on these properties of glibc: r_debug and DT_DEBUG (gABI), r_debug_extended.r_next from
+ * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), d_ptr entries relocated in
+ * place except in the vdso (elf/get-dynamic-info.h, 2.36).
  */
 #ifndef HOMEFREE_DYNLINK_H
 #define HOMEFREE_DYNLINK_H
@@ -22,10 +22,10 @@
 
 #define HF_NAMESPACES_MAX 16 /* glibc's DL_NNS */
 
-/* One loaded object's dynamic section, located. Pointers are NULL, counts 0, where it has none. */
+/* The located dynamic section of a loaded object. A table that it lacks is NULL, its count 0. */
 struct hf_object {
     const struct link_map *map;
-    uintptr_t base; /* load bias: what is added to the file's addresses */
+    uintptr_t base; /* load bias, added to the file's addresses */
     const ElfW(Sym) *symbols;
     const char *strings;
     size_t strings_size;
@@ -38,11 +38,11 @@ struct hf_object {
     size_t jump_relocations_size;
     const ElfW(Rela) *rela;
     size_t rela_size;
-    size_t rela_relative_count; /* leading entries that carry no symbol */
+    size_t rela_relative_count; /* leading entries without a symbol */
     bool jump_is_rela;
     const char *soname;
-    /* Filled by hf_object_segments(): the range that the loader made read-only after relocation, in
-     * whole pages, and what was writable before that. */
+    /* Filled by hf_object_segments(): the whole pages that the loader made read-only after
+     * relocation, and the segments mapped writable. */
     uintptr_t relro_start;
     size_t relro_size;
     struct {
@@ -52,47 +52,45 @@ struct hf_object {
     size_t writable_count;
 };
 
-/* The first object of each namespace, in order; the base namespace first. Result: how many. */
+/* Stores the first object of each namespace, the base namespace first. Returns their number. */
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX]);
 
-/* Locates an object's dynamic section. False for objects that have no symbol table. */
+/* Locates an object's dynamic section. False if the object has no symbol table. */
 bool hf_dynlink_open(const struct link_map *map, struct hf_object *out);
 
-/* An object's path; for the program the path it was started by. Never NULL or empty. */
+/* An object's path; for the program, the path it was started by. Never NULL or empty. */
 const char *hf_dynlink_name(const struct link_map *map);
 
-/* The object that holds an address, in any namespace; NULL if none. Lock-free from glibc 2.35 on.
- */
+/* The object that holds an address, in any namespace, or NULL. Lock-free from glibc 2.35 on; before
+ * that it takes the loader's lock. */
 const struct link_map *hf_dynlink_find(const void *address);
 
-/* The same, lock-free and async-signal-safe; NULL for all addresses before glibc 2.35. */
+/* The same, lock-free and async-signal-safe; always NULL before glibc 2.35. */
 const struct link_map *hf_dynlink_find_fast(const void *address);
 
-/* The object's defined dynamic symbol of that name, or NULL. */
+/* The defined dynamic symbol of that name, or NULL. */
 const ElfW(Sym) *hf_object_symbol(const struct hf_object *object, const char *name);
 
-/* The address of the function or data object of that name; NULL where it is not defined, or only
- * found by calling a resolver (IFUNC). */
+/* The address of a defined function or data object; NULL if undefined, thread-local or an IFUNC. */
 void *hf_object_address(const struct hf_object *object, const char *name);
 
-/* The address of the PLT entry that stands for an undefined function in the whole process: programs
- * at a fixed address have such entries. NULL where there is none. */
+/* The address of the PLT entry that is an undefined function's canonical address, as in programs
+ * linked at a fixed address; NULL if there is none. */
 void *hf_object_plt(const struct hf_object *object, const char *name);
 
-/* The soname that an undefined symbol is wanted from, or NULL where the file does not say. */
+/* The soname that an undefined symbol's version names, or NULL if the symbol has no version. */
 const char *hf_object_provider(const struct hf_object *object, size_t symbol_index);
 
-/* The ELF header, which every linker puts where the object's memory begins; NULL where it is not.
- */
+/* The ELF header, which every linker places at the start of the object's memory, or NULL. */
 const ElfW(Ehdr) *hf_object_header(const struct hf_object *object);
 
-/* Fills in the fields of segments from the program headers. */
+/* Fills in relro_* and writable* from the program headers. */
 void hf_object_segments(struct hf_object *object);
 
-/* How the file asks for the segment that holds an address to be mapped (PF_R, …); 0 for none. */
+/* The file's protection flags (PF_R, …) for the segment that holds an address; 0 if none does. */
 unsigned hf_object_protection(const struct hf_object *object, uintptr_t address);
 
-/* Whether an address lies in a segment that the file asks to be writable. */
+/* Whether an address lies in a segment that hf_object_segments() found writable. */
 bool hf_object_writable(const struct hf_object *object, uintptr_t address);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Owns one flag. Shared by all; see fatal.h for what may be called when.
+ * Builds and writes one-line messages, and ends the process. Owns hf_fatal_spoken, which any thread
+ * may read. See fatal.h for what may be called when.
  */
 #include "alloc/base/fatal.h"
 
@@ -18,7 +19,7 @@ void hf_text_begin(struct hf_text *text)
 
 void hf_text_add_n(struct hf_text *text, const char *s, size_t n)
 {
-    /* One byte is kept for the newline. */
+    /* The last byte is reserved for the newline. */
     for (size_t i = 0; i < n && s[i] != '\0' && text->length < sizeof text->bytes - 1; i++) {
         const char shown[] = {s[i], '?'};
         bool control = (unsigned char)s[i] < 0x20 || s[i] == 0x7f;

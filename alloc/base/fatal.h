@@ -1,8 +1,9 @@
 /*
- * One line on stderr, built on the stack: warnings, and the end of the process.
+ * One line on stderr, built on the stack: a warning, or the last line of the process.
  *
- * Everything here uses write(2) alone: no allocation, no locks, no stdio. It may be called at any
- * stage, from a signal handler, and with the heap in pieces.
+ * Owns no state but hf_fatal_spoken; takes no lock. Everything here uses write(2) alone, without
+ * allocation or stdio, and so may be called by any thread, at any stage, in a signal handler and
+ * with a corrupt heap. One exception: before glibc 2.35 hf_text_add_code() takes the loader's lock.
  */
 #ifndef HOMEFREE_FATAL_H
 #define HOMEFREE_FATAL_H
@@ -11,30 +12,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A line under construction. What does not fit is cut; the line stays one line. */
+/* A line under construction. Text that does not fit is cut off; the line always ends in a
+ * newline. */
 struct hf_text {
     size_t length;
     char bytes[1536];
 };
 
-/* Begins with "homefree: ". */
+/* Starts a line with "homefree: ". */
 void hf_text_begin(struct hf_text *text);
-/* Appends; s may be NULL ("?"). Control characters become '?': names come from hostile files. */
+/* Appends a string; NULL appends "?". Control characters become '?', because names may come from
+ * hostile files. */
 void hf_text_add(struct hf_text *text, const char *s);
-/* At most n bytes of s. */
+/* Appends at most n bytes of s. */
 void hf_text_add_n(struct hf_text *text, const char *s, size_t n);
 void hf_text_add_hex(struct hf_text *text, uintptr_t value);
 void hf_text_add_decimal(struct hf_text *text, intmax_t value);
-/* Appends "object+0xoffset" for an address in code, or the bare address. */
+/* Appends "object+0xoffset" for a code address, or the bare address if no object holds it. */
 void hf_text_add_code(struct hf_text *text, const void *address);
 
-/* Writes the line, with a newline, to stderr. errno is left as it was. */
+/* Writes the line and a newline to stderr. Preserves errno. */
 void hf_text_write(struct hf_text *text);
 
 /* Whether hf_fatal() has written its line. */
 extern bool hf_fatal_spoken;
 
-/* Writes the line and ends the process with SIGABRT. The one end that homefree has. */
+/* Writes the line and raises SIGABRT. Every fatal error of homefree ends here. */
 void hf_fatal(struct hf_text *text) __attribute__((noreturn, cold));
 
 #endif

@@ -1,19 +1,20 @@
 /*
- * A lock of libhomefree's is new in a forked child: the thread that held it may be gone.
+ * Reinitialises a mutex of libhomefree in the forked child, where the thread that held it no longer
+ * exists.
  *
- * It is not held while the process forks. Handlers of others run then, and may come back to it
- * (by dlopen) or wait for a thread that does. So what such a lock guards must be consistent in a
- * child at every moment: it is published by one store, when all else is written. The dynamic
- * linker's own lock, under which most of this runs, is as new in a child.
+ * The mutex is not held across fork: atfork handlers of other libraries run then, and may need the
+ * mutex (through dlopen()) or wait for a thread that does. So the data that it guards must be
+ * consistent in a child at every moment: write it completely, then publish it with a single store.
+ * The dynamic linker's own lock, which most callers hold, is reinitialised in the child as well.
  *
- * The heap itself cannot work so; see jemalloc/fork_gate.h.
+ * The heap cannot work this way; see jemalloc/fork_gate.h.
  */
 #ifndef HOMEFREE_FORK_LOCK_H
 #define HOMEFREE_FORK_LOCK_H
 
 #include <pthread.h>
 
-/* Defines `void start(void)`, which registers the mutex: part of libhomefree's start. */
+/* Defines `void start(void)`, which registers the handler; start/start.c calls it. */
 #define HF_LOCK_OVER_FORK(mutex, start)               \
     static void mutex##_in_child(void)                \
     {                                                 \

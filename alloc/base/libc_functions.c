@@ -1,5 +1,6 @@
 /*
- * Owns one constant table. See libc_functions.h. May be used at any stage.
+ * Owns the constant table of libc's functions. Needs no lock; usable at any stage. See
+ * libc_functions.h.
  */
 #include "alloc/base/libc_functions.h"
 

@@ -1,9 +1,10 @@
 /*
- * libc's allocator, as libhomefree's own namespace sees it: the functions that another allocator
- * may serve, for memory that must not be the heap's and for blocks that nobody else owns.
+ * libc's malloc family as libhomefree's own namespace binds it; another allocator may serve these
+ * names. homefree uses it for memory that must not come from the heap, and for blocks that no known
+ * allocator owns.
  *
- * libhomefree's own slots are never routed, so a call through this table never comes back here. A
- * second copy that is loaded later may be bound to stubs, and forwards.
+ * The table is constant. libhomefree's own GOT slots are never routed, so a call through the table
+ * never re-enters homefree. A copy loaded later may be bound to stubs, and forwards.
  */
 #ifndef HOMEFREE_LIBC_FUNCTIONS_H
 #define HOMEFREE_LIBC_FUNCTIONS_H

@@ -1,5 +1,5 @@
 /*
- * Owns nothing; opens /proc/self/maps for the time of a call. See maps.h.
+ * Parses /proc/self/maps, which it opens for the duration of a call. Owns nothing. See maps.h.
  */
 #include "alloc/base/maps.h"
 
@@ -9,12 +9,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-/* A line under construction: what the kernel writes is "start-end rwxp offset dev inode  name". */
+/* The line being parsed: "start-end rwxp offset dev inode  name". */
 struct line {
     struct hf_mapping mapping;
-    unsigned field; /* that the next character belongs to */
-    size_t length;  /* of the field so far */
-    bool file;      /* an inode that is not 0 */
+    unsigned field; /* the next character's field */
+    size_t length;  /* of the current field, so far */
+    bool file;      /* the inode is not 0 */
 };
 
 enum {
@@ -78,7 +78,7 @@ static void add(struct line *line, char c)
     line->length++;
 }
 
-/* False when no further line can matter. */
+/* Processes a complete line. False once no later line can matter. */
 static bool take(struct line *line, uintptr_t address, struct hf_place *out)
 {
     struct hf_mapping *mapping = &line->mapping;

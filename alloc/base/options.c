@@ -1,6 +1,7 @@
 /*
- * Owns hf_options, written once while the heap starts and read-only after. May be called before
- * constructors have run: uses neither the heap nor stdio on a file.
+ * Parses HOMEFREE_CONF. Owns hf_options, which the start of the heap writes once and which is
+ * read-only afterwards; no lock. May run before constructors, so it uses neither the heap nor stdio
+ * streams.
  */
 #include "alloc/base/options.h"
 
@@ -39,7 +40,7 @@ static const char *const checks_choices[] = {"default", "full"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
-/* The types that take one of a few words. */
+/* Option types whose values are words. */
 static const struct choice {
     const char *type;
     const char *const *words;
@@ -79,7 +80,7 @@ void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
     snprintf(out, size, "%llu%.1s", (unsigned long long)value, suffixes + suffix);
 }
 
-/* A stretch of the configuration string. */
+/* A part of the configuration string. */
 struct span {
     const char *start;
     size_t length;
@@ -142,7 +143,7 @@ static bool parse_value(const struct hf_option_row *row, struct span value, uint
     return true;
 }
 
-/* Enough of a key or value to recognise it. */
+/* How much of a key or value a warning quotes. */
 #define SHOWN_MAX 64
 
 static void warn_key(struct span key)

@@ -1,9 +1,9 @@
 /*
- * Owns the sealed section's protection, and the lock under which it is open. See seal.h.
+ * Owns the protection of the sealed section, and the futex that serialises writers. See seal.h.
  *
- * System calls are made directly: a preloaded library may stand in front of mprotect(), and glibc's
- * sigprocmask() leaves two signals unblocked. The lock is a futex with three values, because a
- * thread of a higher real-time priority must not spin for one of a lower.
+ * This file makes its system calls directly: a preloaded library may interpose mprotect(), and
+ * glibc's sigprocmask() leaves two signals unblocked. The futex sleeps rather than spins, because a
+ * thread of higher real-time priority must not spin for one of lower.
  */
 #include "alloc/base/seal.h"
 
@@ -21,7 +21,7 @@ extern char first[] __asm__("__start_hf_sealed") __attribute__((visibility("hidd
 extern char end[] __asm__("__stop_hf_sealed") __attribute__((visibility("hidden")));
 
 enum { UNLOCKED, LOCKED, LOCKED_AND_AWAITED };
-/* Lies in a page that the kernel clears in a forked child: nobody would release it there. */
+/* Points into a MADV_WIPEONFORK page: the child has no thread to release the lock. */
 static uint32_t early_lock;
 static uint32_t *lock = &early_lock;
 
@@ -52,7 +52,7 @@ static void restore_signals(uint64_t before)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
-/* Whether the tables may be writable: set before they are, cleared after. A child inherits it. */
+/* Set before the tables become writable, cleared after they are read-only. A child inherits it. */
 static bool opened;
 
 static bool protect(int protection)
@@ -66,7 +66,8 @@ static void close_or_die(void)
         __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
         return;
     }
-    /* A sandbox that came meanwhile: going on with writable tables beats ending the process. */
+    /* A sandbox installed since then forbids mprotect(): continuing with writable tables beats
+     * ending the process. */
     if (errno == EPERM || errno == EACCES)
         return;
     struct hf_text text;
@@ -110,9 +111,9 @@ void hf_seal_start(void)
 {
     const int saved_errno = errno;
     struct hf_seal seal;
-    /* The advice changes nothing for pages that are in memory. It keeps the section a mapping of
-     * its own: opening it never merges it with the mappings beside it, and closing it never splits
-     * one, which the kernel refuses a process at its limit of mappings. */
+    /* MADV_RANDOM has no effect on resident pages, but keeps the section a mapping of its own.
+     * Opening it then never merges it with adjacent mappings and closing it never splits one, which
+     * the kernel refuses at the limit on mappings. */
     (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
     uint32_t *page =
         mmap(NULL, HF_SEAL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -126,10 +127,10 @@ void hf_seal_start(void)
 
 /* ---- fork ---- */
 
-/* Nothing is held while the process forks: handlers of others, registered before these, may load
- * objects. So the tables may be open in the child if another thread was storing; what it had not
- * published yet is lost there, and nothing else. Where they are closed no system call is made: a
- * sandbox may forbid mprotect(2) by now. */
+/* No lock is held across fork, because atfork handlers registered earlier may load objects. If
+ * another thread was writing, the child inherits open tables and loses only that thread's
+ * unpublished change. If the tables are closed, no system call is made: a sandbox may forbid
+ * mprotect(2) by now. */
 static void in_child(void)
 {
     const int saved_errno = errno;

@@ -1,7 +1,7 @@
 /*
- * Sealed tables: what homefree jumps through, or would jump to on the word of, is read-only except
- * while it changes. One stray or hostile write would otherwise turn the next free(p) into a call of
- * anything.
+ * Sealed tables: the tables that homefree calls through, or that decide what it calls, are
+ * read-only except while they change. Otherwise one stray or hostile write would turn the next
+ * free(p) into a call of anything.
  *
  * A table that relocation alone fills is const instead, and lies in RELRO. A sealed one is declared
  *
@@ -10,13 +10,13 @@
  *         char pages[HF_SEAL_SIZE(void *[COUNT])];
  *     } table HF_SEALED;
  *
- * which gives it whole pages in one section; before libhomefree's constructor they are
- * writable, afterwards only between hf_seal_open() and hf_seal_close(). Reading costs what it
- * always does.
+ * which gives it whole pages of one section. The section is writable until libhomefree's
+ * constructor runs, and from then on only between hf_seal_open() and hf_seal_close(). Reading costs
+ * nothing extra.
  *
- * Any thread, at any stage, in a signal handler too: all signals are blocked from open to close, so
- * nothing may happen between the two but stores into sealed tables. Over fork(2) the tables are
- * closed. errno stays.
+ * Any thread, at any stage, in signal handlers too. One lock serialises writers. All signals are
+ * blocked from open to close, and the code in between may only store into sealed tables. fork(2)
+ * leaves the tables closed in the child. Every function preserves errno.
  */
 #ifndef HOMEFREE_SEAL_H
 #define HOMEFREE_SEAL_H
@@ -26,28 +26,28 @@
 #include <stdint.h>
 
 #if defined(__aarch64__)
-#    define HF_SEAL_PAGE 65536 /* the largest that Linux has */
+#    define HF_SEAL_PAGE 65536 /* the largest page size that Linux has */
 #else
 #    define HF_SEAL_PAGE 4096
 #endif
 #define HF_SEAL_SIZE(type) ((sizeof(type) + HF_SEAL_PAGE - 1) / HF_SEAL_PAGE * HF_SEAL_PAGE)
 #define HF_SEALED          __attribute__((section("hf_sealed"), aligned(HF_SEAL_PAGE)))
 
-/* What a thread keeps from open to close: its signal mask. */
+/* A thread's state from open to close: its signal mask. */
 struct hf_seal {
     uint64_t signals;
 };
 
-/* Makes the tables read-only from now on. Called once, as the first step of libhomefree's start
- * (start/start.h); what is stored before that is stored all the same. */
+/* Makes the tables read-only. Called once, as the first step of libhomefree's start
+ * (start/start.h); earlier stores into the tables stand. */
 void hf_seal_start(void);
 
-/* Makes the tables writable for this thread's stores, once no other thread is storing. False where
- * the system refuses; then nothing may be stored, and hf_seal_close() must not be called. */
+/* Makes the tables writable for this thread, after waiting for other writers. False if the system
+ * refuses: then store nothing and do not call hf_seal_close(). */
 bool hf_seal_open(struct hf_seal *seal);
 
-/* Makes them read-only again, or ends the process. Where a sandbox forbids that by now they stay
- * writable. */
+/* Makes the tables read-only again, or ends the process. If a sandbox forbids that by now, the
+ * tables stay writable. */
 void hf_seal_close(const struct hf_seal *seal);
 
 #endif

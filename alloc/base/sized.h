@@ -1,7 +1,7 @@
 /*
- * Structs that cross the ABI begin with `size_t size`, set by the caller to the size it was
- * compiled with. One helper, so that the rule is kept in one place: a caller's unknown fields are
- * not written, and its `size` is left as it was.
+ * Structs that cross the ABI begin with `size_t size`, which the caller sets to the size it was
+ * compiled with. This helper alone implements the rule: it writes no field that the caller lacks,
+ * and leaves the caller's `size` alone. Owns nothing; any thread, at any stage.
  */
 #ifndef HOMEFREE_SIZED_H
 #define HOMEFREE_SIZED_H
@@ -9,8 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Copies our struct to the caller's, as much of it as the caller has. Both begin with their size.
- */
+/* Copies our struct into the caller's, up to the caller's size. Both begin with their size. */
 static inline void hf_sized_copy(void *callers, const void *ours, size_t ours_size)
 {
     size_t theirs_size;

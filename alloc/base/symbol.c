@@ -1,9 +1,9 @@
 /*
- * Owns nothing. See symbol.h.
+ * Finds the symbol nearest to an address. Owns nothing, takes no lock. See symbol.h.
  *
  * Constraint: the process may be about to end, inside a signal handler or with locks held, so
- * nothing here allocates, waits or uses stdio. What was loaded is trusted as far as the dynamic
- * linker trusts it; the file is not.
+ * nothing here allocates, waits or uses stdio. Loaded data is trusted as far as the dynamic linker
+ * trusts it; the file is not.
  */
 #include "alloc/base/symbol.h"
 
@@ -13,12 +13,12 @@
 #include <unistd.h>
 
 struct nearest {
-    uintptr_t address; /* that is to be named, as the file counts */
+    uintptr_t address; /* to find, as a file address */
     uintptr_t start;   /* of the best symbol so far */
     struct hf_symbol *best;
 };
 
-/* Whether a symbol is nearer than the one that is known. */
+/* Whether a symbol is a better match than the best so far; if so, records it. */
 static bool is_nearer(struct nearest *nearest, const ElfW(Sym) *symbol)
 {
     unsigned type = ELF64_ST_TYPE(symbol->st_info);
@@ -36,7 +36,7 @@ static bool is_nearer(struct nearest *nearest, const ElfW(Sym) *symbol)
     return true;
 }
 
-/* One past the last symbol that the hash table finds. */
+/* One past the last symbol in the hash table. */
 static size_t count_symbols(const struct hf_object *object)
 {
     if (object->sysv_hash != NULL)
@@ -87,8 +87,8 @@ static void read_name(int file, const ElfW(Shdr) *strings, uint32_t name, struct
         nearest->best->name[size] = '\0';
 }
 
-/* Local symbols are in the file alone. It is hostile, or another one by now: the symbols are used
- * if its header is what was loaded, and every read is bounded. */
+/* Local symbols exist only in the file, which may be hostile or replaced by now. It is used only if
+ * its header equals the loaded one, and every read is bounded. */
 static void find_local(const struct hf_object *object, const ElfW(Ehdr) *loaded,
                        struct nearest *nearest)
 {

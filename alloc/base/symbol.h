@@ -1,7 +1,9 @@
 /*
- * The name of what lies at an address in a loaded object: from its dynamic symbols, or from the
- * file's, which has the local ones unless it was stripped. For the last lines of a process: needs
- * no lock and no memory.
+ * Names the symbol at an address in a loaded object: from the dynamic symbols, or from the file's
+ * symbol table, which holds the local ones unless it was stripped.
+ *
+ * Owns nothing. For a process's last lines: takes no lock, allocates no memory; any thread, any
+ * stage.
  */
 #ifndef HOMEFREE_SYMBOL_H
 #define HOMEFREE_SYMBOL_H
@@ -9,12 +11,13 @@
 #include "alloc/base/dynlink.h"
 
 struct hf_symbol {
-    char name[192];   /* mangled, cut where it is longer */
-    uintptr_t offset; /* of the address in it */
-    bool covers;      /* the address lies in it; false: it is the nearest before */
+    char name[192];   /* mangled; truncated if longer */
+    uintptr_t offset; /* of the address from the symbol */
+    bool covers;      /* the address lies in the symbol; false: the symbol is the nearest before
+                       * it */
 };
 
-/* False where no symbol lies before the address. `address` is one in the process. */
+/* False if no symbol precedes the address. `address` is an address in the process. */
 bool hf_symbol_find(const struct hf_object *object, uintptr_t address, struct hf_symbol *out);
 
 #endif
