@@ -1,12 +1,13 @@
 /*
- * How the heap ends the process: what jemalloc's side found (seam.h), in one line. Owns nothing.
- * May be called at any stage, and inside the gate.
+ * Ends the process with one line that names the corruption which jemalloc's side found (seam.h).
+ * Owns nothing, takes no lock. Any thread, at any stage, inside the gate or outside.
  */
 #include "alloc/base/fatal.h"
 #include "alloc/jemalloc/fork_gate.h"
 #include "alloc/jemalloc/seam.h"
 
-/* A handler of SIGABRT may wait for a thread that forks, which waits for whoever is inside. */
+/* Leaves the gate first: a handler of SIGABRT may wait for a thread that forks, which waits until
+ * the gate is empty. */
 static __attribute__((noreturn)) void end(struct hf_text *text)
 {
     hf_gate_abandon();
@@ -24,7 +25,7 @@ void hf_heap_fatal_memory(void)
 
 static const char *const calls[] = {"free(", "realloc(", "malloc_usable_size("};
 
-/* "fatal: free(0x1234)": what every such line begins with. */
+/* Starts the line: "fatal: free(0x1234): ". */
 static void begin_fatal(struct hf_text *text, const void *ptr, enum hf_corruption purpose)
 {
     hf_text_begin(text);

@@ -1,5 +1,7 @@
 /*
- * Owns the gate's cells; see jemalloc/fork_gate.h. start/fork_handlers.c closes and opens the gate.
+ * Owns the gate's cells and the count of forks under way, which all threads share as atomics; there
+ * is no lock. jemalloc/fork_gate.h describes the gate and says what may be called when;
+ * start/fork_handlers.c closes and opens it.
  */
 #include "alloc/jemalloc/fork_gate.h"
 
@@ -46,7 +48,7 @@ void hf_gate_disclaim(void)
         __atomic_store_n(&cell->taken, 0, __ATOMIC_RELEASE);
 }
 
-/* The own cell also where a signal came between the two steps of entering. */
+/* Clears the thread's own cell as well, in case a signal interrupted the two steps of entering. */
 void hf_gate_abandon(void)
 {
     const bool shared = hf_gate_inside == &hf_gate_cells[0];
@@ -58,9 +60,10 @@ void hf_gate_abandon(void)
         __atomic_store_n(&hf_gate_own->inside, 0, __ATOMIC_RELEASE);
 }
 
-/* ---- who finds it closed ---- */
+/* ---- waiting at the closed gate ---- */
 
-/* By syscall(2): nanosleep(2) is a cancellation point, and malloc, free and fork must not be. */
+/* syscall(2), because nanosleep(2) is a cancellation point, and malloc, free and fork must not
+ * be. */
 void hf_gate_pause(long nanoseconds)
 {
     int saved_errno = errno;
@@ -79,7 +82,7 @@ void *hf_fork_calloc(size_t count, size_t size)
 }
 
 static _Atomic(pthread_t) forker;
-static atomic_bool patient; /* nobody has waited in vain since the gate was closed */
+static atomic_bool patient; /* no wait has timed out since the gate closed */
 
 bool hf_gate_wait(void)
 {
@@ -105,8 +108,8 @@ void hf_gate_wait_long(void)
 
 /* ---- fork ---- */
 
-/* Waits for another thread's fork, so that the gate is open again now and then where threads fork
- * all the time; but not for long, because that thread may be waiting for this one. */
+/* Waits for another thread's fork to finish, so that the gate opens now and then even if threads
+ * fork all the time. The wait is bounded, because that thread may be waiting for this one. */
 static void close_gate(void)
 {
     enum { TRIES = 500 };
@@ -120,8 +123,8 @@ static void close_gate(void)
     __atomic_add_fetch(&hf_gate_forks, 1, __ATOMIC_SEQ_CST);
 }
 
-/* A thread that forks in a signal handler may have been interrupted inside: it does not wait for
- * itself. */
+/* Does not wait for the calling thread's own entry: a signal handler that forks may have
+ * interrupted a call inside the gate. */
 static void wait_until_empty(void)
 {
     for (size_t i = 0; i < HF_GATE_CELLS; i++) {

@@ -1,8 +1,8 @@
 /*
- * Owns the set of holes: a treap by address, in which every node knows the largest hole below it,
- * so that the lowest one that fits is found without looking at all of them. Entries come from a
- * static array first, and then from mappings of their own (never from the region), which stay. The
- * caller's lock guards everything; calls mmap alone.
+ * Owns the set of holes: a treap ordered by address. Every node records the largest hole in its
+ * subtree, so that finding the lowest hole that fits does not visit them all. Nodes come from a
+ * static array first, then from mappings of their own outside the region, which are never unmapped.
+ * region.c's lock guards everything; the only system call is mmap.
  */
 #include "alloc/heap/holes.h"
 
@@ -11,20 +11,20 @@
 
 struct hole {
     uintptr_t start;
-    size_t size, largest; /* largest: of this one and all below it */
+    size_t size, largest; /* largest: in this subtree */
     struct hole *low, *high;
 };
 
 static struct hole *root;
 
-/* ---- entries ---- */
+/* ---- nodes ---- */
 
 #define FIRST_ENTRIES 128
 #define CHUNK         ((size_t)64 << 10)
 
 static struct hole first_entries[FIRST_ENTRIES];
 static size_t first_used;
-static struct hole *spare; /* linked by `low` */
+static struct hole *spare; /* free nodes, linked by `low` */
 
 static bool add_entries(void)
 {
@@ -62,7 +62,7 @@ static void drop(struct hole *hole)
 
 /* ---- the treap ---- */
 
-/* Random enough, and needs no memory. */
+/* A hash of the address: random enough, and needs no storage. */
 static uint64_t priority(const struct hole *hole)
 {
     uint64_t x = hole->start * UINT64_C(0x9e3779b97f4a7c15);
@@ -78,7 +78,7 @@ static void update(struct hole *hole)
         hole->largest = hole->high->largest;
 }
 
-/* Everything in `low` lies below everything in `high`. */
+/* Joins two treaps. Everything in `low` lies below everything in `high`. */
 static struct hole *join(struct hole *low, struct hole *high)
 {
     if (low == NULL || high == NULL)
@@ -93,7 +93,7 @@ static struct hole *join(struct hole *low, struct hole *high)
     return high;
 }
 
-/* Splits at an address: holes that start below it, and the others. */
+/* Splits a treap: holes that start below `at` go to `low`, the others to `high`. */
 static void split(struct hole *all, uintptr_t at, struct hole **low, struct hole **high)
 {
     if (all == NULL) {
@@ -116,7 +116,7 @@ static void insert(struct hole *hole)
     root = join(join(low, hole), high);
 }
 
-/* Takes a hole out, which must be in the set. */
+/* Removes a hole, which must be in the set. */
 static void extract(struct hole *hole)
 {
     struct hole *low, *rest, *high;

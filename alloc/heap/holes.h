@@ -1,6 +1,6 @@
 /*
- * The parts of the region that nobody has: address ranges, sorted, merged where they meet, and
- * handed out again from the lowest that fits. Owned by region.c, whose lock guards every call.
+ * The free parts of the region: address ranges, sorted, merged with their neighbours, and handed
+ * out first-fit from the lowest address. region.c is the only caller; its lock guards every call.
  */
 #ifndef HOMEFREE_HOLES_H
 #define HOMEFREE_HOLES_H
@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Adds a range that nobody has. Where the system refuses memory for one more entry, the range is
- * lost as address space: nothing else happens. */
+/* Adds a free range. If the system refuses memory for a new node, the range's address space is
+ * lost; nothing else happens. */
 void hf_holes_give(uintptr_t start, size_t size);
 
-/* Takes `size` bytes at a multiple of `alignment`, a power of two: the lowest address there is.
- * Result: 0 where nothing fits. */
+/* Takes `size` bytes at the lowest multiple of `alignment`, a power of two. Returns 0 if nothing
+ * fits. */
 uintptr_t hf_holes_take(size_t size, size_t alignment);
 
-/* Calls visit for each range, from the lowest on. It must not give or take. */
+/* Calls visit for each range in ascending order. visit must not give or take. */
 void hf_holes_each(void (*visit)(uintptr_t start, size_t size));
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Owns the record, hf_forward, the table of functions that other copies call, and whether this copy
- * has started. start/start.c decides what the copy becomes and fills them in.
+ * Owns this copy's record, hf_forward, the table of functions that other copies call, and whether
+ * this copy has started. start/start.c decides what the copy becomes and fills these in, once,
+ * under the start lock; afterwards they are read-only and read without a lock. See instance.h.
  */
 #include "alloc/heap/instance.h"
 
@@ -10,19 +11,20 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-/* Exported twice over: inlined hf_owns() reads it through the GOT, because a program may hold it in
- * a COPY relocation; the heap itself reads hf_region. With two copies in one scope the name means
- * the first one's; the alias is always our own, for who asks this very copy (dlsym). */
+/* An exported variable and a hidden alias of it. The inlined hf_owns() reads the exported name
+ * through the GOT, because a program may hold the variable in a COPY relocation; the heap itself
+ * reads hf_region. If two copies share a scope, the exported name resolves to the first copy's
+ * variable; the alias always means our own, for callers that address this copy (dlsym). */
 struct hf_region_range hf_region_range;
 extern struct hf_region_range own_range
     __attribute__((alias("hf_region_range"), visibility("hidden")));
 
-/* What this copy calls instead of its own functions, and what others call of it. */
+/* The functions that this copy calls instead of its own, and those that other copies call here. */
 static union {
     struct hf_instance_calls {
         const struct hf_heap_functions *heap; /* hf_forward */
         const struct hf_instance_functions *forward;
-        const struct hf_instance *incompatible; /* the heap of another ABI */
+        const struct hf_instance *incompatible; /* the incompatible heap, if any */
         struct hf_instance_functions functions;
     } it;
     char pages[HF_SEAL_SIZE(struct hf_instance_calls)];
@@ -41,7 +43,8 @@ static union {
             .functions = &calls.it.functions,
         },
 };
-/* The name that other copies look up; an alias, so that no other copy can take its place here. */
+/* Other copies look up this name. It is an alias, so that code in here never resolves to another
+ * copy's record. */
 extern struct hf_instance hf_instance_record __attribute__((alias("record")));
 
 static _Atomic(bool) started;
@@ -93,7 +96,7 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
 
 /* ---- what the copy becomes ---- */
 
-/* Without these stores there is no copy to go on with. */
+/* A copy that cannot store its record cannot start. */
 static void open_or_die(struct hf_seal *seal)
 {
     if (hf_seal_open(seal))
@@ -144,7 +147,7 @@ void hf_instance_become_forwarder(const struct hf_instance *heap,
     hf_region.size = heap->region_size;
 }
 
-/* Volatile: to the compiler, both names are one variable, and one store would do for both. */
+/* Volatile: the compiler takes both names for one variable and would drop a store. */
 static void publish_range(volatile struct hf_region_range *range)
 {
     range->base = hf_region.base;

@@ -1,12 +1,15 @@
 /*
- * One heap a process: which copy of libhomefree it is, and what copies know of each other.
+ * One heap per process: which copy of libhomefree is the heap, and what copies know of each other.
  *
- * A process can hold several copies: a wheel brought one under another name, dlmopen() made a
+ * A process can hold several copies: a wheel ships one under another name, dlmopen() creates a
  * second namespace, two versions meet. The copy that starts first is the heap. Each later copy
- * finds it by the exported record below, in any namespace, and forwards to it: its own region
- * bounds become the heap's, its fast paths never find thread data and so end in its slow paths,
- * which forward. A copy whose record has another HF_INSTANCE_ABI cannot forward; it says so in one
- * line, allocates from libc, and still sends the heap's pointers home.
+ * finds it through the exported record below, in any namespace, and forwards to it: it takes over
+ * the heap's region bounds, and as its fast paths never find thread data, every call ends in a slow
+ * path, which forwards. A copy whose record has another HF_INSTANCE_ABI cannot forward: it warns
+ * with one line, allocates from libc, and still sends the heap's pointers home.
+ *
+ * instance.c owns the state, which changes only while the copy starts (start/start.c holds the
+ * lock); everything here may be read by any thread afterwards, without a lock.
  *
  * Limit: before glibc 2.35, namespaces other than the first are invisible; a copy there becomes a
  * heap of its own.
@@ -16,7 +19,7 @@
 
 #include "alloc/heap/internal.h"
 
-/* Moves when a function is removed from, or changes meaning in, struct hf_instance_functions. */
+/* Increment when a function is removed from struct hf_instance_functions or changes meaning. */
 #ifndef HF_INSTANCE_ABI
 #    define HF_INSTANCE_ABI 1
 #endif
@@ -26,10 +29,10 @@
 enum hf_instance_state {
     HF_INSTANCE_NEW = 0,    /* not started */
     HF_INSTANCE_HEAP = 1,   /* the heap */
-    HF_INSTANCE_FORWARD = 2 /* forwards, to the heap or to libc */
+    HF_INSTANCE_FORWARD = 2 /* forwards to the heap, or to libc */
 };
 
-/* What copies of one ABI call of each other. Functions are added at the end only. */
+/* Functions that copies of one ABI call in each other. Append only. */
 struct hf_instance_functions {
     struct hf_heap_functions heap;
     int (*owner_of)(const void *ptr, struct hf_owner *out);
@@ -42,14 +45,14 @@ struct hf_instance_functions {
     int (*release_make)(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                         int (*attempt)(void *pointer), const char *name);
     int (*watch_begin)(struct hf_watch **out, size_t room);
-    /* Where the heap runs with checks:full, else NULL. */
+    /* NULL unless the heap runs with checks:full. */
     void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
                         const void *caller);
 };
 
 /*
- * The record. Fields down to `free` keep their place and meaning for ever, whatever the ABI: they
- * are what lets any two versions send each other's pointers home.
+ * The record. Fields up to `free` keep their place and meaning in every ABI: through them any two
+ * versions send each other's pointers home.
  */
 struct hf_instance {
     char magic[16];
@@ -65,29 +68,31 @@ struct hf_instance {
 };
 HF_API extern struct hf_instance hf_instance_record;
 
-/* NULL in the copy that is the heap; else what to call instead. Started copies only. */
+/* The functions to call instead of this copy's own; NULL if this copy is the heap. Only after this
+ * copy has started. */
 const struct hf_instance_functions *hf_instance_forward(void);
 
-/* Whether this copy has started, from any thread. */
+/* Whether this copy has started. Any thread. */
 bool hf_instance_started(void);
 
-/* The heap of another ABI, in a copy that cannot forward to it; else NULL. */
+/* The incompatible heap, in a copy that cannot forward to it; otherwise NULL. */
 const struct hf_instance *hf_instance_incompatible(void);
 
-/* This copy's own record: the exported name may mean another copy's. */
+/* This copy's own record; the exported name may resolve to another copy's. */
 const struct hf_instance *hf_instance_own(void);
 
 /*
- * For start/start.c: what this copy becomes, before hf_instance_publish() says that it has started.
- * The heap offers `functions` to other copies, beside what loader/ offers below; its region must be
- * reserved. A forwarder calls the functions of `heap`, or `instead` where the two cannot be joined.
+ * For start/start.c: turns this copy into the heap or a forwarder; hf_instance_publish() then marks
+ * it as started. The heap's region must be reserved. The heap offers other copies `functions`, and
+ * those that loader/ offers below. A forwarder calls the functions of `heap`, or `instead` if
+ * `heap` is incompatible.
  */
 void hf_instance_become_heap(const struct hf_instance_functions *functions);
 void hf_instance_become_forwarder(const struct hf_instance *heap,
                                   const struct hf_instance_functions *instead);
 void hf_instance_publish(void);
 
-/* loader/ offers its functions here, from its constructor, before this copy starts. */
+/* loader/ registers its functions from its constructor, before this copy starts. */
 void hf_instance_offer_routing(int (*route)(void),
                                int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
                                int (*adopt)(void *handle));

@@ -1,15 +1,16 @@
 /*
- * What alloc/'s files share, and the words they share it in.
+ * Declarations that all of alloc/ shares, and its vocabulary. Owns nothing.
  *
- * heap      the one allocator that homefree gives a process; jemalloc inside
- * region    the reserved address range that all of the heap's pages come from; region.c
- * owned     inside the region
- * foreign   a pointer that is not owned
- * home      the allocator that owns a foreign pointer, as far as can be told
- * foreign allocator another allocator in the process that says itself what it owns; owner/foreign.c
- * copy      one loaded libhomefree. Exactly one copy in a process is the heap; others forward to
- *           it, or (when they do not fit it) to libc; instance.c
- * start     making a copy the heap, or a forwarder
+ * heap               the one allocator that homefree gives a process; jemalloc inside
+ * region             the reserved address range that holds all of the heap's pages; region.c
+ * owned              inside the region
+ * foreign            not owned
+ * home               the allocator that owns a foreign pointer, as far as it is known
+ * foreign allocator  another allocator in the process whose pages or own answer show what it owns;
+ *                    owner/foreign.c
+ * copy               one loaded libhomefree. Exactly one copy in a process is the heap; the others
+ *                    forward to it or, if it is incompatible, to libc; instance.c
+ * start              turning a copy into the heap or a forwarder
  */
 #ifndef HOMEFREE_INTERNAL_H
 #define HOMEFREE_INTERNAL_H
@@ -24,7 +25,7 @@
 
 #include "alloc/jemalloc/seam.h"
 
-/* The ownership test, with no GOT between it and the bounds. */
+/* The ownership test. hf_region is hidden, so reading the bounds needs no GOT. */
 static inline bool hf_owned(const void *ptr)
 {
     return (uintptr_t)ptr - hf_region.base < hf_region.size;

@@ -1,12 +1,12 @@
 /*
- * Owns the region's bounds and which parts of it are taken. Shared by all threads through
- * hf_region_map and hf_region_unmap; `lock` guards everything but the bounds, which are written
- * once, before any other thread can see the heap. May be called from the moment the region is
- * reserved, at any stage; calls only mmap, mprotect, madvise and prctl.
+ * Owns the region's bounds, and which parts of it are in use. All threads share it through
+ * hf_region_map() and hf_region_unmap(); `lock` guards everything but the bounds, which are written
+ * once, before any other thread can see the heap. Callable at any stage once the region is
+ * reserved; calls only mmap, munmap, mprotect, madvise and prctl.
  *
- * Address space is handed out from the bottom up. What comes back is handed out again (holes.h):
- * alignment slack, arenas of hosted allocators, and all that jemalloc's arenas keep for themselves
- * once an allocation has failed (jemalloc/fast_path.h, hf_retry).
+ * Address space is handed out from the lowest address up, and reused (holes.h): alignment slack,
+ * arenas of hosted allocators, and everything that jemalloc's arenas retain, once an allocation has
+ * failed (jemalloc/fast_path.h, hf_retry).
  */
 #include "alloc/heap/region.h"
 
@@ -29,7 +29,7 @@ struct hf_region_bounds hf_region;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
 
-/* A leaf of jemalloc's page table covers 1 GiB: fewer leaves when the region begins with one. */
+/* A leaf of jemalloc's rtree covers 1 GiB: an aligned region needs fewer leaves. */
 #define ALIGNMENT ((size_t)1 << 30)
 
 static void *reserve(size_t size, size_t alignment)
@@ -56,11 +56,12 @@ int hf_region_reserve(size_t size)
         void *at = reserve(size, size >= 4 * ALIGNMENT ? ALIGNMENT : HF_PAGE_2M);
         if (at == NULL)
             continue;
-        /* Both are courtesies: no reserved page in a core file, and a name in /proc/PID/maps. */
+        /* Optional: keeps reserved pages out of core files, and names the mapping in
+         * /proc/PID/maps. */
         (void)madvise(at, size, MADV_DONTDUMP);
         (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
         hf_holes_give((uintptr_t)at, size);
-        hf_region.base = (uintptr_t)at; /* the size last: until then nothing is owned */
+        hf_region.base = (uintptr_t)at; /* size last: until then nothing is owned */
         hf_region.size = size;
         return 0;
     }
@@ -72,8 +73,8 @@ static size_t alignment_of(size_t size)
     return size >= HF_PAGE_2M ? HF_PAGE_2M : 1;
 }
 
-/* Makes pages usable. mprotect, not mmap: it adds no address space, so it also works in a process
- * that has lowered RLIMIT_AS below what is reserved. */
+/* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
+ * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
     if (mprotect(at, size, protection) != 0)
@@ -82,7 +83,7 @@ static int commit(void *at, size_t size, int protection)
     return 0;
 }
 
-/* Drops pages. Fresh mapping first, because it also lets neighbouring reserved ranges merge. */
+/* Decommits pages. A fresh mapping comes first, because it lets adjacent reserved ranges merge. */
 static int release(void *at, size_t size)
 {
     if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
@@ -96,8 +97,8 @@ static int release(void *at, size_t size)
     return 0;
 }
 
-/* Smaller pieces that nobody has keep their protection: a process may have 65530 mappings, and a
- * region that has been cut up could use them all. Committing such a piece again changes nothing. */
+/* Smaller free pieces keep their protection: a process may have 65530 mappings, and a fragmented
+ * region could use them all. Committing such a piece again changes nothing. */
 #define PROTECTED_FROM ((size_t)256 << 10)
 
 static int drop(void *at, size_t size)
@@ -112,9 +113,9 @@ static void protect_hole(uintptr_t start, size_t size)
     (void)release((void *)start, size);
 }
 
-/* The same for pages that the region hands out. Pages that nobody has and that kept their
- * protection count towards RLIMIT_DATA and the system's promises: where there is no room, they are
- * protected first. */
+/* Commits pages that the region hands out. Free pieces that kept their protection count towards
+ * RLIMIT_DATA and the system's commit limit; if the commit fails, they are decommitted and it is
+ * tried again. */
 static int commit_anyhow(void *at, size_t size, int protection)
 {
     if (commit(at, size, protection) == 0)

@@ -1,8 +1,9 @@
 /*
- * The region: the one address range that all of the heap's pages come from.
+ * The region: the one address range that holds all of the heap's pages.
  *
- * Being inside it is what "owned" means, so nothing else may ever be mapped there, and the heap may
- * map nowhere else. Reserved once, without memory behind it; never given back.
+ * A pointer is owned if it lies in the region, so nothing else may be mapped there, and the heap
+ * may map nothing elsewhere. The region is reserved once, without memory behind it, and never
+ * released. region.c owns it and locks it.
  */
 #ifndef HOMEFREE_REGION_H
 #define HOMEFREE_REGION_H
@@ -11,28 +12,28 @@
 #include <stdint.h>
 
 /*
- * Reserves the region and sets its bounds. size: bytes wanted; halved until the system agrees
- * (RLIMIT_AS, or a small address space), and never more than half of RLIMIT_AS.
- * Result: 0, or -ENOMEM when not even HF_REGION_MIN bytes are to be had. Called once.
+ * Reserves the region and sets its bounds. Called once. `size` bytes are wanted; the size is halved
+ * until the system agrees (RLIMIT_AS, or a small address space), and never exceeds half of
+ * RLIMIT_AS. Returns 0, or -ENOMEM if not even HF_REGION_MIN bytes are available.
  */
 int hf_region_reserve(size_t size);
 #define HF_REGION_MIN ((size_t)16 << 20)
 
-/* As mmap(2) and munmap(2) for private anonymous memory, for jemalloc (jemalloc/pages.h). A hint is
- * refused (ENOMEM): jemalloc then does without. MAP_FIXED changes pages that it has already.
- * Any thread, inside the gate that fork closes (fork_gate.h); a leaf lock; errno as mmap sets it.
- */
+/* mmap(2) and munmap(2) for private anonymous memory in the region, for jemalloc
+ * (jemalloc/pages.h). A hint is refused with ENOMEM; jemalloc then does without. MAP_FIXED changes
+ * pages that the caller already has. Any thread, inside the gate (fork_gate.h); takes a leaf lock;
+ * sets errno as mmap does. */
 void *hf_region_map(void *hint, size_t size, int protection, int flags);
 int hf_region_unmap(void *address, size_t size);
 
-/* The same for pages that jemalloc does not see (hosted allocator.h), at a multiple of `alignment`,
- * a power of two. Given back with hf_region_unmap(). */
+/* The same for pages that jemalloc does not see (owner/hosted.h), at a multiple of `alignment`, a
+ * power of two. Returned with hf_region_unmap(). */
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
 
-/* Bytes of the region that the heap has taken. */
+/* Bytes of the region in use. */
 size_t hf_region_used(void);
 
-/* For a forked child; nobody held the region's lock (fork_gate.h). */
+/* For a forked child: reinitialises the lock, which no thread held (fork_gate.h). */
 void hf_region_reset(void);
 
 #endif
