@@ -1,7 +1,7 @@
 /*
- * Owns the table of foreign allocators: a number is reserved, filled and published by one thread,
- * and read by all without a lock; published ones stay. May be called at any stage; before the first
- * foreign allocator is known it costs two loads.
+ * Owns the table of foreign allocators. One thread reserves a number, fills its entry and publishes
+ * it; all threads read without a lock; published entries stay for ever. Callable at any stage.
+ * Until the first foreign allocator is published, a lookup costs two loads.
  */
 #include "alloc/owner/foreign.h"
 
@@ -14,8 +14,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* By number; 0 is nobody's, and holds libc's own functions (hf_foreign_begin_deep()). Sealed: their
- * functions are called on the word of the page alone. */
+/* Indexed by number. Number 0 is no allocator's; its entry holds libc's own functions
+ * (hf_foreign_begin_deep()). Sealed, because a page's number alone decides that an entry's
+ * functions are called. */
 static union {
     struct hf_foreign_allocator allocators[HF_FOREIGN_MAX + 1];
     char pages[HF_SEAL_SIZE(struct hf_foreign_allocator[HF_FOREIGN_MAX + 1])];
@@ -23,19 +24,19 @@ static union {
 static _Atomic(uint8_t) states[HF_FOREIGN_MAX + 1];
 enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
 
-/* The numbers of those that can be asked, in the order in which they became known: private ones,
- * and those that serve the process, which are asked only when it matters. */
+/* Numbers of the allocators that can be asked, in order of publication: private ones, and those
+ * that serve the process, which are asked only in deep mode and by hf_foreign_of(). */
 struct askable {
     _Atomic(uint8_t) numbers[HF_FOREIGN_MAX];
     atomic_size_t count;
 };
 static struct askable private_ones, serving_ones;
 
-/* See hf_foreign_begin_deep(). What is before `deep` is written before it. */
-static struct hf_definer serving; /* of hf_libc()'s free */
+/* Deep mode: see hf_foreign_begin_deep(). Setting `deep` publishes what is stored before it. */
+static struct hf_definer serving; /* the object that defines hf_libc()'s free */
 static _Atomic(bool) deep;
 
-/* hf_libc() as a foreign allocator: where the blocks of allocators go that serve the process. */
+/* hf_libc() as a foreign allocator; it takes the blocks of allocators that serve the process. */
 const struct hf_foreign_allocator hf_foreign_scope = {
     .form = HF_FREE_PLAIN,
     .serves = HF_SERVES_PROCESS,
@@ -72,7 +73,7 @@ void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allo
     if (allocator->kind == HF_QUESTION_NONE)
         return;
     struct askable *list = allocator->serves != HF_SERVES_NOTHING ? &serving_ones : &private_ones;
-    /* A reader that sees the count before the number asks nobody, number 0. */
+    /* A reader that sees the new count before the number reads 0, and so asks no allocator. */
     list->numbers[atomic_fetch_add(&list->count, 1)] = (uint8_t)number;
 }
 
@@ -94,7 +95,7 @@ bool hf_foreign_lives_in(const void *map)
     return false;
 }
 
-/* ---- whose is it ---- */
+/* ---- finding the owner ---- */
 
 static bool asked_says_yes(const struct hf_foreign_allocator *allocator, const void *ptr)
 {
@@ -104,7 +105,7 @@ static bool asked_says_yes(const struct hf_foreign_allocator *allocator, const v
     case HF_QUESTION_NONE:
         break;
     case HF_QUESTION_TRUE:
-        /* mimalloc 3.0 says yes to NULL as well. */
+        /* mimalloc 3.0 also says yes to NULL. */
         yes = ptr != NULL && ((bool (*)(const void *))allocator->question)(ptr);
         break;
     case HF_QUESTION_ONE:
@@ -121,8 +122,8 @@ static bool asked_says_yes(const struct hf_foreign_allocator *allocator, const v
     return yes;
 }
 
-/* Several allocators in the object that mapped the page: those that can be asked are, and what is
- * left over is the one that cannot, if it is one; that is a guess. */
+/* Finds the owner among several allocators in the object that mapped the page: asks those that can
+ * be asked; if none says yes, guesses the one that cannot be asked, if there is exactly one. */
 static const struct hf_foreign_allocator *among_sharers(const struct hf_foreign_allocator *first,
                                                         const void *ptr, bool *guessed)
 {
@@ -154,7 +155,7 @@ static const struct hf_foreign_allocator *ask(const struct askable *list, const 
     return NULL;
 }
 
-/* `all`: those that serve the process are asked as well. */
+/* `all`: also asks allocators that serve the process. */
 static const struct hf_foreign_allocator *find(const void *ptr, bool all, bool *guessed)
 {
     const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_pagemap_id(ptr));
@@ -170,7 +171,7 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr)
     return find(ptr, true, &guessed);
 }
 
-/* ---- how much is it ---- */
+/* ---- counting an allocator's bytes ---- */
 
 struct share {
     const struct hf_foreign_allocator *wanted;
@@ -198,7 +199,7 @@ size_t hf_foreign_bytes(unsigned number)
         return 0;
     if (!share.wanted->shares)
         return hf_pagemap_bytes(number);
-    /* Pages have the number of the first that was found in the object. */
+    /* A shared page carries the number of whichever allocator of the object was found first. */
     for (unsigned other = 1; other <= HF_FOREIGN_MAX; other++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(other);
         if (allocator != NULL && allocator->map == share.wanted->map)
@@ -207,11 +208,10 @@ size_t hf_foreign_bytes(unsigned number)
     return share.bytes;
 }
 
-/* ---- who is called ---- */
+/* ---- choosing the function to call ---- */
 
-/* Whether the allocator that serves the process, in this object, says that a block is not its own,
- * and libc's it is. mimalloc does not know its largest blocks, so that libc's books have to agree.
- */
+/* Whether a block is libc's, because the serving allocator in this object disowns it. mimalloc does
+ * not recognise its own largest blocks, so its "no" counts only if libc's chunk headers agree. */
 static bool is_libcs(const void *ptr, const void *map)
 {
     bool asked = false, believed = true;
@@ -227,7 +227,7 @@ static bool is_libcs(const void *ptr, const void *map)
     return asked && (believed || hf_libc_heap_holds(ptr));
 }
 
-/* In a process where libc's allocator is in use beside the one that serves it. */
+/* The rest of the decision in deep mode. */
 static __attribute__((noinline, cold)) const struct hf_foreign_allocator *
 instead_deep(const void *ptr, const struct hf_definer *definer,
              const struct hf_foreign_allocator *owner)

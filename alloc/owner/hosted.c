@@ -1,9 +1,9 @@
 /*
  * Owns the map of lent pages and the list of hosted allocators. The map is reserved read-only and
- * opened a page at a time, so that only what is used counts as committed memory; `lock` guards
- * reserving and the list, both of which only grow. An entry of the map is written by whoever lends
- * or takes back that granule, which nobody else has at that moment. May be called at any stage
- * after the region is reserved; calls mmap, mprotect and the region alone.
+ * made writable page by page, so that only used parts count as committed memory. `lock` guards the
+ * reservation and the list, both of which only grow. A map entry is written only by the thread that
+ * lends or takes back its granule, which no other thread has then. Callable at any stage after the
+ * region is reserved; calls only mmap, mprotect, madvise and the region.
  */
 #include "alloc/owner/hosted.h"
 
@@ -45,7 +45,7 @@ static const uint8_t *reserve_map(void)
     return at;
 }
 
-/* The hosted allocator's number in the map, or 0. */
+/* The hosted allocator's number in the map, added to the list if new; 0 if the list is full. */
 static uint8_t number_of(const struct hf_hosted *hosted)
 {
     for (uint8_t i = 0; i < HF_HOSTED_MAX; i++) {
@@ -101,7 +101,7 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
     return at;
 }
 
-/* Pages that were taken back while the process forked, linked through themselves. */
+/* Pages taken back while the process was forking, linked through themselves. */
 struct returned {
     struct returned *next;
     size_t size;

@@ -1,24 +1,25 @@
 /*
- * Hosted allocators: allocators that keep their own books, but on pages of the region.
+ * Hosted allocators: allocators that keep their own books on pages of the region.
  *
- * A hosted allocator's pages are lent: jemalloc never sees them, so an address there has no block
- * of the heap. What is freed there goes to the hosted allocator, which decides whether it may be
- * freed here and now. The one hosted allocator today is CPython's pymalloc (loader/python/).
+ * A hosted allocator's pages are lent: jemalloc never sees them, and an address there is in no
+ * block of the heap. A free() of such an address goes to the hosted allocator, which decides
+ * whether it may be freed here and now. The only one today is CPython's pymalloc (loader/host/).
  *
- * A map with a byte for each granule of the region says who lives there. It is reserved when the
- * first hosted allocator moves in; before that the question costs one load.
+ * A map with one byte per granule of the region records which hosted allocator has it. The map is
+ * reserved when pages are first lent; until then a lookup costs one load. hosted.c owns and locks
+ * it.
  */
 #ifndef HOMEFREE_HOSTED_H
 #define HOMEFREE_HOSTED_H
 
 #include "alloc/heap/internal.h"
 
-/* Lent pages come in whole granules, and begin at a multiple of one. */
+/* Pages are lent in whole granules, aligned to a granule. */
 #define HF_HOSTED_GRANULE_BITS 18
 #define HF_HOSTED_GRANULE      ((size_t)1 << HF_HOSTED_GRANULE_BITS)
 
-/* What a hosted allocator is asked; ptr is always in its pages. caller: an address in the code that
- * called. Each keeps its function's own conventions, or ends the process (fatal.h). */
+/* A hosted allocator's functions; ptr always lies in its pages. caller: an address in the calling
+ * code. Each follows the conventions of its libc counterpart, or ends the process (fatal.h). */
 struct hf_hosted {
     void (*free)(void *ptr, const void *caller);
     void *(*realloc)(void *ptr, size_t size, const void *caller);
@@ -27,25 +28,26 @@ struct hf_hosted {
 };
 
 /*
- * Lends pages: `size` bytes, at a multiple of `alignment`; both are multiples of HF_HOSTED_GRANULE,
- * the alignment a power of two. The bytes are not cleared when others had them before; they are
- * readable and writable. At most HF_HOSTED_MAX different hosted allocators, which live for ever.
- * Result: NULL where the region is full, the system refuses memory, or the process is forking. Any
- * thread; no lock but the region's.
+ * Lends `size` bytes at a multiple of `alignment`. Both are multiples of HF_HOSTED_GRANULE, and the
+ * alignment is a power of two. The memory is readable and writable, and may hold old contents.
+ * There are at most HF_HOSTED_MAX hosted allocators, which must never be destroyed. Returns NULL if
+ * the region is full, the system refuses memory, or the process is forking. Any thread; takes
+ * hosted.c's lock, then the region's.
  */
 void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment);
 #define HF_HOSTED_MAX 4
 
-/* Takes lent pages back, all that one hf_hosted_map() gave. Any thread. */
+/* Takes back lent pages: all that one hf_hosted_map() returned. Any thread. */
 void hf_hosted_unmap(void *address, size_t size);
 
-/* Part of libhomefree's start (start/start.h). Pages can be lent before it. */
+/* A stage of libhomefree's start (start/start.h). Pages can be lent before it. */
 void hf_hosted_start(void);
 
-/* For fork (start/fork_handlers.c): gives back what was taken back while the gate was closed. */
+/* For fork (start/fork_handlers.c): returns the pages that were taken back while the gate was
+ * closed. */
 void hf_hosted_catch_up(void);
 
-/* Who lives at an address of the region; NULL where no pages are lent. Lock-free. */
+/* The hosted allocator at an address of the region; NULL if the page is not lent. Lock-free. */
 extern const uint8_t *hf_hosted_who __attribute__((visibility("hidden")));
 const struct hf_hosted *hf_hosted_at(size_t granule);
 static inline const struct hf_hosted *hf_hosted_of(const void *ptr)
@@ -58,8 +60,8 @@ static inline const struct hf_hosted *hf_hosted_of(const void *ptr)
                                                                             : hf_hosted_at(granule);
 }
 
-/* For hf_owner_of(): fills owner where an address of the region is a hosted allocator's. What a
- * hosted allocator has outside is a foreign allocator's (foreign.h, HF_FREE_HOSTED). */
+/* For hf_owner_of(): fills owner if an address of the region is a hosted allocator's. Its pages
+ * outside the region are a foreign allocator's (foreign.h, HF_FREE_HOSTED). */
 bool hf_hosted_describe(const void *ptr, struct hf_owner *owner);
 
 #endif

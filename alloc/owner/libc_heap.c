@@ -1,13 +1,14 @@
 /*
- * Owns one flag. See libc_heap.h.
+ * Recognises glibc's heap from its data in memory. Owns hf_libc_heap_break_is_shared; takes no
+ * lock. See libc_heap.h.
  *
- * Facts about glibc that this rests on (malloc/malloc.c and malloc/arena.c, 2.17 to 2.43, 64 bits):
- * a chunk begins with two words, the size of the chunk before it and its own with three flags
- * (1: the one before is in use, 2: mapped by itself, 4: not of the main arena), and memory begins
- * after them; the main arena begins where the program break did; other arenas live in heaps of 64
- * MiB at multiples of 64 MiB, which begin with a heap_info and are readable as far as it says; a
- * chunk that is mapped by itself has what lies before it in its first word, pages whole in sum;
- * from 2.43 on its size leaves out two words at the end.
+ * Relies on these properties of glibc (malloc/malloc.c and malloc/arena.c, 2.17 to 2.43, 64 bits):
+ * a chunk begins with two words, the previous chunk's size and its own size with three flags (1:
+ * the previous chunk is in use, 2: the chunk is a mapping of its own, 4: not of the main arena),
+ * and memory follows them; the main arena begins at the initial program break; other arenas live in
+ * heaps of 64 MiB, aligned to 64 MiB, which begin with a heap_info and are readable up to the size
+ * it states; in a chunk that is a mapping of its own, the first word is the number of bytes before
+ * it, and the whole is whole pages; from 2.43 on its size excludes two words at the end.
  */
 #include "alloc/owner/libc_heap.h"
 
@@ -39,9 +40,9 @@ static void name(struct hf_owner *owner)
 
 /* ---- the main arena ---- */
 
-/* Follows the chunks from the heap's start to the one that holds the address: only so is it known
- * where a block begins. What does not look like chunks ends the search without an answer, and so
- * does too much of it. A block that waits for reuse in a cache of libc's counts as one. */
+/* Walks the chunks from the start of the heap to the one that holds the address, which is the only
+ * way to find a block's start. Gives up where the data does not look like chunks, and after
+ * SEARCH_MAX. A block that waits for reuse in one of libc's caches counts as in use. */
 static void find_block(uintptr_t address, const struct hf_mapping *heap, struct hf_owner *owner)
 {
     enum { SEARCH_MAX = 64 << 20, WINDOW = 4096 };
@@ -62,7 +63,7 @@ static void find_block(uintptr_t address, const struct hf_mapping *heap, struct 
         struct chunk next;
         memcpy(&next, window + (at - loaded), sizeof next);
         uintptr_t size = next.size & ~(uintptr_t)FLAGS;
-        if (!first && in_use) { /* the chunk before, which holds the address */
+        if (!first && in_use) { /* the previous chunk holds the address */
             if ((next.size & IN_USE_BEFORE) == 0)
                 return;
             uintptr_t block = at - (chunk.size & ~(uintptr_t)FLAGS) + sizeof chunk;
@@ -76,12 +77,12 @@ static void find_block(uintptr_t address, const struct hf_mapping *heap, struct 
             (next.size & (MAPPED | OTHER_ARENA)) != 0 ||
             (first && (next.size & IN_USE_BEFORE) == 0))
             return;
-        /* A block reaches into the first word of the next chunk. */
+        /* A block extends into the first word of the next chunk. */
         in_use = address - at < size + sizeof(uintptr_t) && address >= at + sizeof chunk;
         if (!in_use && address < at + size)
             return; /* in a header */
         if (at + size >= heap->end)
-            return; /* the top */
+            return; /* the top chunk */
         chunk = next;
         at += size;
         first = false;
@@ -114,14 +115,14 @@ static bool is_other_arena(uintptr_t address, const struct hf_place *place)
     const struct hf_mapping *at = &place->at, *after = &place->after;
     if (at->start > start || !read_heap(start, &heap) || address - start >= heap.size)
         return false;
-    /* The kernel must say the same: readable so far, and the rest reserved. */
+    /* The kernel must agree: readable up to there, and the rest reserved. */
     bool rest = heap.readable == HEAP_MAX
                     ? at->end >= start + HEAP_MAX
                     : at->end == start + heap.readable && after->start == at->end &&
                           after->anonymous && !after->readable && !after->writable;
     if (!rest)
         return false;
-    /* The arena lies in its first heap, behind the heap_info (which grew with 2.35). */
+    /* The arena lies in its first heap, behind the heap_info (which grew in 2.35). */
     uintptr_t home = heap.arena & -HEAP_MAX, offset = heap.arena - home;
     if (offset < sizeof heap || offset > sizeof heap + 64)
         return false;
@@ -131,15 +132,15 @@ static bool is_other_arena(uintptr_t address, const struct hf_place *place)
            first.before == 0;
 }
 
-/* ---- chunks that are mappings of their own ---- */
+/* ---- chunks that are mappings ---- */
 
-/* The bytes of a chunk that is a mapping of its own, which is whole pages in sum; 0: it is none. */
+/* The size of a chunk that is a mapping; 0 if it is none, because it does not fill whole pages. */
 static uintptr_t mapped_size(const struct chunk *chunk, uintptr_t page)
 {
     uintptr_t size = chunk->size & ~(uintptr_t)FLAGS;
     if (((chunk->before + size) & page) == 0)
         return size;
-    size += sizeof *chunk; /* glibc 2.43 leaves its head out */
+    size += sizeof *chunk; /* from glibc 2.43 on, the size excludes the chunk's head */
     return ((chunk->before + size) & page) == 0 ? size : 0;
 }
 
@@ -200,7 +201,7 @@ bool hf_libc_heap_holds(const void *ptr)
     } else if (start >= end || size > end - start) {
         return false;
     }
-    /* A block in use says so in the chunk behind it, which need not say the arena. */
+    /* The next chunk's header says that a block is in use, but not always its arena. */
     return hf_maps_read((const void *)(start + size), &next, sizeof next) &&
            (next.size & IN_USE_BEFORE) != 0 && (next.size & MAPPED) == 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The seam to glibc's malloc, as far as its data lies open in memory: whether an address is in it,
- * and which block holds it. Nothing else in homefree knows the layout of its chunks.
+ * The seam to glibc's malloc, as far as its data can be read in memory: whether it owns an address,
+ * and which block holds it. No other file knows its chunk layout. Any thread, at any stage.
  */
 #ifndef HOMEFREE_LIBC_HEAP_H
 #define HOMEFREE_LIBC_HEAP_H
@@ -9,17 +9,18 @@
 
 #include <homefree/homefree.h>
 
-/* Somebody but libc moves the program break, or may have done so before anybody could see it: an
- * address below the break is then libc's only where libc's own data says so. Set by those who see
- * more than this file does. */
+/* Another party moves the program break, or may have done so before it could be observed. An
+ * address below the break is then libc's only if libc's own data says so. Set by callers with
+ * better knowledge. */
 extern _Atomic(bool) hf_libc_heap_break_is_shared;
 
-/* Fills owner where an address is exactly known to be glibc's malloc's. Reads memory safely, takes
- * no lock; blocks may come and go meanwhile. */
+/* Fills owner if an address certainly belongs to glibc's malloc. Reads memory without faulting,
+ * takes no lock; blocks may come and go meanwhile. */
 bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct hf_owner *owner);
 
-/* Whether the books say that a block of glibc's malloc begins there, without the kernel's word: for
- * an address that is one allocator's or glibc's. Reads memory safely, takes no lock. */
+/* Whether the chunk headers show a block of glibc's malloc at an address, without asking the
+ * kernel: for an address that is either glibc's or one other allocator's. Reads memory without
+ * faulting, takes no lock. */
 bool hf_libc_heap_holds(const void *ptr);
 
 #endif

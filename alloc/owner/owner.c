@@ -1,10 +1,11 @@
 /*
- * Who owns an address. Owns nothing; takes no lock of the heap and allocates nothing, but for the
- * one case in which libc is asked for this thread's stack.
+ * Finds the owner of an address. Owns nothing, allocates nothing and takes no lock of the heap;
+ * only pthread_getattr_np(), called for an address in the mapping of this thread's stack, does
+ * both.
  *
- * Constraint: a person asks, about any address. So memory is read only by a system call that fails
- * instead of faulting, what others say is believed only where it fits what the kernel says, and
- * what nobody says exactly is unknown. An answer is about the moment of the question.
+ * Constraint: the address may be anything. So memory is read only by a system call that fails
+ * instead of faulting, an allocator's answer counts only if it agrees with the kernel's, and an
+ * owner that is not certain is unknown. The answer may be out of date when it is returned.
  */
 #include "alloc/owner/owner.h"
 
@@ -29,19 +30,19 @@ bool hf_owns(const void *ptr)
 /* ---- stacks ---- */
 
 /*
- * glibc puts a thread's control block at the end of the thread's stack, and a guard before it. So a
- * mapping with a guard before it that ends in a control block is a stack from the one to the other.
- * On x86-64 a control block tells itself: it holds its own address twice (the ABI's first word of a
- * thread, and tcbhead_t.self).
+ * glibc places a thread's control block at the end of its stack, and a guard before the stack. So a
+ * mapping that follows a guard and ends in a control block is a stack. On x86-64 a control block is
+ * recognisable: it holds its own address twice (the ABI's first word of a thread, and
+ * tcbhead_t.self).
  *
- * From glibc 2.42 on (Linux 6.13) the guard is part of the mapping and shows nowhere, and mappings
- * of several stacks may be one. The control block also holds where its stack begins and how long it
- * is.
+ * From glibc 2.42 on (Linux 6.13) the guard is an invisible part of the mapping, and one mapping
+ * may hold several stacks. There the stack's start and size, which the control block also holds,
+ * decide.
  */
 #define CONTROL_BLOCK_ROOM 8192
 
-/* Whether the mapping ends in a control block, of a stack that holds the address if there is no
- * guard to say where it begins. */
+/* Whether the mapping ends in a control block; without a guard, also whether that control block's
+ * stack holds the address. */
 static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded, uintptr_t address)
 {
 #if defined(__x86_64__)
@@ -69,7 +70,8 @@ static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded
     return false;
 }
 
-/* This thread's stack, also where the program made it or the guard is missing. */
+/* Whether the address is on this thread's stack, even if the program allocated it or it has no
+ * guard. */
 static bool is_own_stack(uintptr_t address, const struct hf_mapping *mapping)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
@@ -115,8 +117,8 @@ static void name_allocator(const struct hf_foreign_allocator *allocator, struct 
     owner->object = allocator->object;
 }
 
-/* Foreign allocators are asked about user space's addresses with memory behind them only: their
- * tables need not have room for others. */
+/* Foreign allocators are asked only about mapped user-space addresses; their tables need not cover
+ * others. */
 static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
 {
     struct hf_place place;

@@ -1,12 +1,12 @@
 /*
- * Who owns an address.
+ * Finds the owner of an address. Owns nothing; takes no lock of the heap.
  */
 #ifndef HOMEFREE_OWNER_H
 #define HOMEFREE_OWNER_H
 
 #include <homefree/homefree.h>
 
-/* hf_owner_of() by what this copy knows itself, in a copy that has started. */
+/* hf_owner_of() without forwarding, in a copy that has started. Any thread. */
 int hf_owner_of_here(const void *ptr, struct hf_owner *out);
 
 #endif

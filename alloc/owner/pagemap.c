@@ -1,6 +1,6 @@
 /*
- * Owns the map of pages. See pagemap.h for who may call what; leaves are made by mmap(2), published
- * by compare and exchange, and never given back.
+ * Owns the pagemap: its root, and leaves that are allocated by mmap(2), published by
+ * compare-and-exchange and never freed. Any thread, without a lock. See pagemap.h.
  */
 #include "alloc/owner/pagemap.h"
 
@@ -14,7 +14,7 @@ uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)
 
 #define LEAF_PAGES ((size_t)1 << (HF_PAGEMAP_LEAF_SHIFT - HF_PAGEMAP_SHIFT))
 
-/* The root's entries that were ever used, to count without reading a megabyte. */
+/* The range of root entries ever used, so that counting does not read a megabyte. */
 static size_t lowest = SIZE_MAX, highest;
 
 static void note(size_t entry)
@@ -29,15 +29,15 @@ static void note(size_t entry)
         ;
 }
 
-/* The leaf of an entry, made if there is none; NULL where there is no memory for it. */
+/* The leaf of an entry, allocated on first use; NULL if there is no memory for it. */
 static uint8_t *leaf_of(size_t entry)
 {
     uintptr_t seen = __atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_ACQUIRE);
     if (seen > UINT8_MAX)
         return (uint8_t *)seen;
     int saved_errno = errno;
-    /* Not mmap(): a preloaded tcmalloc defines one of its own, whose call inside is routed and
-     * would come back here, for ever. */
+    /* Not mmap(): a preloaded tcmalloc defines its own, whose inner call is routed and would
+     * recurse here for ever. */
     uint8_t *leaf = (uint8_t *)syscall(SYS_mmap, NULL, LEAF_PAGES, PROT_READ | PROT_WRITE,
                                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (leaf == MAP_FAILED) {
@@ -51,7 +51,7 @@ static uint8_t *leaf_of(size_t entry)
         if (__atomic_compare_exchange_n(&hf_pagemap_root[entry], &seen, (uintptr_t)leaf, false,
                                         __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             break;
-        if (seen > UINT8_MAX) { /* another thread's leaf came first */
+        if (seen > UINT8_MAX) { /* another thread published a leaf first */
             munmap(leaf, LEAF_PAGES);
             leaf = (uint8_t *)seen;
             break;
@@ -63,7 +63,7 @@ static uint8_t *leaf_of(size_t entry)
     return leaf;
 }
 
-/* Part of one entry: pages [first, end). */
+/* Sets pages [first, end) of one entry. */
 static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
 {
     uintptr_t seen = __atomic_load_n(&hf_pagemap_root[entry], __ATOMIC_ACQUIRE);
@@ -80,15 +80,15 @@ static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
     uint8_t *leaf = leaf_of(entry);
     if (leaf == NULL)
         return false;
-    /* Not memset: a reader on another page of the same word must see each byte whole, and pages of
-     * the map that hold only zeros must not come to life by being cleared. */
+    /* Not memset: concurrent readers of other pages must see each byte whole, and clearing must not
+     * make untouched zero pages of the map resident. */
     for (size_t page = first; page < end; page++)
         if (__atomic_load_n(&leaf[page], __ATOMIC_RELAXED) != id)
             __atomic_store_n(&leaf[page], (uint8_t)id, __ATOMIC_RELEASE);
     return true;
 }
 
-/* The whole pages of a range as page numbers; false where there are none. */
+/* The whole pages in a range, as page numbers; false if there are none. */
 static bool pages_of(const void *start, size_t size, uint64_t *first, uint64_t *end)
 {
     const uintptr_t page = (uintptr_t)1 << HF_PAGEMAP_SHIFT,

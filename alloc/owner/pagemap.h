@@ -1,11 +1,12 @@
 /*
- * Which pages other allocators have mapped: a number of one byte for each page of 4 KiB.
+ * The pagemap: a one-byte number for each page of 4 KiB that another allocator has mapped.
+ * pagemap.c owns it.
  *
- * Reading is two loads, lock-free, at any stage, from signal handlers too. Writing takes no lock
- * either: the kernel gives a page to one mapping at a time, so two writers never mean the same
- * byte, if a number is stored after the pages were mapped and cleared before they are unmapped.
- * That is also what makes it safe in mmap(2)'s stand-in, which may run in a signal handler, and
- * over fork.
+ * Reading is two loads, lock-free, at any stage, in signal handlers too. Writing takes no lock
+ * either: the kernel gives a page to one mapping at a time, so no two writers touch the same byte,
+ * provided that a number is stored after the pages are mapped and cleared before they are unmapped.
+ * So writing is also safe in mmap(2)'s stand-in, which may run in a signal handler, and across
+ * fork.
  */
 #ifndef HOMEFREE_PAGEMAP_H
 #define HOMEFREE_PAGEMAP_H
@@ -22,10 +23,10 @@ enum {
     HF_PAGEMAP_BITS = 48
 };
 
-/* A leaf of one byte a page, or (a value below 256) the number of every page there. */
+/* Each entry is a leaf with one byte per page or, below 256, the number of all its pages. */
 extern uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 
-/* The number of the page that holds an address; any value is a valid argument. */
+/* The number of the page that holds an address. Any value is valid. */
 static inline unsigned hf_pagemap_id(const void *ptr)
 {
     uintptr_t address = (uintptr_t)ptr;
@@ -40,21 +41,21 @@ static inline unsigned hf_pagemap_id(const void *ptr)
     return __atomic_load_n((const uint8_t *)leaf + page, __ATOMIC_RELAXED);
 }
 
-/* Stores a number for every whole page in a range. Where the system has no memory for a leaf the
- * pages stay as they were, unknown in the end; false then. Keeps errno. */
+/* Stores a number for every whole page in a range. False if the system has no memory for a leaf:
+ * those pages stay unchanged. Preserves errno. */
 bool hf_pagemap_set(const void *start, size_t size, unsigned id);
 
-/* Whether any page of a range has a number; may say yes where none has, in a hurry. */
+/* Whether any page of a range has a number. Quick; may say yes if none has. */
 bool hf_pagemap_any(const void *start, size_t size);
 
-/* Makes every page of that number unknown again. */
+/* Resets every page with that number to unknown. */
 void hf_pagemap_forget(unsigned id);
 
-/* Visits the stretches of pages of that number, in order; a leaf's end ends a stretch. */
+/* Visits the runs of pages with that number, in ascending order; runs never span leaves. */
 void hf_pagemap_visit(unsigned id, void (*visit)(const void *start, size_t size, void *context),
                       void *context);
 
-/* Bytes in pages of that number. */
+/* Bytes in pages with that number. */
 size_t hf_pagemap_bytes(unsigned id);
 
 #endif

@@ -1,12 +1,12 @@
 /*
- * Owns nothing. See rtree.h.
+ * Reads another jemalloc's rtree. Owns nothing, takes no lock. See rtree.h.
  */
 #include "alloc/owner/rtree.h"
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/maps.h"
 
-/* What stands before the root: a pointer and a lock. */
+/* A pointer and a lock precede the root. */
 enum { BEFORE_ROOT_MAX = 1024 };
 
 static const struct hf_rtree shapes[] = {
@@ -29,7 +29,7 @@ bool hf_rtree_from(const void *symbol, size_t size, struct hf_rtree *out)
     return false;
 }
 
-/* The root's index of an address. */
+/* The index of an address in the root. */
 static size_t first_index(const struct hf_rtree *tree, uintptr_t address)
 {
     return address >> (tree->page_shift + tree->bits * (tree->levels - 1U));
@@ -37,11 +37,11 @@ static size_t first_index(const struct hf_rtree *tree, uintptr_t address)
 
 static bool is_leaf_word(const struct hf_rtree *tree, uintptr_t word)
 {
-    /* Flags in the lowest bits, the size class in the highest. */
+    /* Ignores the flags in the low bits and the size class in the high bits. */
     return tree->compact ? (word & UINT64_C(0x0000ffffffffff80)) != 0 : word != 0;
 }
 
-/* From what the root has for an address down to the leaf's word; 0 where there is none. */
+/* Follows the tree from a root entry to the leaf's word for an address; 0 if there is none. */
 static uintptr_t leaf_word(const struct hf_rtree *tree, uintptr_t node, uintptr_t address)
 {
     uintptr_t mask = ((uintptr_t)1 << tree->bits) - 1;
@@ -65,8 +65,9 @@ static uintptr_t word_of(const struct hf_rtree *tree, const void *ptr)
                : 0;
 }
 
-/* A leaf's word leads to what jemalloc knows of the stretch (extent_t, edata_t): a word of bits,
- * its address, and its size with other things in the low bits. Any other words would not do. */
+/* Whether a leaf's word points to a description of the extent that holds the address (extent_t,
+ * edata_t): a word of bits, the extent's address, and its size with other data in the low bits.
+ * Random words do not pass. */
 static bool describes(const struct hf_rtree *tree, uintptr_t word, uintptr_t address)
 {
     uintptr_t extent[3], page = (uintptr_t)1 << tree->page_shift;
@@ -90,9 +91,9 @@ bool hf_rtree_describes(const struct hf_rtree *tree, const void *ptr)
     return word != 0 && describes(tree, word, (uintptr_t)ptr);
 }
 
-/* Whether all of a root looks like one: words of 0, and pointers to nodes, which jemalloc maps
- * outside of every object and begins at a cache line. Caches of a few leaves' addresses lie among
- * the variables, too, and what follows them is anything. */
+/* Whether all of a root looks like one: zeros, and pointers to nodes, which jemalloc maps outside
+ * every object and aligns to a cache line. This rules out caches of leaf addresses among the
+ * object's variables, which arbitrary data follows. */
 static bool is_root(const struct hf_rtree *tree)
 {
     enum { PIECE = 512, NODES_MAX = 4096 };
@@ -109,7 +110,8 @@ static bool is_root(const struct hf_rtree *tree)
     return true;
 }
 
-/* A piece of the variables at a time; the root's word for the block must lie in it. */
+/* Searches the object's variables piece by piece; the root's entry for the block must lie in the
+ * piece. */
 static bool search_shape(const struct hf_rtree *shape, uintptr_t start, size_t size,
                          const void *block, size_t *offset, struct hf_rtree *out)
 {
@@ -131,7 +133,7 @@ static bool search_shape(const struct hf_rtree *shape, uintptr_t start, size_t s
                 *offset = from + (i + 1) * sizeof words[0];
                 if (is_root(out))
                     return true;
-                break; /* on from the next word, read anew */
+                break; /* continue with the next word, read again */
             }
     }
     return false;
@@ -142,7 +144,7 @@ bool hf_rtree_search(const void *start, size_t size, const void *block, size_t *
 {
     uintptr_t from = ((uintptr_t)start + sizeof(uintptr_t) - 1) & -sizeof(uintptr_t);
     size &= -sizeof(uintptr_t);
-    size_t offset = *cursor >> 2; /* a multiple of eight: two bits are left for the shape */
+    size_t offset = *cursor >> 2; /* a multiple of eight: its two low bits hold the shape */
     for (size_t i = *cursor & 3; i < SHAPES; i++, offset = 0)
         if (search_shape(&shapes[i], from, size, block, &offset, out)) {
             *cursor = offset << 2 | i;

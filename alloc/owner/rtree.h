@@ -1,16 +1,16 @@
 /*
- * Another jemalloc's rtree, read in place: which addresses it owns, without calling it.
+ * Reads another jemalloc's rtree in place: which addresses it owns, without calling it.
  *
- * Asking by mallctl("arenas.lookup") is no way to do it inside somebody's free(): it takes a lock,
- * gives a thread that is about to end data that is never cleaned up (and jemalloc's destructor then
- * crashes), and follows a null pointer where the tree has no leaf.
+ * mallctl("arenas.lookup") is unusable inside another allocator's free(): it takes a lock, gives an
+ * ending thread data that is never cleaned up (jemalloc's destructor then crashes), and follows a
+ * null pointer if the tree has no leaf.
  *
- * The tree (rtree.h of jemalloc 5.0 to 5.3) maps a page's number to what lies there: one or two
- * levels of pointers, never given back, and leaves of one or two words. The root is the end of
- * arena_emap_global (5.3) or extents_rtree (before). Which shape it has is told by its size;
- * whoever uses one checks it against blocks that the allocator gives out.
+ * The tree (rtree.h of jemalloc 5.0 to 5.3) maps a page number to the page's contents: one or two
+ * levels of pointers, never freed, and leaves of one or two words per page. The root is the end of
+ * arena_emap_global (5.3) or extents_rtree (before). Its size tells its shape; the caller must
+ * check a shape against blocks that the allocator returns.
  *
- * Reading needs no lock, any thread, also in a signal handler.
+ * Nothing is owned here. Reading needs no lock; any thread, signal handlers included.
  */
 #ifndef HOMEFREE_RTREE_H
 #define HOMEFREE_RTREE_H
@@ -22,29 +22,28 @@
 struct hf_rtree {
     const uintptr_t *root;
     uint8_t levels, bits, page_shift;
-    bool compact; /* a leaf's word has other things beside the pointer */
+    bool compact; /* a leaf's word holds other data beside the pointer */
 };
 
-/* From the symbol's address and size. False where no known shape has that size. */
+/* Derives the tree from the symbol's address and size. False if no known shape has that size. */
 bool hf_rtree_from(const void *symbol, size_t size, struct hf_rtree *out);
 
 /*
- * Finds the tree of a jemalloc whose symbols are gone, in its object's variables ([start, start +
- * size)), by a block that it has given out: the first place from `*cursor` on (0 at first) at which
- * one of the known shapes leads from that block's page to a leaf that describes it. Whoever takes
- * it checks it with other blocks. False where there is none left. Memory is read by system calls
- * that fail where there is none.
+ * Finds the tree of a jemalloc without symbols among its object's variables ([start, start +
+ * size)), using a block that it allocated: stops at the first place from `*cursor` on (initially 0)
+ * at which a known shape leads from the block's page to a leaf that describes it. The caller must
+ * check the result with other blocks. False if there is no further candidate. Never faults.
  */
 bool hf_rtree_search(const void *start, size_t size, const void *block, size_t *cursor,
                      struct hf_rtree *out);
 
-/* As hf_rtree_holds(), for a tree that may be none: never faults. */
+/* hf_rtree_holds() for a tree that may not be one: never faults. */
 bool hf_rtree_proves(const struct hf_rtree *tree, const void *ptr);
-/* The same, and what the leaf leads to is a stretch that holds the address. */
+/* The same, and the leaf must point to an extent that holds the address. */
 bool hf_rtree_describes(const struct hf_rtree *tree, const void *ptr);
 
-/* Whether the page that holds an address is known to the allocator as the first or the last one of
- * a stretch, or as one of small blocks: so for every block's first byte. */
+/* Whether the allocator's tree has an entry for the page that holds an address: the first or last
+ * page of an extent, or any page of a slab. True for every block's first byte. */
 bool hf_rtree_holds(const struct hf_rtree *tree, const void *ptr);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Sends foreign pointers home. Owns one flag, written once at libhomefree's start. May be called at
- * any stage.
+ * Sends foreign pointers home. Owns one flag, written once at libhomefree's start and read without
+ * a lock. Callable at any stage.
  */
 #include "alloc/owner/send_home.h"
 
@@ -12,7 +12,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* Whether what libc's free() and realloc() are about to get is looked at first (static_data.h). */
+/* Whether pointers are checked before libc's free() and realloc() get them (static_data.h). */
 static bool guarded;
 
 void hf_send_home_start(void)
@@ -52,7 +52,7 @@ static void homeless(const struct hf_foreign_allocator *allocator, const void *p
     hf_fatal(&text);
 }
 
-/* errno survives a free() (POSIX.1-2024); not every allocator cares. */
+/* free() must preserve errno (POSIX.1-2024); not every allocator does. */
 void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
                           const void *caller)
 {
@@ -81,7 +81,8 @@ void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void
 {
     if (allocator->form == HF_FREE_HOSTED)
         return allocator->hosted->realloc(ptr, size, caller);
-    if (size == 0 && allocator->form != HF_FREE_NONE) { /* as libc's does, whatever theirs does */
+    if (size == 0 && allocator->form != HF_FREE_NONE) { /* frees, as in libc, whatever the owner's
+                                                         * realloc does */
         hf_foreign_call_free(allocator, ptr, caller);
         return NULL;
     }
@@ -134,7 +135,7 @@ void hf_free_foreign(void *ptr)
 {
     if (ptr == NULL)
         return;
-    /* The first call of all may be a free: only a started copy knows the region. */
+    /* The process's first call may be a free(). Only a started copy knows the region. */
     if (HF_UNLIKELY(hf_region.size == 0)) {
         hf_heap_start();
         if (hf_owned(ptr)) {

@@ -1,8 +1,11 @@
 /*
- * Owns the flag that the one warning was given. See static_data.h.
+ * Reports frees of static data and stacks. Owns the flag that the warning was given. See
+ * static_data.h.
  *
- * Constraint: the process is about to end, perhaps inside a signal handler or with locks held, so
- * nothing here allocates or waits: the loader's lists are walked without the loader's lock.
+ * Constraint: the process may be about to end, inside a signal handler or with locks held, so
+ * nothing here waits, and the loader's lists are walked without the loader's lock. Two calls
+ * allocate from libc: hf_static_resized() the block that it returns, and pthread_getattr_np() for
+ * an address in the mapping of this thread's stack (owner.c).
  */
 #include "alloc/owner/static_data.h"
 
@@ -21,7 +24,7 @@
 
 static atomic_bool warned;
 
-/* ---- whether glibc's blocks are glibc's ---- */
+/* ---- is glibc's malloc in use ---- */
 
 static const char *base_name(const char *path)
 {
@@ -29,9 +32,9 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Valgrind's tools that replace malloc do so behind the back of the dynamic linker: free() is still
- * glibc's by its address, but what lies in front of a block is theirs. They are preloaded, and so
- * among the first objects of all. */
+/* Valgrind's malloc-replacing tools bypass the dynamic linker: free() still has glibc's address,
+ * but the words before a block are the tool's. They are preloaded, and so among the first
+ * objects. */
 static bool is_replaced_by_valgrind(void)
 {
     enum { FIRST = 16 };
@@ -62,7 +65,7 @@ bool hf_static_guards(const char *name, const void *function)
 #endif
 }
 
-/* ---- what is said ---- */
+/* ---- the message ---- */
 
 static void add_symbol(struct hf_text *text, const struct hf_object *object, uintptr_t address)
 {
@@ -72,7 +75,7 @@ static void add_symbol(struct hf_text *text, const struct hf_object *object, uin
         hf_text_add_hex(text, address - object->base);
         return;
     }
-    /* The nearest one before says at least in which part of the object it is. */
+    /* Even the nearest symbol before shows which part of the object it is. */
     hf_text_add(text, symbol.covers ? ", in '" : ", which has no symbol; the nearest before is '");
     hf_text_add(text, symbol.name);
     hf_text_add(text, "'");
@@ -82,9 +85,9 @@ static void add_symbol(struct hf_text *text, const struct hf_object *object, uin
     }
 }
 
-/* ---- copies ---- */
+/* ---- duplicate libraries ---- */
 
-/* What marks a C++ runtime: std::locale::classic() of GNU's and of LLVM's. */
+/* std::locale::classic(), which identifies the C++ runtimes of GNU and LLVM. */
 static const struct {
     const char *symbol, *name;
 } runtimes[] = {
@@ -94,7 +97,7 @@ static const struct {
 #define RUNTIMES (sizeof runtimes / sizeof runtimes[0])
 
 struct copies {
-    const char *what; /* NULL: no two of anything */
+    const char *what; /* what is duplicated; NULL: nothing */
     const struct link_map *maps[4];
     size_t count;
 };
@@ -116,7 +119,7 @@ static bool is_called(const struct hf_object *object, const char *soname)
     return object->soname != NULL && strcmp(object->soname, soname) == 0;
 }
 
-/* Objects of which `is` is true with `name`. */
+/* Collects the objects for which `is` returns true with `name`. */
 static void find_copies(struct copies *copies, const char *what,
                         bool (*is)(const struct hf_object *, const char *), const char *name)
 {
@@ -130,7 +133,8 @@ static void find_copies(struct copies *copies, const char *what,
                 note_copy(copies, map);
 }
 
-/* Two libraries that were meant to be one: the one that holds the data, or the C++ runtime. */
+/* Names duplicates of a library that should be loaded once: the C++ runtime, or the one that holds
+ * the data. */
 static void add_copies(struct hf_text *text, const struct hf_object *object)
 {
     struct copies copies = {.what = NULL};
@@ -173,8 +177,8 @@ static void describe(struct hf_text *text, const void *ptr, const char *call, co
         add_copies(text, &object);
 }
 
-/* Whether nobody can have allocated it; *map: the object whose static data it is, NULL for a stack.
- * An object's mapping holds nothing but the object. */
+/* Whether no allocator can have returned the pointer. *map: the object whose static data it is,
+ * NULL for a stack. An object's mapping holds nothing else. */
 static bool is_nobodys(const void *ptr, const struct link_map **map)
 {
     struct hf_owner owner = {.size = sizeof owner};

@@ -1,15 +1,17 @@
 /*
- * free() of what no allocator gave out: static data and stacks.
+ * Detects free() of pointers that no allocator returned: static data and stacks.
  *
- * glibc ends the process then, with a line that names nothing. The commonest cause is two copies of
- * the C++ runtime in one process, where one destroys what the other keeps in static storage. So a
- * pointer that is about to reach glibc's free() or realloc() is looked at first, in two steps: one
- * word in front of it that glibc reads next anyway, and only if no block of glibc's can have that
- * word, whose memory it is.
+ * glibc would end the process with a line that names nothing. The commonest cause is two copies of
+ * the C++ runtime in one process, one of which destroys what the other keeps in static storage. So
+ * a pointer that is about to reach glibc's free() or realloc() is checked in two steps: the word
+ * before it, which glibc reads next anyway; and only if no block of glibc's can have that word, the
+ * owner of the memory.
  *
- * Constraint: the first step is part of every free() of the process. It may only run where glibc's
- * own free() comes next: other allocators keep nothing in front of a block, which may begin where a
- * mapping does.
+ * Constraint: the first step is part of every free() of the process. It may run only where glibc's
+ * own free() comes next: other allocators keep nothing before a block, which may begin at the start
+ * of a mapping.
+ *
+ * static_data.c owns one flag and takes no lock. Any thread, at any stage.
  */
 #ifndef HOMEFREE_STATIC_DATA_H
 #define HOMEFREE_STATIC_DATA_H
@@ -19,18 +21,18 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Whether a function is the one of that name of this namespace's glibc, and glibc's blocks look as
- * expected. Before relocation is over the answer is no. */
+/* Whether a function is this namespace's glibc function of that name, and glibc's blocks have their
+ * usual layout. Always false before relocation is complete. */
 bool hf_static_guards(const char *name, const void *function);
 
 /*
- * Whether glibc cannot have given out `ptr`, which is not NULL: the word in front of a block is its
- * size, which is never 0 and never 2^46 or more. The word in front of static data is mostly 0, text
- * or a pointer. A false answer means nothing.
+ * Whether glibc cannot have returned `ptr`, which is not NULL: the word before a block is its size,
+ * which is never 0 and never 2^46 or more. The word before static data is mostly 0, text or a
+ * pointer. False proves nothing.
  *
- * Each step is one simple instruction on every processor. A bit scan would save one of them, but
- * several AMD processors take longer for it than for all the rest of a stub. The word is outside of
- * any object that a sanitizer knows.
+ * Each step is one simple instruction on every processor. A bit scan would save one, but on several
+ * AMD processors it takes longer than the rest of a stub. The word lies outside any object that a
+ * sanitizer knows.
  */
 __attribute__((no_sanitize("address"))) static inline bool hf_static_suspect(const void *ptr)
 {
@@ -40,17 +42,17 @@ __attribute__((no_sanitize("address"))) static inline bool hf_static_suspect(con
 }
 
 /*
- * What to do about a suspect pointer. Static data and stacks end the process with a line that says
- * whose they are, or with HOMEFREE_CONF=static_free:ignore are left alone. Result: true when the
- * call must do nothing more; false where glibc has to judge. errno is kept.
+ * Handles a suspect pointer. If it is static data or on a stack, ends the process with a line that
+ * says whose it is, or with HOMEFREE_CONF=static_free:ignore does nothing. Returns true if the call
+ * is handled, false if glibc must decide. Preserves errno.
  *   call    "free" or "realloc"
- *   caller  an address in the code that called
+ *   caller  an address in the calling code
  */
 bool hf_static_freed(const void *ptr, const char *call, const void *caller)
     __attribute__((cold, noinline));
 
-/* The same for realloc: *moved becomes a block of glibc's with as much of the contents as there can
- * be, or NULL. */
+/* The same for realloc: *moved becomes a block of glibc's with as much of the contents as is
+ * readable, or NULL. */
 bool hf_static_resized(const void *ptr, size_t size, const void *caller, void **moved)
     __attribute__((cold, noinline));
 
