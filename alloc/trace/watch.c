@@ -1,10 +1,12 @@
 /*
- * Owns the list of open watches. Recording may happen at any stage and
- * in any thread that may call the heap, also under the heap's emergency lock and in a forked child.
+ * Records what the heap allocates and frees. Owns the list of open watches. Records at any stage
+ * and in any thread that may call the heap, also under the heap's emergency lock and in a forked
+ * child.
  *
- * Locks: nothing is locked or called under the lock of all watches, and jemalloc holds none of its
- * locks when it calls here. A block is recorded as freed before it is given back, and as handed out
- * after that, so that another thread which gets the same address never comes in between.
+ * Locks: under the lock of all watches nothing else is locked or called, and jemalloc holds none of
+ * its locks when it calls here. A block is recorded as freed before it is given back, and as
+ * allocated after it is handed out, so that no record of another thread's block at the same address
+ * comes in between.
  */
 #include "alloc/trace/watch.h"
 
@@ -26,17 +28,18 @@ static union {
     char pages[HF_SEAL_SIZE(void (*)(void))];
 } table HF_SEALED;
 
-/* In the object whose free() is the process's, where what no foreign allocator owns goes. Not the
- * address of free() as seen from here, which may be that of a PLT entry of the program. */
+/* An address in the object that defines the process's free(), which gets the blocks of no foreign
+ * allocator. Not &free as seen from here, which may be a PLT entry of the program. */
 static const void *home_of_others = (const void *)gnu_get_libc_version;
 
 #define SIZE_MASK (UINT64_MAX >> 3)
 
-/* NULL where none is open. A watch comes and goes by one store, so that a child that is forked
- * meanwhile, which does not wait for the lock, finds it there or not. */
+/* NULL entries are unused. A watch is added and removed by a single store, so that a child forked
+ * meanwhile, which does not wait for the lock, sees it either open or not. */
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
 
-/* The open watch at the cursor or behind it; NULL past the last. Begins at 0. Under the lock. */
+/* Returns the next open watch from the cursor on, NULL past the last. The cursor starts at 0. Under
+ * the lock. */
 static struct hf_watch *next_open(size_t *cursor)
 {
     while (*cursor < HF_WATCHES_MAX) {
@@ -47,7 +50,8 @@ static struct hf_watch *next_open(size_t *cursor)
     return NULL;
 }
 
-/* Recording must not wait while the process forks (fork_gate.h): what happens then is left out. */
+/* False while the process forks (fork_gate.h): recording must not wait then, so the event is
+ * lost. */
 static bool begin_recording(struct hf_pass *pass)
 {
     if (!hf_gate_enter(pass))
@@ -78,14 +82,14 @@ void hf_watch_set_home(const void *free_function)
 
 /* ---- sides ---- */
 
-/* Whose code it was, found out before the lock is taken. */
+/* The object that code lies in, looked up before the lock is taken. */
 struct who {
     const void *key;
     uintptr_t base;
-    const char *name; /* NULL: not known yet */
+    const char *name; /* NULL: not yet known */
 };
 
-/* The name is the object's own, which stays while its code is calling us. */
+/* The name is the loader's string, which stays valid while the object's code is calling us. */
 static struct who who_holds(const void *code)
 {
     const struct link_map *map = hf_dynlink_find_fast(code);
@@ -115,7 +119,7 @@ static uint16_t side_of(struct hf_watch *watch, const struct who *who)
              strcmp(watch->names + side->name, who->name) == 0))
             return (uint16_t)at;
     }
-    /* Half full at most: the search above always ends. */
+    /* At most half full, so that the search above always ends. */
     if (watch->sides_used == HF_WATCH_SIDES / 2) {
         watch->dropped++;
         return HF_SIDE_NO_ROOM;
@@ -156,7 +160,7 @@ static void count_crossing(struct hf_watch *watch, uint16_t from, uint16_t to, u
 
 /* ---- blocks ---- */
 
-/* A block's own counters stay at their ends; the watch's, of 64 bits, never get there. */
+/* A block's own counters saturate; the watch's 64-bit counters never get there. */
 static void count_up(uint32_t *counter)
 {
     *counter += *counter != UINT32_MAX;
@@ -167,7 +171,7 @@ static void take_back(uint32_t *counter)
     *counter -= *counter != 0 && *counter != UINT32_MAX;
 }
 
-/* The entry of an address, made where there is none; NULL where there is no room. */
+/* The entry of an address, created if missing; NULL if there is no room. */
 static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t address)
 {
     struct hf_watch_entry *entry = hf_watch_entry_at(watch, address);
@@ -219,12 +223,12 @@ static void record_freed(struct hf_watch *watch, uintptr_t address, const struct
     entry->live = 0;
 }
 
-/* The block has stayed where it was: it was not freed. Where it was resized, it has crossed all the
- * same. Nobody else had the address meanwhile. */
+/* Undoes a free: the block stayed where it was. If it was resized, it changed sides all the same.
+ * No other thread had the address meanwhile. */
 static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
 {
     struct hf_watch_entry *entry = hf_watch_find(watch, address);
-    /* Not this watch's: it has begun since, or had no room. */
+    /* This watch began after the free, or had no room for it. */
     if (entry == NULL || entry->freed == 0 || entry->live)
         return;
     const bool was_live = entry->was_live, was_old = !was_live || entry->old;
@@ -321,7 +325,7 @@ static size_t count_open(void)
     return count;
 }
 
-/* Puts `now` in the place of `before`; false where that is not there. Under the lock. */
+/* Replaces `before` in the list by `now`; false if `before` is not there. Under the lock. */
 static bool replace(const struct hf_watch *before, struct hf_watch *now)
 {
     size_t i = 0;
@@ -385,7 +389,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
     watch->slots = slots;
     watch->names_used = 1; /* the first name is "" */
     hf_watch_lock();
-    watch->open = true; /* before it can be seen */
+    watch->open = true; /* before it becomes visible */
     const bool opened = replace(NULL, watch);
     if (opened)
         __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
@@ -395,7 +399,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
         (void)munmap(watch, size);
         return -ENOSPC;
     }
-    hf_gate_wait_long(); /* while a fork is under way, threads stay on their fast paths */
+    hf_gate_wait_long(); /* during a fork, threads stay on their fast paths */
     hf_heap_slow(true);
     if (first && table.marks_changed != NULL)
         table.marks_changed();

@@ -1,9 +1,10 @@
 /*
- * Watches: what the heap allocates and frees, and whose code asked for it. homefree/watch.h
- * says what a user sees of it. This is the side that records.
+ * Watches: what the heap allocates and frees, and which object's code asked for it.
+ * homefree/watch.h describes the public side; this is the recording side. watch.c owns the list of
+ * open watches, watch_table.h the lock; any thread may record, at any stage.
  *
- * Constraint: while nobody watches, hf_malloc and hf_free execute no instruction for this. While
- * somebody does, jemalloc keeps every thread out of the fast paths, and the slow ones call what is
+ * Constraint: hf_malloc and hf_free execute no instruction for this unless a watch is open. While
+ * one is, jemalloc keeps every thread out of the fast paths, and the slow paths call the functions
  * declared here and in jemalloc/seam.h.
  */
 #ifndef HOMEFREE_WATCH_H
@@ -11,8 +12,8 @@
 
 #include "alloc/heap/internal.h"
 
-/* For functions of libhomefree that allocate on behalf of their callers: what was recorded as
- * libhomefree's own becomes the caller's. Evaluates to ptr. */
+/* For functions of libhomefree that allocate on behalf of their callers: attributes the block,
+ * recorded as libhomefree's own, to the caller. Evaluates to ptr. */
 #define HF_FOR_CALLER(ptr, size) hf_watch_given((ptr), (size), __builtin_return_address(0))
 static inline void *hf_watch_given(void *ptr, size_t size, const void *caller)
 {
@@ -21,24 +22,24 @@ static inline void *hf_watch_given(void *ptr, size_t size, const void *caller)
     return ptr;
 }
 
-/* A block that the heap does not own is freed through it, or resized. object: path of what holds
- * the allocator that it goes to, which must live on; NULL for the process's own free(). size: 0
- * where it is not known. */
+/* Records that a foreign block is freed or resized through homefree. object: path of the object
+ * that holds the block's allocator, a string that must never be freed; NULL for the process's own
+ * free(). size: 0 if unknown. */
 void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
                             bool freed);
 
-/* Whose code it is, where that is known better than by a return address: an address in its object.
- * Set for the time of a call, by who calls on its behalf. */
+/* Overrides the return address: an address in the object to attribute calls to. Set for the
+ * duration of a call by code that calls on the object's behalf. */
 extern __thread const void *hf_watch_caller
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* loader/ offers what is to be called after `hf_watching` has changed, without a lock. */
+/* loader/ registers the function to call, without a lock, after `hf_watching` has changed. */
 void hf_watch_offer_marks(void (*changed)(void));
 
-/* The process's own free(), when it is not libc's. */
+/* The process's own free(), if it is not libc's. */
 void hf_watch_set_home(const void *free_function);
 
-/* hf_watch_begin() in the copy that is the heap. */
+/* hf_watch_begin() without forwarding, in the copy that is the heap. */
 int hf_watch_begin_here(struct hf_watch **out, size_t room);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * What a watch tells. Owns nothing. A visitor may allocate, which an open watch records: it is
- * called without the lock, and pairs are only ever added meanwhile.
+ * Reads a watch. Owns nothing; takes the lock of all watches. A visitor may allocate, which an open
+ * watch records, so visitors are called without the lock; meanwhile pairs are only added.
  */
 #include "alloc/trace/watch_report.h"
 
@@ -10,7 +10,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Names the sides that are code addresses; this may take the loader's lock, so not under ours. */
+/* Names the sides that are code addresses. The lookup may take the loader's lock, so it runs
+ * without ours. */
 static void name_sides(struct hf_watch *watch)
 {
     for (size_t i = HF_SIDE_FIRST; i < HF_WATCH_SIDES; i++) {
@@ -33,7 +34,7 @@ static const char *name_of(const struct hf_watch *watch, uint16_t side)
     return watch->names + watch->sides[side].name;
 }
 
-/* Sides of one name are one object: it was unloaded and came back elsewhere, or its sides are code
+/* Sides of one name are one object: it was reloaded at another address, or its sides are code
  * addresses. */
 static bool is_same(const struct hf_watch *watch, uint16_t a, uint16_t b)
 {
@@ -51,7 +52,8 @@ static bool is_alike(const struct hf_watch *watch, const struct hf_watch_pair *a
     return is_same(watch, a->from, b->from) && is_same(watch, a->to, b->to);
 }
 
-/* The pair at `index` with all that are like it; false where an earlier one was told with it. */
+/* Sums the pair at `index` and all pairs of the same objects; false if an earlier index covered
+ * them. */
 static bool crossing_at(const struct hf_watch *watch, size_t index, struct hf_crossing *out)
 {
     const struct hf_watch_pair *pair = &watch->pairs[index];

@@ -1,5 +1,5 @@
 /*
- * Owns the lock of all watches. See watch_table.h.
+ * Owns the lock of all watches; looks entries up and stores names. See watch_table.h.
  */
 #include "alloc/trace/watch_table.h"
 
