@@ -1,12 +1,14 @@
 /*
- * Owns the records, the three counts and the table of pinned objects. Each record belongs to its
- * references; who takes its state from WAITING owns the pointer from then on. Starting: the first
- * record starts the heap; records may be made and dropped at any stage after that, in constructors,
- * exit handlers and a forked child (where a record that another thread was running stays as it is).
+ * Owns the records, the three counts and the table of pinned objects. No lock: a record belongs to
+ * its references, and the thread that moves its state on from WAITING owns the pointer. The first
+ * record starts the heap. After that, records may be created and dropped at any stage: in
+ * constructors, exit handlers and a forked child (where a record that another thread was running
+ * stays unfinished).
  *
- * destroy's code must still be there, maybe years later: the object that holds it is pinned. What
- * cannot be pinned (a copy that the loader finds under another's name) is looked up again before
- * the call. Code that no object holds (made at run time) is its maker's to keep.
+ * destroy's code must still be loaded when it is called, maybe years later: the object that holds
+ * it is pinned. An object that cannot be pinned (the loader finds another one under its name) is
+ * looked up again before the call. For code outside any object (generated at run time) its creator
+ * is responsible.
  */
 #include "alloc/deleter/release.h"
 
@@ -17,16 +19,16 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* Says that a block is a record. */
+/* Marks a block as a record. */
 #define MAGIC UINT64_C(0x6866726563307264)
 
 enum state {
-    WAITING,   /* the pointer is ours */
+    WAITING,   /* the record owns the pointer */
     RUN,       /* destroy has been called */
-    FORBIDDEN, /* the pointer is somebody else's again */
+    FORBIDDEN, /* the caller owns the pointer again */
 };
 
-/* How a record is worked; by the copy that made it. */
+/* A record's operations, in the copy that created it. */
 struct functions {
     void (*take)(struct hf_release *record);
     void (*drop)(struct hf_release *record);
@@ -35,14 +37,14 @@ struct functions {
 };
 
 struct hf_release {
-    /* Down to `name`: same place in every version. */
+    /* Fields up to `name` keep their place in every version. */
     uint64_t magic;
     const struct functions *functions;
     void *pointer;
     const char *name;
     void (*destroy)(void *pointer);
     int (*attempt)(void *pointer);
-    const struct link_map *unpinned; /* the object that must still hold destroy; NULL if pinned */
+    const struct link_map *unpinned; /* must still hold destroy when it is called; NULL if pinned */
     _Atomic(uint32_t) references;
     _Atomic(uint32_t) state;
     char text[]; /* the name */
@@ -51,10 +53,10 @@ struct hf_release {
 static _Atomic(uint64_t) live, run, leaked;
 static _Atomic(bool) over;
 
-/* A pinned object never goes, so no other can get its address. Entries are only ever filled. */
+/* A pinned object is never unloaded, so no other can get its address. Entries are only ever set. */
 static _Atomic(const struct link_map *) pinned[64];
 
-/* 101: the last of libhomefree's destructors; those of what depends on it ran before. */
+/* 101: libhomefree's last destructor; those of objects that depend on it have run. */
 __attribute__((destructor(101))) static void become_over(void)
 {
     atomic_store(&over, true);
@@ -90,7 +92,7 @@ static int pin(const struct link_map *map)
         return -EBUSY;
     void *found = dlmopen(where, map->l_name, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
     if (found != map) {
-        /* The loader goes by names, and another object has this one's. */
+        /* The loader looks objects up by name, and another one has this name. */
         if (found != NULL)
             dlclose(found);
         return -EBUSY;
@@ -105,7 +107,7 @@ int hf_release_pin(const void *code)
     return map != NULL ? pin(map) : -ENOENT;
 }
 
-/* ---- working a record ---- */
+/* ---- operations on a record ---- */
 
 static void count_down(_Atomic(uint64_t) *what)
 {
@@ -155,7 +157,7 @@ static void release_drop(struct hf_release *record)
     release_run(record);
     record->magic = 0;
     hf_free(record);
-    /* Called, not jumped to: a watch takes the return address for who frees, and that is us. */
+    /* Prevents a tail call: a watch identifies the freeing code by hf_free's return address. */
     __asm__ volatile("");
 }
 
@@ -174,7 +176,7 @@ static const struct functions own_functions = {
     .forbid = release_forbid,
 };
 
-/* ---- making one ---- */
+/* ---- creating a record ---- */
 
 int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                     int (*attempt)(void *pointer), const char *name)

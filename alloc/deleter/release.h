@@ -1,25 +1,27 @@
 /*
- * Records of destructors: memory that somebody will free once, later, from wherever.
+ * Records of destructors: memory that will be freed once, later, by any thread and from any
+ * library.
  *
- * record     one pointer, the function that frees it, and how many hold on to it. The public side
- *            is in homefree/deleter.h.
+ * record     a pointer, the function that frees it, and a reference count. homefree/deleter.h is
+ *            the public side.
  * pinned     an object (in the loader's sense) that will never be unloaded
- * over       libhomefree's own ELF destructor has run: exit handlers and the static objects of what
- *            depends on libhomefree are gone
+ * over       libhomefree's own ELF destructor has run: exit handlers and static destructors of
+ *            the objects that depend on libhomefree have finished
  *
- * Constraint: a record outlives interpreters, so nothing here knows Python; homefree/python.h does.
- * Nothing here takes a lock, but for pinning an object for the first time (the loader's).
+ * release.c owns the records. Constraint: a record outlives interpreters, so nothing here knows
+ * Python; homefree/python.h does. Nothing here takes a lock, except the loader's: to pin an object
+ * for the first time, and before glibc 2.35 to find the object that holds destroy.
  *
- * Copies of libhomefree (instance.h): records are made by the copy that is the heap, so that it
- * counts all; a record is worked by the functions of the copy that made it, whoever calls.
+ * Copies of libhomefree (instance.h): the copy that is the heap creates all records, and so counts
+ * them all; a record's operations run in the copy that created it, whichever copy is called.
  */
 #ifndef HOMEFREE_RELEASE_H
 #define HOMEFREE_RELEASE_H
 
 #include "alloc/heap/internal.h"
 
-/* What hf_release_new() and hf_release_new_attempt() come down to. Exactly one of
- * destroy and attempt is not NULL. */
+/* hf_release_new() and hf_release_new_attempt() without forwarding. Exactly one of destroy and
+ * attempt is not NULL. */
 int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                     int (*attempt)(void *pointer), const char *name);
 
