@@ -1,8 +1,8 @@
 /*
- * The exported functions that every copy of libhomefree forwards to the one that is the heap, and
- * the table of what other copies call here. hf_malloc and hf_free forward by themselves: each is
- * one function with jemalloc's fast paths (jemalloc/fast_path.h). Owns nothing. May be called at
- * any stage: each entry starts the heap if nobody has.
+ * The exported functions that every copy of libhomefree forwards to the heap's copy, and the table
+ * of functions that other copies call here. hf_malloc and hf_free forward by themselves: each is
+ * one function with jemalloc's fast paths (jemalloc/fast_path.h). Owns nothing, takes no lock.
+ * Callable at any stage: an entry that needs the heap starts it.
  */
 #include "alloc/start/api.h"
 
@@ -17,7 +17,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What to call instead of the heap of this copy; NULL where this copy is the heap. */
+/* The functions to call instead of this copy's heap; NULL if this copy is the heap. */
 static inline const struct hf_heap_functions *forward(void)
 {
     if (HF_UNLIKELY(!hf_instance_started()))
@@ -25,7 +25,7 @@ static inline const struct hf_heap_functions *forward(void)
     return hf_forward;
 }
 
-/* The same for all that is not in struct hf_heap_functions. */
+/* The same for functions that are not in struct hf_heap_functions. */
 static const struct hf_instance_functions *other_copy(void)
 {
     if (HF_UNLIKELY(!hf_instance_started()))
@@ -40,7 +40,8 @@ static bool is_power_of_two(size_t n)
     return n != 0 && (n & (n - 1)) == 0;
 }
 
-/* Up to here, clearing what hf_malloc's fast path gives beats jemalloc's calloc, which has none. */
+/* Up to this size, clearing a block from hf_malloc's fast path beats jemalloc's calloc, which has
+ * no fast path. */
 #define CLEARED_HERE 2048
 
 void *hf_calloc(size_t count, size_t size)
@@ -85,7 +86,7 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
     return hf_realloc(ptr, bytes);
 }
 
-/* glibc rounds an alignment up that is no power of two, and so do we: programs rely on it. */
+/* Rounds an alignment up to a power of two, as glibc does: programs rely on it. */
 void *hf_memalign(size_t alignment, size_t size)
 {
     if (alignment > SIZE_MAX / 2 + 1) {
@@ -120,7 +121,8 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
     return 0;
 }
 
-/* With checks:full, what the caller of a free says of its block is compared with the block. */
+/* With checks:full, checks the size and alignment that the caller of a free states against the
+ * block. */
 static __attribute__((noinline, cold)) void check_freed(const void *ptr, const size_t *alignment,
                                                         const size_t *size, const void *caller)
 {

@@ -1,7 +1,7 @@
 /*
- * Owns nothing: the heap's one set of handlers for fork(2), and the order of their steps. They run
- * in the thread that forks, before, after or between the handlers of others; several threads may
- * fork at a time. jemalloc/fork_gate.h says how the gate keeps the heap consistent.
+ * The heap's only fork(2) handlers, and the order of their steps. Owns nothing. They run in the
+ * forking thread, before, after or between other libraries' handlers; several threads may fork at
+ * once. jemalloc/fork_gate.h explains how the gate keeps the heap consistent.
  */
 #include "alloc/start/fork_handlers.h"
 
@@ -21,7 +21,7 @@ static void before_fork(void)
     errno = saved_errno;
 }
 
-/* Does what was put off while the gate was closed. */
+/* Performs the work that was deferred while the gate was closed. */
 static void catch_up(void)
 {
     hf_heap_catch_up();
@@ -36,8 +36,8 @@ static void in_parent(void)
     errno = saved_errno;
 }
 
-/* No thread held a lock of the heap while the process was copied. Locks that a thread which is gone
- * may have held for other reasons are new. */
+/* No thread was inside the heap while the process was copied. Reinitialises locks that a thread
+ * which no longer exists may have held outside the gate. */
 static void in_child(void)
 {
     int saved_errno = errno;

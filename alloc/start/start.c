@@ -1,11 +1,11 @@
 /*
- * Owns the lock under which a copy starts. A copy is started once: by libhomefree's constructor, or
- * earlier by the first call into it, because another object's constructor may run before ours.
+ * Starts a copy, once: in libhomefree's constructor, or earlier in the first call into it, because
+ * another object's constructor may run before ours. Owns the lock under which a copy starts.
  * Constructors run under the dynamic linker's lock, so two copies never look for each other at the
  * same time; `start` serialises threads within one copy.
  *
- * While the copy starts, the same thread may come back in: pthread_atfork() may allocate, and in a
- * preloaded process malloc is ours. hf_heap_start() then returns at once, and jemalloc copes.
+ * The starting thread may re-enter: pthread_atfork() may allocate, and in a preloaded process
+ * malloc is ours. hf_heap_start() then returns at once, and jemalloc copes.
  */
 #include "alloc/start/start.h"
 
@@ -31,7 +31,7 @@ static _Atomic(pthread_t) starting;
 
 static char jemalloc_options[256];
 
-/* ---- the copy that cannot forward ---- */
+/* ---- beside an incompatible heap ---- */
 
 static bool is_incompatible(const void *ptr)
 {
@@ -160,7 +160,8 @@ static const struct hf_instance *find_heap(const struct link_map **where)
 
 /* ---- starting ---- */
 
-/* Apart, for its text: the heap may start on a stack of 16 KiB. */
+/* Not inlined, to keep its buffer out of the callers' frames: the heap may start on a stack of 16
+ * KiB. */
 __attribute__((noinline, noreturn)) static void fail(const char *why)
 {
     struct hf_text text;
@@ -179,7 +180,7 @@ static void become_heap(void)
     if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
         fail("fatal: no memory to start the heap; raise the limit on memory or address space "
              "(ulimit -v)");
-    /* jemalloc makes its first arena before it reads that option. */
+    /* jemalloc creates its first arena before it reads this option. */
     size_t oversize = HF_OVERSIZE;
     (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
     (void)hf_fork_handlers_register();

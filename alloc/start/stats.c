@@ -1,5 +1,6 @@
 /*
- * Statistics. Owns nothing; jemalloc's counters are refreshed under its own locks.
+ * Collects the heap's statistics. Owns nothing; jemalloc refreshes its counters under its own
+ * locks. Callable in any thread once the heap has started.
  */
 #include "alloc/start/stats.h"
 

@@ -1,12 +1,12 @@
 /*
- * Statistics of the heap.
+ * Statistics of the heap. Owns nothing; any thread.
  */
 #ifndef HOMEFREE_STATS_H
 #define HOMEFREE_STATS_H
 
 #include <homefree/homefree.h>
 
-/* hf_stats() in the copy that is the heap. */
+/* hf_stats() without forwarding, in the copy that is the heap. */
 int hf_stats_here(struct hf_stats *out);
 
 #endif
