@@ -1,8 +1,9 @@
 /*
- * What the calls of functions.def need besides libhomefree's functions: shared by the shim
- * (module.h) and by adoption (loader/adopted.c), which stand in for the same functions.
+ * Helpers that the calls in functions.def need besides libhomefree's functions; shared by the shim
+ * (module.h) and by the loader's replacements of the same functions
+ * (loader/interpose/replacements.c).
  *
- * Owns nothing. May be called at any stage.
+ * Owns nothing. Callable at any stage.
  */
 #ifndef HOMEFREE_CALLS_H
 #define HOMEFREE_CALLS_H
@@ -28,7 +29,7 @@ static inline void *allocate_pages(size_t size)
     return hf_memalign(page, size == 0 ? page : (size + page - 1) & -page);
 }
 
-/* The buffer is smaller than the caller says: ends the process, as glibc does. */
+/* Aborts, as glibc does, if the buffer is smaller than the caller says. */
 static inline char *checked_getcwd(char *buffer, size_t size, size_t room)
 {
     if (buffer != NULL && size > room)

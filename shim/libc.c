@@ -1,9 +1,10 @@
 /*
- * libc's functions that hand out or grow heap memory, with the heap's memory. Part of libhomefree;
- * the shim forwards libc's names to these (functions.def).
+ * libc's functions that return or grow heap memory, on homefree's heap. Part of libhomefree; the
+ * shim forwards libc's names to these (functions.def).
  *
- * Owns nothing. libc does the work wherever it can be told where to put the result; where it cannot
- * (a line, a directory's entries), its result is copied into the heap and its own memory freed.
+ * Owns nothing; any thread, at any stage. libc does the work wherever it accepts a destination.
+ * Where it does not (a line, directory entries), its result is copied into the heap and libc's
+ * block freed.
  */
 #include "alloc/start/api.h"
 #include "alloc/trace/watch.h"
@@ -17,14 +18,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As realloc, for whose code it is. */
+/* realloc, attributed to the caller's object. */
 static void *give_or_grow(void *block, size_t size, const void *caller)
 {
     return block != NULL ? hf_realloc_for(block, size, caller)
                          : hf_watch_given(hf_malloc(size), size, caller);
 }
 
-/* Moves a block that libc allocated into the heap; the block is freed in any case. */
+/* Copies a block that libc allocated into the heap, and frees it in any case. */
 static void *adopt(void *block, size_t size)
 {
     if (block == NULL)
@@ -74,8 +75,8 @@ int hf_asprintf(char **out, const char *format, ...)
     return length;
 }
 
-/* libc reads the line into a block of its own, which is copied; the caller's buffer grows at its
- * owner's. libc's other way, to grow the caller's buffer itself, would need its slots routed. */
+/* libc reads the line into a block of its own, which is copied; the caller's buffer is grown by its
+ * owner. Letting libc grow the caller's buffer would require libc's own GOT slots to be routed. */
 static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream, const void *caller)
 {
     if (line == NULL || size == NULL || stream == NULL) {
@@ -88,7 +89,7 @@ static ssize_t read_line(char **line, size_t *size, int delimiter, FILE *stream,
     if (length >= 0) {
         size_t need = (size_t)length + 1;
         if (*line == NULL || *size < need) {
-            /* As glibc: at least 120 bytes, then twice what there was. */
+            /* as glibc: at least 120 bytes, then double */
             size_t grown = *line != NULL && *size <= SIZE_MAX / 2 ? 2 * *size : 120;
             grown = grown < need ? need : grown;
             char *bigger = give_or_grow(*line, grown, caller);
@@ -129,7 +130,7 @@ char *hf_canonicalize_file_name(const char *path)
     return HF_FOR_CALLER(adopt_string(realpath(path, NULL)), 0);
 }
 
-/* buffer NULL is glibc's extension: size 0 means as long as it needs to be. */
+/* buffer NULL is glibc's extension: size 0 allocates as much as the path needs. */
 char *hf_getcwd(char *buffer, size_t size)
 {
     if (buffer != NULL)
@@ -143,7 +144,7 @@ char *hf_get_current_dir_name(void)
     return HF_FOR_CALLER(adopt_string(get_current_dir_name()), 0);
 }
 
-/* One block: the pointers, then the strings, as libc lays it out. */
+/* One block, laid out as libc does: the pointers, then the strings. */
 char **hf_backtrace_symbols(void *const *addresses, int count)
 {
     char **names = backtrace_symbols(addresses, count);
@@ -165,14 +166,14 @@ char **hf_backtrace_symbols(void *const *addresses, int count)
 /* ---- open_memstream ---- */
 
 /*
- * A stream into a growing block of the heap, by fopencookie. The block always has a zero byte after
- * its content; *buffer and *size are brought up to date whenever the stream is flushed or closed,
- * and belong to the caller from then on.
+ * A stream into a growing block of the heap, by fopencookie(). A zero byte always follows the
+ * content. *buffer and *size are updated whenever the stream is flushed or closed, and belong to
+ * the caller from then on.
  */
 struct memory_stream {
     char **buffer;
     size_t *size;
-    const void *opener; /* whose block it is */
+    const void *opener; /* the code that the block is attributed to */
     char *bytes;
     size_t room;     /* bytes allocated */
     size_t length;   /* bytes of content */
@@ -193,7 +194,7 @@ static bool grow(struct memory_stream *stream, size_t need)
     return true;
 }
 
-/* POSIX: *size is the smaller of the content's length and the position. */
+/* POSIX: *size is the smaller of content length and position. */
 static void publish(struct memory_stream *stream)
 {
     *stream->buffer = stream->bytes;
@@ -273,7 +274,7 @@ FILE *hf_open_memstream(char **buffer, size_t *size)
 struct entries {
     struct dirent **names;
     size_t count, room;
-    const void *caller; /* whose blocks they are */
+    const void *caller; /* the code that the blocks are attributed to */
 };
 
 static void entries_free(struct entries *entries)

@@ -1,16 +1,16 @@
 /*
- * The hidden malloc family of a module: one static archive that the module links. Every name is
- * hidden, so it is the module's own and nobody else's; each is one jump into libhomefree.
+ * A module's hidden malloc family: a static archive that the module links. Every name is hidden, so
+ * no other module sees it; each function is one jump into libhomefree.
  *
- * Each function is a member of the archive by itself, so that a module refers to those functions of
- * libhomefree that it uses and to no others. meson.build makes a source for each name in
- * functions.def; it defines HF_PICK_<name> as `~, 1` and includes this file.
+ * Each function is an archive member of its own, so that a module references only the libhomefree
+ * functions that it uses. meson.build generates a source for each name in functions.def; the source
+ * defines HF_PICK_<name> as `~, 1` and includes this file.
  *
- * Owns nothing. May be called at any stage, before the module's constructors too.
+ * Owns nothing. Callable at any stage, even before the module's constructors.
  *
- * The functions are declared here under names of our own and get libc's names as assembler labels,
- * because libc's headers declare them with attributes, inlines and redirections (_FORTIFY_SOURCE)
- * that a definition would have to repeat.
+ * The functions have names of our own here and get libc's names as assembler labels, because libc's
+ * headers declare those with attributes, inlines and redirections (_FORTIFY_SOURCE) that a
+ * definition would have to repeat.
  */
 #ifndef HOMEFREE_MODULE_H
 #define HOMEFREE_MODULE_H
@@ -19,7 +19,7 @@
 
 #define HIDDEN __attribute__((visibility("hidden")))
 
-/* DEFINE_1(...) for the name that was picked, DEFINE_0(...), which is nothing, for the others. */
+/* Expands to what_1 for the picked name, and to what_0, which is empty, for all others. */
 #define SECOND(first, second, ...)    second
 #define PICKED_OF(...)                SECOND(__VA_ARGS__)
 #define IF_PICKED(name, what)         IF_PICKED_AGAIN(PICKED_OF(HF_PICK_##name, 0, ~), what)

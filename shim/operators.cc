@@ -1,10 +1,11 @@
 /*
- * The hidden operator new and delete of a C++ module. A file of its own, and C++, because
- * [new.delete] asks for exceptions: a C module refers to none of these names, so its linker leaves
- * this member of the archive out, and libstdc++ with it.
+ * A C++ module's hidden operator new and delete. They live in a file of their own, and in C++,
+ * because [new.delete] requires exceptions: a C module references none of these names, so its
+ * linker leaves out this archive member, and libstdc++ with it.
  *
- * Owns nothing. The mangled names are assembler labels (see module.h), so that the declarations of
- * <new>, which are not hidden, do not decide the visibility.
+ * Owns `process`, written once while the module is loaded; no lock. Callable at any stage. The
+ * mangled names are assembler labels (see module.h), so that <new>'s declarations, which are not
+ * hidden, do not decide the visibility.
  */
 #include <homefree/homefree.h>
 
@@ -15,7 +16,7 @@ namespace
 
 void *allocate(size_t size, size_t alignment)
 {
-    /* [new.delete.single]: size 0 gives a distinct pointer; hf_malloc does so too. */
+    /* [new.delete.single]: size 0 returns a distinct pointer, as hf_malloc does. */
     return alignment == 0 ? hf_malloc(size) : hf_memalign(alignment, size);
 }
 
@@ -45,7 +46,7 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
 
 #define HIDDEN extern "C" __attribute__((visibility("hidden")))
 
-/* Parameters are what the mangled name says; a nothrow_t arrives as an address that is not used. */
+/* Parameters follow the mangled name; a nothrow_t arrives as an address that is not used. */
 #define HF_NEW_0_0(symbol)                                   \
     HIDDEN void *shim##symbol(size_t size) __asm__(#symbol); \
     void *shim##symbol(size_t size)                          \
@@ -75,11 +76,11 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
 #include "shim/functions.def"
 
 /*
- * A foreign pointer goes to the process's own operator of the same form, not to free(): a program
- * may have replaced it with one that keeps books, and checkers tell the forms apart. The shim's own
- * are hidden, so that dlsym() from inside the module finds the process's; asked while the module is
- * loaded, because later the loader's lock could be somebody else's. Where there is none (no dlsym,
- * no C++ runtime but a static one), free() is what is left.
+ * A foreign pointer goes to the process's operator of the same form, not to free(): a program may
+ * have replaced it with one that keeps books, and checkers distinguish the forms. The shim's own
+ * operators are hidden, so dlsym() in the module finds the process's. They are looked up while the
+ * module is loaded, because a later lookup could block on the loader's lock. If there is none (no
+ * dlsym, or only a static C++ runtime), free() is used.
  */
 extern "C" __attribute__((weak)) void *dlsym(void *handle, const char *name) noexcept;
 
