@@ -1,16 +1,16 @@
 #!/bin/sh
-# Builds jemalloc as a private static library whose pages are the region's and whose thread data
-# lies behind homefree's slot (include/jemalloc/internal/tsd_tls.h).
+# Builds jemalloc as a private static library that takes its pages from the region and keeps its
+# thread data behind homefree's slot (include/jemalloc/internal/tsd_tls.h).
 #
 #   build.sh SOURCE SEAM WORK CC AR ARCHIVE
 #
-# SOURCE  jemalloc's release tree; it is copied, never written
+# SOURCE  jemalloc's release tree; copied, never modified
 # SEAM    this folder
-# WORK    a folder of our own, made anew
-# CC, AR  the compiler and archiver that build the rest
-# ARCHIVE what comes out
+# WORK    build folder; removed and recreated
+# CC, AR  the compiler and archiver of the rest of the build
+# ARCHIVE the resulting library
 #
-# Says nothing when all is well; the whole log is shown when a step fails.
+# Prints nothing on success, and the whole log if a step fails.
 set -eu
 
 source=$1 seam=$2 work=$3 cc=$4 ar=$5 archive=$6
@@ -30,10 +30,10 @@ cd "$work"
 : >"$log"
 patch -p1 -s <"$seam/homefree.patch" >>"$log" 2>&1 || fail patch
 
-# Every name is private (prefix and namespace); no C++ operators, no dlsym; sbrk is said to be
-# missing because memory from it would lie outside the region, and so is pthread_atfork, because
-# the heap has handlers of its own (fork_gate.h). Large pages on 64-bit Arm: one build
-# must run on kernels with 4, 16 and 64 KiB pages.
+# All names are private (prefix and namespace); no C++ operators, no dlsym. Configured as missing:
+# sbrk, whose memory would lie outside the region, and pthread_atfork, because the heap has handlers
+# of its own (fork_gate.h). Pages of 64 KiB on 64-bit Arm: one build must run on kernels with 4, 16
+# and 64 KiB pages.
 target=$($cc -dumpmachine 2>>"$log") || fail "no target"
 case $target in
 aarch64-*) page=--with-lg-page=16 ;;
@@ -41,8 +41,8 @@ aarch64-*) page=--with-lg-page=16 ;;
 esac
 host=
 [ "${target%%-*}" = "$(uname -m)" ] || host=--host=$target
-# Where branches lie costs up to a seventh of a malloc+free pair: on some x86-64 processors, one that
-# crosses 32 bytes is decoded anew each time.
+# Branch placement costs up to a seventh of a malloc+free pair: on some x86-64 processors, a branch
+# that crosses a 32-byte boundary is decoded again on every execution.
 shape=-falign-functions=64
 printf 'int main(void) { return 0; }\n' >shape.c
 if [ "${target%%-*}" = x86_64 ] &&

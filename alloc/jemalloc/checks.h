@@ -1,12 +1,15 @@
 /*
  * HOMEFREE_CONF=checks:full: every block is followed by bytes that a write past its end changes,
- * and remembers the size that was asked for. Part of jemalloc's tail (fast_path.h).
+ * and records its requested size. Part of jemalloc's tail (fast_path.h).
  *
- * A block of `size` bytes gets at least HF_GUARD more. Behind the size come up to HF_CANARY_MAX
- * bytes of a pattern, and the block's last word holds the size; both depend on the address and on
- * secrets of the process, so that nobody can write them without having read them. The usable size
- * of such a block is the size that was asked for. There are no thread caches, so that a slab's
- * bitmap says of each block whether it is free.
+ * A block of `size` bytes gets at least HF_GUARD more: up to HF_CANARY_MAX bytes of a pattern after
+ * the requested size, and that size in the block's last word. Both depend on the address and on
+ * secrets of the process, so that they cannot be forged without having been read. The usable size
+ * of a block is its requested size. There are no thread caches, so a slab's bitmap tells for every
+ * block whether it is free.
+ *
+ * Owns hf_checks_full and the secrets, written once while the heap starts; no lock. The functions
+ * may be called in any thread on a block that the caller owns.
  */
 #ifndef HOMEFREE_JEMALLOC_CHECKS_H
 #define HOMEFREE_JEMALLOC_CHECKS_H
@@ -26,7 +29,7 @@ static void hf_checks_boot(void)
 {
     if (getrandom(hf_check_secrets, sizeof hf_check_secrets, GRND_NONBLOCK) !=
         (ssize_t)sizeof hf_check_secrets) {
-        const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes of the kernel's */
+        const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
         if (random != NULL)
             memcpy(hf_check_secrets, random, sizeof hf_check_secrets);
     }
@@ -40,8 +43,8 @@ static uint64_t hf_check_word(const void *ptr, unsigned which)
     return x ^ x >> 29;
 }
 
-/* The byte of the pattern that lies at an address: never ASCII, zero, 0x80 or 0xff, which is what
- * most programs write. A write of the very byte that is there cannot be told. */
+/* The pattern's byte at an address: never ASCII, zero, 0x80 or 0xff, which most programs write. A
+ * write of the very byte that is there goes undetected. */
 static unsigned char hf_check_byte(uint64_t pattern, uintptr_t address)
 {
     unsigned char byte = (unsigned char)(pattern >> address % 8 * 8) | 0x80;
@@ -54,7 +57,7 @@ static size_t hf_check_canary(size_t usable, size_t size)
     return room < HF_CANARY_MAX ? room : HF_CANARY_MAX;
 }
 
-/* Whether there can be a block of this size with its guard; sets errno where not. */
+/* Whether a block of this size with its guard is possible; if not, sets errno. */
 static bool hf_check_room(size_t size)
 {
     if (size <= PTRDIFF_MAX - HF_GUARD)
@@ -73,15 +76,14 @@ static void hf_check_mark(void *ptr, size_t usable, size_t size)
     memcpy(bytes + usable - sizeof sealed, &sealed, sizeof sealed);
 }
 
-/* So that what is secret does not become the content of a block that grows. */
+/* Keeps the secrets out of the contents of a block that grows. */
 static void hf_check_wipe(void *ptr, size_t usable, size_t size)
 {
     memset((char *)ptr + size, 0, hf_check_canary(usable, size));
     memset((char *)ptr + usable - sizeof(uint64_t), 0, sizeof(uint64_t));
 }
 
-/* The size that was asked for, as far as the block says; 1 for 0, which means that there is no
- * block. */
+/* The requested size, as far as the block records it; 1 for 0, because 0 means no block. */
 static size_t hf_check_asked(const void *ptr, size_t usable)
 {
     uint64_t sealed;
@@ -92,7 +94,7 @@ static size_t hf_check_asked(const void *ptr, size_t usable)
     return size != 0 ? size : 1;
 }
 
-/* The size that was asked for, or the process ends. */
+/* The requested size; ends the process if the guard was overwritten. */
 static size_t hf_check_verify(const void *ptr, size_t usable, const void *caller,
                               enum hf_corruption purpose)
 {

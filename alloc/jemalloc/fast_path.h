@@ -1,17 +1,17 @@
 /*
  * The heap's side inside jemalloc: the two hot functions, fused with the ownership test, and the
- * entries that everything else goes through.
+ * entry points for everything else.
  *
- * This file is the tail of jemalloc.c (homefree.patch includes it there), because jemalloc's fast
- * paths are static inlines of that file: hf_malloc and hf_free are then one function each, with no
- * call between the module and jemalloc's cache. It owns the thread slot, the first thread's data
+ * homefree.patch includes this file at the end of jemalloc.c, because jemalloc's fast paths are
+ * static inlines of that file: hf_malloc and hf_free are then one function each, with no call
+ * between the module and jemalloc's cache. This file owns the thread slot, the first thread's data
  * and the emergency data.
  *
- * Order of calls: any function here may be the first one that the process makes. The fast paths
- * fail in a thread that has no data (the slot's template sends them away), and the slow paths begin
- * with hf_enter(), which starts the heap if need be.
+ * Any function here may be the first that the process calls. The fast paths fail in a thread
+ * without data (the slot's template diverts them), and the slow paths begin with hf_enter(), which
+ * starts the heap if necessary.
  *
- * Locks: the emergency lock comes before all of jemalloc's; each is taken inside the gate alone
+ * Locks: the emergency lock comes before all of jemalloc's; each is taken only inside the gate
  * (fork_gate.h).
  */
 #include "checks.h"
@@ -22,20 +22,21 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A function of this file that alloc/ calls: jemalloc's private namespace must not rename it. */
+/* For functions of this file that alloc/ calls: keeps jemalloc's private namespace from renaming
+ * them. */
 #define HF_EXPORT_AS(name) __asm__(name)
 
 tsd_t hf_thread_ended = TSD_INITIALIZER;
 tsd_t hf_thread_emergency = TSD_INITIALIZER;
 bool hf_thread_no_key;
 
-/* A thread's data, with what the heap's own side adds. */
+/* A thread's data: jemalloc's, and the heap's additions. */
 struct hf_thread_data {
-    tsd_t tsd;                      /* first: a pointer to one is a pointer to the other */
-    struct hf_thread_data *put_off; /* next of those that ended while the gate was closed */
+    tsd_t tsd;                      /* first, so that a pointer to one is a pointer to the other */
+    struct hf_thread_data *put_off; /* next one that ended while the gate was closed */
     struct hf_thread_data *next;    /* in left_data.h's list */
-    struct hf_gate_cell *cell;      /* the owner's, which goes with the data in left_data.h */
-    int thread;                     /* whose it is, by number, for left_data.h; 0: not known */
+    struct hf_gate_cell *cell;      /* the owner's; goes with the data in left_data.h */
+    int thread;                     /* the owner's thread id, for left_data.h; 0: unknown */
 };
 #include "left_data.h"
 
@@ -86,15 +87,15 @@ tsd_t *hf_thread_own(tsd_t *tsd)
     return tsd;
 }
 
-/* What is left of a thread; called inside the gate, by that thread or on its behalf. */
+/* Releases an ended thread's data. Called inside the gate, by that thread or on its behalf. */
 static void hf_thread_clean_up(tsd_t *tsd)
 {
     tsd_t *mine = hf_thread_slot;
     hf_thread_slot = tsd;
     tsd_cleanup(tsd);
     hf_thread_slot = mine;
-    /* jemalloc asks for another round here. There may be none left (destructors that run later in
-     * each of the rounds), and then the data would be lost: later uses have the emergency data. */
+    /* Here jemalloc asks for another round of destructors. There may be none left (destructors that
+     * run later in every round), and the data would leak: later calls use the emergency data. */
     bool has_data =
         mine != tsd && mine != &tsd_tls && mine != &hf_thread_ended && mine != &hf_thread_emergency;
     (void)pthread_setspecific(tsd_tsd, has_data ? mine : NULL);
@@ -120,23 +121,24 @@ void hf_thread_end(void *data)
     hf_gate_disclaim();
 }
 
-/* The calling thread's data, or NULL where it has none of its own. */
+/* The calling thread's data; NULL if it has none of its own. */
 JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_current(void)
 {
     tsd_t *tsd = hf_thread_slot;
     return likely(tsd != &tsd_tls && tsd != &hf_thread_ended) ? tsd : NULL;
 }
 
-/* What a call of the heap holds; see hf_enter(). */
+/* The state of a call into the heap; see hf_enter(). */
 struct hf_call {
     struct hf_pass pass;
-    tsd_t *before; /* what the slot pointed to, where the emergency data stands in for it */
+    tsd_t *before; /* the slot's value that the emergency data replaces */
 };
 
 /*
- * Begins whatever takes a lock of the heap. The calling thread has data then; where it cannot have
- * any (no memory, or its own is gone), it works on the emergency data, which has no caches, under
- * the emergency lock. False while the process forks: then the caller does without the heap's locks.
+ * Begins every call that takes a lock of the heap. Afterwards the calling thread has data. If it
+ * cannot have any (no memory, or its own is gone), it uses the emergency data, which has no caches,
+ * under the emergency lock. False while the process forks: then the caller must do without the
+ * heap's locks.
  */
 JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
 {
@@ -158,8 +160,7 @@ JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
     return true;
 }
 
-/* The same for who needs memory, which should be the heap's: waits for the fork if that may help.
- */
+/* The same for calls that need memory from the heap: waits for the fork if that may help. */
 JEMALLOC_ALWAYS_INLINE bool hf_enter_patiently(struct hf_call *call)
 {
     return likely(hf_enter(call)) || (hf_gate_wait() && hf_enter(call));
@@ -177,15 +178,15 @@ JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
 /* ---- the page map ---- */
 
 /*
- * The leaves of jemalloc's rtree that cover the region, side by side: one word a page, found
- * without walking the tree. Readable from the start, all zero (no block); a leaf becomes writable
- * when jemalloc first asks for it, so that only leaves in use count as committed memory. Indexed by
- * the address itself, hence the bias.
+ * The page map: the leaves of jemalloc's rtree that cover the region, side by side, one word per
+ * page, found without walking the tree. Readable from the start, all zero (no block). A leaf
+ * becomes writable when jemalloc first asks for it, so that only leaves in use count as committed
+ * memory. Indexed by the address itself, hence the bias.
  */
 static const uintptr_t *hf_page_map;
 
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
-#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* address space that a leaf covers */
+#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* a leaf covers 1 << this bytes */
 #define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)
 #if RTREE_HEIGHT != 2 || !defined(RTREE_LEAF_COMPACT)
 #    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
@@ -196,7 +197,7 @@ static bool hf_page_map_reserve(void)
     uintptr_t first = hf_region.base >> HF_LEAF_SHIFT;
     uintptr_t last = (hf_region.base + hf_region.size - 1) >> HF_LEAF_SHIFT;
     size_t size = (last - first + 1) * HF_LEAF_SIZE;
-    /* Not the region's memory: in parentheses, the name is the function, not pages.h's macro. */
+    /* Not from the region: the parentheses suppress pages.h's macro and call the function. */
     void *map = (mmap)(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (map == MAP_FAILED)
         return false;
@@ -205,7 +206,7 @@ static bool hf_page_map_reserve(void)
     return true;
 }
 
-/* The leaf for an entry of the tree's root; NULL where the system refuses memory. */
+/* The leaf for a root entry; NULL if the system refuses memory. */
 void *hf_page_map_leaf(size_t root_index)
 {
     uintptr_t leaf = (uintptr_t)hf_page_map + root_index * HF_LEAF_SIZE;
@@ -215,10 +216,11 @@ void *hf_page_map_leaf(size_t root_index)
 /* ---- checks ---- */
 
 /*
- * The usable size of a live block, or the process ends: jemalloc itself follows whatever it finds.
- * Small blocks are checked as far as their slab tells without a lock: an address inside a block is
- * found, and a block that has gone back to its slab. One that was freed into a cache is found only
- * when it is the last one in this thread's; with checks:full there are no caches.
+ * The usable size of a live block; ends the process if ptr is none, because jemalloc itself would
+ * follow whatever it finds. Small blocks are checked as far as the slab allows without a lock: this
+ * detects an address inside a block, and a block already returned to its slab. A block that was
+ * freed into a cache is detected only if it is the last one in this thread's; with checks:full
+ * there are no caches.
  */
 static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
@@ -243,7 +245,7 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
     if ((found.slab || found.szind < nhbins) && tsd != NULL && tsd_nominal(tsd) &&
         tcache_available(tsd)) {
         cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
-        /* The word above an empty bin is another bin's, and says nothing. */
+        /* The word above an empty bin belongs to another bin. */
         if (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head && *bin->stack_head == ptr)
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
@@ -257,7 +259,7 @@ void hf_corrupted_cached(const void *ptr)
 
 /* ---- watching ---- */
 
-/* While somebody watches, every call comes to a slow path: no fast path asks. */
+/* While a watch is open, every call takes a slow path, so the fast paths need no test. */
 JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 {
     return unlikely(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
@@ -265,9 +267,9 @@ JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 
 /* ---- a full region ---- */
 
-/* Gives all address space back to the region that an arena keeps and does not use. Parts of what
- * the arena once mapped may be another arena's after that, so extents merge by their arena's number
- * (homefree.patch) and not by where a mapping began. */
+/* Returns all address space that an arena retains unused to the region. Another arena may then get
+ * parts of what this one once mapped, so extents merge if they have the same arena number
+ * (homefree.patch), not the same original mapping. */
 static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
 {
     pac_t *pac = &arena->pa_shard.pac;
@@ -278,12 +280,12 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
 }
 
 /*
- * Whether to try again after an allocation failed. An arena keeps freed pages as dirty for a while
- * and their address space for ever, will not cut a long dirty stretch up for a short request, and
- * gives nothing to other arenas: where space is short (the region, RLIMIT_DATA), most of it may be
- * free and out of reach. So everything that is free goes back to the region, where it can be had by
- * all. One thread at a time: jemalloc passes over an arena that another one purges. What one gave
- * back another may have taken, hence a few tries.
+ * Makes room after a failed allocation, and returns whether to try again. An arena keeps freed
+ * pages dirty for a while and their address space for ever, does not split a long dirty extent for
+ * a short request, and gives nothing to other arenas: if space is short (the region, RLIMIT_DATA),
+ * most of it may be free and out of reach. So all free space returns to the region, where every
+ * arena can get it. One thread at a time: jemalloc skips an arena that another thread is purging.
+ * Another thread may take the space first, hence several tries.
  */
 enum { HF_RETRIES = 3 };
 static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
@@ -316,7 +318,7 @@ void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("
 
 /* ---- blocks with guards ---- */
 
-/* Inside the gate, with checks:full. */
+/* Call inside the gate, with checks:full. */
 static void *hf_checked_malloc(size_t alignment, size_t size, bool zero)
 {
     void *ptr = NULL;
@@ -336,7 +338,7 @@ static void *hf_checked_malloc(size_t alignment, size_t size, bool zero)
     return NULL;
 }
 
-/* ptr and its guard were checked; `usable` is the block's, `old` what was asked for. */
+/* ptr and its guard have been checked; `usable` is the block's size, `old` the requested one. */
 static void *hf_checked_realloc(void *ptr, size_t usable, size_t old, size_t size)
 {
     void *resized = NULL;
@@ -356,14 +358,14 @@ static void *hf_checked_realloc(void *ptr, size_t usable, size_t old, size_t siz
     return resized;
 }
 
-/* The block's usable size, as its owner is to see it; every check that there is. */
+/* The usable size that the block's owner may use, after every available check. */
 static size_t hf_block_size(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
     size_t usable = hf_block_check(ptr, caller, purpose);
     return likely(!hf_checks_full) ? usable : hf_check_verify(ptr, usable, caller, purpose);
 }
 
-/* Reached by a jump only, so that the return address is that of hf_malloc's caller. */
+/* Reached only by a tail call, so that the return address is that of hf_malloc's caller. */
 static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
     struct hf_call call;
@@ -371,7 +373,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
         return hf_forward->malloc(size);
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(0, size);
-    /* Entering may have found that another copy is the heap. */
+    /* Entering may have shown that another copy is the heap. */
     void *ptr;
     if (unlikely(hf_forward != NULL)) {
         ptr = hf_forward->malloc(size);
@@ -417,19 +419,20 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
 }
 
 /*
- * jemalloc's free_fastpath with the page map in place of the tree: from the pointer to its cache
- * bin is one dependent load less, and that chain is what a malloc+free pair waits for.
+ * jemalloc's free_fastpath with the page map instead of the tree: one dependent load less between
+ * the pointer and its cache bin, the chain that a malloc+free pair waits for.
  */
 JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
 {
     tsd_t *tsd = hf_thread_slot;
     uint64_t deallocated, threshold;
     te_free_fastpath_ctx(tsd, &deallocated, &threshold);
-    /* No data in this thread; in a copy that forwards, no thread has any, and there is no map. */
+    /* This thread has no data. In a copy that forwards, no thread has any, and there is no page
+     * map. */
     if (unlikely(threshold == 0))
         return false;
     uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)ptr >> LG_PAGE], __ATOMIC_RELAXED);
-    if (unlikely((page & 1) == 0)) /* no slab: a large block, or none at all */
+    if (unlikely((page & 1) == 0)) /* not a slab: a large block, or no block */
         return false;
     szind_t class = (szind_t)(page >> LG_VADDR);
     deallocated += sz_index2size(class);
@@ -452,9 +455,9 @@ void hf_free_entry(void *ptr)
         hf_free_slow(ptr, __builtin_return_address(0));
 }
 
-/* ---- everything else ---- */
+/* ---- entry points for alloc/ ---- */
 
-/* Each of these is called with the heap started and not forwarded; see start/api.c. */
+/* Call these only when the heap has started and is not forwarded; see start/api.c. */
 
 void *hf_heap_calloc_entry(size_t count, size_t size) HF_EXPORT_AS("hf_heap_calloc");
 void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
@@ -489,7 +492,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
     return ptr;
 }
 
-/* The gate is closed: the block moves to libc's memory. */
+/* The gate is closed: moves the block to libc's memory. */
 static void *hf_realloc_outside(void *ptr, size_t size, const void *caller)
 {
     size_t usable = hf_block_size(ptr, caller, HF_CORRUPT_IN_REALLOC);
@@ -526,7 +529,8 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
             resized = je_realloc(ptr, size);
     }
     if (unlikely(resized == NULL) && size != 0)
-        set_errno(ENOMEM); /* jemalloc leaves it to mmap, which not every failure comes from */
+        set_errno(ENOMEM); /* jemalloc relies on mmap to set it, but not every failure comes from
+                            * mmap */
     if (unlikely(watched) && (resized != NULL || size != 0))
         hf_watch_resized(ptr, resized, size, caller);
     hf_leave(&call);
@@ -556,7 +560,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
     return ptr;
 }
 
-/* Whether this thread's cache holds a block, which is free then though its slab does not know. */
+/* Whether this thread's cache holds a block: it is free then, although its slab does not know. */
 static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
 {
     if (tsd == NULL || !tsd_nominal(tsd) || !tcache_available(tsd) || class >= nhbins)
@@ -569,8 +573,8 @@ static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
     return false;
 }
 
-/* The extent that holds an address. A large one is entered in the tree by its first and last page
- * only: the nearest entry before the address is it, or nothing is. A missing leaf holds none. */
+/* The live extent that holds an address. The tree has entries only for the first and last page of a
+ * large extent, so the nearest entry before the address decides. A missing leaf has none. */
 static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address)
 {
     for (uintptr_t page = address & ~(uintptr_t)PAGE_MASK; page - hf_region.base < hf_region.size;
@@ -590,14 +594,14 @@ static edata_t *hf_extent_of(tsd_t *tsd, uintptr_t address)
     return NULL;
 }
 
-/* As far as can be told without a lock: a block in another thread's cache counts as live. */
+/* Without a lock, a block in another thread's cache counts as live. */
 size_t hf_heap_block_entry(const void *ptr, const void **block)
 {
     tsd_t *tsd = hf_thread_current();
     size_t size = 0;
     uintptr_t address = (uintptr_t)ptr;
     edata_t *extent = hf_extent_of(tsd, address);
-    /* The extent's own word: the tree's entry of a last page has none of these. */
+    /* From the extent, because the tree's entry for a last page has no size class. */
     szind_t class = extent != NULL ? edata_szind_get_maybe_invalid(extent) : SC_NSIZES;
     if (class < SC_NSIZES) {
         uintptr_t start = (uintptr_t)edata_addr_get(extent);
@@ -660,7 +664,7 @@ void hf_heap_slow_entry(bool slow)
 {
     struct hf_call call;
     __atomic_add_fetch(&hf_put_off_slow, slow ? 1 : -1, __ATOMIC_SEQ_CST);
-    /* Also where another thread has taken the request: it may not have carried it out yet. */
+    /* Also if another thread has taken the request, which it may not have carried out yet. */
     if (hf_enter_patiently(&call)) {
         hf_slow_all(tsd_fetch());
         hf_leave(&call);

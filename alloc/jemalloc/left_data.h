@@ -1,28 +1,30 @@
 /*
  * Thread data without a destructor, for processes that have no thread-specific key left (POSIX
- * promises 128, glibc has 1024). Owns the list of all threads' data. Part of fast_path.h.
+ * promises 128, glibc has 1024). Owns the list of all threads' data, which needs no lock. Part of
+ * fast_path.h; called inside the gate.
  *
- * Nobody hears of a thread's end then. So each thread's data is entered in a list, and the next
- * thread that needs data takes over what a thread left that is no longer there: with the blocks in
- * its cache, and its arena. Memory is bounded by the number of threads that live at the same time.
+ * There a thread's end goes unnoticed. So each thread's data is entered in a list, and a thread
+ * that needs data takes over the data of a thread that no longer exists, with the blocks in its
+ * cache and its arena. The number of threads alive at the same time bounds the memory.
  *
  * Not __cxa_thread_atexit_impl(): it takes the dynamic linker's lock, so a thread that a library's
  * constructor starts and waits for could not allocate.
  */
 
-/* How many entries a new thread looks at: each costs a system call. */
+/* How many entries a new thread examines: each costs a system call. */
 #define HF_LEFT_LOOKS 16
 
-static struct hf_thread_data *hf_left_list;   /* entries are added, and never removed */
-static struct hf_thread_data *hf_left_cursor; /* where the next thread begins to look */
-static int hf_left_process; /* a child that vfork(2) or clone(2) made has another number */
+static struct hf_thread_data *hf_left_list;   /* append-only */
+static struct hf_thread_data *hf_left_cursor; /* where the next search begins */
+static int hf_left_process;                   /* differs in a child of vfork(2) or clone(2) */
 
 static int hf_left_self(void)
 {
     return hf_left_process == (int)getpid() ? (int)syscall(SYS_gettid) : 0;
 }
 
-/* A number that is the calling thread's own was a dead thread's before: this one has no data. */
+/* Whether the thread has ended. An entry with the caller's own id is a dead thread's, whose id was
+ * reused: the calling thread has no data. */
 static bool hf_left_is_over(int thread, int self)
 {
     if (thread == 0 || thread == self)
@@ -30,7 +32,7 @@ static bool hf_left_is_over(int thread, int self)
     return syscall(SYS_tgkill, hf_left_process, thread, 0) != 0 && get_errno() == ESRCH;
 }
 
-/* Data that a dead thread left, or NULL. */
+/* Takes over a dead thread's data; NULL if none is found. */
 static tsd_t *hf_left_take(void)
 {
     const int self = hf_left_self();
@@ -63,7 +65,7 @@ static void hf_left_enter(struct hf_thread_data *data)
         ;
 }
 
-/* In a forked child: there is one thread, and jemalloc has forgotten the others' data. */
+/* In a forked child, where only this thread exists and jemalloc has forgotten the others' data. */
 static void hf_left_reset(struct hf_thread_data *own)
 {
     hf_left_process = (int)getpid();

@@ -1,8 +1,8 @@
 /*
- * What is put off while the process forks (fork_gate.h): blocks that were freed, linked through
- * themselves; threads that ended; requests to slow all threads down. Part of fast_path.h. Owns the
- * lists, which take entries without a lock and are worked off inside the gate, by whoever opens it
- * or finds it open again.
+ * Work deferred while the process forks (fork_gate.h): freed blocks, linked through themselves;
+ * ended threads; requests to slow all threads down. Part of fast_path.h. Owns the lists. Entries
+ * are added without a lock, and processed inside the gate by the thread that opens it or finds it
+ * open again.
  */
 struct hf_put_off_block {
     struct hf_put_off_block *next;
@@ -11,11 +11,11 @@ struct hf_put_off_block {
 static struct hf_put_off_block *hf_put_off_blocks;
 static struct hf_thread_data *hf_put_off_threads;
 static int hf_put_off_slow;
-/* Taken inside the gate, before jemalloc's locks: whoever finds no request has waited for the one
- * who carries it out. */
+/* Taken inside the gate, before jemalloc's locks. A thread that finds no request has thereby waited
+ * for the one that carries it out. */
 static pthread_mutex_t hf_slow_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* Called inside the gate; another thread's fork may be waiting for the end of it. */
+/* Called inside the gate, so another thread's fork may be waiting for it to return. */
 static void hf_free_put_off(struct hf_put_off_block *block)
 {
     while (block != NULL) {
@@ -40,8 +40,8 @@ static void hf_slow_all(tsd_t *tsd)
     pthread_mutex_unlock(&hf_slow_lock);
 }
 
-/* Works the lists off. What was put on one after the gate had opened is seen by whoever put it
- * there, which looks again; what was put there before, by the one who opened it. */
+/* Processes the lists. A thread that adds an entry after the gate opened looks again, and processes
+ * it; the thread that opens the gate processes earlier ones. */
 static void hf_catch_up(void)
 {
     struct hf_call call;
@@ -79,7 +79,7 @@ static void hf_put_off_thread(tsd_t *tsd)
 static void hf_put_off_free(void *ptr, size_t usable, const void *caller)
 {
     struct hf_put_off_block *block = ptr;
-    /* With checks:full a block has room for its guard besides the size that was asked for. */
+    /* With checks:full, a block's guard makes room for it. */
     if (usable >= sizeof *block || hf_checks_full)
         block->caller = caller;
     struct hf_put_off_block *first = __atomic_load_n(&hf_put_off_blocks, __ATOMIC_RELAXED);
