@@ -31,6 +31,11 @@ struct heap_info {
     uintptr_t arena, before, size, readable;
 };
 
+static uintptr_t size_of(const struct chunk *chunk)
+{
+    return chunk->size & ~(uintptr_t)FLAGS;
+}
+
 static void name(struct hf_owner *owner)
 {
     owner->kind = HF_OWNER_LIBC;
@@ -40,52 +45,66 @@ static void name(struct hf_owner *owner)
 
 /* ---- the main arena ---- */
 
+/* A part of the heap, read in one go, to walk its chunks with few system calls. */
+struct window {
+    char bytes[4096];
+    uintptr_t start;
+    size_t length;
+};
+
+/* Reads the header of the chunk at `at`; false if it is not readable. */
+static bool read_chunk(struct window *window, const struct hf_mapping *heap, uintptr_t at,
+                       struct chunk *out)
+{
+    if (window->length == 0 || at - window->start > window->length - sizeof *out) {
+        uintptr_t left = heap->end - at;
+        window->start = at;
+        window->length = left < sizeof window->bytes ? left : sizeof window->bytes;
+        if (window->length < sizeof *out ||
+            !hf_maps_read((const void *)at, window->bytes, window->length))
+            return false;
+    }
+    memcpy(out, window->bytes + (at - window->start), sizeof *out);
+    return true;
+}
+
+static bool is_chunk(const struct chunk *chunk, uintptr_t at, const struct hf_mapping *heap)
+{
+    uintptr_t size = size_of(chunk);
+    return size >= CHUNK_MIN && size % 16 == 0 && size <= heap->end - at &&
+           (chunk->size & (MAPPED | OTHER_ARENA)) == 0;
+}
+
 /* Walks the chunks from the start of the heap to the one that holds the address, which is the only
  * way to find a block's start. Gives up where the data does not look like chunks, and after
  * SEARCH_MAX. A block that waits for reuse in one of libc's caches counts as in use. */
 static void find_block(uintptr_t address, const struct hf_mapping *heap, struct hf_owner *owner)
 {
-    enum { SEARCH_MAX = 64 << 20, WINDOW = 4096 };
-    char window[WINDOW];
-    uintptr_t at = heap->start, loaded = 0;
-    size_t length = 0;
-    bool first = true, in_use = false;
-    struct chunk chunk = {0, 0};
-    if (address - heap->start > SEARCH_MAX)
+    enum { SEARCH_MAX = 64 << 20 };
+    struct window window;
+    struct chunk chunk, next;
+    uintptr_t at = heap->start;
+    window.length = 0;
+    if (address - at > SEARCH_MAX || !read_chunk(&window, heap, at, &chunk) ||
+        (chunk.size & IN_USE_BEFORE) == 0)
         return;
-    for (;;) {
-        if (length == 0 || at - loaded > length - sizeof chunk) {
-            length = heap->end - at < WINDOW ? heap->end - at : WINDOW;
-            if (length < sizeof chunk || !hf_maps_read((const void *)at, window, length))
-                return;
-            loaded = at;
-        }
-        struct chunk next;
-        memcpy(&next, window + (at - loaded), sizeof next);
-        uintptr_t size = next.size & ~(uintptr_t)FLAGS;
-        if (!first && in_use) { /* the previous chunk holds the address */
+    while (is_chunk(&chunk, at, heap)) {
+        uintptr_t block = at + sizeof chunk, end = at + size_of(&chunk);
+        /* A block extends into the first word of the next chunk. */
+        bool holds = address >= block && address < end + sizeof(uintptr_t);
+        if (!holds && address < end)
+            return; /* in a header */
+        if (end >= heap->end || !read_chunk(&window, heap, end, &next))
+            return; /* the top chunk */
+        if (holds) {
             if ((next.size & IN_USE_BEFORE) == 0)
                 return;
-            uintptr_t block = at - (chunk.size & ~(uintptr_t)FLAGS) + sizeof chunk;
-            if (address < block)
-                return;
             owner->block = (const void *)block;
-            owner->block_size = (chunk.size & ~(uintptr_t)FLAGS) - sizeof(uintptr_t);
+            owner->block_size = end - at - sizeof(uintptr_t);
             return;
         }
-        if (size < CHUNK_MIN || size % 16 != 0 || size > heap->end - at ||
-            (next.size & (MAPPED | OTHER_ARENA)) != 0 ||
-            (first && (next.size & IN_USE_BEFORE) == 0))
-            return;
-        /* A block extends into the first word of the next chunk. */
-        in_use = address - at < size + sizeof(uintptr_t) && address >= at + sizeof chunk;
-        if (!in_use && address < at + size)
-            return; /* in a header */
-        if (at + size >= heap->end)
-            return; /* the top chunk */
         chunk = next;
-        at += size;
-        first = false;
+        at = end;
     }
 }
 
@@ -137,7 +156,7 @@ static bool is_other_arena(uintptr_t address, const struct hf_place *place)
 /* The size of a chunk that is a mapping; 0 if it is none, because it does not fill whole pages. */
 static uintptr_t mapped_size(const struct chunk *chunk, uintptr_t page)
 {
-    uintptr_t size = chunk->size & ~(uintptr_t)FLAGS;
+    uintptr_t size = size_of(chunk);
     if (((chunk->before + size) & page) == 0)
         return size;
     size += sizeof *chunk; /* from glibc 2.43 on, the size excludes the chunk's head */
@@ -152,7 +171,7 @@ static bool is_mapped_chunk(uintptr_t address, const struct hf_mapping *at, stru
         !hf_maps_read((const void *)start, &chunk, sizeof chunk) || (chunk.size & FLAGS) != MAPPED)
         return false;
     uintptr_t size = mapped_size(&chunk, page);
-    uintptr_t said = chunk.size & ~(uintptr_t)FLAGS;
+    uintptr_t said = size_of(&chunk);
     uintptr_t usable = said == size ? size - sizeof chunk : said - sizeof(uintptr_t);
     if (size < CHUNK_MIN || chunk.before > start - at->start || size > at->end - start ||
         ((start - chunk.before) & page) != 0)
@@ -188,7 +207,7 @@ bool hf_libc_heap_holds(const void *ptr)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1, end = (uintptr_t)sbrk(0);
     if (address % 16 != 0 || !hf_maps_read((const void *)start, &chunk, sizeof chunk))
         return false;
-    uintptr_t size = chunk.size & ~(uintptr_t)FLAGS;
+    uintptr_t size = size_of(&chunk);
     if (size < CHUNK_MIN || size % 16 != 0)
         return false;
     if ((chunk.size & MAPPED) != 0)
