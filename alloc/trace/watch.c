@@ -30,7 +30,7 @@ static union {
 
 /* An address in the object that defines the process's free(), which gets the blocks of no foreign
  * allocator. Not &free as seen from here, which may be a PLT entry of the program. */
-static const void *home_of_others = (const void *)gnu_get_libc_version;
+static const void *process_free = (const void *)gnu_get_libc_version;
 
 #define SIZE_MASK (UINT64_MAX >> 3)
 
@@ -77,46 +77,46 @@ void hf_watch_offer_marks(void (*changed)(void))
 
 void hf_watch_set_home(const void *free_function)
 {
-    __atomic_store_n(&home_of_others, free_function, __ATOMIC_RELAXED);
+    __atomic_store_n(&process_free, free_function, __ATOMIC_RELAXED);
 }
 
 /* ---- sides ---- */
 
 /* The object that code lies in, looked up before the lock is taken. */
-struct who {
+struct origin {
     const void *key;
     uintptr_t base;
     const char *name; /* NULL: not yet known */
 };
 
 /* The name is the loader's string, which stays valid while the object's code is calling us. */
-static struct who who_holds(const void *code)
+static struct origin origin_of(const void *code)
 {
     const struct link_map *map = hf_dynlink_find_fast(code);
     if (map == NULL)
-        return (struct who){code, 0, NULL};
-    return (struct who){map, map->l_addr, hf_dynlink_name(map)};
+        return (struct origin){code, 0, NULL};
+    return (struct origin){map, map->l_addr, hf_dynlink_name(map)};
 }
 
-static struct who who_is(const void *caller)
+static struct origin origin_of_call(const void *caller)
 {
-    return who_holds(hf_watch_caller != NULL ? hf_watch_caller : caller);
+    return origin_of(hf_watch_caller != NULL ? hf_watch_caller : caller);
 }
 
-static uint16_t side_of(struct hf_watch *watch, const struct who *who)
+static uint16_t side_of(struct hf_watch *watch, const struct origin *origin)
 {
-    if (who->key == NULL)
+    if (origin->key == NULL)
         return HF_SIDE_UNKNOWN;
-    size_t at = hf_watch_hash((uintptr_t)who->key, HF_WATCH_SIDES);
+    size_t at = hf_watch_hash((uintptr_t)origin->key, HF_WATCH_SIDES);
     for (;; at = (at + 1) % HF_WATCH_SIDES) {
         struct hf_watch_side *side = &watch->sides[at];
         if (at < HF_SIDE_FIRST)
             continue;
         if (side->key == NULL)
             break;
-        if (side->key == who->key && side->base == who->base &&
-            (who->name == NULL || side->name == 0 ||
-             strcmp(watch->names + side->name, who->name) == 0))
+        if (side->key == origin->key && side->base == origin->base &&
+            (origin->name == NULL || side->name == 0 ||
+             strcmp(watch->names + side->name, origin->name) == 0))
             return (uint16_t)at;
     }
     /* At most half full, so that the search above always ends. */
@@ -126,11 +126,11 @@ static uint16_t side_of(struct hf_watch *watch, const struct who *who)
     }
     struct hf_watch_side *side = &watch->sides[at];
     watch->sides_used++;
-    side->key = who->key;
-    side->base = who->base;
-    side->is_code = who->name == NULL;
-    if (who->name != NULL)
-        hf_watch_name(watch, side, who->name);
+    side->key = origin->key;
+    side->base = origin->base;
+    side->is_code = origin->name == NULL;
+    if (origin->name != NULL)
+        hf_watch_name(watch, side, origin->name);
     return (uint16_t)at;
 }
 
@@ -187,7 +187,7 @@ static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t addre
 }
 
 static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t size,
-                             const struct who *who)
+                             const struct origin *origin)
 {
     struct hf_watch_entry *entry = make_entry(watch, address);
     if (entry == NULL)
@@ -200,17 +200,17 @@ static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t s
     }
     if (size != 0)
         entry->size = size & SIZE_MASK;
-    entry->allocated_by = side_of(watch, who);
+    entry->allocated_by = side_of(watch, origin);
 }
 
-static void record_freed(struct hf_watch *watch, uintptr_t address, const struct who *who)
+static void record_freed(struct hf_watch *watch, uintptr_t address, const struct origin *origin)
 {
     struct hf_watch_entry *entry = make_entry(watch, address);
     watch->frees++;
     if (entry == NULL)
         return;
     count_up(&entry->freed);
-    entry->freed_by = side_of(watch, who);
+    entry->freed_by = side_of(watch, origin);
     if (entry->live)
         count_crossing(watch, entry->allocated_by, entry->freed_by, entry->size, 1);
     else
@@ -223,6 +223,17 @@ static void record_freed(struct hf_watch *watch, uintptr_t address, const struct
     entry->live = 0;
 }
 
+/* Undoes record_freed(), but for the crossing and the flags. */
+static void take_back_free(struct hf_watch *watch, struct hf_watch_entry *entry)
+{
+    watch->frees--;
+    take_back(&entry->freed);
+    if (!entry->was_live || entry->old) {
+        take_back(&entry->freed_unmatched);
+        watch->before--;
+    }
+}
+
 /* Undoes a free: the block stayed where it was. If it was resized, it changed sides all the same.
  * No other thread had the address meanwhile. */
 static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
@@ -231,51 +242,47 @@ static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, 
     /* This watch began after the free, or had no room for it. */
     if (entry == NULL || entry->freed == 0 || entry->live)
         return;
-    const bool was_live = entry->was_live, was_old = !was_live || entry->old;
-    watch->frees--;
-    take_back(&entry->freed);
-    entry->live = was_live || resized;
-    entry->old = was_old;
-    if (was_old) {
-        take_back(&entry->freed_unmatched);
-        watch->before--;
-    }
-    if (was_live && !resized)
-        count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
-                       -(uint64_t)1);
+    take_back_free(watch, entry);
+    if (!entry->was_live)
+        entry->old = 1;
     if (resized) {
+        entry->live = 1;
         entry->size = size & SIZE_MASK;
         entry->allocated_by = entry->freed_by;
+    } else if (entry->was_live) {
+        entry->live = 1;
+        count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
+                       -(uint64_t)1);
     }
 }
 
 void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
 {
-    struct who who = who_is(caller);
+    struct origin origin = origin_of_call(caller);
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
     struct hf_watch *watch;
     for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
-        record_allocated(watch, (uintptr_t)ptr, size, &who);
+        record_allocated(watch, (uintptr_t)ptr, size, &origin);
     end_recording(&pass);
 }
 
 void hf_watch_freed(const void *ptr, const void *caller)
 {
-    struct who who = who_is(caller);
+    struct origin origin = origin_of_call(caller);
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
     struct hf_watch *watch;
     for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
-        record_freed(watch, (uintptr_t)ptr, &who);
+        record_freed(watch, (uintptr_t)ptr, &origin);
     end_recording(&pass);
 }
 
 void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
 {
-    struct who who = who_is(caller);
+    struct origin origin = origin_of_call(caller);
     struct hf_pass pass;
     if (!begin_recording(&pass))
         return;
@@ -284,17 +291,17 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
         if (resized == NULL || resized == ptr)
             record_kept(watch, (uintptr_t)ptr, size, resized != NULL);
         else
-            record_allocated(watch, (uintptr_t)resized, size, &who);
+            record_allocated(watch, (uintptr_t)resized, size, &origin);
     end_recording(&pass);
 }
 
 void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
                             bool freed)
 {
-    struct who who = who_is(caller), owner = {object, 0, object};
+    struct origin origin = origin_of_call(caller), owner = {object, 0, object};
     struct hf_pass pass;
     if (object == NULL)
-        owner = who_holds(__atomic_load_n(&home_of_others, __ATOMIC_RELAXED));
+        owner = origin_of(__atomic_load_n(&process_free, __ATOMIC_RELAXED));
     if (!begin_recording(&pass))
         return;
     struct hf_watch *watch;
@@ -309,7 +316,7 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
         }
         entry->size = size & SIZE_MASK;
         entry->allocated_by = side_of(watch, &owner);
-        entry->freed_by = side_of(watch, &who);
+        entry->freed_by = side_of(watch, &origin);
         count_crossing(watch, entry->allocated_by, entry->freed_by, size, 1);
     }
     end_recording(&pass);
