@@ -10,13 +10,13 @@
 #include <string.h>
 
 /* Copies our struct into the caller's, up to the caller's size. Both begin with their size. */
-static inline void hf_sized_copy(void *callers, const void *ours, size_t ours_size)
+static inline void hf_sized_copy(void *out, const void *ours, size_t ours_size)
 {
-    size_t theirs_size;
-    memcpy(&theirs_size, callers, sizeof theirs_size);
-    size_t size = theirs_size < ours_size ? theirs_size : ours_size;
+    size_t out_size;
+    memcpy(&out_size, out, sizeof out_size);
+    size_t size = out_size < ours_size ? out_size : ours_size;
     if (size > sizeof(size_t))
-        memcpy((char *)callers + sizeof(size_t), (const char *)ours + sizeof(size_t),
+        memcpy((char *)out + sizeof(size_t), (const char *)ours + sizeof(size_t),
                size - sizeof(size_t));
 }
 

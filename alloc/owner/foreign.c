@@ -97,7 +97,7 @@ bool hf_foreign_lives_in(const void *map)
 
 /* ---- finding the owner ---- */
 
-static bool asked_says_yes(const struct hf_foreign_allocator *allocator, const void *ptr)
+static bool claims(const struct hf_foreign_allocator *allocator, const void *ptr)
 {
     int saved_errno = errno;
     bool yes = false;
@@ -136,7 +136,7 @@ static const struct hf_foreign_allocator *among_sharers(const struct hf_foreign_
         if (allocator->kind == HF_QUESTION_NONE) {
             several_silent |= silent != NULL;
             silent = allocator;
-        } else if (asked_says_yes(allocator, ptr)) {
+        } else if (claims(allocator, ptr)) {
             return allocator;
         }
     }
@@ -149,7 +149,7 @@ static const struct hf_foreign_allocator *ask(const struct askable *list, const 
     size_t count = atomic_load_explicit(&list->count, memory_order_acquire);
     for (size_t i = 0; HF_UNLIKELY(i < count); i++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(list->numbers[i]);
-        if (allocator != NULL && asked_says_yes(allocator, ptr))
+        if (allocator != NULL && claims(allocator, ptr))
             return allocator;
     }
     return NULL;

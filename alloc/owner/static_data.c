@@ -96,17 +96,17 @@ static const struct {
 };
 #define RUNTIMES (sizeof runtimes / sizeof runtimes[0])
 
-struct copies {
+struct duplicates {
     const char *what; /* what is duplicated; NULL: nothing */
     const struct link_map *maps[4];
     size_t count;
 };
 
-static void note_copy(struct copies *copies, const struct link_map *map)
+static void note_duplicate(struct duplicates *duplicates, const struct link_map *map)
 {
-    if (copies->count < sizeof copies->maps / sizeof copies->maps[0])
-        copies->maps[copies->count] = map;
-    copies->count++;
+    if (duplicates->count < sizeof duplicates->maps / sizeof duplicates->maps[0])
+        duplicates->maps[duplicates->count] = map;
+    duplicates->count++;
 }
 
 static bool defines(const struct hf_object *object, const char *symbol)
@@ -120,38 +120,39 @@ static bool is_called(const struct hf_object *object, const char *soname)
 }
 
 /* Collects the objects for which `is` returns true with `name`. */
-static void find_copies(struct copies *copies, const char *what,
-                        bool (*is)(const struct hf_object *, const char *), const char *name)
+static void find_duplicates(struct duplicates *duplicates, const char *what,
+                            bool (*is)(const struct hf_object *, const char *), const char *name)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
     struct hf_object object;
-    *copies = (struct copies){.what = what};
+    *duplicates = (struct duplicates){.what = what};
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
             if (hf_dynlink_open(map, &object) && is(&object, name))
-                note_copy(copies, map);
+                note_duplicate(duplicates, map);
 }
 
 /* Names duplicates of a library that should be loaded once: the C++ runtime, or the one that holds
  * the data. */
-static void add_copies(struct hf_text *text, const struct hf_object *object)
+static void add_duplicates(struct hf_text *text, const struct hf_object *object)
 {
-    struct copies copies = {.what = NULL};
-    for (size_t i = 0; i < RUNTIMES && copies.count < 2; i++)
-        find_copies(&copies, runtimes[i].name, defines, runtimes[i].symbol);
-    if (copies.count < 2 && object->soname != NULL)
-        find_copies(&copies, object->soname, is_called, object->soname);
-    if (copies.count < 2)
+    struct duplicates duplicates = {.what = NULL};
+    for (size_t i = 0; i < RUNTIMES && duplicates.count < 2; i++)
+        find_duplicates(&duplicates, runtimes[i].name, defines, runtimes[i].symbol);
+    if (duplicates.count < 2 && object->soname != NULL)
+        find_duplicates(&duplicates, object->soname, is_called, object->soname);
+    if (duplicates.count < 2)
         return;
     hf_text_add(text, "; ");
-    hf_text_add_decimal(text, (intmax_t)copies.count);
+    hf_text_add_decimal(text, (intmax_t)duplicates.count);
     hf_text_add(text, " copies of ");
-    hf_text_add(text, copies.what);
+    hf_text_add(text, duplicates.what);
     hf_text_add(text, " are loaded, and one may have destroyed what the other keeps: ");
-    for (size_t i = 0; i < copies.count && i < sizeof copies.maps / sizeof copies.maps[0]; i++) {
+    for (size_t i = 0;
+         i < duplicates.count && i < sizeof duplicates.maps / sizeof duplicates.maps[0]; i++) {
         hf_text_add(text, i == 0 ? "" : ", ");
-        hf_text_add(text, hf_dynlink_name(copies.maps[i]));
+        hf_text_add(text, hf_dynlink_name(duplicates.maps[i]));
     }
     hf_text_add(text, "; load one copy for all");
 }
@@ -174,12 +175,12 @@ static void describe(struct hf_text *text, const void *ptr, const char *call, co
     hf_text_add(text, "; libc never gave it out; called from ");
     hf_text_add_code(text, caller);
     if (map != NULL && hf_dynlink_open(map, &object))
-        add_copies(text, &object);
+        add_duplicates(text, &object);
 }
 
 /* Whether no allocator can have returned the pointer. *map: the object whose static data it is,
  * NULL for a stack. An object's mapping holds nothing else. */
-static bool is_nobodys(const void *ptr, const struct link_map **map)
+static bool has_no_allocator(const void *ptr, const struct link_map **map)
 {
     struct hf_owner owner = {.size = sizeof owner};
     *map = hf_dynlink_find_fast(ptr);
@@ -191,7 +192,7 @@ bool hf_static_freed(const void *ptr, const char *call, const void *caller)
     const struct link_map *map;
     struct hf_text text;
     int saved_errno = errno;
-    if (!is_nobodys(ptr, &map)) {
+    if (!has_no_allocator(ptr, &map)) {
         errno = saved_errno;
         return false;
     }

@@ -109,7 +109,7 @@ static const struct hf_instance_functions without_heap = {
     .route_report = no_route_report,
 };
 
-static void warn_incompatible(const struct link_map *theirs)
+static void warn_incompatible(const struct link_map *where)
 {
     struct hf_text text;
     hf_text_begin(&text);
@@ -118,7 +118,7 @@ static void warn_incompatible(const struct link_map *theirs)
     hf_text_add(&text, ") cannot join the heap of libhomefree ");
     hf_text_add(&text, hf_instance_incompatible()->version);
     hf_text_add(&text, " (");
-    hf_text_add(&text, hf_dynlink_name(theirs));
+    hf_text_add(&text, hf_dynlink_name(where));
     hf_text_add(&text, "), whose interface is number ");
     hf_text_add_decimal(&text, hf_instance_incompatible()->abi);
     hf_text_add(&text, " and not ");
