@@ -206,8 +206,8 @@ bool hf_static_freed(const void *ptr, const char *call, const void *caller)
     if (!atomic_exchange(&warned, true)) {
         hf_text_add(&text, "warning: ");
         describe(&text, ptr, call, caller, map);
-        hf_text_add(&text, "; ignored, as HOMEFREE_CONF=static_free:ignore says; so will later "
-                           "ones be, without a line");
+        hf_text_add(&text, "; ignored because of HOMEFREE_CONF=static_free:ignore; later ones "
+                           "are ignored without a warning");
         hf_text_write(&text);
     }
     errno = saved_errno;
