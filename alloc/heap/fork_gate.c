@@ -29,10 +29,10 @@ void hf_gate_claim(void)
     size_t first = ((uintptr_t)&hf_gate_own >> 12) % HF_GATE_CELLS;
     for (size_t i = 0; i < HF_GATE_CELLS; i++) {
         struct hf_gate_cell *cell = &hf_gate_cells[(first + i) % HF_GATE_CELLS];
-        uint32_t nobody = 0;
+        uint32_t untaken = 0;
         if (cell != &hf_gate_cells[0] &&
-            __atomic_load_n(&cell->taken, __ATOMIC_RELAXED) == nobody &&
-            __atomic_compare_exchange_n(&cell->taken, &nobody, 1, false, __ATOMIC_ACQUIRE,
+            __atomic_load_n(&cell->taken, __ATOMIC_RELAXED) == untaken &&
+            __atomic_compare_exchange_n(&cell->taken, &untaken, 1, false, __ATOMIC_ACQUIRE,
                                         __ATOMIC_RELAXED)) {
             hf_gate_own = cell;
             return;

@@ -33,9 +33,9 @@ static size_t granule_of(const void *ptr)
 
 static const uint8_t *reserve_map(void)
 {
-    const uint8_t *who = hf_hosted_who;
-    if (who != NULL)
-        return who;
+    const uint8_t *map = hf_hosted_who;
+    if (map != NULL)
+        return map;
     size_t size = (hf_region.size >> HF_HOSTED_GRANULE_BITS) + 1;
     void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
@@ -60,20 +60,20 @@ static uint8_t number_of(const struct hf_hosted *hosted)
     return 0;
 }
 
-static bool open_map(const uint8_t *who, size_t first, size_t count)
+static bool open_map(const uint8_t *map, size_t first, size_t count)
 {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)(who + first) & -page;
-    uintptr_t end = ((uintptr_t)(who + first + count - 1) & -page) + page;
+    uintptr_t start = (uintptr_t)(map + first) & -page;
+    uintptr_t end = ((uintptr_t)(map + first + count - 1) & -page) + page;
     return mprotect((void *)start, end - start, PROT_READ | PROT_WRITE) == 0;
 }
 
 static void write_map(const void *address, size_t size, uint8_t number)
 {
-    uint8_t *who = (uint8_t *)(uintptr_t)hf_hosted_who;
+    uint8_t *map = (uint8_t *)(uintptr_t)hf_hosted_who;
     size_t first = granule_of(address);
     for (size_t i = 0; i < size >> HF_HOSTED_GRANULE_BITS; i++)
-        __atomic_store_n(&who[first + i], number, __ATOMIC_RELEASE);
+        __atomic_store_n(&map[first + i], number, __ATOMIC_RELEASE);
 }
 
 void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignment)
@@ -81,16 +81,16 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
     if (size == 0 || size % HF_HOSTED_GRANULE != 0 || alignment % HF_HOSTED_GRANULE != 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    const uint8_t *who = reserve_map();
+    const uint8_t *map = reserve_map();
     uint8_t number = number_of(hosted);
     pthread_mutex_unlock(&lock);
-    if (who == NULL || number == 0)
+    if (map == NULL || number == 0)
         return NULL;
     struct hf_pass pass;
     if (!hf_gate_enter(&pass))
         return NULL;
     void *at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
-    if (at != MAP_FAILED && !open_map(who, granule_of(at), size >> HF_HOSTED_GRANULE_BITS)) {
+    if (at != MAP_FAILED && !open_map(map, granule_of(at), size >> HF_HOSTED_GRANULE_BITS)) {
         hf_region_unmap(at, size);
         at = MAP_FAILED;
     }

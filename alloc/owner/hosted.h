@@ -52,11 +52,11 @@ extern const uint8_t *hf_hosted_who __attribute__((visibility("hidden")));
 const struct hf_hosted *hf_hosted_at(size_t granule);
 static inline const struct hf_hosted *hf_hosted_of(const void *ptr)
 {
-    const uint8_t *who = __atomic_load_n(&hf_hosted_who, __ATOMIC_ACQUIRE);
-    if (HF_LIKELY(who == NULL))
+    const uint8_t *map = __atomic_load_n(&hf_hosted_who, __ATOMIC_ACQUIRE);
+    if (HF_LIKELY(map == NULL))
         return NULL;
     size_t granule = ((uintptr_t)ptr - hf_region.base) >> HF_HOSTED_GRANULE_BITS;
-    return HF_LIKELY(__atomic_load_n(&who[granule], __ATOMIC_RELAXED) == 0) ? NULL
+    return HF_LIKELY(__atomic_load_n(&map[granule], __ATOMIC_RELAXED) == 0) ? NULL
                                                                             : hf_hosted_at(granule);
 }
 
