@@ -6,7 +6,7 @@
  * owned              inside the region
  * foreign            not owned
  * home               the allocator that owns a foreign pointer, as far as it is known
- * foreign allocator  another allocator in the process whose pages or own answer show what it owns;
+ * foreign allocator  another allocator in the process, known by its pages or by its own answers;
  *                    owner/foreign.c
  * copy               one loaded libhomefree. Exactly one copy in a process is the heap; the others
  *                    forward to it or, if it is incompatible, to libc; instance.c

@@ -160,7 +160,8 @@ JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
     return true;
 }
 
-/* The same for calls that need memory from the heap: waits for the fork if that may help. */
+/* The same for calls that need memory from the heap: waits for the fork to finish if that may
+ * help. */
 JEMALLOC_ALWAYS_INLINE bool hf_enter_patiently(struct hf_call *call)
 {
     return likely(hf_enter(call)) || (hf_gate_wait() && hf_enter(call));
@@ -186,7 +187,7 @@ JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
 static const uintptr_t *hf_page_map;
 
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
-#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* a leaf covers 1 << this bytes */
+#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
 #define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)
 #if RTREE_HEIGHT != 2 || !defined(RTREE_LEAF_COMPACT)
 #    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
@@ -358,7 +359,7 @@ static void *hf_checked_realloc(void *ptr, size_t usable, size_t old, size_t siz
     return resized;
 }
 
-/* The usable size that the block's owner may use, after every available check. */
+/* The usable size that the block's owner may use, after all checks. */
 static size_t hf_block_size(const void *ptr, const void *caller, enum hf_corruption purpose)
 {
     size_t usable = hf_block_check(ptr, caller, purpose);
@@ -529,8 +530,7 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
             resized = je_realloc(ptr, size);
     }
     if (unlikely(resized == NULL) && size != 0)
-        set_errno(ENOMEM); /* jemalloc relies on mmap to set it, but not every failure comes from
-                            * mmap */
+        set_errno(ENOMEM); /* jemalloc leaves this to mmap, but not every failure is mmap's */
     if (unlikely(watched) && (resized != NULL || size != 0))
         hf_watch_resized(ptr, resized, size, caller);
     hf_leave(&call);

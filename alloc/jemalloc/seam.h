@@ -2,8 +2,9 @@
  * The only interface between jemalloc and the heap. Both sides include it: jemalloc's tail
  * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc.
  *
- * Every unit may call what the seam declares, although alloc/ implements some of it above the
- * caller. No call goes up anywhere else (ARCHITECTURE.md, "Layers").
+ * Every unit may call the functions declared here, although alloc/ implements some of them above
+ * the caller. No call goes up anywhere else (ARCHITECTURE.md, "Layers"). Any thread, at any stage,
+ * unless stated otherwise.
  *
  * Terms: see heap/internal.h.
  */
@@ -57,7 +58,8 @@ enum hf_corruption_kind {
     HF_CORRUPT_NO_BLOCK,    /* in the region, but not a live block: never allocated, or freed */
     HF_CORRUPT_INSIDE,      /* inside a block, not at its first byte */
     HF_CORRUPT_FREED,       /* freed already */
-    HF_CORRUPT_FREED_CACHED /* freed at least twice, found when a cache was emptied */
+    HF_CORRUPT_FREED_CACHED /* detected when a cache was emptied: freed twice, or not a block's
+                             * first byte */
 };
 /* Ends the process. caller: an address in the calling code; NULL if unknown. */
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,

@@ -18,10 +18,11 @@
  *
  * An object opened with RTLD_DEEPBIND uses libc's allocator even if another allocator serves the
  * process. From then on, in deep mode (hf_foreign_begin_deep()), serving allocators are asked too:
- * their blocks go home from libc's free(), and libc's blocks go home from theirs.
+ * their blocks go home from libc's free(), and libc's blocks go home from a serving allocator's
+ * free().
  *
  * Ownership is known in two ways: by pages, because the mapping calls of the allocator's object are
- * routed too (pagemap.h records whose a page is), and by the allocator's own answer, if it has a
+ * routed too (pagemap.h records each page's owner), and by the allocator's own answer, if it has a
  * function that can be asked.
  */
 #ifndef HOMEFREE_FOREIGN_H
