@@ -66,7 +66,7 @@ static void end_recording(const struct hf_pass *pass)
     hf_gate_leave(pass);
 }
 
-void hf_watch_offer_marks(void (*changed)(void))
+void hf_watch_offer_thunks(void (*changed)(void))
 {
     struct hf_seal seal;
     if (!hf_seal_open(&seal))

@@ -34,7 +34,7 @@ extern __thread const void *hf_watch_caller
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* loader/ registers the function to call, without a lock, after `hf_watching` has changed. */
-void hf_watch_offer_marks(void (*changed)(void));
+void hf_watch_offer_thunks(void (*changed)(void));
 
 /* The process's own free(), if it is not libc's. */
 void hf_watch_set_home(const void *free_function);

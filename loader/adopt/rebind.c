@@ -35,7 +35,7 @@ static size_t slots_count;
 /* One call. */
 struct adoption {
     const struct link_map *map;
-    struct hf_patch patch;
+    struct hf_writer writer;
     struct hf_scope scope;
     int result; /* slots changed, or a negative errno */
     const char *reason;
@@ -101,7 +101,7 @@ static void check_release(const struct hf_slot *slot, void *context)
     if (hf_routed_is_loader(slot->function) || hf_routed_is_mapping(slot->function))
         return;
     struct hf_decision decision =
-        hf_slot_decide(adoption->patch.object, HF_ROLE_ORDINARY, &adoption->scope, slot);
+        hf_slot_decide(adoption->writer.object, HF_ROLE_ORDINARY, &adoption->scope, slot);
     if (decision.ignore || (decision.state == HF_ROUTE_CHANGED && !decision.change))
         return;
     /* The program's own function in a variable is nobody's business. */
@@ -132,7 +132,7 @@ static void decide(const struct hf_slot *slot, void *context)
     /* Adopted, or a weak function that nobody defines. */
     if (value == NULL || hf_replacement_is(value))
         return;
-    if (hf_slot_is_foreign(adoption->patch.object, slot->symbol,
+    if (hf_slot_is_foreign(adoption->writer.object, slot->symbol,
                            hf_replacement_is_operator(slot->function))) {
         refuse_slot(adoption, slot, name, -ENOTSUP,
                     "the object asks for this function from a library other than libc: it has an "
@@ -155,7 +155,7 @@ static void decide(const struct hf_slot *slot, void *context)
             return;
         }
     }
-    if (!hf_patch_is_writable(&adoption->patch, slot->address)) {
+    if (!hf_write_is_allowed(&adoption->writer, slot->address)) {
         refuse_slot(adoption, slot, name, -EACCES, "the slot lies in memory that is read-only");
         return;
     }
@@ -177,7 +177,7 @@ static void decide(const struct hf_slot *slot, void *context)
 
 static void check_object(struct adoption *adoption)
 {
-    const struct hf_object *object = adoption->patch.object;
+    const struct hf_object *object = adoption->writer.object;
     if (adoption->map == adoption->scope.first) {
         refuse(adoption, -ENOTSUP, "this is the program itself, not a module");
     } else if (hf_object_role(object) != HF_ROLE_ORDINARY) {
@@ -197,16 +197,16 @@ static void check_object(struct adoption *adoption)
  * is found before any is. */
 static void write_slots(struct adoption *adoption)
 {
-    hf_patch_begin(false);
+    hf_write_begin(false);
     for (size_t i = 0; i < slots_count && adoption->result == 0; i++)
-        if (!hf_patch_open(&adoption->patch, slots[i].address)) {
-            refuse(adoption, adoption->patch.error, "the object's slots cannot be made writable");
+        if (!hf_write_open(&adoption->writer, slots[i].address)) {
+            refuse(adoption, adoption->writer.error, "the object's slots cannot be made writable");
             adoption->slot = slots[i].address;
         }
     for (size_t i = 0; i < slots_count && adoption->result == 0; i++)
-        (void)hf_patch_write(&adoption->patch, slots[i].address, slots[i].value, slots[i].before);
-    hf_patch_close(&adoption->patch);
-    hf_patch_end();
+        (void)hf_write_slot(&adoption->writer, slots[i].address, slots[i].value, slots[i].before);
+    hf_write_close(&adoption->writer);
+    hf_write_end();
 }
 
 static void adopt_object(struct adoption *adoption)
@@ -214,9 +214,9 @@ static void adopt_object(struct adoption *adoption)
     slots_count = 0;
     check_object(adoption);
     if (adoption->result == 0)
-        hf_slots_visit(adoption->patch.object, &hf_routed_names, false, check_release, adoption);
+        hf_slots_visit(adoption->writer.object, &hf_routed_names, false, check_release, adoption);
     if (adoption->result == 0)
-        hf_slots_visit(adoption->patch.object, &hf_replacement_names, false, decide, adoption);
+        hf_slots_visit(adoption->writer.object, &hf_replacement_names, false, decide, adoption);
     if (adoption->result == 0)
         write_slots(adoption);
     struct refusal *refusal = refusal_of(adoption->map);
@@ -247,7 +247,7 @@ static void run(void *context)
                 ever_adopted = true;
                 adoption->result = 0;
                 adoption->scope = hf_scope_begin(first[i], i == 0);
-                adoption->patch.object = &object;
+                adoption->writer.object = &object;
                 adopt_object(adoption);
                 return;
             }
@@ -295,7 +295,7 @@ static void tell_slot(const struct hf_slot *slot, void *context)
     telling->visit(&entry, telling->context);
 }
 
-void hf_adopt_tell(const struct hf_object *object, hf_route_visitor *visit, void *context)
+void hf_adopt_report(const struct hf_object *object, hf_route_visitor *visit, void *context)
 {
     if (!ever_adopted)
         return;

@@ -360,7 +360,7 @@ void *hf_tracking_mapped(void *at, size_t size, int flags, const void *caller)
     return at;
 }
 
-bool hf_tracking_know(const void *address, size_t size)
+bool hf_tracking_has(const void *address, size_t size)
 {
     return hf_pagemap_any(address, size);
 }
@@ -379,7 +379,7 @@ unsigned hf_tracking_unmapping(void *address, size_t size)
     return one ? number : HF_PAGEMAP_UNKNOWN;
 }
 
-long hf_tracking_kept(void *address, size_t size, unsigned number, long result)
+long hf_tracking_unmap_failed(void *address, size_t size, unsigned number, long result)
 {
     if (number != HF_PAGEMAP_UNKNOWN)
         hf_pagemap_set(address, whole_pages(size), number);

@@ -58,10 +58,10 @@ void hf_tracking_loading(bool begins);
 void *hf_tracking_mapped(void *at, size_t size, int flags, const void *caller);
 
 /* Whether an address range needs hf_tracking_unmapping(). */
-bool hf_tracking_know(const void *address, size_t size);
-/* Before munmap(2); the result is for hf_tracking_kept(), if that fails. */
+bool hf_tracking_has(const void *address, size_t size);
+/* Before munmap(2); the result is for hf_tracking_unmap_failed(), if that fails. */
 unsigned hf_tracking_unmapping(void *address, size_t size);
-long hf_tracking_kept(void *address, size_t size, unsigned number, long result);
+long hf_tracking_unmap_failed(void *address, size_t size, unsigned number, long result);
 
 /* Around mremap(2). */
 struct hf_tracking_move {

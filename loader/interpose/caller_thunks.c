@@ -1,9 +1,9 @@
 /*
- * Owns the marking functions and the list of marked objects. Slots and the list change under the
- * loader's lock (lock.h); marking functions read the list without one.
+ * Owns the thunks and the table of thunked objects. Slots and the table change under the loader's
+ * lock (loader_lock.h); thunks read the table without a lock.
  *
- * A marking function may run at any stage and in any thread that may call the heap, also for a
- * moment after its slots were put back: it then marks for nobody.
+ * A thunk may run at any stage and on any thread that may call the heap. It may also run for a
+ * moment after its slots have been restored; it then attributes the call to no object.
  */
 #include "loader/interpose/caller_thunks.h"
 
@@ -17,10 +17,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* An address in each marked object; NULL where none is. */
-static const void *_Atomic marked[HF_THUNKS_MAX];
+/* An address in each thunked object; NULL in free entries. */
+static const void *_Atomic objects[HF_THUNKS_MAX];
 
-/* name, result, parameters, arguments; those without a result apart. */
+/* F(name, result, parameters, arguments); V for functions without a result. */
 #define EACH_FUNCTION(F, V)                                                                     \
     F(malloc, void *, (size_t size), (size))                                                    \
     F(calloc, void *, (size_t count, size_t size), (count, size))                               \
@@ -59,37 +59,37 @@ static const void *_Atomic marked[HF_THUNKS_MAX];
 /* clang-format on */
 _Static_assert(HF_THUNKS_MAX == 32, "EACH_INDEX makes 32");
 
-#define MARK(index, name, result, parameters, arguments) \
-    static result mark_##name##_##index parameters       \
-    {                                                    \
-        const void *before = hf_watch_caller;            \
-        hf_watch_caller = atomic_load(&marked[index]);   \
-        result value = hf_##name arguments;              \
-        hf_watch_caller = before;                        \
-        return value;                                    \
+#define THUNK(index, name, result, parameters, arguments) \
+    static result thunk_##name##_##index parameters       \
+    {                                                     \
+        const void *before = hf_watch_caller;             \
+        hf_watch_caller = atomic_load(&objects[index]);   \
+        result value = hf_##name arguments;               \
+        hf_watch_caller = before;                         \
+        return value;                                     \
     }
-#define MARK_VOID(index, name, parameters, arguments)  \
-    static void mark_##name##_##index parameters       \
-    {                                                  \
-        const void *before = hf_watch_caller;          \
-        hf_watch_caller = atomic_load(&marked[index]); \
-        hf_##name arguments;                           \
-        hf_watch_caller = before;                      \
+#define THUNK_VOID(index, name, parameters, arguments)  \
+    static void thunk_##name##_##index parameters       \
+    {                                                   \
+        const void *before = hf_watch_caller;           \
+        hf_watch_caller = atomic_load(&objects[index]); \
+        hf_##name arguments;                            \
+        hf_watch_caller = before;                       \
     }
-#define MARKS(name, result, parameters, arguments) \
-    EACH_INDEX(MARK, name, result, parameters, arguments)
-#define MARKS_VOID(name, parameters, arguments) EACH_INDEX(MARK_VOID, name, parameters, arguments)
-EACH_FUNCTION(MARKS, MARKS_VOID)
+#define THUNKS(name, result, parameters, arguments) \
+    EACH_INDEX(THUNK, name, result, parameters, arguments)
+#define THUNKS_VOID(name, parameters, arguments) EACH_INDEX(THUNK_VOID, name, parameters, arguments)
+EACH_FUNCTION(THUNKS, THUNKS_VOID)
 
-#define ADDRESS(index, name, ...) (void *)mark_##name##_##index,
+#define ADDRESS(index, name, ...) (void *)thunk_##name##_##index,
 #define ROW(name, ...)            {"hf_" #name, (void *)hf_##name, {EACH_INDEX(ADDRESS, name)}},
 static const struct {
     const char *name;
     void *function;
-    void *marks[HF_THUNKS_MAX];
+    void *thunks[HF_THUNKS_MAX];
 } rows[] = {EACH_FUNCTION(ROW, ROW)};
 enum { ROWS = sizeof rows / sizeof rows[0] };
-_Static_assert(ROWS <= HF_FUNCTION_NAMES_MAX, "slots.h has room for every name");
+_Static_assert(ROWS <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room for every name");
 
 static int row_by_name(const char *name)
 {
@@ -108,34 +108,34 @@ static const char *name_of_row(int row)
 
 static const struct hf_function_names names = {ROWS, row_by_name, name_of_row};
 
-/* One object under work. */
+/* The object being processed. */
 struct work {
-    struct hf_patch patch;
+    struct hf_writer writer;
     const struct link_map *map;
-    int number; /* -1: none yet */
+    int number; /* -1: not assigned yet */
     bool on;
 };
 
-/* The object's number; -1 where all are taken. */
+/* Returns the object's number, assigning one if needed; -1 when all are taken. */
 static int number_of(const struct link_map *map)
 {
     int free_number = -1;
     for (int i = HF_THUNKS_MAX - 1; i >= 0; i--) {
-        const void *address = atomic_load(&marked[i]);
+        const void *address = atomic_load(&objects[i]);
         if (address == (const void *)map->l_ld)
             return i;
         if (address == NULL)
             free_number = i;
     }
     if (free_number >= 0)
-        atomic_store(&marked[free_number], (const void *)map->l_ld);
+        atomic_store(&objects[free_number], (const void *)map->l_ld);
     return free_number;
 }
 
-static bool is_mark(int row, const void *value)
+static bool is_thunk(int row, const void *value)
 {
     for (size_t i = 0; i < HF_THUNKS_MAX; i++)
-        if (rows[row].marks[i] == value)
+        if (rows[row].thunks[i] == value)
             return true;
     return false;
 }
@@ -145,7 +145,8 @@ static void visit(const struct hf_slot *slot, void *context)
     struct work *work = context;
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE), *wanted;
     if (work->on) {
-        /* Ours, or not resolved yet: then the slot leads back into the object's own PLT. */
+        /* Replace libhomefree's own address, or an unresolved slot, which still leads into the
+         * object's own PLT. */
         bool unresolved = slot->kind == HF_SLOT_CALL && hf_dynlink_find(value) == work->map;
         if (slot->kind == HF_SLOT_WORD || (value != rows[slot->function].function && !unresolved))
             return;
@@ -153,24 +154,24 @@ static void visit(const struct hf_slot *slot, void *context)
             work->number = number_of(work->map);
         if (work->number < 0)
             return;
-        wanted = rows[slot->function].marks[work->number];
+        wanted = rows[slot->function].thunks[work->number];
     } else {
-        if (!is_mark(slot->function, value))
+        if (!is_thunk(slot->function, value))
             return;
         wanted = rows[slot->function].function;
     }
-    if (hf_patch_is_writable(&work->patch, slot->address))
-        (void)hf_patch_write(&work->patch, slot->address, wanted, value);
+    if (hf_write_is_allowed(&work->writer, slot->address))
+        (void)hf_write_slot(&work->writer, slot->address, wanted, value);
 }
 
-static void mark_object(const struct link_map *map, bool on)
+static void update_object(const struct link_map *map, bool on)
 {
     struct hf_object object;
     if (!hf_dynlink_open(map, &object))
         return;
     struct work work = {{.object = &object}, map, -1, on};
     hf_slots_visit(&object, &names, false, visit, &work);
-    hf_patch_close(&work.patch);
+    hf_write_close(&work.writer);
 }
 
 static bool is_watched(void)
@@ -181,12 +182,12 @@ static bool is_watched(void)
 void hf_thunks_follow(const struct link_map *map)
 {
     if (HF_UNLIKELY(is_watched()))
-        mark_object(map, true);
+        update_object(map, true);
 }
 
-/* What a call of free() in the program's namespace reaches; told by definitions alone, because the
- * loader's answer may be a PLT entry of the program. */
-static void find_home(const struct link_map *map)
+/* Finds the free() that calls in the program's namespace reach. Reads definitions only: dlsym() may
+ * return a PLT entry of the program. */
+static void find_process_free(const struct link_map *map)
 {
     for (; map != NULL; map = map->l_next) {
         struct hf_object object;
@@ -198,30 +199,30 @@ static void find_home(const struct link_map *map)
     }
 }
 
-/* Whoever changed it last comes last: what is looked at here is the latest. */
-static void change(void *context)
+/* Reads `hf_watching` under the lock, so the last caller to get here applies the latest state. */
+static void update_slots(void *context)
 {
     bool on = is_watched();
     (void)context;
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
     if (on && count > 0)
-        find_home(first[0]);
-    hf_patch_begin(false);
+        find_process_free(first[0]);
+    hf_write_begin(false);
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
-            mark_object(map, on);
-    hf_patch_end();
+            update_object(map, on);
+    hf_write_end();
     for (size_t i = 0; i < HF_THUNKS_MAX && !on; i++)
-        atomic_store(&marked[i], NULL);
+        atomic_store(&objects[i], NULL);
 }
 
-static void changed(void)
+static void watches_changed(void)
 {
-    (void)hf_loader_lock_run(change, NULL);
+    (void)hf_loader_lock_run(update_slots, NULL);
 }
 
 void hf_thunks_start(void)
 {
-    hf_watch_offer_marks(changed);
+    hf_watch_offer_thunks(watches_changed);
 }

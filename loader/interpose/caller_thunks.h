@@ -1,15 +1,19 @@
 /*
- * Marks: who calls libhomefree, exactly, while somebody watches (alloc/watch.h).
+ * Caller thunks: identify the module that calls libhomefree while a watch is open
+ * (alloc/trace/watch.h).
  *
- * A return address does not tell it. A module's function that ends in free() jumps there, through
- * the module's hidden free, and what lies on the stack is the address of whoever called the module.
- * So while a watch is open, the slots through which a module reaches the heap's functions point to
- * functions that say which module it is; when the last watch ends they are as before. The rest of
- * the time nothing is slower.
+ * The return address is not enough. A module's function that ends in free() jumps there through the
+ * module's hidden free, so the stack holds the address of the module's own caller. While a watch is
+ * open, the slots through which a module reaches the heap's functions therefore point to thunks
+ * that record the module; they are restored when the last watch ends. Without a watch nothing is
+ * slower.
  *
- * Out of reach, and so known by their return address: objects that are not linked with the shim
- * (routed and adopted ones), modules beyond HF_THUNKS_MAX, slots that cannot be written, and
- * functions that may be left in other ways than by returning (scandir, getline, open_memstream).
+ * These callers get no thunk and are identified by their return address: objects not linked with
+ * the shim (routed or adopted objects), modules beyond HF_THUNKS_MAX, slots that cannot be written,
+ * and calls to functions that may be left other than by returning (scandir, getline,
+ * open_memstream).
+ *
+ * The loader's lock guards the slots and the table of objects.
  */
 #ifndef HOMEFREE_CALLER_THUNKS_H
 #define HOMEFREE_CALLER_THUNKS_H
@@ -18,11 +22,11 @@
 
 #define HF_THUNKS_MAX 32
 
-/* Marks an object that has come, if somebody watches. Under the loader's lock, in a session of
- * slot_writes.h. */
+/* Installs thunks in a newly loaded object if a watch is open. Called under the loader's lock, in a
+ * session of slot_writes.h. */
 void hf_thunks_follow(const struct link_map *map);
 
-/* From now on watches may begin. Called once, by the library's constructor. */
+/* Enables thunks. Called once, by the library's constructor, before any watch begins. */
 void hf_thunks_start(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Owns nothing. A relocation names its symbol by index, so the wanted indices are found first, once
- * an object, and the relocations (hundreds of thousands in a large library) are then compared by
+ * Owns nothing. A relocation names its symbol by index. The wanted indices are therefore collected
+ * once per object, and its relocations (hundreds of thousands in a large library) are matched by
  * number alone.
  */
 #include "loader/interpose/got_slots.h"
@@ -49,8 +49,8 @@ static void want_if_named(struct wanted *wanted, const struct hf_object *object,
         want(wanted, index, function);
 }
 
-/* The largest symbol index that a relocation names, for objects whose hash tables do not say how
- * many symbols there are. */
+/* Returns the largest symbol index used by a relocation, for objects whose hash tables do not give
+ * the number of symbols. */
 static uint32_t highest_relocated(const struct hf_object *object)
 {
     uint32_t highest = 0;
@@ -67,9 +67,9 @@ static uint32_t highest_relocated(const struct hf_object *object)
 static void find_wanted(const struct hf_object *object, bool defined, struct wanted *wanted)
 {
     uint32_t end;
-    /* GNU hash tables cover the defined symbols, which come last; the undefined ones come before. A
-     * table without symbols says nothing (its first index is 1 or the table's end), and a program's
-     * covers undefined functions too, whose addresses are those of its PLT. */
+    /* A GNU hash table covers the defined symbols, which follow the undefined ones. A table without
+     * symbols gives no bound (its first index is 1 or the table's end), and a program's table also
+     * covers undefined functions, whose addresses are those of its PLT. */
     bool program = object->map->l_prev == NULL;
     if (object->gnu_hash != NULL && object->gnu_hash[1] > 1 && !program)
         end = object->gnu_hash[1];
@@ -77,7 +77,7 @@ static void find_wanted(const struct hf_object *object, bool defined, struct wan
         end = object->sysv_hash[1];
     else
         end = highest_relocated(object) + 1;
-    /* Each name lies in a cache line of its own, mostly a cold one. */
+    /* Each name lies in its own cache line, usually a cold one. */
     enum { AHEAD = 8 };
     for (uint32_t i = 1; i < end; i++) {
         if (i + AHEAD < end)
@@ -141,7 +141,7 @@ void hf_slots_visit(const struct hf_object *object, const struct hf_function_nam
     if (object->rela == NULL)
         return;
     size_t skip = object->rela_relative_count, count = object->rela_size / sizeof(ElfW(Rela));
-    /* Some linkers count the PLT's table into this one. */
+    /* Some linkers include the PLT's relocations in this table. */
     const ElfW(Rela) *jump = object->jump_relocations;
     if (jump >= object->rela && jump < object->rela + count)
         count = (size_t)(jump - object->rela);

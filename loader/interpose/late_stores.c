@@ -1,6 +1,7 @@
 /*
- * Owns the list of slots. It changes under the loader's lock (lock.h); `count` is read without. In
- * a forked child no other thread is left, so one last look there, before anybody can load, ends it.
+ * Owns the list of slots. It changes under the loader's lock (loader_lock.h); `count` is read
+ * without it. A forked child has only one thread, so a single check in the child, before anything
+ * can be loaded, empties the list.
  */
 #include "loader/interpose/late_stores.h"
 
@@ -9,8 +10,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* What comes when the list is full is looked at by nobody: more than any process has shown, which
- * loads homefree with threads running and so many slots still lazy. */
+/* Slots beyond this limit are not checked. No process that loads homefree with running threads and
+ * this many unresolved slots has been seen. */
 enum { LATE_MAX = 2048 };
 static struct late {
     const struct link_map *map;
@@ -18,11 +19,11 @@ static struct late {
     void *stub, *original;
 } list[LATE_MAX];
 static atomic_size_t count;
-static bool alone;
+static bool forked;
 
 void hf_late_expect(const struct link_map *map, void **slot, void *stub, void *original)
 {
-    if (hf_patch_is_alone() || count == LATE_MAX)
+    if (hf_write_is_single_threaded() || count == LATE_MAX)
         return;
     list[count] = (struct late){map, slot, stub, original};
     count++;
@@ -33,8 +34,9 @@ bool hf_late_any(void)
     return atomic_load_explicit(&count, memory_order_relaxed) != 0;
 }
 
-/* Whether the slot is still memory that a slot can be. The object may be another by now, loaded
- * where the first one was; an original that is stored there is a slot of its own, or as good. */
+/* Returns whether the address still lies in memory that can hold a slot. Another object may be
+ * loaded there by now; an original found in it is either in a slot of its own or equivalent to
+ * one. */
 static bool is_slot(const struct late *late, struct hf_object *object)
 {
     const uintptr_t at = (uintptr_t)late->slot;
@@ -43,14 +45,14 @@ static bool is_slot(const struct late *late, struct hf_object *object)
     return hf_object_writable(object, at) && at - object->relro_start >= object->relro_size;
 }
 
-size_t hf_late_look(void)
+size_t hf_late_restore(void)
 {
     size_t kept = 0, put_back = 0;
     struct hf_object object = {.map = NULL};
     const struct link_map *last = NULL;
     for (size_t i = 0; i < count; i++) {
         const struct late *late = &list[i];
-        /* An object's slots lie beside each other in the list. */
+        /* Slots of one object are adjacent in the list. */
         if (late->map != last) {
             last = late->map;
             const struct link_map *now = hf_dynlink_find(late->slot);
@@ -60,20 +62,20 @@ size_t hf_late_look(void)
         }
         if (!is_slot(late, &object))
             continue;
-        /* Another tool's value is none of ours. */
+        /* Leave values stored by other tools alone. */
         void *expected = late->original;
         put_back += __atomic_compare_exchange_n(late->slot, &expected, late->stub, false,
                                                 __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
         list[kept++] = *late;
     }
-    count = alone ? 0 : kept;
-    alone = false;
+    count = forked ? 0 : kept;
+    forked = false;
     return put_back;
 }
 
 static void in_child(void)
 {
-    alone = true;
+    forked = true;
 }
 
 void hf_late_start(void)

@@ -1,25 +1,29 @@
 /*
- * Slots that a thread may still be about to overwrite.
+ * Tracks slots that another thread may still overwrite.
  *
- * Routing changes a lazy slot that nobody has called yet. A thread that is inside the loader's
- * resolver at that moment, and has looked the function up before routing replaced the definition
- * (symbol_tables.h), stores the original later: a few instructions, but it may be suspended there
- * for any time, and nobody can tell. Such slots are looked at again whenever there is an occasion.
+ * Routing may replace a lazy slot while another thread is inside the loader's resolver. If that
+ * thread looked the function up before routing changed the symbol table entry (symbol_tables.h), it
+ * stores the original later. The window is a few instructions, but the thread may be suspended
+ * there indefinitely, and this cannot be detected. Such slots are therefore checked again in every
+ * routing pass.
+ *
+ * The list changes under the loader's lock.
  */
 #ifndef HOMEFREE_LATE_STORES_H
 #define HOMEFREE_LATE_STORES_H
 
 #include "alloc/base/dynlink.h"
 
-/* Routing has put `stub` into a slot that was not resolved, while the process had other threads. */
+/* Records that routing stored `stub` in an unresolved slot. Does nothing in a single-threaded
+ * process. */
 void hf_late_expect(const struct link_map *map, void **slot, void *stub, void *original);
 
-/* Whether there is any such slot. Any thread, without a lock. */
+/* Returns whether any slot is recorded. Any thread; takes no lock. */
 bool hf_late_any(void);
 
-/* Puts stubs back where an original was stored since; forgets slots of unloaded objects. Under the
- * loader's lock. Result: how many were put back. */
-size_t hf_late_look(void);
+/* Restores stubs that a late store has overwritten with the original, and drops slots of unloaded
+ * objects. Called under the loader's lock. Result: the number of slots restored. */
+size_t hf_late_restore(void);
 
 /* Registers the fork handler. Called once, by the library's constructor. */
 void hf_late_start(void);

@@ -1,6 +1,6 @@
 /*
- * Owns the request that a thread has under way (a thread-local pointer of 8 bytes, initial-exec
- * like the heap's own slot). See lock.h.
+ * Owns each thread's pending request (a thread-local pointer of 8 bytes, initial-exec like the
+ * heap's own TLS slot). No lock is needed. See loader_lock.h.
  */
 #include "loader/interpose/loader_lock.h"
 
@@ -23,7 +23,7 @@ static void nothing(void)
 {
 }
 
-/* Runs also when somebody else looks the symbol up; without a request there is nothing to do. */
+/* Also runs when other code looks the symbol up; then no request is pending and nothing happens. */
 __attribute__((used)) static void (*resolve(void))(void)
 {
     struct request *request = current;
@@ -41,8 +41,9 @@ int hf_loader_lock_run(void (*function)(void *context), void *context)
 {
     struct request request = {function, context, false};
     struct request *outer = current;
-    /* A handle by name, because a link_map is one only after dlopen() has seen the object; never
-     * closed, and never unloaded anyway (-z nodelete). */
+    /* The handle is looked up by name, because a link_map can serve as a handle only after dlopen()
+     * has seen the object. It is never closed; the object is never unloaded anyway (-z
+     * nodelete). */
     static _Atomic(void *) handle;
     if (handle == NULL) {
         const struct link_map *self = hf_dynlink_find(&hf_region);
@@ -50,7 +51,7 @@ int hf_loader_lock_run(void (*function)(void *context), void *context)
     }
     if (handle == NULL)
         return -ENOSYS;
-    /* dlopen() is no cancellation point; open(), pread() and close() are, and a thread that ended
+    /* dlopen() is not a cancellation point, but open(), pread() and close() are: a thread cancelled
      * here would keep the loader's lock. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);

@@ -1,8 +1,9 @@
 /*
- * Owns the originals. Written under the loader's lock, before the function's address is published
- * in a slot; calls read them without one. Called by adopted objects at any stage, from any thread.
+ * Owns the table of originals. An entry is written under the loader's lock before its replacement's
+ * address is published in a slot; replacements read it without a lock. Adopted objects call
+ * replacements at any stage and from any thread.
  *
- * Compiled with -fexceptions: an original operator new may throw through the function here.
+ * Compiled with -fexceptions: an original operator new may throw through a replacement.
  */
 #include "loader/interpose/replacements.h"
 
@@ -22,7 +23,7 @@ enum {
 };
 _Static_assert(REPLACEMENT_COUNT <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room for every name");
 
-/* ---- libhomefree's functions as they are ---- */
+/* ---- replacements without an original ---- */
 
 #define HF_SHIM(name, result, parameters, arguments, call) \
     static result replacement_##name parameters            \
@@ -40,7 +41,7 @@ _Static_assert(REPLACEMENT_COUNT <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room
     }
 #include "shim/functions.def"
 
-/* ---- with an original ---- */
+/* ---- replacements with an original ---- */
 
 _Static_assert(HF_REPLACEMENT_ORIGINALS == 8, "HF_EACH_ORIGINAL makes eight");
 _Static_assert(HF_REPLACEMENT_ORIGINALS >= HF_STUBS_PER_FUNCTION, "routing's stubs are originals");
@@ -66,7 +67,7 @@ static union {
     }
 #include "shim/functions.def"
 
-/* Parameters are what the mangled name says; a nothrow_t arrives as an address. */
+/* The mangled name determines the parameters; a nothrow_t is passed by address. */
 #define NEW_PARAMETERS_0_0 (size_t size)
 #define NEW_PARAMETERS_1_0 (size_t size, const void *nothrow)
 #define NEW_PARAMETERS_0_1 (size_t size, size_t alignment)
@@ -94,7 +95,7 @@ static union {
 
 static const struct {
     const char *name;
-    void *function; /* NULL where an original is needed */
+    void *function; /* NULL if an original is needed */
 } rows[REPLACEMENT_COUNT] = {
 #define HF_SHIM(name, result, parameters, arguments, call) \
     [REPLACEMENT_##name] = {#name, (void *)replacement_##name},

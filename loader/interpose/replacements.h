@@ -1,11 +1,13 @@
 /*
- * The functions that an adopted object's slots point to: for each allocating function of
- * shim/functions.def one that allocates from the heap.
+ * Replacements: the functions that an adopted object's slots point to. Each allocating function of
+ * shim/functions.def has one that allocates from the heap.
  *
- * Three kinds. Most are libhomefree's function of that name. One that resizes sends a block that is
- * not the heap's where the slot sent it before, and operator new calls the operator that the slot
- * went to before when the heap is full: that one knows the new-handler and how to throw. Those two
- * kinds keep that function, their original, and exist HF_REPLACEMENT_ORIGINALS times each.
+ * Most replacements simply call libhomefree's function of that name. The others need an original,
+ * the function the slot pointed to before, and exist in HF_REPLACEMENT_ORIGINALS versions, one for
+ * each original:
+ * - functions that resize pass blocks that are not the heap's to the original;
+ * - operator new calls the original when the heap is full, because the original handles the
+ *   new-handler and throws.
  */
 #ifndef HOMEFREE_REPLACEMENTS_H
 #define HOMEFREE_REPLACEMENTS_H
@@ -14,21 +16,23 @@
 
 #define HF_REPLACEMENT_ORIGINALS 8
 
-/* What adoption replaces: what allocates. What only frees or measures is routed instead. */
+/* The names of the replaced functions: those that allocate. Functions that only free or measure are
+ * routed instead. */
 extern const struct hf_function_names hf_replacement_names;
 
-/* operator new in any form. */
+/* Returns whether the function is an operator new. */
 bool hf_replacement_is_operator(int function);
-/* Whether the function resizes: it is routed too, and its original is routing's stub. */
+/* Returns whether the function resizes. Such a function is also routed, and its original is
+ * routing's stub. */
 bool hf_replacement_resizes(int function);
-/* Whether the function needs an original. */
+/* Returns whether the replacement needs an original. */
 bool hf_replacement_wants_original(int function);
 
-/* The function to put into a slot; NULL when HF_REPLACEMENT_ORIGINALS other originals are taken.
- * Never given back. One caller at a time (the loader's lock). */
+/* Returns the replacement for a slot; NULL when HF_REPLACEMENT_ORIGINALS other originals are in
+ * use. Replacements are never released. Called under the loader's lock. */
 void *hf_replacement_for(int function, void *original);
 
-/* Whether an address is one of these functions. Any thread; reads constants alone. */
+/* Returns whether an address is a replacement. Any thread; reads only constants. */
 bool hf_replacement_is(const void *address);
 
 #endif

@@ -1,11 +1,12 @@
 /*
- * Owns which objects have been routed. A pass runs only under the loader's lock (lock.h), which
- * serialises passes: no lock of our own guards this file's state. What tells other threads that a
- * pass saw their objects is stored when it is over.
+ * Owns the record of which objects have been routed. Passes run under the loader's lock
+ * (loader_lock.h), which serialises them, so this file needs no lock of its own. The counters that
+ * tell other threads which loads have been handled are stored at the end of a pass.
  *
- * When: the first pass runs in libhomefree's constructor, later ones after each dlopen() that a
- * routed slot sees, or when hf_route() is called. While slots change, nothing here calls a function
- * that the change could reach: libhomefree's own slots are never routed, and nothing is allocated.
+ * When: the first pass runs in libhomefree's constructor; later ones run after each dlopen()
+ * through a routed slot and whenever hf_route() is called. While slots change, this file calls no
+ * function that the change could affect: libhomefree's own slots are never routed, and nothing is
+ * allocated.
  */
 #include "loader/interpose/route.h"
 
@@ -27,34 +28,33 @@
 #include <string.h>
 #include <time.h>
 
-/* Where the last pass ended in each namespace, which is known by its first object. Lists only grow
- * at their end until an object is unloaded; then these may point to nothing, and all is looked at
- * again. */
+/* Where the last pass ended in each namespace, identified by its first object. The lists only grow
+ * at the end until an object is unloaded; after that these pointers may dangle, and the next pass
+ * starts over. */
 static struct {
     const struct link_map *first, *last;
 } seen[HF_NAMESPACES_MAX];
 static size_t seen_count;
 static uint64_t seen_unloads;
 static uint64_t passes, pass_nanoseconds;
-static bool passing; /* a pass may come back here: it calls allocators */
-static bool
-    ready; /* the library's constructor has come here; a program's preinit functions run before */
+static bool passing; /* a pass calls allocators (finding.c), which may re-enter it */
+static bool ready;   /* the constructor has run; preinit functions of a program run before it */
 
-/* The thread whose pass it was is not there; the loader's lock is new. */
+/* The thread that ran the pass does not exist in the child, and the loader's lock is new. */
 static void in_child(void)
 {
     passing = false;
 }
 
-/* The loader's counters as the last finished pass found them. */
+/* The loader's counters at the end of the last pass. */
 struct counters {
     unsigned long long loads, other;
 };
 static _Atomic(unsigned long long) seen_loads, seen_other;
 
-/* One object under work. */
+/* The object being processed. */
 struct work {
-    struct hf_patch patch;
+    struct hf_writer writer;
     enum hf_object_role role;
     struct hf_scope *scope;
     size_t *changed;
@@ -79,19 +79,20 @@ static void route_slot(const struct hf_slot *slot, void *context)
                                 slot->function == HF_ROUTED___sbrk ||
                                 slot->function == HF_ROUTED_brk;
     }
-    struct hf_decision decision = hf_slot_decide(work->patch.object, work->role, work->scope, slot);
-    if (decision.ignore || !decision.change || !hf_patch_is_writable(&work->patch, slot->address))
+    struct hf_decision decision =
+        hf_slot_decide(work->writer.object, work->role, work->scope, slot);
+    if (decision.ignore || !decision.change || !hf_write_is_allowed(&work->writer, slot->address))
         return;
     void *stub = hf_stub_for(slot->function, decision.original);
-    if (stub == NULL || !hf_patch_write(&work->patch, slot->address, stub, decision.original))
+    if (stub == NULL || !hf_write_slot(&work->writer, slot->address, stub, decision.original))
         return;
     ++*work->changed;
-    if (work->patch.lazy && slot->kind == HF_SLOT_CALL)
-        hf_late_expect(work->patch.object->map, slot->address, stub, decision.original);
+    if (work->writer.lazy && slot->kind == HF_SLOT_CALL)
+        hf_late_expect(work->writer.object->map, slot->address, stub, decision.original);
 }
 
-/* Compared by hand: libc's functions read beyond a name's end, which valgrind does not know of a
- * libc in another namespace. */
+/* Not strncmp(): libc's version reads beyond the end of a name, and valgrind does not intercept it
+ * in the libc of another namespace. */
 static bool begins_with(const char *name, const char *prefix)
 {
     while (*prefix != '\0')
@@ -100,7 +101,7 @@ static bool begins_with(const char *name, const char *prefix)
     return true;
 }
 
-/* Whether an object may be libc or a C++ runtime, told by the name of its file alone. */
+/* Returns whether the file name could be that of libc or a C++ runtime. */
 static bool has_runtimes_name(const struct link_map *map)
 {
     const char *name = map->l_name;
@@ -123,14 +124,14 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
         hf_table_route(&object, scope->ours);
     struct work work = {{.object = &object}, role, scope, changed, {false}};
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
-    hf_patch_close(&work.patch);
+    hf_write_close(&work.writer);
     if (role == HF_ROLE_ORDINARY && scope->base)
         hf_finding_look(&object, &work.imports);
 }
 
-/* ---- what is new ---- */
+/* ---- detecting new objects ---- */
 
-/* libc's own function: some programs put one in its place that answers from a cache. */
+/* libc's own dl_iterate_phdr: some programs interpose a version that answers from a cache. */
 typedef int iterate_function(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context);
 static union {
     iterate_function *iterate;
@@ -162,14 +163,14 @@ static int read_counters(struct dl_phdr_info *info, size_t size, void *context)
 }
 
 /*
- * Whether anything was loaded or unloaded since the last pass. Needs no lock to be right about what
- * the calling thread has loaded itself: a pass that is under way in another thread has not stored
+ * Returns whether anything was loaded or unloaded since the last pass. Needs no lock to be right
+ * about objects that the calling thread loaded: a pass under way on another thread has not stored
  * its counters yet.
  *
- * glibc's second counter is the first one less a sum over all namespaces, in which it counts some
- * objects many times (elf/dl-iteratephdr.c, 2.2 to 2.42). It grows with every unloading while
- * nothing is loaded, and falls or grows with a loading. So both are equal only if nothing happened,
- * but the second does not tell what did.
+ * glibc computes the second counter as the first less a sum over all namespaces that counts some
+ * objects several times (elf/dl-iteratephdr.c, 2.2 to 2.42). It grows with each unload as long as
+ * nothing is loaded, and a load may raise or lower it. Both counters are therefore unchanged only
+ * if nothing happened, but the second does not say what happened.
  */
 static bool anything_new(struct counters *counters)
 {
@@ -178,8 +179,8 @@ static bool anything_new(struct counters *counters)
     return counters->loads == 0 || counters->loads != seen_loads || counters->other != seen_other;
 }
 
-/* How many objects were unloaded in all: those that were loaded, less those that are listed. Where
- * a namespace cannot be seen (before glibc 2.35) its objects count as unloaded. */
+/* Returns how many objects have been unloaded in total: those loaded less those listed. Objects in
+ * namespaces that cannot be listed (before glibc 2.35) count as unloaded. */
 static uint64_t count_unloads(const struct counters *counters, const struct link_map *const *first,
                               size_t count)
 {
@@ -192,7 +193,7 @@ static uint64_t count_unloads(const struct counters *counters, const struct link
 
 /* ---- a pass ---- */
 
-/* The first object of a namespace that no pass has seen; NULL where there is none. */
+/* Returns the first object of a namespace that no pass has seen, or NULL. */
 static const struct link_map *first_new(const struct link_map *first)
 {
     for (size_t i = 0; i < seen_count; i++)
@@ -201,7 +202,8 @@ static const struct link_map *first_new(const struct link_map *first)
     return first;
 }
 
-/* Before any slot: a thread that is inside the resolver finds the stub from then on. */
+/* Routes symbol tables before any slot: from then on a thread inside the resolver finds the
+ * stub. */
 static void route_definitions(const struct link_map *map, const struct hf_scope *scope)
 {
     struct hf_object object;
@@ -243,10 +245,10 @@ static void look_for_new(const struct counters *counters, size_t *changed)
         seen_count = 0;
     }
     seen_unloads = unloads;
-    hf_patch_begin(passes == 0); /* later ones have few objects */
+    hf_write_begin(passes == 0); /* later passes have few objects */
     for (size_t i = 0; i < count; i++)
         route_namespace(first[i], i == 0, changed);
-    hf_patch_end();
+    hf_write_end();
     hf_tracking_settle();
     pass_nanoseconds += now() - started;
     passes++;
@@ -260,10 +262,10 @@ static void pass(void *context)
         return;
     passing = true;
     if (hf_late_any())
-        *changed += hf_late_look();
+        *changed += hf_late_restore();
     if (anything_new(&counters)) {
         look_for_new(&counters, changed);
-        /* Now, and not before: another thread that finds its object counted need not wait. */
+        /* Stored last: a thread that finds its object counted need not wait for the pass. */
         seen_other = counters.other;
         seen_loads = counters.loads;
     }

@@ -1,22 +1,23 @@
 /*
- * Routing: every loaded object's deallocation calls ask for the owner first.
+ * Routing: makes the deallocation calls of every loaded object check the owner first.
  *
  * Entry points for the rest of loader/; users call hf_route() and hf_route_report()
- * (homefree/route.h).
+ * (homefree/route.h). Passes run under the loader's lock.
  */
 #ifndef HOMEFREE_ROUTE_H
 #define HOMEFREE_ROUTE_H
 
 #include <stdint.h>
 
-/* Routes what was loaded since the last time, if routing is on. Errors are in the report. */
+/* Routes objects loaded since the last pass, if routing is on. Errors appear in the report. Any
+ * thread; takes the loader's lock if there is something to do. */
 void hf_route_new_objects(void);
 
-/* The first pass; later passes may come from any thread. Called once, by the library's constructor,
- * after everything that a pass uses has started. */
+/* Runs the first pass; later passes may run on any thread. Called once, by the library's
+ * constructor, after everything a pass uses has started. */
 void hf_route_start(void);
 
-/* What passes have cost so far. Under the loader's lock. */
+/* The cost of all passes so far. Called under the loader's lock. */
 struct hf_route_effort {
     uint64_t passes, nanoseconds;
 };

@@ -1,5 +1,5 @@
 /*
- * Owns the names of the routed functions. Constant once hf_routed_start() has run.
+ * Owns the table of routed functions. Constant once hf_routed_start() has run; no lock.
  */
 #include "loader/interpose/routed.h"
 
@@ -41,16 +41,13 @@ bool hf_routed_is_mapping(enum hf_routed function)
     return function > HF_ROUTED_dlvsym && function <= HF_ROUTED_madvise;
 }
 
-/* Objects have thousands of names, and nearly all are none of ours: a bit for each of the first
- * three characters that a routed name can have sends most of them away. Filled by
- * hf_routed_start().
- */
+/* Objects have thousands of names, and almost none of them are routed. A bit set, hashed from the
+ * first three characters of a name, rejects most of them. Filled by hf_routed_start(). */
 static uint64_t prefixes[16];
 
 static unsigned prefix_of(const char *name)
 {
-    /* No routed name is shorter than three characters, no name in an object is shorter than none.
-     */
+    /* Every routed name has at least three characters; names in an object may be empty. */
     if (name[0] == '\0' || name[1] == '\0')
         return 0;
     return ((unsigned char)name[0] * 5U + (unsigned char)name[1] * 67U +

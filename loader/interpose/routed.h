@@ -1,6 +1,6 @@
 /*
- * The functions that routing knows by name, and their numbers. The lists are in shim/functions.def;
- * the loader's own functions stand here. Reads constants alone, after hf_routed_start().
+ * The names and numbers of the routed functions. The lists are in shim/functions.def; the loader's
+ * own functions are added here. Reads only constants after hf_routed_start(): any thread, no lock.
  */
 #ifndef HOMEFREE_ROUTED_H
 #define HOMEFREE_ROUTED_H
@@ -9,10 +9,10 @@
 
 #include <stdbool.h>
 
-/* Originals that one function can have in a process: libc's, a preloaded allocator's, that of each
- * namespace, another tool's hook. */
+/* The number of originals a function may have in a process: those of libc, of a preloaded
+ * allocator, of each namespace, of another tool's hook. */
 #define HF_STUBS_PER_FUNCTION 8
-/* DO(index, ...) for each of them: what a stub knows is compiled into it. */
+/* DO(index, ...) for each original: a stub's index is compiled in. */
 #define HF_EACH_ORIGINAL(DO, ...) \
     DO(0, __VA_ARGS__)            \
     DO(1, __VA_ARGS__)            \
@@ -35,21 +35,21 @@ enum hf_routed {
     HF_ROUTED_dlvsym,
 #define HF_MAPS(name) HF_ROUTED_##name,
 #include "shim/functions.def"
-    HF_ROUTED_madvise, /* never routed: who imports it may be an allocator (mmap_tracking.h) */
+    HF_ROUTED_madvise, /* never routed; importing it suggests an allocator (mmap_tracking.h) */
     HF_ROUTED_COUNT
 };
 
-/* The function's name as the dynamic linker knows it. */
+/* Returns the function's symbol name. */
 const char *hf_routed_name(enum hf_routed function);
-/* The function of that name, or -1. Costs a few comparisons for names that are none. */
+/* Returns the function of that name, or -1. Other names are rejected in a few comparisons. */
 int hf_routed_by_name(const char *name);
-/* The two as a set of names. */
+/* Both as a set of names. */
 extern const struct hf_function_names hf_routed_names;
-/* operator delete in any form. */
+/* Returns whether the function is an operator delete. */
 bool hf_routed_is_operator(enum hf_routed function);
-/* dlopen and its kind: routed to follow what is loaded later. */
+/* Returns whether it is dlopen, dlmopen, dlsym or dlvsym: routed to handle objects loaded later. */
 bool hf_routed_is_loader(enum hf_routed function);
-/* mmap and its kind: routed to see who maps what. */
+/* Returns whether it maps or unmaps memory: routed for mmap tracking. */
 bool hf_routed_is_mapping(enum hf_routed function);
 
 /* Prepares hf_routed_by_name(). Called once, by the library's constructor (init.c). */

@@ -1,12 +1,13 @@
 /*
- * Owns nothing; a pass hands in the scope that it keeps between slots. See slot_policy.h.
+ * Owns nothing lasting but the serving object, which is looked up once. A pass supplies the scope
+ * that it keeps between slots and holds the loader's lock. See slot_policy.h.
  *
- * The rule that decides most: a slot's own value is its original, unless it is a PLT entry: of the
- * object itself (not resolved yet; calling it would run the resolver, which overwrites the slot) or
- * of the program (where that entry stands for the function). Then the original is what the slot
- * would resolve to: the first definition in the order of loading. Where several objects define
- * free(), the slot's own scope decides (RTLD_DEEPBIND turns the order round), and only the loader
- * knows that: the slot is then resolved by a call that does nothing.
+ * The main rule: the slot's current value is its original, unless it is a PLT entry. A PLT entry of
+ * the object itself means that the slot is unresolved (calling it would run the resolver, which
+ * overwrites the slot); a PLT entry of the program stands for the function. In both cases the
+ * original is the function that the slot would resolve to: the first definition in load order. If
+ * several objects define free(), only the loader knows the slot's own scope (RTLD_DEEPBIND changes
+ * the order), so a call that does nothing resolves the slot.
  */
 #include "loader/interpose/slot_policy.h"
 
@@ -29,10 +30,10 @@ struct hf_scope hf_scope_begin(const struct link_map *first, bool base)
     return (struct hf_scope){.first = first, .base = base, .ours = ours == first};
 }
 
-/* ---- who defines a function ---- */
+/* ---- definers ---- */
 
-/* The object in front of libc whose free() serves the process, or NULL; `libc` gets libc's own.
- * Both were there when the program started and stay, so that they are looked for once. */
+/* Returns the object in front of libc whose free() serves the process, or NULL; `libc` receives
+ * libc itself. Both are loaded at program start and stay, so they are looked up only once. */
 static const struct link_map *serving_object(const struct link_map **libc)
 {
     static const struct link_map *known_serving, *known_libc;
@@ -81,7 +82,7 @@ void hf_definer_note(enum hf_routed function, const void *original)
     struct hf_object object;
     if (HF_LIKELY(serving == NULL) || hf_foreign_is_deep())
         return;
-    /* A tracer may stand in front of free() alone. */
+    /* A tracer may interpose free() alone. */
     if (function == HF_ROUTED_realloc &&
         (!hf_dynlink_open(serving, &object) || hf_object_address(&object, "realloc") == NULL))
         return;
@@ -97,8 +98,8 @@ void hf_definer_note_deep(void)
         begin_deep(serving, libc);
 }
 
-/* Functions that belong to an allocator's own interface, or that anybody may have called so:
- * functions.def says whose they must be. */
+/* Names that belong to one allocator's interface, or that any object may use for a function of its
+ * own. functions.def says which definer they must have. */
 enum definers { ANYBODY, LIBC_OR_ALLOCATOR, MIMALLOC, TCMALLOC };
 static const unsigned char definers[HF_ROUTED_COUNT] = {
 #define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
@@ -110,8 +111,8 @@ static bool exports(const struct hf_object *object, const char *name)
     return name == NULL || hf_object_symbol(object, name[0] == '*' ? name + 1 : name) != NULL;
 }
 
-/* Whether the object exports the functions of that allocator, and not just one of that name; any
- * known allocator's for HF_ALLOCATOR_COUNT. */
+/* Returns whether the object exports the functions of that allocator, not just one function of that
+ * name. HF_ALLOCATOR_COUNT stands for any known allocator. */
 static bool exports_allocator(const struct hf_object *object, enum hf_allocator allocator)
 {
     for (size_t i = 0; i < hf_allocator_calls_count; i++) {
@@ -143,7 +144,7 @@ bool hf_function_is_known(enum hf_routed function, const void *address)
     }
 }
 
-/* ---- a scope ---- */
+/* ---- scopes ---- */
 
 void *hf_scope_definition(const struct hf_scope *scope, const char *name)
 {
@@ -155,7 +156,7 @@ void *hf_scope_definition(const struct hf_scope *scope, const char *name)
     return found;
 }
 
-/* The same for a routed function, looked up once a pass. */
+/* The same for a routed function; looked up once per pass. */
 static void *definition(struct hf_scope *scope, enum hf_routed function)
 {
     if (!scope->looked_up[function]) {
@@ -165,7 +166,7 @@ static void *definition(struct hf_scope *scope, enum hf_routed function)
     return scope->definitions[function];
 }
 
-/* Whether more than one object of the namespace defines free(). */
+/* Returns whether more than one object of the namespace defines free(). */
 static bool has_several_frees(struct hf_scope *scope)
 {
     if (scope->frees == HF_SCOPE_UNKNOWN) {
@@ -180,10 +181,10 @@ static bool has_several_frees(struct hf_scope *scope)
 }
 
 /*
- * What a slot that is not resolved yet goes to, or NULL: the loader resolves it in a call with
- * nothing to do. Only for functions that libc defines: a name that is not found would end the
- * process. Only on x86-64, where what such a slot holds can be called; elsewhere it needs the PLT
- * entry's registers.
+ * Returns the target of an unresolved slot, or NULL: calls the slot with an argument that does
+ * nothing, so that the loader resolves it. Only for functions that libc defines, because a failed
+ * lookup would end the process. Only on x86-64, where the value of such a slot can be called
+ * directly; on other machines it needs registers that the PLT entry sets.
  */
 static void *resolve_by_call(const struct hf_slot *slot)
 {
@@ -201,7 +202,7 @@ static void *resolve_by_call(const struct hf_slot *slot)
     case HF_ROUTED_realloc:
         block = ((void *(*)(void *, size_t))call)(NULL, 1);
         break;
-    default: /* nothing that every allocator promises to take */
+    default: /* no argument is a no-op for every allocator */
         return NULL;
     }
     errno = saved_errno;
@@ -218,7 +219,7 @@ static void *resolve_by_call(const struct hf_slot *slot)
 #endif
 }
 
-/* Whether an address is the function of that name that its object defines. */
+/* Returns whether an address is the object's own definition of that name. */
 static bool is_definition(const struct link_map *map, const char *name, const void *address)
 {
     struct hf_object object;
@@ -226,8 +227,8 @@ static bool is_definition(const struct link_map *map, const char *name, const vo
            hf_table_address(&object, name) == address;
 }
 
-/* Whether an address is the PLT entry that stands for the function everywhere in a process whose
- * program is at a fixed place. */
+/* Returns whether an address is the PLT entry that stands for the function throughout a process
+ * whose program is not position-independent. */
 static bool is_programs_plt(const struct hf_scope *scope, const char *name, const void *address)
 {
     struct hf_object object;
@@ -242,7 +243,7 @@ bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const 
            (target == scope->first && is_programs_plt(scope, name, value));
 }
 
-/* Where a slot that the loader has not resolved yet will go. */
+/* Returns the function that an unresolved slot will resolve to. */
 static void *resolve(const struct hf_object *object, struct hf_scope *scope,
                      const struct hf_slot *slot)
 {
@@ -272,62 +273,95 @@ bool hf_slot_is_foreign(const struct hf_object *object, size_t symbol, bool is_o
            !starts_with(provider, "libpthread.so");
 }
 
+/* ---- deciding ---- */
+
+static struct hf_decision ignore(void)
+{
+    return (struct hf_decision){.ignore = true};
+}
+
 static struct hf_decision refuse(const char *reason)
 {
     return (struct hf_decision){.state = HF_ROUTE_REFUSED, .reason = reason};
 }
 
+/* The slot already leads to homefree. */
+static struct hf_decision keep(void)
+{
+    return (struct hf_decision){.state = HF_ROUTE_CHANGED};
+}
+
+static struct hf_decision change(void *original)
+{
+    return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = original};
+}
+
+/* Returns whether routing leaves such slots alone in every object of this role. */
+static bool is_exempt(enum hf_object_role role, const struct hf_scope *scope, int function)
+{
+    /* dlopen() picks the namespace by its caller, which would be the stub. */
+    if (hf_routed_is_loader((enum hf_routed)function))
+        return role == HF_ROLE_RUNTIME || !scope->ours;
+    /* libc and libstdc++ contain no allocator that mmap tracking would have to tell apart. */
+    if (hf_routed_is_mapping((enum hf_routed)function))
+        return function == HF_ROUTED_madvise || role == HF_ROLE_RUNTIME;
+    return false;
+}
+
+/* Decides about a slot whose original has been found. */
+static struct hf_decision decide_by_original(enum hf_object_role role, const struct hf_slot *slot,
+                                             void *original)
+{
+    const enum hf_routed function = (enum hf_routed)slot->function;
+    if (original == NULL)
+        return refuse("nothing in this namespace defines the function yet");
+    if (hf_dynlink_find(original) == NULL)
+        return refuse("the slot points to code that belongs to no loaded object");
+    if (!hf_function_is_known(function, original))
+        return ignore(); /* an unrelated function of the same name */
+    if (role == HF_ROLE_ORDINARY)
+        hf_definer_note(function, original);
+    return change(original);
+}
+
+/* Finds the original of a slot that holds neither a stub nor a replacement, and decides by it. */
+static struct hf_decision decide_by_value(const struct hf_object *object, enum hf_object_role role,
+                                          struct hf_scope *scope, const struct hf_slot *slot,
+                                          void *value)
+{
+    const struct link_map *target = hf_dynlink_find(value);
+    const char *name = hf_routed_name((enum hf_routed)slot->function);
+    const bool own = target == object->map;
+    if (is_definition(target, name, value))
+        return decide_by_original(role, slot, value);
+    if (target == scope->first && is_programs_plt(scope, name, value))
+        return decide_by_original(role, slot, definition(scope, (enum hf_routed)slot->function));
+    if (slot->kind == HF_SLOT_WORD)
+        return own ? ignore() : refuse("the variable was given another function");
+    /* The object's own PLT entry, or another tool's function. */
+    return decide_by_original(role, slot, own ? resolve(object, scope, slot) : value);
+}
+
+/* Settles what it can without looking up the object that the slot points into. */
 struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object_role role,
                                   struct hf_scope *scope, const struct hf_slot *slot)
 {
-    const struct hf_decision nothing = {.ignore = true};
+    const enum hf_routed function = (enum hf_routed)slot->function;
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
-    if (hf_stub_is(slot->function, value)) {
+    if (hf_stub_is(function, value)) {
         if (role == HF_ROLE_ORDINARY)
-            hf_definer_note((enum hf_routed)slot->function,
-                            hf_stub_original((enum hf_routed)slot->function, value));
-        return (struct hf_decision){.state = HF_ROUTE_CHANGED};
+            hf_definer_note(function, hf_stub_original(function, value));
+        return keep();
     }
-    /* A weak function that nobody defines. */
-    if (value == NULL)
-        return nothing;
-    /* The loader takes the namespace to load into from its caller, which a stand-in is. */
-    if (hf_routed_is_loader(slot->function) && (role == HF_ROLE_RUNTIME || !scope->ours))
-        return nothing;
-    /* libc and libstdc++ hold no allocator that could be mistaken for another. */
-    if (slot->function == HF_ROUTED_madvise ||
-        (role == HF_ROLE_RUNTIME && hf_routed_is_mapping(slot->function)))
-        return nothing;
-    if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(slot->function)))
+    /* NULL: a weak function without a definition. */
+    if (value == NULL || is_exempt(role, scope, slot->function))
+        return ignore();
+    if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(function)))
         return refuse("the object asks for this function from a library other than libc");
-
-    /* Nearly every slot goes to the first definition, libc's, and is decided by that alone. */
-    if (value == definition(scope, slot->function) && definers[slot->function] == ANYBODY)
-        return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = value};
-
+    /* Nearly every slot goes to the first definition, libc's; that alone decides. */
+    if (value == definition(scope, function) && definers[function] == ANYBODY)
+        return change(value);
     if (hf_replacement_is(value))
-        return (struct hf_decision){.state = HF_ROUTE_CHANGED};
-
-    const struct link_map *target = hf_dynlink_find(value);
-    bool own = target == object->map;
-    const char *name = hf_routed_name(slot->function);
-    bool defined = is_definition(target, name, value);
-    bool plt = !defined && target == scope->first && is_programs_plt(scope, name, value);
-    if (slot->kind == HF_SLOT_WORD && !defined && !plt)
-        return own ? nothing : refuse("the variable was given another function");
-    void *original = value;
-    if (plt)
-        original = definition(scope, slot->function);
-    else if (own && !defined)
-        original = resolve(object, scope, slot);
-    if (original == NULL)
-        return refuse("nothing in this namespace defines the function yet");
-    target = hf_dynlink_find(original);
-    if (target == NULL)
-        return refuse("the slot points to code that belongs to no loaded object");
-    if (!hf_function_is_known(slot->function, original))
-        return nothing; /* the same name, but somebody's own function */
-    if (role == HF_ROLE_ORDINARY)
-        hf_definer_note((enum hf_routed)slot->function, original);
-    return (struct hf_decision){.state = HF_ROUTE_CHANGED, .change = true, .original = original};
+        return keep();
+    return decide_by_value(object, role, scope, slot, value);
 }

@@ -1,42 +1,43 @@
 /*
- * Writing slots: what may be written, RELRO made writable for the time of one object's slots and
- * read-only again, and slots that the loader was resolving meanwhile.
+ * Writes GOT slots: checks which may be written, makes RELRO ranges writable and read-only again
+ * one object at a time, and repairs slots that the loader resolved meanwhile.
  *
- * A session (begin … end) runs under the loader's lock (lock.h), which serialises sessions.
+ * A session (hf_write_begin() to hf_write_end()) runs under the loader's lock (loader_lock.h),
+ * which serialises sessions.
  */
 #ifndef HOMEFREE_SLOT_WRITES_H
 #define HOMEFREE_SLOT_WRITES_H
 
 #include "alloc/base/dynlink.h"
 
-/* One object under work; `object` is set by the caller, the rest is zero. */
-struct hf_patch {
+/* The object being written. The caller sets `object` and leaves the rest zero. */
+struct hf_writer {
     struct hf_object *object;
     bool opened; /* its RELRO range is writable */
-    bool lazy;   /* the slot written last held another value than expected, outside of RELRO */
-    int error;   /* why the object could not be made writable; negative errno */
+    bool lazy;   /* the last slot written, outside RELRO, held another value than expected */
+    int error;   /* why the object cannot be made writable; negative errno */
 };
 
-/* `many`: so many objects are to be written that opening /proc/self/mem pays. */
-void hf_patch_begin(bool many);
-void hf_patch_end(void);
+/* `many`: enough objects follow to make opening /proc/self/mem worthwhile. */
+void hf_write_begin(bool many);
+void hf_write_end(void);
 
-/* Whether the file asks for the slot to be writable at all; looks the segments up once an object.
- */
-bool hf_patch_is_writable(struct hf_patch *patch, void **slot);
+/* Returns whether the file's segments make the slot writable. Reads the segments once per
+ * object. */
+bool hf_write_is_allowed(struct hf_writer *writer, void **slot);
 
-/* Makes it possible to write the slot; true if it is. Else patch->error says why. */
-bool hf_patch_open(struct hf_patch *patch, void **slot);
+/* Makes a slot's memory writable. Result: false if that failed; writer->error says why. */
+bool hf_write_open(struct hf_writer *writer, void **slot);
 
-/* Writes a slot, at the latest in hf_patch_close(), for which hf_patch_is_writable() said yes.
- * `expected` is what it holds as far as the caller knows: where it held another value, it is looked
- * at once more when the session ends. False when it could not be made writable. */
-bool hf_patch_write(struct hf_patch *patch, void **slot, void *value, void *expected);
+/* Writes a slot for which hf_write_is_allowed() returned true, at the latest in hf_write_close().
+ * `expected` is the value the caller believes it holds; if it held another, the slot is checked
+ * again at the end of the session. Result: false if the slot cannot be made writable. */
+bool hf_write_slot(struct hf_writer *writer, void **slot, void *value, void *expected);
 
-/* Protects the object again, or ends the process. */
-void hf_patch_close(struct hf_patch *patch);
+/* Writes what is pending and protects the object again, or ends the process. */
+void hf_write_close(struct hf_writer *writer);
 
-/* Whether the process is known to have one thread; false before glibc 2.32. */
-bool hf_patch_is_alone(void);
+/* Returns whether the process is known to be single-threaded; always false before glibc 2.32. */
+bool hf_write_is_single_threaded(void);
 
 #endif

@@ -1,26 +1,25 @@
 /*
- * Owns the stubs and the table of their originals.
+ * Owns the stubs and the table of originals.
  *
- * A GOT slot holds an address and nothing else, so a stub must know its original from its own
- * address. Every routed function therefore has HF_STUBS_PER_FUNCTION stubs, which differ only in
- * two numbers that are compiled into them: `function` and `index`, the place of their original in
- * the table. What stubs do is written once for each kind of function, as an inline function that
- * takes these two numbers first: release(), resize() and measure() for functions that take a
- * pointer, then those of the loader, then those that map memory. ENTRIES() at the end turns them
- * into stubs.
+ * A GOT slot holds only an address, so a stub must find its original from its own identity. Every
+ * routed function therefore has HF_STUBS_PER_FUNCTION stubs, which differ in two compiled-in
+ * numbers: `function`, and `index`, the position of the original in the table. The behaviour is
+ * written once per kind of function, as an inline function that takes these numbers first:
+ * release(), resize() and measure() for functions that take a pointer, then those of the loader,
+ * then those that map memory. ENTRIES() at the end turns them into stubs.
  *
- * A stub leaves its caller no frame: whatever it does not handle itself ends in a jump to the
- * original, so that the original finds the caller's return address, registers and stack as if it
- * had been called directly. dlsym(3), for one, searches by its caller's address. This is why the
- * file is always compiled with optimisation (meson.build).
+ * A stub that does not handle a call itself ends in a jump to the original, without a frame of its
+ * own. The original finds the caller's return address, registers and stack as if called directly;
+ * dlsym(3), for one, depends on its caller's address. This is why the file is always compiled with
+ * optimisation (meson.build).
  *
- * Foreign pointers go straight to the original until a foreign allocator is known. From then on
- * `call` leads to the ask_ function of the same two numbers, which looks for the pointer's owner
- * first. So the question costs nothing before.
+ * A foreign pointer goes straight to the original until a foreign allocator is known. From then on
+ * `call` points to the ask_ function of the same numbers, which looks for the owner first. The
+ * lookup therefore costs nothing before.
  *
- * Stubs may be called at any stage and from any thread, those of mmap(2) and its kind in signal
- * handlers too. They read the table without a lock. It is sealed (seal.h); an entry is filled while
- * the seal is open, before its stub's address is stored in a slot.
+ * Stubs may be called at any stage and from any thread; those that map memory also in signal
+ * handlers. They read the table without a lock. The table is sealed (seal.h); an entry is filled
+ * while the seal is open, before its stub's address is stored in a slot.
  */
 #include "loader/interpose/stubs.h"
 
@@ -43,16 +42,16 @@
 /* ---- the table ---- */
 
 struct original {
-    _Atomic(void *) call;      /* where the stub jumps: `real`, or the ask_ function */
-    _Atomic(void *) real;      /* the original itself; NULL while the entry is free */
-    struct hf_definer definer; /* of `real` */
+    _Atomic(void *) call;      /* target of the stub: `real`, or the ask_ function */
+    _Atomic(void *) real;      /* the original; NULL in free entries */
+    struct hf_definer definer; /* the definer of `real` */
 };
 struct originals {
     const struct hf_stub_hooks *hooks;
-    /* Foreign allocators are asked about pointers that are not the heap's. */
+    /* Stubs look for the owner of pointers that are not the heap's. */
     _Atomic(bool) asking;
-    /* Until then, addresses below are blocks of libc's, or nobody's. Afterwards it is 0. Stored as
-     * an atomic, but read plainly: GCC compares with memory only so. */
+    /* While `asking` is false, an address below this is libc's or invalid; 0 once it is true.
+     * Stored atomically but read plainly: only then does GCC compare directly with memory. */
     uintptr_t plain_below;
     struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
 };
@@ -61,14 +60,14 @@ static union {
     char pages[HF_SEAL_SIZE(struct originals)];
 } table HF_SEALED;
 
-/* With constant numbers, each of these is a constant address or one load. */
+/* With constant numbers, each of these is a constant address or a single load. */
 #define ORIGINAL(function, index) (&table.all.originals[function][index])
 #define CALL(type, function, index) \
     ((type *)atomic_load_explicit(&ORIGINAL(function, index)->call, memory_order_relaxed))
 #define REAL(type, function, index) \
     ((type *)atomic_load_explicit(&ORIGINAL(function, index)->real, memory_order_relaxed))
 
-/* The foreign allocator that owns a pointer and is to get it instead of the original, or NULL. */
+/* The foreign allocator that must get a pointer instead of the original, or NULL. */
 #define OWNER_INSTEAD(function, index, ptr) \
     hf_foreign_instead(ptr, &ORIGINAL(function, index)->definer)
 
@@ -80,16 +79,15 @@ static union {
 /* ---- functions that take a pointer ---- */
 
 /*
- * These take the pointer and at most two sizes or addresses more. The ABIs of x86-64 and AArch64
- * pass all three in registers that belong to the callee, whatever their types. So one type does for
- * all functions of a kind: a stub passes on three arguments even where its caller gave fewer.
+ * These functions take the pointer and at most two more sizes or addresses. The ABIs of x86-64 and
+ * AArch64 pass all three in caller-saved registers, whatever their types. One type therefore serves
+ * all functions of a kind: a stub passes on three arguments even if its caller gave fewer.
  */
 typedef void release_function(void *ptr, size_t second, size_t third);
 typedef void *resize_function(void *ptr, size_t second, size_t third);
 typedef size_t measure_function(void *ptr);
 
-/* What the heap does with its own pointers, with the arguments that functions.def knows. Some of
- * them go unused. */
+/* The heap's versions, with the parameters that functions.def lists; some of them are unused. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #define HF_RELEASES(name, result, parameters, arguments, call) \
@@ -107,9 +105,9 @@ typedef size_t measure_function(void *ptr);
 #pragma GCC diagnostic pop
 
 /*
- * The first place of these functions is kept for libc's own, which look at a pointer before they
- * pass it on (static_data.h). With other allocators nothing may be read in front of a block, which
- * can begin where a mapping does.
+ * Index 0 of these functions is reserved for libc's own, whose stubs inspect the pointer first
+ * (static_data.h). For other allocators nothing in front of a block may be read, because a block
+ * may start where its mapping does.
  */
 INLINE bool is_libcs(enum hf_routed function, size_t index)
 {
@@ -123,7 +121,7 @@ INLINE bool is_asking(void)
     return atomic_load_explicit(&table.all.asking, memory_order_relaxed);
 }
 
-/* The common case of a block of libc's. One comparison also excludes NULL: minus one, it is the
+/* The common case: a block of libc's. The single comparison also excludes NULL, which wraps to the
  * largest number. */
 INLINE bool is_plain(const void *ptr)
 {
@@ -238,9 +236,9 @@ INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
 
 /* ---- functions of the loader ---- */
 
-/* The caller's address decides what these mean (search paths, RTLD_NEXT). So they end in a jump to
- * the original, which leaves that address in place, or dlopen_hooks.c stands in for the original.
- */
+/* These functions depend on the caller's address (search paths, RTLD_NEXT). Their stubs end in a
+ * jump to the original, which preserves that address, or let dlopen_hooks.c stand in for the
+ * original. */
 
 typedef void *dlmopen_function(Lmid_t namespace, const char *file, int mode);
 typedef void *lookup_function(void *handle, const char *symbol, const char *version);
@@ -254,8 +252,8 @@ INLINE void *open_object(enum hf_routed function, size_t index, const char *file
     return handle;
 }
 
-/* The caller names the namespace, and a name with a slash needs no search path. What comes by a
- * bare name is routed at the next opportunity. */
+/* The caller names the namespace, and a name with a slash needs no search path. Objects opened by a
+ * bare name are routed in the next pass. */
 INLINE void *open_in_namespace(enum hf_routed function, size_t index, Lmid_t namespace,
                                const char *file, int mode)
 {
@@ -267,8 +265,8 @@ INLINE void *open_in_namespace(enum hf_routed function, size_t index, Lmid_t nam
     return table.all.hooks->loaded(handle);
 }
 
-/* The routed function that a lookup should answer with; NULL: what the original says to the caller
- * is right. What only the caller's own scope has (RTLD_DEFAULT) is looked for there. */
+/* Returns the stub to answer a lookup with; NULL if the original should answer the caller. For
+ * RTLD_DEFAULT, symbols visible only in the caller's own scope are looked up there. */
 static __attribute__((noinline)) void *find_routed(lookup_function *real, void *handle,
                                                    const char *symbol, const char *version,
                                                    const void *caller)
@@ -304,8 +302,8 @@ INLINE void *look_up(enum hf_routed function, size_t index, void *handle, const 
 /* ---- functions that map memory ---- */
 
 /* Mappings are recorded after the call, unmappings before it: see pagemap.h. The return address
- * identifies the caller. A function that ends in a jump to mmap(2) counts as its caller's; no
- * allocator's does, because it has to look at the result. */
+ * identifies the caller. A function that tail-calls mmap(2) is attributed to its own caller;
+ * allocators do not do that, because they check the result. */
 
 typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
                             off_t offset);
@@ -324,17 +322,17 @@ INLINE void *map(enum hf_routed function, size_t index, void *address, size_t si
 
 INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t size)
 {
-    if (HF_LIKELY(!hf_tracking_know(address, size)))
+    if (HF_LIKELY(!hf_tracking_has(address, size)))
         return CALL(munmap_function, function, index)(address, size);
     unsigned number = hf_tracking_unmapping(address, size);
     int result = REAL(munmap_function, function, index)(address, size);
-    return result == 0 ? 0 : (int)hf_tracking_kept(address, size, number, result);
+    return result == 0 ? 0 : (int)hf_tracking_unmap_failed(address, size, number, result);
 }
 
 INLINE void *remap(enum hf_routed function, size_t index, void *address, size_t size,
                    size_t new_size, int flags, void *new_address)
 {
-    if (HF_LIKELY(!hf_tracking_know(address, size)))
+    if (HF_LIKELY(!hf_tracking_has(address, size)))
         return CALL(mremap_function, function, index)(address, size, new_size, flags, new_address);
     struct hf_tracking_move move = hf_tracking_moving(address, size, new_size, flags);
     void *at = REAL(mremap_function, function, index)(address, size, new_size, flags, new_address);
@@ -354,10 +352,10 @@ INLINE int set_break(enum hf_routed function, size_t index, void *address)
 }
 
 /*
- * syscall(2) takes as many arguments as the system call does. On x86-64 the seventh lies on the
- * stack, where a caller that passed fewer keeps other variables. They must not be written, not even
- * with what they hold, because some calls return twice (vfork(2)). So a stub does not have that
- * parameter, and everything but the system calls that map memory ends in a jump.
+ * syscall(2) takes as many arguments as the system call. On x86-64 the seventh is on the stack,
+ * where a caller that passed fewer keeps other variables. They must not be written, not even with
+ * the same value, because some calls return twice (vfork(2)). The stub therefore lacks that
+ * parameter, and all system calls except those that map memory end in a jump.
  */
 #if defined(__x86_64__)
 #    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e
@@ -369,7 +367,7 @@ INLINE int set_break(enum hf_routed function, size_t index, void *address)
 typedef long syscall_function(long number, long a, long b, long c, long d, long e, long f);
 typedef long jump_function(IN_REGISTERS(f));
 
-/* The system calls that map memory, with all of their arguments. */
+/* The system calls that map memory, with all their arguments. */
 INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, long a, long b,
                            long c, long d, long e, long f)
 {
@@ -379,9 +377,9 @@ INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, l
         return (long)hf_tracking_mapped(at, (size_t)b, (int)d, CALLER);
     }
     if (number == SYS_munmap) {
-        unsigned home = hf_tracking_unmapping((void *)a, (size_t)b);
+        unsigned owner = hf_tracking_unmapping((void *)a, (size_t)b);
         long result = real(number, a, b, 0, 0, 0, 0);
-        return result == 0 ? 0 : hf_tracking_kept((void *)a, (size_t)b, home, result);
+        return result == 0 ? 0 : hf_tracking_unmap_failed((void *)a, (size_t)b, owner, result);
     }
     if (number == SYS_mremap) {
         struct hf_tracking_move move = hf_tracking_moving((void *)a, (size_t)b, (size_t)c, (int)d);
@@ -396,7 +394,7 @@ INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN
 {
     if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
                     number == SYS_brk)) {
-        __asm__("" : "+r"(mapping)); /* hides from GCC that the two prototypes differ */
+        __asm__("" : "+r"(mapping)); /* hides from GCC that the prototypes differ */
         return ((jump_function *)mapping)(PASS(f));
     }
     return CALL(jump_function, function, index)(PASS(f));
@@ -406,8 +404,8 @@ INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN
 
 _Static_assert(HF_STUBS_PER_FUNCTION == 8, "HF_EACH_ORIGINAL makes eight");
 
-/* ENTRIES(prefix, name, body, result, parameters, arguments...): `prefix`_`name`_0 to _7, functions
- * that call `body` with their two numbers and their arguments. */
+/* ENTRIES(prefix, name, body, result, parameters, arguments...) defines `prefix`_`name`_0 to _7,
+ * which call `body` with their two numbers and their arguments. */
 #define ENTRIES(...) HF_EACH_ORIGINAL(ENTRY, __VA_ARGS__)
 #define ENTRY(index, prefix, name, body, result, parameters, ...) \
     static result prefix##_##name##_##index parameters            \
@@ -468,7 +466,7 @@ ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
 static const struct row {
     void *stubs[HF_STUBS_PER_FUNCTION];
-    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL where foreign allocators have no say */
+    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL: foreign allocators are not asked */
 } rows[HF_ROUTED_COUNT] = {
 #define ROW(symbol)       [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
 #define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), {NULL}},
@@ -485,8 +483,7 @@ static const struct row {
 
 /* ---- filling the table ---- */
 
-/* `real` comes last: an entry that has one is complete, also in a child that was forked meanwhile.
- */
+/* Stores `real` last: an entry that has it is complete, also in a child forked meanwhile. */
 static void fill(enum hf_routed function, size_t index, void *real,
                  const struct hf_definer *definer, bool ask_first)
 {
@@ -500,9 +497,8 @@ static void fill(enum hf_routed function, size_t index, void *real,
     atomic_store(&original->real, real);
 }
 
-/* The place of an original among the function's; HF_STUBS_PER_FUNCTION when it has none. `empty`
- * gets the first free place that it may take then.
- */
+/* Returns the index of an original, or HF_STUBS_PER_FUNCTION if it has none; `empty` then receives
+ * the first free index that it may use. */
 static size_t place_of(enum hf_routed function, const void *original, size_t *empty)
 {
     *empty = HF_STUBS_PER_FUNCTION;
@@ -516,55 +512,57 @@ static size_t place_of(enum hf_routed function, const void *original, size_t *em
     return HF_STUBS_PER_FUNCTION;
 }
 
-void hf_stubs_for(struct hf_stub_wish *wishes, size_t count)
+void hf_stubs_for(struct hf_stub_request *requests, size_t count)
 {
     struct hf_seal seal;
     struct hf_definer definer = {.map = NULL};
     size_t at, empty;
     bool missing = false;
-    /* Not while the table is open: before glibc 2.35, looking for a definer takes the loader's
+    /* Before opening the seal: on glibc older than 2.35, finding the definer takes the loader's
      * lock. */
     for (size_t i = 0; i < count; i++) {
-        const enum hf_routed function = wishes[i].function;
+        const enum hf_routed function = requests[i].function;
         at = function == HF_ROUTED_madvise ? HF_STUBS_PER_FUNCTION
-                                           : place_of(function, wishes[i].original, &empty);
-        wishes[i].stub = at != HF_STUBS_PER_FUNCTION ? rows[function].stubs[at] : NULL;
-        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
+                                           : place_of(function, requests[i].original, &empty);
+        requests[i].stub = at != HF_STUBS_PER_FUNCTION ? rows[function].stubs[at] : NULL;
+        if (requests[i].stub != NULL || function == HF_ROUTED_madvise)
             continue;
-        /* Most wishes of one call are for functions of one object. */
-        const struct link_map *map = hf_dynlink_find(wishes[i].original);
+        /* Most requests of one call name functions of the same object. */
+        const struct link_map *map = hf_dynlink_find(requests[i].original);
         if (!missing || definer.map != map)
-            definer = hf_definer_of(wishes[i].original);
-        wishes[i].definer = definer;
+            definer = hf_definer_of(requests[i].original);
+        requests[i].definer = definer;
         missing = true;
     }
     if (!missing || !hf_seal_open(&seal))
         return;
     for (size_t i = 0; i < count; i++) {
-        const enum hf_routed function = wishes[i].function;
-        if (wishes[i].stub != NULL || function == HF_ROUTED_madvise)
+        const enum hf_routed function = requests[i].function;
+        if (requests[i].stub != NULL || function == HF_ROUTED_madvise)
             continue;
-        at = place_of(function, wishes[i].original, &empty); /* another thread may have been here */
+        at =
+            place_of(function, requests[i].original, &empty); /* another thread may have added it */
         if (at == HF_STUBS_PER_FUNCTION && empty != at) {
-            fill(function, empty, wishes[i].original, &wishes[i].definer, table.all.asking);
+            fill(function, empty, requests[i].original, &requests[i].definer, table.all.asking);
             at = empty;
         }
         if (at != HF_STUBS_PER_FUNCTION)
-            wishes[i].stub = rows[function].stubs[at];
+            requests[i].stub = rows[function].stubs[at];
     }
     hf_seal_close(&seal);
 }
 
 void *hf_stub_for(enum hf_routed function, void *original)
 {
-    struct hf_stub_wish wish = {.function = function, .original = original};
+    struct hf_stub_request request = {.function = function, .original = original};
     if (original == NULL)
         return NULL;
-    hf_stubs_for(&wish, 1);
-    return wish.stub;
+    hf_stubs_for(&request, 1);
+    return request.stub;
 }
 
-/* Whoever still calls such a stub with a foreign pointer jumped to nowhere before, too. */
+/* A caller that still uses such a stub with a foreign pointer would have jumped into unmapped
+ * memory without homefree, too. */
 void hf_stubs_forget(void)
 {
     struct hf_seal seal;

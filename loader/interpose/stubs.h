@@ -1,9 +1,12 @@
 /*
- * The functions that routed slots point to.
+ * Stubs: the functions that routed slots point to.
  *
- * Each routed function has a few stubs, one for each allocator that slots went to before: "the
- * original". A stub asks whether the heap owns the pointer, and otherwise jumps to its original;
- * which object called does not matter any more then, and no lookup happens in a call.
+ * Each routed function has a few stubs, one for each allocator that slots pointed to before: "the
+ * original". A stub checks whether the heap owns the pointer and otherwise jumps to its original.
+ * It need not know which object called, so a call involves no lookup.
+ *
+ * Stubs run on any thread, at any stage, without a lock. The table of originals is sealed; the
+ * functions below say who may change it.
  */
 #ifndef HOMEFREE_STUBS_H
 #define HOMEFREE_STUBS_H
@@ -14,53 +17,53 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The stub that goes to this original; NULL when HF_STUBS_PER_FUNCTION others are taken. Stubs are
- * never given back. Any thread, also in a signal handler. */
+/* Returns the stub for an original, or NULL when HF_STUBS_PER_FUNCTION others are in use. A stub
+ * stays assigned as long as its original is loaded. Any thread, also in a signal handler. */
 void *hf_stub_for(enum hf_routed function, void *original);
-/* Objects were unloaded: takes back the stubs whose original is gone, for another to have. Under
- * the loader's lock. */
+/* Frees the stubs whose originals have been unloaded, for reuse. Called under the loader's lock. */
 void hf_stubs_forget(void);
-/* The same as hf_stub_for() for many at once. */
-struct hf_stub_wish {
+/* Like hf_stub_for(), for several originals at once. */
+struct hf_stub_request {
     enum hf_routed function;
     void *original;
-    void *stub;                /* out */
-    struct hf_definer definer; /* out, of a stub that is new */
+    void *stub;                /* result; NULL: none left */
+    struct hf_definer definer; /* used by hf_stubs_for() */
 };
-void hf_stubs_for(struct hf_stub_wish *wishes, size_t count);
-/* Whether an address is one of the function's stubs. */
+void hf_stubs_for(struct hf_stub_request *requests, size_t count);
+/* Returns whether an address is one of the function's stubs. */
 bool hf_stub_is(enum hf_routed function, const void *address);
-/* Where a stub goes with what the heap does not own; NULL for an address that is none. */
+/* Returns the original of a stub, or NULL if the address is no stub of the function. */
 void *hf_stub_original(enum hf_routed function, const void *address);
 
-/* Makes the stubs ask foreign allocators (foreign.h) before they pass a foreign pointer to its
- * original. Until then that question costs nothing. Any thread; takes no lock. */
+/* Makes the stubs look for a foreign pointer's owner (foreign.h) before they call the original.
+ * Until it is called, stubs skip the lookup. Any thread; takes no lock. */
 void hf_stubs_ask_foreign(void);
 
 typedef void *hf_dlopen_function(const char *file, int mode);
 
-/* What the stubs of the loader's functions do beside calling their originals; dlopen_hooks.h has
- * them. `caller` is the code that called the stub. */
+/* The hooks that stubs of the loader's functions call in addition to their originals;
+ * dlopen_hooks.h defines them. `caller` is the code that called the stub. */
 struct hf_stub_hooks {
-    /* Stands in for dlopen(file, mode), and routes what it brought. Result and errors are dlopen's
-     * (dlerror() included). */
+    /* Stands in for dlopen(file, mode) and routes the loaded objects. Result and errors are those
+     * of dlopen(), including dlerror(). */
     void *(*open)(hf_dlopen_function *original, const char *file, int mode, const void *caller);
-    /* Routes what a call of the loader that returned `handle` has brought. Result: handle. */
+    /* Routes the objects loaded by a call that returned `handle`. Result: handle. */
     void *(*loaded)(void *handle);
-    /* Whether dlsym(handle, name) asks for a routed function, and its answer may be replaced.
-     * RTLD_NEXT means "the next one after me", and is left alone. */
+    /* Returns whether dlsym(handle, name) asks for a routed function whose address may be replaced.
+     * RTLD_NEXT means the next definition after the caller's and is left alone. */
     bool (*wants)(void *handle, const char *name);
-    /* The handle by which the caller's own scope is searched where RTLD_DEFAULT found nothing from
-     * here; NULL where it has none: an object that was never opened by itself. */
+    /* Returns the handle that searches the caller's own scope, used when RTLD_DEFAULT finds nothing
+     * from libhomefree; NULL for an object that was never opened by itself. */
     void *(*scope)(void *handle, const void *caller);
-    /* Where RTLD_DEEPBIND gave the caller a scope of its own: the stub in the caller's own slot of
-     * that function, or NULL. `local` becomes the handle to search before all others, or NULL. */
+    /* For a caller with a scope of its own (RTLD_DEEPBIND): returns the stub in the caller's own
+     * slot of that function, or NULL. `local` receives the handle to search first, or NULL. */
     void *(*own)(void *handle, const char *name, const void *caller, void **local);
-    /* The routed function for what dlsym() found; found itself where there is none, or NULL. */
+    /* Returns the stub for a symbol that dlsym() found; `found` itself if it is not routed, or
+     * NULL. */
     void *(*symbol)(const char *name, void *found);
 };
-/* Called once, by the library's constructor, before any slot leads to a stub. `hooks` is constant.
- * Result: false where the table of stubs cannot be written. */
+/* Called once, by the library's constructor, before any slot points to a stub. `hooks` is constant.
+ * Result: false if the table of stubs cannot be written. */
 bool hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * Owns nothing: the state is in the tables, and in the stubs that they lead to. See
- * symbol_tables.h.
+ * Owns nothing: the state is in the symbol tables and in the stubs. See symbol_tables.h.
  *
  * When: in a routing pass, under the loader's lock. Other threads may be reading the table in a
- * lookup, so an entry is replaced by one store, and the pages stay readable. Nothing is allocated.
+ * lookup, so each entry is replaced by a single store and the pages stay readable. Nothing is
+ * allocated.
  */
 #include "loader/interpose/symbol_tables.h"
 
@@ -19,7 +19,7 @@ void *hf_table_behind(enum hf_routed function, void *address)
     return original != NULL ? original : address;
 }
 
-/* The linker's names for both ends of libhomefree. */
+/* The linker's symbols for the start and the end of libhomefree. */
 extern char first_byte[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
 extern char last_byte[] __asm__("_end") __attribute__((visibility("hidden")));
 
@@ -27,19 +27,19 @@ void *hf_table_address(const struct hf_object *object, const char *name)
 {
     void *address = hf_object_address(object, name);
     if ((uintptr_t)address - (uintptr_t)first_byte >= (size_t)(last_byte - first_byte))
-        return address; /* as nearly always */
+        return address; /* the common case */
     int function = hf_routed_by_name(name);
     return function >= 0 ? hf_table_behind((enum hf_routed)function, address) : address;
 }
 
 /* ---- the entries ---- */
 
-/* One version of a function. Versions of one name have an entry each, so that 64 are enough for
- * twice as many names as there are in libc. */
+/* One version of a function. Each version of a name has its own entry; 64 are enough for twice as
+ * many as libc has. */
 enum { ENTRIES_MAX = 64 };
 struct entries {
     const struct hf_object *object;
-    struct hf_stub_wish wishes[ENTRIES_MAX];
+    struct hf_stub_request requests[ENTRIES_MAX];
     ElfW(Sym) *symbols[ENTRIES_MAX];
     size_t count;
 };
@@ -54,13 +54,13 @@ static void add(struct entries *entries, enum hf_routed function, const ElfW(Sym
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0 ||
         ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || entries->count == ENTRIES_MAX)
         return;
-    entries->wishes[entries->count].function = function;
-    entries->wishes[entries->count].original = address_of(entries->object, symbol);
+    entries->requests[entries->count].function = function;
+    entries->requests[entries->count].original = address_of(entries->object, symbol);
     entries->symbols[entries->count++] = (ElfW(Sym) *)(uintptr_t)symbol;
 }
 
-/* Every version of a function. A GNU hash table keeps them beside each other, as it keeps all names
- * of one bucket; the last one of a bucket has its lowest bit set. */
+/* Adds every version of a function. A GNU hash table keeps the names of a bucket, and so the
+ * versions of a name, next to each other; the lowest bit marks the last entry of a bucket. */
 static void find(struct entries *entries, enum hf_routed function)
 {
     const struct hf_object *object = entries->object;
@@ -94,9 +94,10 @@ static void find_all(struct entries *entries, const struct hf_object *object, bo
 
 /* ---- writing ---- */
 
-enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE; older headers do not have it */
+enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE; missing in older headers */
 
-/* Whether the table lies where it may be written: in read-only data that is no code. */
+/* Returns whether the table lies in read-only data without code and may therefore be made
+ * writable. */
 static bool is_constant(const struct hf_object *object, uintptr_t lowest, uintptr_t highest)
 {
     return hf_object_protection(object, lowest) == PF_R &&
@@ -119,34 +120,35 @@ static void protect_again(const struct hf_object *object, void *start, size_t si
 
 void hf_table_route(const struct hf_object *object, bool loader)
 {
-    static struct entries entries; /* the loader's lock guards it; dlopen()'s stack may be small */
+    static struct entries
+        entries; /* guarded by the loader's lock; the stack of dlopen()'s caller may be small */
     find_all(&entries, object, loader);
-    /* What leads to a stub already is no wish. */
+    /* Drop entries that already lead to a stub. */
     size_t count = 0;
     uintptr_t lowest = UINTPTR_MAX, highest = 0;
     for (size_t i = 0; i < entries.count; i++) {
-        if (hf_stub_is(entries.wishes[i].function, entries.wishes[i].original))
+        if (hf_stub_is(entries.requests[i].function, entries.requests[i].original))
             continue;
         const uintptr_t at = (uintptr_t)entries.symbols[i];
         lowest = at < lowest ? at : lowest;
         highest = at + sizeof(ElfW(Sym)) - 1 > highest ? at + sizeof(ElfW(Sym)) - 1 : highest;
-        entries.wishes[count] = entries.wishes[i];
+        entries.requests[count] = entries.requests[i];
         entries.symbols[count++] = entries.symbols[i];
     }
     if (count == 0 || !is_constant(object, lowest, highest))
         return;
-    hf_stubs_for(entries.wishes, count);
+    hf_stubs_for(entries.requests, count);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *start = (void *)(lowest & -page);
     const size_t size = highest + 1 - (lowest & -page);
     if (mprotect(start, size, PROT_READ | PROT_WRITE) != 0)
         return;
-    /* One call instead of a fault for each page; Linux before 5.14 does not know it. */
+    /* One call instead of a page fault per page; fails harmlessly before Linux 5.14. */
     (void)madvise(start, size, POPULATE_WRITE);
     for (size_t i = 0; i < count; i++)
-        if (entries.wishes[i].stub != NULL)
+        if (entries.requests[i].stub != NULL)
             __atomic_store_n(&entries.symbols[i]->st_value,
-                             (uintptr_t)entries.wishes[i].stub - object->base, __ATOMIC_RELEASE);
+                             (uintptr_t)entries.requests[i].stub - object->base, __ATOMIC_RELEASE);
     protect_again(object, start, size);
 }
 
@@ -158,9 +160,9 @@ void hf_table_visit(struct hf_object *object, bool loader, hf_table_visitor *vis
     find_all(&entries, object, loader);
     for (size_t i = 0; i < entries.count; i++) {
         struct hf_table_entry definition = {
-            .function = entries.wishes[i].function,
+            .function = entries.requests[i].function,
             .place = (void *const *)&entries.symbols[i]->st_value,
-            .routed = hf_stub_is(entries.wishes[i].function, entries.wishes[i].original),
+            .routed = hf_stub_is(entries.requests[i].function, entries.requests[i].original),
         };
         const uintptr_t at = (uintptr_t)entries.symbols[i];
         if (!definition.routed && !is_constant(object, at, at + sizeof(ElfW(Sym)) - 1))

@@ -215,11 +215,11 @@ static void leave(int status)
     _exit(status);
 }
 
-static void patch_slot(const struct hf_slot *slot, void *context)
+static void write_slot(const struct hf_slot *slot, void *context)
 {
-    struct hf_patch *patch = context;
-    if (slot->kind != HF_SLOT_WORD && hf_patch_is_writable(patch, slot->address))
-        (void)hf_patch_write(patch, slot->address, (void *)leave, *slot->address);
+    struct hf_writer *writer = context;
+    if (slot->kind != HF_SLOT_WORD && hf_write_is_allowed(writer, slot->address))
+        (void)hf_write_slot(writer, slot->address, (void *)leave, *slot->address);
 }
 
 static void catch_leaving(void *context)
@@ -230,15 +230,15 @@ static void catch_leaving(void *context)
     (void)context;
     if (hf_dynlink_namespaces(first) == 0)
         return;
-    hf_patch_begin(false);
+    hf_write_begin(false);
     for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
-        struct hf_patch patch = {.object = &object};
+        struct hf_writer writer = {.object = &object};
         if (!hf_dynlink_open(map, &object) || hf_object_role(&object) != HF_ROLE_ORDINARY)
             continue;
-        hf_slots_visit(&object, &names, false, patch_slot, &patch);
-        hf_patch_close(&patch);
+        hf_slots_visit(&object, &names, false, write_slot, &writer);
+        hf_write_close(&writer);
     }
-    hf_patch_end();
+    hf_write_end();
 }
 
 /* MOMENT:PID:DIRECTORY. What is written otherwise was not written by the command: nothing is done.

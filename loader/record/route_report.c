@@ -120,7 +120,7 @@ static void tell_object(struct telling *telling, const struct link_map *map)
         if (entry.reason != NULL)
             tell(telling, &entry);
         hf_slots_visit(&object, &hf_routed_names, false, tell_slot, telling);
-        hf_adopt_tell(&object, tell_adopted, telling);
+        hf_adopt_report(&object, tell_adopted, telling);
         break;
     case HF_ROLE_RUNTIME:
         if (hf_options.route)
