@@ -1,9 +1,9 @@
 /*
- * See allocator_strings.h. Maps a buffer and owns it during a scan; elf_file.h says where this
- * runs.
+ * See allocator_strings.h. Owns a mapped buffer during a scan; holds no lock. elf_file.h says where
+ * this may run.
  *
- * Each block is searched for one string after the other: memmem(3) skips a string's length at a
- * mismatch.
+ * Searches each block for one string after the other: memmem(3) skips up to the string's length at
+ * a mismatch.
  */
 #include "loader/foreign/allocator_strings.h"
 
@@ -38,7 +38,7 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
     if (size > scan->left)
         size = scan->left;
     scan->left -= size;
-    /* The end of the previous block is kept: a string may begin in it. */
+    /* Keep the end of the previous block: a string may begin in it. */
     size_t kept = 0;
     while (size > 0 && !all_found(scan)) {
         const size_t part = size < BLOCK ? (size_t)size : BLOCK;
@@ -62,13 +62,13 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
     return 0;
 }
 
-/* Sections of read-only data in which compilers put no strings. */
+/* Read-only sections in which compilers put no strings. */
 static bool never_strings(const char *name)
 {
     return strncmp(name, ".eh_frame", 9) == 0 || strncmp(name, ".gcc_except_table", 17) == 0;
 }
 
-/* `strings`: the sections in which linkers put strings; otherwise the other ones. */
+/* `strings`: only the sections in which linkers put strings; otherwise the others. */
 static int scan_sections(struct scan *scan, bool strings, bool *any)
 {
     Elf64_Shdr section;
@@ -87,7 +87,8 @@ static int scan_sections(struct scan *scan, bool strings, bool *any)
     return 0;
 }
 
-/* For a file without sections: the read-only segments, or, from older linkers, the code's. */
+/* For a file without sections: the read-only segments or, as older linkers lay files out, the code
+ * segments. */
 static int scan_segments(struct scan *scan, bool code)
 {
     Elf64_Phdr segment;

@@ -1,5 +1,5 @@
 /*
- * Recognizes known allocators by strings that remain in stripped files.
+ * Recognises known allocators by strings that remain in stripped files. Stateless; any thread.
  */
 #ifndef HOMEFREE_ALLOCATOR_STRINGS_H
 #define HOMEFREE_ALLOCATOR_STRINGS_H
@@ -8,11 +8,10 @@
 #include "loader/foreign/known_allocators.h"
 
 /*
- * Looks for the strings of the known allocators in the read-only data of the file, and sets
- * found[a] to the string of allocator `a`. Skips allocators whose entry is set already. Reads each
- * byte of the file at most once and `limit` bytes in all, beginning with the sections in which
- * linkers merge strings.
- * Result: 0 or a negative errno. Like the reader of files, maps its memory and takes no lock.
+ * Looks for the strings of the known allocators in the file's read-only data and sets found[a] to
+ * the string of allocator `a`. Skips allocators whose entry is already set. Reads each byte of the
+ * file at most once and at most `limit` bytes, starting with the sections in which linkers merge
+ * strings. Result: 0 or a negative errno. Like the ELF reader, maps its memory and takes no lock.
  */
 int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint64_t limit);
 

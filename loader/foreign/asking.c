@@ -1,6 +1,6 @@
 /*
- * Owns the function that makes routed calls ask foreign allocators: it belongs to routing, which
- * lies above this folder. Sealed. See asking.h.
+ * Owns the function that enables the foreign-allocator lookup; it belongs to routing, a higher
+ * layer. Sealed; no lock. See asking.h.
  */
 #include "loader/foreign/asking.h"
 

@@ -1,14 +1,14 @@
 /*
- * When routed calls begin to ask foreign allocators: from the first one that is found on. Until
- * then that question costs nothing.
+ * Switches on the foreign-allocator lookup in routed calls, as soon as the first foreign allocator
+ * is found. Until then routed calls skip the lookup.
  */
 #ifndef HOMEFREE_ASKING_H
 #define HOMEFREE_ASKING_H
 
-/* Called once, by the library's constructor (init.c): the function that makes routed calls ask. */
+/* Sets the function that enables the lookup. Called once, by the library's constructor (init.c). */
 void hf_asking_offer(void (*begin)(void));
 
-/* Makes routed calls ask. Any thread, also in a signal handler; takes no lock. */
+/* Enables the lookup. Any thread, also in a signal handler; takes no lock. */
 void hf_asking_begin(void);
 
 #endif

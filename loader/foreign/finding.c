@@ -1,12 +1,32 @@
 /*
- * Owns nothing that lasts: publishing is foreign.c's, and names are kept by kept_names.c.
+ * Owns nothing lasting but static buffers, which the loader's lock guards: foreign.c holds what is
+ * published, kept_names.c the names.
  *
- * What may be called of another allocator, and why: its public functions, whose signatures are the
- * same in every version of it (known_allocators.def says where each is known from). That they are
- * not exported changes nothing about them; a compiler may only have dropped or cloned them, and
- * then their names are gone or changed. Nothing internal is called; jemalloc's rtree is read, once
- * it has shown to be one. Addresses come from the file that was loaded: its header, program headers
- * and notes (build id) are compared with memory first.
+ * Which functions are called: an allocator's public functions, whose signatures are the same in all
+ * of its versions (known_allocators.def names the source of each). It does not matter that they are
+ * not exported; if a compiler dropped or cloned one, its name is gone or changed. Internal
+ * functions are never called; jemalloc's rtree is read, after it has been verified. Addresses come
+ * from the loaded file: its header, program headers and notes (build id) are compared with memory
+ * first.
+ *
+ * A pass calls foreign allocators itself, under the loader's lock, in three places:
+ * - realloc_zero_frees() calls jemalloc's mallctl();
+ * - is_tree() and search_tree() allocate and free jemalloc blocks to verify its rtree;
+ * - owns_pages() allocates and frees blocks through malloc() and free(), or operator new and
+ *   delete, that the object exports.
+ *
+ * This is safe for these reasons:
+ * - Locks. A deadlock needs an allocator that waits for the loader's lock while it holds a lock of
+ *   its own. dlopen() runs every constructor under the loader's lock, and constructors allocate;
+ *   such an allocator would deadlock without homefree.
+ * - Initialisation. A pass inside a constructor may see an object whose constructors have not run.
+ *   jemalloc and functions that replace malloc() initialise themselves at the first call, because
+ *   other constructors may allocate first. rpmalloc's own functions, which do not, are never called
+ *   here.
+ * - Re-entry. The allocator's mmap(2) calls reach stubs that take no lock. If it loads an object,
+ *   the nested pass returns at once (route.c).
+ * - Exceptions. operator new throws when memory is short; owns_pages() tests for room first.
+ * - Cancellation is disabled while the loader's lock is held (loader_lock.c).
  */
 #include "loader/foreign/finding.h"
 
@@ -25,16 +45,16 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- what one table of symbols says ---- */
+/* ---- one symbol table ---- */
 
 enum { CALLS_MAX = 16, NAMES_PER_CALLS = 8, NAMES_MAX = CALLS_MAX * NAMES_PER_CALLS };
 
-/* A row of hf_allocator_calls whose mark was seen. */
-struct marked {
+/* A row of hf_allocator_calls whose marker symbol was found. */
+struct match {
     const struct hf_allocator_calls *calls;
     char prefix[48];
     size_t prefix_length;
-    void *mark;
+    void *marker;
 };
 
 struct functions {
@@ -44,107 +64,107 @@ struct functions {
     enum hf_foreign_question kind;
 };
 
-struct look {
+struct findings {
     const struct link_map *map;
-    struct hf_elf *file; /* that was loaded; its segments tell what is code */
+    struct hf_elf *file; /* the loaded file; its segments tell code from data */
     bool present[HF_ALLOCATOR_COUNT];
-    bool complete[HF_ALLOCATOR_COUNT]; /* a release function was found */
-    bool supposed[HF_ALLOCATOR_COUNT]; /* only that the object exports it says whose it is */
+    bool can_free[HF_ALLOCATOR_COUNT]; /* a release function was found */
+    bool unproven[HF_ALLOCATOR_COUNT]; /* the only evidence is that the object exports it */
     enum hf_foreign_found found[HF_ALLOCATOR_COUNT];
     struct functions functions[HF_ALLOCATOR_COUNT];
 };
 
-struct marks {
-    struct look *look;
-    struct marked rows[CALLS_MAX];
+struct matches {
+    struct findings *findings;
+    struct match rows[CALLS_MAX];
     size_t count;
 };
 
-static bool is_code(const struct look *look, uint64_t value)
+static bool is_code(const struct findings *findings, uint64_t value)
 {
     Elf64_Phdr segment;
-    for (size_t cursor = 0; hf_elf_segment(look->file, &cursor, &segment);)
+    for (size_t cursor = 0; hf_elf_segment(findings->file, &cursor, &segment);)
         if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
             value - segment.p_vaddr < segment.p_filesz)
             return true;
     return false;
 }
 
-static void *code_of(const struct look *look, const struct hf_elf_symbol *symbol)
+static void *code_of(const struct findings *findings, const struct hf_elf_symbol *symbol)
 {
-    if (!symbol->defined || symbol->type != STT_FUNC || !is_code(look, symbol->value))
+    if (!symbol->defined || symbol->type != STT_FUNC || !is_code(findings, symbol->value))
         return NULL;
-    return (void *)(look->map->l_addr + symbol->value);
+    return (void *)(findings->map->l_addr + symbol->value);
 }
 
-static bool see_mark(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+static bool match_marker(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
-    struct marks *marks = context;
-    struct look *look = marks->look;
+    struct matches *matches = context;
+    struct findings *findings = matches->findings;
     if (!symbol->defined)
         return true;
     if (pattern < hf_allocator_patterns_count)
-        look->present[hf_allocator_pattern_owners[pattern]] = true;
-    /* A mark may be one of the patterns above, which come first and are matched alone. */
+        findings->present[hf_allocator_pattern_owners[pattern]] = true;
+    /* A marker may equal one of the patterns above, which come first and are then matched alone. */
     for (size_t i = 0; i < hf_allocator_calls_count; i++) {
         const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
-        const char *text = calls->mark[0] == '*' ? calls->mark + 1 : calls->mark;
+        const char *text = calls->marker[0] == '*' ? calls->marker + 1 : calls->marker;
         size_t whole = strnlen(symbol->name, 128), rest = strlen(text);
         bool same = whole < 128 && whole >= rest &&
                     strcmp(symbol->name + (whole - rest), text) == 0 &&
-                    (calls->mark[0] == '*' || whole == rest);
-        if (!same || marks->count == CALLS_MAX)
+                    (calls->marker[0] == '*' || whole == rest);
+        if (!same || matches->count == CALLS_MAX)
             continue;
-        struct marked *row = &marks->rows[marks->count];
-        size_t length = hf_allocator_prefix(calls->mark, symbol->name);
-        void *mark = code_of(look, symbol);
-        if (mark == NULL || length >= sizeof row->prefix)
+        struct match *row = &matches->rows[matches->count];
+        size_t length = hf_allocator_prefix(calls->marker, symbol->name);
+        void *marker = code_of(findings, symbol);
+        if (marker == NULL || length >= sizeof row->prefix)
             continue;
         row->calls = calls;
-        row->mark = mark;
+        row->marker = marker;
         row->prefix_length = length;
         memcpy(row->prefix, symbol->name, length);
-        look->present[calls->allocator] = true;
-        marks->count++;
+        findings->present[calls->allocator] = true;
+        matches->count++;
     }
     return true;
 }
 
-/* jemalloc's rtree (rtree.h), whatever its private prefix. */
-static const char *const tree_names[] = {"*arena_emap_global", "*extents_rtree"};
-enum { TREES = sizeof tree_names / sizeof tree_names[0] };
+/* The symbols of jemalloc's rtree (rtree.h), with any private prefix. */
+static const char *const rtree_names[] = {"*arena_emap_global", "*extents_rtree"};
+enum { RTREES = sizeof rtree_names / sizeof rtree_names[0] };
 
-/* The names that are wanted, and what was found for each. */
+/* The functions to find in a symbol table, and their addresses. */
 struct wanted {
-    struct look *look;
+    struct findings *findings;
     char names[NAMES_MAX][96];
-    const char *patterns[NAMES_MAX + TREES];
+    const char *patterns[NAMES_MAX + RTREES];
     void *found[NAMES_MAX];
-    bool ambiguous[NAMES_MAX]; /* two functions of that name: nobody knows which is meant */
-    size_t count;              /* of functions; the names of page trees follow */
+    bool ambiguous[NAMES_MAX]; /* several functions have that name */
+    size_t count;              /* of functions; the patterns of rtrees follow */
     const char *tree;
     size_t tree_size;
     bool several_trees;
 };
 
-static void see_tree(const struct hf_elf_symbol *symbol, struct wanted *wanted)
+static void note_rtree(const struct hf_elf_symbol *symbol, struct wanted *wanted)
 {
     if (!symbol->defined || symbol->type != STT_OBJECT)
         return;
-    const char *at = (const char *)(wanted->look->map->l_addr + symbol->value);
+    const char *at = (const char *)(wanted->findings->map->l_addr + symbol->value);
     wanted->several_trees |= wanted->tree != NULL && wanted->tree != at;
     wanted->tree = at;
     wanted->tree_size = symbol->size;
 }
 
-static bool see_function(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+static bool note_function(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
     struct wanted *wanted = context;
     if (pattern >= wanted->count) {
-        see_tree(symbol, wanted);
+        note_rtree(symbol, wanted);
         return true;
     }
-    void *code = code_of(wanted->look, symbol);
+    void *code = code_of(wanted->findings, symbol);
     if (code == NULL)
         return true;
     wanted->ambiguous[pattern] |= wanted->found[pattern] != NULL && wanted->found[pattern] != code;
@@ -152,7 +172,7 @@ static bool see_function(const struct hf_elf_symbol *symbol, size_t pattern, voi
     return true;
 }
 
-static void want(struct wanted *wanted, const struct marked *row, const char *name)
+static void want_function(struct wanted *wanted, const struct match *row, const char *name)
 {
     if (name == NULL || wanted->count == NAMES_MAX)
         return;
@@ -166,7 +186,7 @@ static void want(struct wanted *wanted, const struct marked *row, const char *na
     wanted->patterns[wanted->count++] = text;
 }
 
-static void *got(const struct wanted *wanted, const struct marked *row, const char *name)
+static void *function_found(const struct wanted *wanted, const struct match *row, const char *name)
 {
     char text[96];
     if (name == NULL ||
@@ -178,8 +198,8 @@ static void *got(const struct wanted *wanted, const struct marked *row, const ch
     return NULL;
 }
 
-/* jemalloc's realloc() of size 0 frees, or allocates, as its options say. */
-static bool resizing_frees(void *mallctl)
+/* jemalloc's options decide whether its realloc() of size 0 frees or allocates. */
+static bool realloc_zero_frees(void *mallctl)
 {
     const char *action = NULL;
     size_t size = sizeof action;
@@ -202,8 +222,8 @@ static void *allocate(const struct functions *functions, size_t size)
     return ((void *(*)(void *, size_t))functions->realloc)(NULL, size);
 }
 
-/* Makes sure that a rtree is what it seems to be: it has blocks of every size that the
- * allocator gives out just now, and nothing that is not the allocator's. `has`: what says so. */
+/* Verifies an rtree: it must contain freshly allocated blocks of every size, and no address that is
+ * not the allocator's. `has` tests for a block. */
 static bool is_tree(const struct hf_rtree *tree, const struct functions *functions,
                     bool (*has)(const struct hf_rtree *tree, const void *ptr))
 {
@@ -224,7 +244,7 @@ static bool is_tree(const struct hf_rtree *tree, const struct functions *functio
 
 static bool find_tree(const struct wanted *wanted, struct functions *functions)
 {
-    const struct link_map *map = wanted->look->map;
+    const struct link_map *map = wanted->findings->map;
     const char *symbol = wanted->tree;
     return symbol != NULL && !wanted->several_trees && hf_dynlink_find(symbol) == map &&
            wanted->tree_size != 0 && hf_dynlink_find(symbol + wanted->tree_size - 1) == map &&
@@ -232,8 +252,8 @@ static bool find_tree(const struct wanted *wanted, struct functions *functions)
            is_tree(&functions->tree, functions, hf_rtree_proves);
 }
 
-/* The same where the symbol is gone. Trees of 48-bit addresses take 2 MiB of variables, so that few
- * places are left to look at; a program may have much more of its own. */
+/* Finds an rtree without its symbol. An rtree for 48-bit addresses takes 2 MiB of variables, so few
+ * places qualify; the limit is for programs that have far more variables of their own. */
 static bool search_tree(const struct hf_object *object, struct functions *functions)
 {
     enum { SEARCH_MAX = 64 << 20, TRIES_MAX = 16 };
@@ -256,8 +276,8 @@ static bool search_tree(const struct hf_object *object, struct functions *functi
     return found;
 }
 
-static void take_functions(struct look *look, const struct marked *row, const struct wanted *wanted,
-                           enum hf_foreign_found where)
+static void take_functions(struct findings *findings, const struct match *row,
+                           const struct wanted *wanted, enum hf_foreign_found where)
 {
     static const enum hf_foreign_question kinds[] = {
         [HF_ALLOCATOR_QUESTION_TRUE] = HF_QUESTION_TRUE,
@@ -266,21 +286,22 @@ static void take_functions(struct look *look, const struct marked *row, const st
     };
     const enum hf_allocator allocator = row->calls->allocator;
     struct functions functions = {.form = HF_FREE_NONE};
-    if (look->complete[allocator])
+    if (findings->can_free[allocator])
         return;
-    functions.question = got(wanted, row, row->calls->question);
+    functions.question = function_found(wanted, row, row->calls->question);
     functions.kind = functions.question != NULL ? kinds[row->calls->kind] : HF_QUESTION_NONE;
-    functions.realloc = got(wanted, row, row->calls->realloc);
-    functions.usable_size = got(wanted, row, row->calls->usable_size);
+    functions.realloc = function_found(wanted, row, row->calls->realloc);
+    functions.usable_size = function_found(wanted, row, row->calls->usable_size);
     for (size_t i = 0; i < hf_allocator_releases_count && functions.release == NULL; i++) {
         const struct hf_allocator_release *release = &hf_allocator_releases[i];
-        if (release->allocator != allocator || strcmp(release->mark, row->calls->mark) != 0)
+        if (release->allocator != allocator || strcmp(release->marker, row->calls->marker) != 0)
             continue;
-        functions.release = got(wanted, row, release->name);
+        functions.release = function_found(wanted, row, release->name);
         functions.form = release->form == HF_ALLOCATOR_FORM_FLAGS ? HF_FREE_FLAGS : HF_FREE_PLAIN;
     }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
-        if (functions.release == NULL && functions.realloc != NULL && resizing_frees(row->mark)) {
+        if (functions.release == NULL && functions.realloc != NULL &&
+            realloc_zero_frees(row->marker)) {
             functions.release = functions.realloc;
             functions.form = HF_FREE_RESIZE;
         }
@@ -289,54 +310,54 @@ static void take_functions(struct look *look, const struct marked *row, const st
     }
     if (functions.release == NULL)
         functions.form = HF_FREE_NONE;
-    look->functions[allocator] = functions;
-    look->found[allocator] = where;
-    look->complete[allocator] = functions.release != NULL;
+    findings->functions[allocator] = functions;
+    findings->found[allocator] = where;
+    findings->can_free[allocator] = functions.release != NULL;
 }
 
-static void look_into(struct look *look, struct hf_elf *elf, enum hf_elf_table table,
-                      enum hf_foreign_found where)
+static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_elf_table table,
+                         enum hf_foreign_found where)
 {
-    /* Static, under the loader's lock: whoever calls dlopen() may have a stack of 16 KiB. */
+    /* Static, guarded by the loader's lock: the stack of dlopen()'s caller may be 16 KiB. */
     static const char *patterns[HF_NAMES_MAX];
     static struct hf_names names;
-    static struct marks marks;
+    static struct matches matches;
     static struct wanted wanted;
     size_t count = 0;
-    marks.look = look;
-    marks.count = 0;
+    matches.findings = findings;
+    matches.count = 0;
     for (size_t i = 0; i < hf_allocator_patterns_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_patterns[i];
     for (size_t i = 0; i < hf_allocator_calls_count && count < HF_NAMES_MAX; i++)
-        patterns[count++] = hf_allocator_calls[i].mark;
+        patterns[count++] = hf_allocator_calls[i].marker;
     if (hf_names_prepare(&names, patterns, count) != 0 ||
-        hf_names_visit(&names, elf, table, see_mark, &marks) != 0 || marks.count == 0)
+        hf_names_visit(&names, elf, table, match_marker, &matches) != 0 || matches.count == 0)
         return;
     memset(&wanted, 0, sizeof wanted);
-    wanted.look = look;
-    for (size_t i = 0; i < marks.count; i++) {
-        const struct marked *row = &marks.rows[i];
-        want(&wanted, row, row->calls->question);
-        want(&wanted, row, row->calls->realloc);
-        want(&wanted, row, row->calls->usable_size);
+    wanted.findings = findings;
+    for (size_t i = 0; i < matches.count; i++) {
+        const struct match *row = &matches.rows[i];
+        want_function(&wanted, row, row->calls->question);
+        want_function(&wanted, row, row->calls->realloc);
+        want_function(&wanted, row, row->calls->usable_size);
         for (size_t r = 0; r < hf_allocator_releases_count; r++)
             if (hf_allocator_releases[r].allocator == row->calls->allocator)
-                want(&wanted, row, hf_allocator_releases[r].name);
+                want_function(&wanted, row, hf_allocator_releases[r].name);
     }
-    memcpy(wanted.patterns + wanted.count, tree_names, sizeof tree_names);
-    if (hf_names_prepare(&names, wanted.patterns, wanted.count + TREES) != 0 ||
-        hf_names_visit(&names, elf, table, see_function, &wanted) != 0)
+    memcpy(wanted.patterns + wanted.count, rtree_names, sizeof rtree_names);
+    if (hf_names_prepare(&names, wanted.patterns, wanted.count + RTREES) != 0 ||
+        hf_names_visit(&names, elf, table, note_function, &wanted) != 0)
         return;
-    /* In the table's order, not in that of the symbols. */
+    /* In the order of the table, not of the symbols. */
     for (size_t call = 0; call < hf_allocator_calls_count; call++)
-        for (size_t i = 0; i < marks.count; i++)
-            if (marks.rows[i].calls == &hf_allocator_calls[call])
-                take_functions(look, &marks.rows[i], &wanted, where);
+        for (size_t i = 0; i < matches.count; i++)
+            if (matches.rows[i].calls == &hf_allocator_calls[call])
+                take_functions(findings, &matches.rows[i], &wanted, where);
 }
 
 /* ---- the file ---- */
 
-/* Whether a file's bytes are what is mapped at that address of the object. */
+/* Returns whether a range of the file equals the object's memory at that address. */
 static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_t offset,
                          uint64_t address, size_t size)
 {
@@ -348,7 +369,7 @@ static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_
     return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
 }
 
-/* The path may lead to another file by now: a wheel was updated, a build went on. */
+/* The path may lead to another file by now, after an update or a rebuild. */
 static bool is_loaded_file(const struct link_map *map, struct hf_elf *elf)
 {
     Elf64_Phdr segment;
@@ -368,8 +389,8 @@ static bool is_loaded_file(const struct link_map *map, struct hf_elf *elf)
     return same;
 }
 
-/* Debug files that lie beside their object, where debuggers look too: NAME.debug and
- * .debug/NAME.debug. The build id decides. */
+/* Opens a debug file beside its object, where debuggers findings too: NAME.debug or
+ * .debug/NAME.debug. The build ids must match. */
 static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path)
 {
     unsigned char wanted[64], has[64];
@@ -378,7 +399,7 @@ static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const ch
     int folder = slash != NULL ? (int)(slash - path) : 0;
     const char *name = slash != NULL ? slash + 1 : path;
     for (int i = 0; i < 2 && size != 0; i++) {
-        static char beside[4096]; /* under the loader's lock; stacks can be small */
+        static char beside[4096]; /* guarded by the loader's lock; the stack may be small */
         int length =
             i == 0 ? snprintf(beside, sizeof beside, "%s.debug", path)
                    : snprintf(beside, sizeof beside, "%.*s/.debug/%s.debug", folder, path, name);
@@ -391,44 +412,44 @@ static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const ch
     return false;
 }
 
-static void look_into_file(struct look *look)
+static void search_file(struct findings *findings)
 {
     struct hf_elf elf, debug;
-    const char *path = look->map->l_name;
+    const char *path = findings->map->l_name;
     if (path == NULL || path[0] == '\0')
         path = "/proc/self/exe";
     if (hf_elf_open(&elf, path) != 0)
         return;
-    look->file = &elf;
-    if (is_loaded_file(look->map, &elf)) {
-        look_into(look, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
+    findings->file = &elf;
+    if (is_loaded_file(findings->map, &elf)) {
+        search_table(findings, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
-            look_into(look, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
+            search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
         } else if (hf_elf_open_debug(&debug, &elf, NULL) == 0 ||
                    open_debug_beside(&debug, &elf, path)) {
-            look_into(look, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
+            search_table(findings, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
             hf_elf_close(&debug);
         }
     }
-    look->file = NULL;
+    findings->file = NULL;
     hf_elf_close(&elf);
 }
 
 /* ---- publishing ---- */
 
-/* The interpreter's own allocator has another seam (loader/python/), and 3.13 carries a mimalloc
- * besides, for builds without the GIL: its pages must not be taken for that one's. */
+/* The interpreter's own allocator is handled elsewhere (loader/host/). Python 3.13 also contains a
+ * mimalloc, for builds without the GIL, whose pages must not be confused with it. */
 static bool is_interpreter(const struct hf_object *object)
 {
     return hf_object_symbol(object, "PyMem_SetAllocator") != NULL;
 }
 
-/* An allocator that is exported is found without reading the file. */
+/* Returns whether the object exports a known allocator; needs no reading of its file. */
 static bool exports_allocator(const struct hf_object *object)
 {
     for (size_t i = 0; i < hf_allocator_calls_count; i++) {
-        const char *mark = hf_allocator_calls[i].mark;
-        if (hf_object_symbol(object, mark[0] == '*' ? mark + 1 : mark) != NULL)
+        const char *marker = hf_allocator_calls[i].marker;
+        if (hf_object_symbol(object, marker[0] == '*' ? marker + 1 : marker) != NULL)
             return true;
     }
     return false;
@@ -443,8 +464,8 @@ static bool needs(const struct hf_object *object, const char *soname)
     return false;
 }
 
-/* Whether the process's free() is that of a wrapper that was linked to this object: then a block
- * may be the wrapper's, although the object's own free() comes behind libc's. */
+/* Returns whether the process's free() belongs to a wrapper linked against this object. A block may
+ * then be the wrapper's, although this object's free() comes after libc's in load order. */
 static bool is_wrapped(const struct hf_object *object)
 {
     struct hf_object wrapper;
@@ -458,7 +479,7 @@ static bool is_wrapped(const struct hf_object *object)
     return false;
 }
 
-/* What the process takes from an object: definitions in front of libc's. */
+/* Returns what the process takes from an object: the definitions that precede libc's. */
 static enum hf_foreign_serves serves(const struct hf_object *object)
 {
     if (is_wrapped(object))
@@ -469,18 +490,18 @@ static enum hf_foreign_serves serves(const struct hf_object *object)
     return frees ? HF_SERVES_PROCESS : HF_SERVES_OPERATORS;
 }
 
-/* Makes sure that the object stays, whose functions may be called from now on. The program has no
- * name by which the loader would find it, and what it started with is never unloaded. */
-static bool stays(const struct hf_object *object)
+/* Keeps an object loaded whose functions may be called from now on. The program cannot be looked up
+ * by name, and objects loaded at program start are never unloaded. */
+static bool pin_object(const struct hf_object *object)
 {
     if (object->map->l_prev == NULL || hf_object_is_early(object->map))
         return true;
     return dlopen(hf_dynlink_name(object->map), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) != NULL;
 }
 
-/* Whoever exports free(), or operator delete, can be called whatever symbols are left: for the one
- * allocator inside that has nothing better. */
-static void take_exported(const struct hf_object *object, struct look *look)
+/* Attributes exported free() or operator delete to the one allocator inside the object for which no
+ * functions were found. They can be called whatever symbols are left. */
+static void take_exported(const struct hf_object *object, struct findings *findings)
 {
     struct functions *functions = NULL;
     struct functions exported = {
@@ -499,34 +520,35 @@ static void take_exported(const struct hf_object *object, struct look *look)
             .kind = HF_QUESTION_NONE,
         };
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
-        if (!look->present[i])
+        if (!findings->present[i])
             continue;
-        if (look->complete[i] && look->functions[i].release == exported.release)
+        if (findings->can_free[i] && findings->functions[i].release == exported.release)
             return;
-        if (look->complete[i])
+        if (findings->can_free[i])
             continue;
         if (functions != NULL)
-            return; /* two, and no telling whose it is */
-        functions = &look->functions[i];
+            return; /* two candidates */
+        functions = &findings->functions[i];
         exported.question = functions->question;
         exported.kind = functions->kind;
-        look->complete[i] = look->supposed[i] = exported.release != NULL;
-        look->found[i] = HF_FOUND_EXPORTED;
+        findings->can_free[i] = findings->unproven[i] = exported.release != NULL;
+        findings->found[i] = HF_FOUND_EXPORTED;
     }
     if (functions != NULL && exported.release != NULL)
         *functions = exported;
 }
 
-/* Whether what the object exports is the allocator whose pages have this number: a block so large
- * that it is mapped anew has it. Otherwise a release function could lead back to who called it. */
-static bool is_exported_ones(unsigned number, const struct functions *functions)
+/* Returns whether the exported functions belong to the allocator whose pages have this number: a
+ * block large enough to get a new mapping must lie in such pages. Otherwise a release function
+ * could lead back to its caller. */
+static bool owns_pages(unsigned number, const struct functions *functions)
 {
     static const size_t sizes[] = {4 << 20, 40 << 20, 200 << 20};
     bool right = false;
     if (functions->allocate == NULL && functions->realloc == NULL)
         return false;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !right; i++) {
-        /* operator new throws where there is no room, which it must not do below here. */
+        /* operator new must not throw through this frame, so test for room first. */
         void *room = mmap(NULL, 2 * sizes[i], PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (room == MAP_FAILED)
@@ -540,9 +562,9 @@ static bool is_exported_ones(unsigned number, const struct functions *functions)
     return right;
 }
 
-/* Who is in an object whose symbols do not tell, if it serves others: those that cannot be searched
- * for while they map memory, because they have to be called for it. */
-static void look_at_exporter(const struct hf_object *object, struct look *look)
+/* For an object that exports an allocator without telling symbols: searches for strings, which
+ * cannot wait until it maps memory, because its functions have to be called for that. */
+static void examine_exporter(const struct hf_object *object, struct findings *findings)
 {
     bool exports =
         hf_object_address(object, "free") != NULL || hf_object_address(object, "_ZdlPv") != NULL;
@@ -550,38 +572,39 @@ static void look_at_exporter(const struct hf_object *object, struct look *look)
     if (!exports)
         return;
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
-        any |= look->present[i];
+        any |= findings->present[i];
     if (!any)
-        hf_tracking_search(object->map, look->present);
-    take_exported(object, look);
-    struct functions *functions = &look->functions[HF_ALLOCATOR_JEMALLOC];
-    if (look->complete[HF_ALLOCATOR_JEMALLOC] && functions->kind == HF_QUESTION_NONE &&
+        hf_tracking_search(object->map, findings->present);
+    take_exported(object, findings);
+    struct functions *functions = &findings->functions[HF_ALLOCATOR_JEMALLOC];
+    if (findings->can_free[HF_ALLOCATOR_JEMALLOC] && functions->kind == HF_QUESTION_NONE &&
         (functions->allocate != NULL || functions->realloc != NULL) &&
         search_tree(object, functions)) {
         functions->kind = HF_QUESTION_RTREE;
-        look->supposed[HF_ALLOCATOR_JEMALLOC] = false;
+        findings->unproven[HF_ALLOCATOR_JEMALLOC] = false;
     }
 }
 
-static unsigned publish(const struct hf_object *object, struct look *look)
+static unsigned publish(const struct hf_object *object, struct findings *findings)
 {
     unsigned first = 0, last = 0, count = 0;
     const char *name = hf_keep_name(hf_dynlink_name(object->map));
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++)
-        count += look->present[i];
+        count += findings->present[i];
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
-        if (!look->present[i])
+        if (!findings->present[i])
             continue;
         last = first == 0 ? hf_tracking_number(object->map) : 0;
         if (last == 0 && (last = hf_foreign_reserve()) == 0)
             continue;
-        struct functions *functions = &look->functions[i];
+        struct functions *functions = &findings->functions[i];
         if (first == 0)
             hf_tracking_candidate(object->map, last); /* its pages are recorded from now on */
         first = first == 0 ? last : first;
-        /* What serves the process is called by the scope's name, never through here. */
-        if (look->supposed[i] && serves(object) != HF_SERVES_PROCESS &&
-            !is_exported_ones(first, functions))
+        /* An allocator that serves the process is called by name in the scope, never through this
+         * entry. */
+        if (findings->unproven[i] && serves(object) != HF_SERVES_PROCESS &&
+            !owns_pages(first, functions))
             *functions = (struct functions){.form = HF_FREE_NONE};
         struct hf_foreign_allocator allocator = {
             .name = hf_allocator_name((enum hf_allocator)i),
@@ -589,7 +612,7 @@ static unsigned publish(const struct hf_object *object, struct look *look)
             .map = object->map,
             .kind = functions->kind,
             .form = functions->form,
-            .found = functions->release != NULL ? look->found[i] : HF_FOUND_NOTHING,
+            .found = functions->release != NULL ? findings->found[i] : HF_FOUND_NOTHING,
             .serves = serves(object),
             .shares = count > 1,
             .question = functions->question,
@@ -605,34 +628,34 @@ static unsigned publish(const struct hf_object *object, struct look *look)
 
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports)
 {
-    /* Nearly every object ends here: who maps no memory gives none out. */
+    /* Most objects stop here: without mapping calls there is no allocator. */
     if (!imports->maps)
         return;
     bool candidate = imports->advises || imports->moves_break;
     if ((!candidate && !exports_allocator(object)) || hf_tracking_is_candidate(object->map) ||
         is_interpreter(object))
         return;
-    struct look look = {.map = object->map};
-    look_into_file(&look);
-    look_at_exporter(object, &look);
+    struct findings findings = {.map = object->map};
+    search_file(&findings);
+    examine_exporter(object, &findings);
     bool any = false, silent = false;
     for (int i = 0; i < HF_ALLOCATOR_COUNT; i++) {
-        any |= look.present[i];
-        silent |= look.present[i] && look.functions[i].kind == HF_QUESTION_NONE;
+        any |= findings.present[i];
+        silent |= findings.present[i] && findings.functions[i].kind == HF_QUESTION_NONE;
     }
     unsigned number = 0;
-    if (any && stays(object)) {
-        number = publish(object, &look);
+    if (any && pin_object(object)) {
+        number = publish(object, &findings);
         if (number != 0 && serves(object) != HF_SERVES_PROCESS)
             hf_asking_begin();
     }
-    /* Who can be asked answers for what came from the break, too. */
+    /* An allocator that can be asked also answers for memory from the program break. */
     if (imports->moves_break && (!any || silent))
         hf_tracking_break_is_shared();
     hf_tracking_candidate(object->map, number);
 }
 
-/* ---- telling ---- */
+/* ---- remarks ---- */
 
 const char *hf_finding_remark(const struct link_map *map)
 {
@@ -643,13 +666,13 @@ const char *hf_finding_remark(const struct link_map *map)
         if (allocator == NULL || allocator->map != map || allocator->serves == HF_SERVES_PROCESS ||
             length >= sizeof text)
             continue;
-        bool home = allocator->form != HF_FREE_NONE;
+        bool callable = allocator->form != HF_FREE_NONE;
         int added = snprintf(
             text + length, sizeof text - length, "%san allocator lives inside: %s; its blocks %s%s",
             length != 0 ? "; " : "", allocator->name,
-            home ? "go home to it, whoever frees them"
-                 : "cannot be sent home: no function of its can be called",
-            home && !hf_object_is_early(map)
+            callable ? "go home to it, whoever frees them"
+                     : "cannot be sent home: none of its functions can be called",
+            callable && !hf_object_is_early(map)
                 ? "; the object stays loaded after dlclose(), because its functions are called"
                 : "");
         length += added > 0 ? (size_t)added : 0;

@@ -1,30 +1,30 @@
 /*
- * Finding foreign allocators: other allocators in the process, shared or compiled into some object,
- * and the functions of theirs that can be called.
+ * Finds foreign allocators, shared or compiled into an object, and those of their functions that
+ * can be called. Runs in routing passes, under the loader's lock.
  */
 #ifndef HOMEFREE_FINDING_H
 #define HOMEFREE_FINDING_H
 
 #include "alloc/base/dynlink.h"
 
-/* What an object imports, as far as that tells an allocator. */
+/* The imports of an object that suggest an allocator. */
 struct hf_imports {
-    bool maps;        /* mmap and its kind, or syscall */
+    bool maps;        /* a function that maps memory, or syscall */
     bool advises;     /* madvise */
     bool moves_break; /* sbrk, brk */
 };
 
 /*
- * Looks at an object whose slots have just been routed. Its file is read for symbols where it maps
- * memory and uses it as allocators do, or exports an allocator.
- * Called in a routing pass, under the loader's lock. Objects with functions that may be called from
- * now on are pinned.
+ * Examines an object whose slots have just been routed. Reads the symbols of its file if the object
+ * maps memory and uses it as allocators do, or exports an allocator. Pins objects whose functions
+ * may be called from now on. Called in a routing pass, under the loader's lock.
  */
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports);
 
-/* ---- for `homefree doctor` and the report of routing ---- */
+/* ---- for `homefree doctor` and the routing report ---- */
 
-/* One line for a person about the allocators inside an object; NULL where there are none. */
+/* Returns one line about the allocators inside an object, for people to read; NULL if there are
+ * none. Called under the loader's lock. */
 const char *hf_finding_remark(const struct link_map *map);
 
 #endif

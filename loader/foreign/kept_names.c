@@ -1,6 +1,6 @@
 /*
- * Owns the names, one after the other. Room is taken by one atomic step, and the name is written
- * into it afterwards: a reader that comes between sees an empty name there, and goes on.
+ * Owns the names, stored one after the other; no lock. An atomic step reserves room, and the name
+ * is written afterwards: a concurrent reader sees an empty name there and continues.
  */
 #include "loader/foreign/kept_names.h"
 

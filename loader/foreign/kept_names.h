@@ -1,11 +1,12 @@
 /*
- * Names that outlive what the dynamic linker knows: of objects in which an allocator lives.
+ * Keeps names of objects that contain an allocator beyond the lifetime of the dynamic linker's
+ * copy.
  */
 #ifndef HOMEFREE_KEPT_NAMES_H
 #define HOMEFREE_KEPT_NAMES_H
 
-/* A copy that lives for ever; the same one for the same name. "(unnamed)" where there is no more
- * room. Any thread, no lock, no allocation. */
+/* Returns a permanent copy of the name, usually the same one for the same name; "(unnamed)" when
+ * there is no room left. Any thread; takes no lock, allocates nothing. */
 const char *hf_keep_name(const char *name);
 
 #endif

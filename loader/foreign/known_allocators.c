@@ -1,5 +1,5 @@
 /*
- * Owns the tables that known_allocators.def describes.
+ * Owns the constant tables generated from known_allocators.def. No lock.
  */
 #include "loader/foreign/known_allocators.h"
 
@@ -8,8 +8,8 @@
 #define HF_ALLOCATOR(id, name)
 #define HF_ALLOCATOR_SYMBOL(id, pattern)
 #define HF_ALLOCATOR_STRING(id, text)
-#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size)
-#define HF_ALLOCATOR_RELEASE(id, mark, form, release)
+#define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
+#define HF_ALLOCATOR_RELEASE(id, marker, form, release)
 
 #undef HF_ALLOCATOR
 #define HF_ALLOCATOR(id, name) name,
@@ -41,17 +41,17 @@ const struct hf_allocator_string hf_allocator_strings[] = {
 #define HF_ALLOCATOR_STRING(id, text)
 
 #undef HF_ALLOCATOR_CALLS
-#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size) \
-    {mark, question, realloc, usable_size, HF_ALLOCATOR_##id, HF_ALLOCATOR_QUESTION_##kind},
+#define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size) \
+    {marker, question, realloc, usable_size, HF_ALLOCATOR_##id, HF_ALLOCATOR_QUESTION_##kind},
 const struct hf_allocator_calls hf_allocator_calls[] = {
 #include "loader/foreign/known_allocators.def"
 };
 #undef HF_ALLOCATOR_CALLS
-#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size)
+#define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
 
 #undef HF_ALLOCATOR_RELEASE
-#define HF_ALLOCATOR_RELEASE(id, mark, form, release) \
-    {mark, release, HF_ALLOCATOR_##id, HF_ALLOCATOR_FORM_##form},
+#define HF_ALLOCATOR_RELEASE(id, marker, form, release) \
+    {marker, release, HF_ALLOCATOR_##id, HF_ALLOCATOR_FORM_##form},
 const struct hf_allocator_release hf_allocator_releases[] = {
 #include "loader/foreign/known_allocators.def"
 };

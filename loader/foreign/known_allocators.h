@@ -1,6 +1,6 @@
 /*
- * The known allocators as structures; known_allocators.def is the table. Constant data, and
- * functions without state: anything may call them at any time, from several threads.
+ * The known allocators as structures, generated from the table in known_allocators.def. Constant
+ * data and functions without state: callable at any time, from any thread.
  */
 #ifndef HOMEFREE_KNOWN_ALLOCATORS_H
 #define HOMEFREE_KNOWN_ALLOCATORS_H
@@ -11,8 +11,8 @@
 #define HF_ALLOCATOR(id, name) HF_ALLOCATOR_##id,
 #define HF_ALLOCATOR_SYMBOL(id, pattern)
 #define HF_ALLOCATOR_STRING(id, text)
-#define HF_ALLOCATOR_CALLS(id, mark, kind, question, realloc, usable_size)
-#define HF_ALLOCATOR_RELEASE(id, mark, form, release)
+#define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
+#define HF_ALLOCATOR_RELEASE(id, marker, form, release)
 enum hf_allocator {
 #include "loader/foreign/known_allocators.def"
     HF_ALLOCATOR_COUNT
@@ -26,12 +26,12 @@ enum hf_allocator {
 /* "jemalloc", … */
 const char *hf_allocator_name(enum hf_allocator allocator);
 
-/* The patterns of symbols, for hf_names_prepare(), and whose each is. */
+/* The symbol patterns, for hf_names_prepare(), and the allocator of each. */
 extern const char *const hf_allocator_patterns[];
 extern const enum hf_allocator hf_allocator_pattern_owners[];
 extern const size_t hf_allocator_patterns_count;
 
-/* What read-only data holds. */
+/* A string in an allocator's read-only data. */
 struct hf_allocator_string {
     enum hf_allocator allocator;
     const char *text;
@@ -39,8 +39,8 @@ struct hf_allocator_string {
 };
 extern const struct hf_allocator_string hf_allocator_strings[];
 extern const size_t hf_allocator_strings_count;
-/* Whether the strings of every allocator were found: then they are a list of allocators, such as
- * homefree's own, and none of them lives there. */
+/* Returns whether the strings of every allocator were found. The file then contains a list of
+ * allocators, such as homefree's own, and none of the allocators. */
 bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT]);
 
 enum hf_allocator_question {
@@ -53,10 +53,10 @@ enum hf_allocator_form {
     HF_ALLOCATOR_FORM_FLAGS, /* void f(void *, int): with 0 */
 };
 
-/* Functions that can be called where `mark` is defined. Names may hold the mark's star: see
- * hf_allocator_function(). NULL where there is none. */
+/* The functions that can be called if the symbol `marker` is defined; NULL if there is none. A star
+ * in a name stands for the marker's prefix: see hf_allocator_function(). */
 struct hf_allocator_calls {
-    const char *mark, *question, *realloc, *usable_size;
+    const char *marker, *question, *realloc, *usable_size;
     enum hf_allocator allocator;
     enum hf_allocator_question kind;
 };
@@ -64,22 +64,22 @@ extern const struct hf_allocator_calls hf_allocator_calls[];
 extern const size_t hf_allocator_calls_count;
 
 struct hf_allocator_release {
-    const char *mark, *name;
+    const char *marker, *name;
     enum hf_allocator allocator;
     enum hf_allocator_form form;
 };
-extern const struct hf_allocator_release hf_allocator_releases[]; /* the better ones first */
+extern const struct hf_allocator_release hf_allocator_releases[]; /* preferred ones first */
 extern const size_t hf_allocator_releases_count;
 
 /*
- * The length of what a pattern's star stands for in `symbol`: 9 for "je_arrow_mallctl" and
- * "*mallctl"; 0 for a pattern without a leading star.
+ * Returns the length of the prefix that a pattern's star matches in `symbol`: 9 for
+ * "je_arrow_mallctl" and "*mallctl", 0 for a pattern without a leading star.
  */
 size_t hf_allocator_prefix(const char *pattern, const char *symbol);
 
 /*
- * Writes the function's real name: `name` with its star replaced by the first `length` bytes of
- * `prefix`. False where it does not fit.
+ * Writes a function's real name: `name` with its star replaced by the first `length` bytes of
+ * `prefix`. Result: false if it does not fit.
  */
 bool hf_allocator_function(char *out, size_t capacity, const char *name, const char *prefix,
                            size_t length);

@@ -1,6 +1,6 @@
 /*
- * Owns the table of candidates: filled under the loader's lock, read and decided without one. See
- * mmap_tracking.h.
+ * Owns the table of candidates. Entries are added with `inserting` held, by routing passes (under
+ * the loader's lock) and by stubs; they are read and decided without a lock. See mmap_tracking.h.
  */
 #include "loader/foreign/mmap_tracking.h"
 
@@ -22,32 +22,32 @@
 
 enum { CANDIDATES_MAX = 256 };
 
-/* `state`: a foreign allocator's number, or one of these. */
+/* `state`: the number of a foreign allocator, or one of these. */
 enum {
     UNDECIDED = -1,
     BEING_DECIDED = -2,
     NOTHING = -3,
-    PROVISIONAL = -4 /* mapped memory before a pass looked at it: in its constructors */
+    PROVISIONAL = -4 /* mapped memory in its constructors, before a pass saw it */
 };
 
-/* `map` is written last, and cleared first. */
+/* `map` is set last and cleared first. */
 static struct candidate {
     _Atomic(const struct link_map *) map;
     atomic_int state;
-    atomic_uint number;      /* what pages are recorded under until it is decided; 0: not at all */
-    atomic_uint recording;   /* calls that may be about to record under `number` */
-    atomic_bool used;        /* pages were */
-    atomic_bool moved_break; /* while it was provisional */
-    bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file holds */
+    atomic_uint number;             /* pages are recorded under it until the decision; 0: none */
+    atomic_uint recording;          /* calls that may be about to record under `number` */
+    atomic_bool has_pages;          /* pages were recorded */
+    atomic_bool moved_break;        /* moved the program break while provisional */
+    bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file contains */
     uintptr_t base;
     const void *dynamic;
 } candidates[CANDIDATES_MAX];
-static atomic_size_t candidates_count; /* one past the last that was ever used */
+static atomic_size_t candidates_count; /* one past the last entry ever used */
 
 static atomic_flag inserting = ATOMIC_FLAG_INIT;
 
-/* The threads that were inserting and deciding are not there: others do it. Whoever decides again
- * publishes the same again. */
+/* Threads that were inserting or deciding do not exist in the child; others repeat their work.
+ * Deciding again publishes the same allocator again. */
 static void in_child(void)
 {
     atomic_flag_clear(&inserting);
@@ -62,18 +62,18 @@ void hf_tracking_start(void)
     pthread_atfork(NULL, NULL, in_child);
 }
 
-static atomic_uint loading; /* calls of dlopen() under way */
+static atomic_uint loading; /* calls of dlopen() in progress */
 
-/* ---- what a stripped object's strings say ---- */
+/* ---- strings of stripped objects ---- */
 
-/* Of an object's constants so much is read at most: some hold hundreds of megabytes of tables. */
+/* The most that is read of an object's constants: some have hundreds of megabytes of tables. */
 #define SCANNED_MOST (UINT64_C(16) << 20)
 
-/* With more local names than this in its table of symbols, an object is not stripped: allocators
- * were looked for among them, and strings say nothing more. */
+/* An object with more local symbols than this is not stripped. Its symbols have been searched for
+ * allocators, and strings add nothing. */
 #define LOCAL_NAMES 1000
 
-/* The path may lead to another file by now: one whose dynamic section lies elsewhere. */
+/* The path may lead to another file by now, whose dynamic section lies elsewhere. */
 static bool is_file_of(const struct link_map *map, struct hf_elf *elf)
 {
     Elf64_Phdr segment;
@@ -88,15 +88,15 @@ static bool has_local_names(struct hf_elf *elf)
     Elf64_Shdr section;
     for (size_t cursor = 0; hf_elf_section(elf, &cursor, &section, NULL);)
         if (section.sh_type == SHT_SYMTAB)
-            return section.sh_info > LOCAL_NAMES; /* the first name that is not local */
+            return section.sh_info > LOCAL_NAMES; /* index of the first symbol that is not local */
     return false;
 }
 
 /*
- * Which allocators' strings an object's file holds. Done in the routing pass, and from the file,
- * rather than when the object first maps memory, and from there: it may have locked its constants
- * away, they need not become resident for this, and a process that has put itself into a sandbox
- * may not open files any more.
+ * Finds the allocators whose strings an object's file contains. Reads the file, in the routing
+ * pass, rather than memory at the object's first mapping: the object may have protected its
+ * constants, reading them would make them resident, and a process that has entered a sandbox may no
+ * longer open files.
  */
 void hf_tracking_search(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT])
 {
@@ -137,7 +137,7 @@ unsigned hf_tracking_number(const struct link_map *map)
 
 static const bool nothing_named[HF_ALLOCATOR_COUNT];
 
-/* With `inserting` held. NULL where the table is full. */
+/* Called with `inserting` held. NULL if the table is full. */
 static struct candidate *insert(const struct link_map *map, int state, unsigned number,
                                 const bool named[HF_ALLOCATOR_COUNT])
 {
@@ -150,7 +150,7 @@ static struct candidate *insert(const struct link_map *map, int state, unsigned 
     struct candidate *candidate = &candidates[place];
     candidate->state = state;
     candidate->number = number;
-    candidate->used = false;
+    candidate->has_pages = false;
     candidate->moved_break = false;
     candidate->base = map->l_addr;
     candidate->dynamic = map->l_ld;
@@ -161,8 +161,8 @@ static struct candidate *insert(const struct link_map *map, int state, unsigned 
     return candidate;
 }
 
-/* An object that no pass has seen maps memory. Where another thread inserts, or the same one below
- * this signal handler, the object is left for the pass. */
+/* Adds an object that maps memory before a pass has seen it. If another thread holds `inserting`,
+ * or this thread does below a signal handler, the object is left to the pass. */
 static struct candidate *insert_provisional(const struct link_map *map)
 {
     struct candidate *candidate = NULL;
@@ -179,16 +179,15 @@ static struct candidate *insert_provisional(const struct link_map *map)
     return candidate;
 }
 
-/* Gives a number back under which no foreign allocator was published. A call that is about to
- * record under it keeps it for ever: it counted itself before it looked at the state, which has
- * changed since.
- */
+/* Gives back a number under which no foreign allocator was published. If a call may be about to
+ * record under it, that call gives it back when it ends: it counted itself in `recording` before it
+ * read the state, which has changed since. */
 static void give_back(struct candidate *candidate)
 {
     unsigned number = candidate->recording == 0 ? atomic_exchange(&candidate->number, 0) : 0;
     if (number == 0)
         return;
-    if (candidate->used)
+    if (candidate->has_pages)
         hf_pagemap_forget(number);
     hf_foreign_give_back(number);
 }
@@ -210,7 +209,7 @@ void hf_tracking_candidate(const struct link_map *map, unsigned number)
         return;
     memcpy(candidate->named, named, sizeof candidate->named);
     candidate->state = number != 0 ? (int)number : UNDECIDED;
-    if (number == 0 && candidate->used)
+    if (number == 0 && candidate->has_pages)
         (void)decide(candidate);
     if (candidate->state == NOTHING || (number != 0 && number != candidate->number))
         give_back(candidate);
@@ -250,8 +249,8 @@ static bool is_loaded(const struct candidate *candidate)
     return false;
 }
 
-/* What an unloaded object mapped may be mapped still, but nobody can say whose it is now. Objects
- * whose functions are called are pinned, and never come here. */
+/* Memory mapped by an unloaded object may still be mapped, but its owner is no longer known.
+ * Objects whose functions are called are pinned and never get here. */
 void hf_tracking_forget(void)
 {
     for (size_t i = 0; i < candidates_count; i++) {
@@ -269,16 +268,17 @@ void hf_tracking_forget(void)
     }
 }
 
-/* ---- deciding about a stripped object ---- */
+/* ---- deciding about stripped objects ---- */
 
-/* Decides, unless another call does just now: another thread's, or one below this signal handler.
- * The caller has counted itself in `recording`, or the object is not in use yet. */
+/* Decides which allocator a candidate contains, unless another call is deciding: on another thread,
+ * or on this one below a signal handler. The caller has counted itself in `recording`, or the
+ * object is not in use yet. */
 static int decide(struct candidate *candidate)
 {
     int state = candidate->state;
     if (state != UNDECIDED)
         return state;
-    /* The number is there before anybody can see that it is wanted. */
+    /* Reserve the number before the state changes: calls that see BEING_DECIDED record under it. */
     unsigned number = candidate->number, none = 0;
     if (number == 0) {
         number = hf_foreign_reserve();
@@ -296,7 +296,7 @@ static int decide(struct candidate *candidate)
     return candidate->state;
 }
 
-/* The object that made a call, if its mappings are of interest. */
+/* Returns the candidate that made a call, or NULL if its mappings are of no interest. */
 static struct candidate *candidate_calling(const void *caller)
 {
     if (candidates_count == 0 && loading == 0)
@@ -308,11 +308,11 @@ static struct candidate *candidate_calling(const void *caller)
     return candidate;
 }
 
-/* Begins to record for a candidate. Result: the number to record under; 0: nothing. */
+/* Starts recording for a candidate. Result: the number to record under, or 0. */
 static unsigned begin_recording(struct candidate *candidate, const void *caller)
 {
     atomic_fetch_add(&candidate->recording, 1);
-    /* Another object's by now: nobody had counted in it. */
+    /* The entry belongs to another object by now: `recording` was 0 when it was reused. */
     if (candidate->map != hf_dynlink_find_fast(caller))
         return 0;
     int state = decide(candidate);
@@ -320,7 +320,7 @@ static unsigned begin_recording(struct candidate *candidate, const void *caller)
         return (unsigned)state;
     if (state == NOTHING || candidate->number == 0)
         return 0;
-    candidate->used = true;
+    candidate->has_pages = true;
     return candidate->number;
 }
 
@@ -328,15 +328,15 @@ static void end_recording(struct candidate *candidate)
 {
     if (atomic_fetch_sub(&candidate->recording, 1) != 1)
         return;
-    /* The last to go of those who recorded under a number that is not the object's. */
+    /* The last call that recorded under a number that is not the object's gives it back. */
     const int state = candidate->state;
     if (state == NOTHING || (state > 0 && (unsigned)state != candidate->number))
         give_back(candidate);
 }
 
-/* ---- what the stubs tell ---- */
+/* ---- called by stubs ---- */
 
-/* As the kernel rounds the size of a mapping. */
+/* Rounds a size up to whole pages, as the kernel does for mappings. */
 static size_t whole_pages(size_t size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -373,7 +373,8 @@ unsigned hf_tracking_unmapping(void *address, size_t size)
         return HF_PAGEMAP_UNKNOWN;
     size = whole_pages(size);
     unsigned number = hf_pagemap_id(address);
-    /* Put back after a failure only what was one foreign allocator's; the rest is unknown then. */
+    /* If unmapping fails, only a range with a single owner is restored; otherwise it stays
+     * unknown. */
     bool one = hf_pagemap_id((const char *)address + size - 1) == number;
     hf_pagemap_set(address, size, HF_PAGEMAP_UNKNOWN);
     return one ? number : HF_PAGEMAP_UNKNOWN;
@@ -392,7 +393,7 @@ struct hf_tracking_move hf_tracking_moving(void *address, size_t size, size_t ne
                                     hf_pagemap_id(address), (flags & MREMAP_MAYMOVE) != 0};
     if (move.number == HF_PAGEMAP_UNKNOWN)
         return move;
-    /* What stays where it is has live blocks that may be freed meanwhile. */
+    /* Memory that stays in place has live blocks, which may be freed meanwhile. */
     if (move.may_move)
         hf_pagemap_set(move.from, move.size, HF_PAGEMAP_UNKNOWN);
     else if (move.new_size < move.size)

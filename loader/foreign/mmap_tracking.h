@@ -1,18 +1,19 @@
 /*
- * Whose pages are whose: what the stubs of mmap(2) and its kind tell, kept in pagemap.h's map.
+ * mmap tracking: records in the pagemap (pagemap.h) which object maps which pages, as seen by the
+ * stubs of mmap(2) and related functions.
  *
- * An object that may hold an allocator is a candidate: a routing pass says so (foreign
- * known_allocators.h), and has looked for symbols of known allocators in it by then. Its mappings
- * of private anonymous memory are recorded if they were found. Where nothing was, its file is
- * searched for the strings that known allocators carry even when stripped, and they decide when it
- * first maps such memory.
+ * An object that may contain an allocator is a candidate; routing passes decide that, after
+ * searching its symbols for known allocators (finding.h). If one was found, the object's private
+ * anonymous mappings are recorded for it. Otherwise the pass searches the object's file for strings
+ * that known allocators keep even when stripped, and these decide when the object first maps such
+ * memory.
  *
- * An object's constructors run before a pass sees it. What they map is recorded under a number that
- * is the object's alone, and forgotten if the pass finds no candidate.
+ * An object's constructors run before a pass sees it. Their mappings are recorded under a number
+ * reserved for the object, and forgotten if the pass finds that it is not a candidate.
  *
- * Everything but what is for passes may be called from any thread and in signal handlers: no lock,
- * no allocation, and errno stays. Without _dl_find_object (glibc before 2.35) asking whose a call
- * is takes a lock, so nothing is recorded there.
+ * Functions for passes run under the loader's lock. All others may be called from any thread and in
+ * signal handlers: they take no lock, allocate nothing and preserve errno. Without _dl_find_object
+ * (glibc before 2.35) finding the caller's object takes a lock, so nothing is recorded there.
  */
 #ifndef HOMEFREE_MMAP_TRACKING_H
 #define HOMEFREE_MMAP_TRACKING_H
@@ -24,25 +25,25 @@
 
 /* ---- for routing passes ---- */
 
-/* What is known of a candidate: the number of the foreign allocator inside it; 0: not known yet.
+/* Registers a candidate. `number`: the foreign allocator found in it, or 0 if none is known yet.
  * Called under the loader's lock. */
 void hf_tracking_candidate(const struct link_map *map, unsigned number);
 
-/* Whether an object has been looked at: it is not again when a pass begins anew. */
+/* Returns whether a pass has examined the object; a pass that starts over skips it. */
 bool hf_tracking_is_candidate(const struct link_map *map);
 
-/* The number under which pages are recorded of an object that no pass has seen yet; 0 where none
- * are. A foreign allocator that is found in it is published under this number. */
+/* Returns the number under which the pages of an object that no pass has seen are recorded, or 0. A
+ * foreign allocator found in the object is published under this number. */
 unsigned hf_tracking_number(const struct link_map *map);
 
-/* A pass is over: what has mapped memory meanwhile and is no candidate is none. */
+/* Ends a pass: objects that mapped memory before it but are not candidates are dropped. */
 void hf_tracking_settle(void);
 
-/* The known allocators whose strings an object's file holds; all false where it is not stripped,
- * and so its symbols tell. */
+/* Finds the known allocators whose strings an object's file contains. All false if the file is not
+ * stripped, because its symbols then tell. */
 void hf_tracking_search(const struct link_map *map, bool named[HF_ALLOCATOR_COUNT]);
 
-/* Objects were unloaded: forgets those that are no longer there, and their pages. */
+/* Forgets unloaded objects and their pages. */
 void hf_tracking_forget(void);
 
 /* Registers the fork handler. Called once, by the library's constructor (init.c). */
@@ -50,20 +51,21 @@ void hf_tracking_start(void);
 
 /* ---- for stubs ---- */
 
-/* Around each call of dlopen(): an object that is new to all passes may run its constructors. What
- * it maps in them is recorded until a pass has looked at it. */
+/* Called around each dlopen(). Meanwhile the constructors of objects that no pass has seen may run;
+ * their mappings are recorded until a pass has examined the object. */
 void hf_tracking_loading(bool begins);
 
-/* After mmap(2). Result: at, MAP_FAILED too. */
+/* Called after mmap(2). Result: at, also if it is MAP_FAILED. */
 void *hf_tracking_mapped(void *at, size_t size, int flags, const void *caller);
 
-/* Whether an address range needs hf_tracking_unmapping(). */
+/* Returns whether unmapping an address range requires hf_tracking_unmapping(). */
 bool hf_tracking_has(const void *address, size_t size);
-/* Before munmap(2); the result is for hf_tracking_unmap_failed(), if that fails. */
+/* Called before munmap(2). The result is for hf_tracking_unmap_failed(), which restores the record
+ * and returns `result`. */
 unsigned hf_tracking_unmapping(void *address, size_t size);
 long hf_tracking_unmap_failed(void *address, size_t size, unsigned number, long result);
 
-/* Around mremap(2). */
+/* Called before and after mremap(2). */
 struct hf_tracking_move {
     char *from;
     size_t size, new_size;
@@ -73,9 +75,9 @@ struct hf_tracking_move {
 struct hf_tracking_move hf_tracking_moving(void *address, size_t size, size_t new_size, int flags);
 void *hf_tracking_moved(const struct hf_tracking_move *move, void *at);
 
-/* After sbrk(2). Result: before. */
+/* Called after sbrk(2). Result: before. */
 void *hf_tracking_break(void *before, intptr_t increment, const void *caller);
-/* Somebody but libc moves the program break. */
+/* Records that code other than libc moves the program break. */
 void hf_tracking_break_is_shared(void);
 
 #endif

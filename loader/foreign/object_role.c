@@ -1,5 +1,5 @@
 /*
- * Owns nothing. See object_role.h.
+ * Owns nothing; takes no lock. See object_role.h.
  */
 #include "loader/foreign/object_role.h"
 

@@ -1,7 +1,7 @@
 /*
- * What a loaded object is to routing, and who defines a function. Reads what the dynamic linker
- * shows; owns nothing, allocates nothing. The loader's lock is held, or the object cannot be
- * unloaded.
+ * The role of a loaded object in routing, and the definer of a function. Reads the dynamic linker's
+ * data; owns nothing, allocates nothing. The caller holds the loader's lock, or the object cannot
+ * be unloaded.
  */
 #ifndef HOMEFREE_OBJECT_ROLE_H
 #define HOMEFREE_OBJECT_ROLE_H
@@ -9,25 +9,27 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/owner/foreign.h"
 
-/* What kinds of objects need a treatment of their own. */
+/* Kinds of objects by how routing treats them. */
 enum hf_object_role {
     HF_ROLE_ORDINARY,
-    HF_ROLE_RUNTIME,  /* libc, libstdc++: define the functions, and call them through slots */
-    HF_ROLE_LINKER,   /* ld.so: calls through pointers of its own; out of reach */
-    HF_ROLE_HOMEFREE, /* a copy of libhomefree: must go on calling libc */
-    HF_ROLE_NOTHING   /* the vdso; no symbols */
+    HF_ROLE_RUNTIME,  /* libc and the C++ runtime: define the functions and call them through slots
+                       */
+    HF_ROLE_LINKER,   /* ld.so: calls through its own pointers, out of reach */
+    HF_ROLE_HOMEFREE, /* a copy of libhomefree: must keep calling libc */
+    HF_ROLE_NOTHING   /* the vdso: no symbols */
 };
 enum hf_object_role hf_object_role(const struct hf_object *object);
 
-/* Who defines a function that slots go to. */
+/* Returns the definer of a function. */
 struct hf_definer hf_definer_of(const void *function);
 
-/* Whether an object of the program's namespace lies in front of libc in the order of loading: it
- * was there when the program started, and is never unloaded. */
+/* Returns whether an object precedes libc in the load order of the program's namespace. Such an
+ * object was loaded at program start and is never unloaded. */
 bool hf_object_is_early(const struct link_map *map);
 
 bool hf_object_is_libc(const struct hf_object *object);
-/* Whether a DT_SONAME, or the name in a version's need, is that of libstdc++ or libc++. */
+/* Returns whether a DT_SONAME, or the file name in a version requirement, is that of libstdc++ or
+ * libc++. */
 bool hf_is_cxx_runtime(const char *soname);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Owns nothing. See silent.h.
+ * Owns nothing; takes no lock. See silent.h.
  */
 #include "loader/foreign/silent.h"
 

@@ -1,5 +1,6 @@
 /*
- * Foreign allocators that cannot be asked or called: nothing is known of them but who they are.
+ * Silent allocators: foreign allocators that can be neither asked nor called. Only their names are
+ * known.
  */
 #ifndef HOMEFREE_SILENT_H
 #define HOMEFREE_SILENT_H
@@ -7,9 +8,9 @@
 #include <link.h>
 #include <stdbool.h>
 
-/* Publishes such an allocator under a reserved number, named after all that it may be (`found`, by
- * enum hf_allocator). Result: false, and nothing is published, where `found` names none. Any
- * thread, also in a signal handler. */
+/* Publishes a silent allocator under a reserved number, named after every allocator it may be
+ * (`found`, indexed by enum hf_allocator). Result: false, with nothing published, if `found` names
+ * none. Any thread, also in a signal handler. */
 bool hf_silent_publish(unsigned number, const struct link_map *map, const bool found[]);
 
 #endif

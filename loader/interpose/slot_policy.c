@@ -118,7 +118,7 @@ static bool exports_allocator(const struct hf_object *object, enum hf_allocator 
     for (size_t i = 0; i < hf_allocator_calls_count; i++) {
         const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
         if ((allocator == HF_ALLOCATOR_COUNT || calls->allocator == allocator) &&
-            exports(object, calls->mark) && exports(object, calls->realloc) &&
+            exports(object, calls->marker) && exports(object, calls->realloc) &&
             exports(object, calls->usable_size))
             return true;
     }

@@ -1,5 +1,5 @@
 /*
- * hf_loader_lock_run() rests on where glibc calls IFUNC resolvers (loader/lock.h): here the libc
+ * hf_loader_lock_run() rests on where glibc calls IFUNC resolvers (loader_lock.h): here the libc
  * that runs is asked. While a thread is inside the constructor of an object that it loads, what
  * another thread wants to run under the loader's lock must wait; the thread itself need not.
  *

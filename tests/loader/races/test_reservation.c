@@ -3,7 +3,7 @@
  * has recorded it, the object can turn out to hold no allocator. The number must stay reserved
  * until the call is over, and its pages are forgotten before another allocator can get it.
  *
- * loader/homes.c with the rest of homefree replaced by functions that hold threads where the test
+ * mmap_tracking.c with the rest of homefree replaced by functions that hold threads where the test
  * wants them.
  */
 #include "alloc/owner/foreign.h"
