@@ -1,11 +1,12 @@
 /*
- * Owns the list of objects that RTLD_DEEPBIND brought. Runs on whatever thread loads an object,
- * without locks of its own.
+ * Owns the list of objects opened with RTLD_DEEPBIND, which needs no lock. Runs on any thread that
+ * loads an object.
  *
- * Constraint: dlopen() takes its caller from the return address, and a name without a slash is
- * searched for on the caller's RPATH (also one that it inherits) or RUNPATH. A stand-in is another
- * caller. So the caller's folders are searched first, in the loader's order (search_path.h), and
- * what the caller does not matter for (the cache and the default folders) is left to dlopen.
+ * Constraint: dlopen() identifies its caller by the return address and searches for a name without
+ * a slash on the caller's RPATH (including an inherited one) or RUNPATH. A stand-in is a different
+ * caller. The caller's folders are therefore searched here, in the loader's order (search_path.h),
+ * and the parts that do not depend on the caller (the cache and the default folders) are left to
+ * dlopen().
  */
 #include "loader/dlopen/dlopen_hooks.h"
 
@@ -21,7 +22,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* What dlopen() takes for its caller where no object holds the address: the program. */
+/* dlopen() takes the program for its caller if no object contains the address. */
 static const struct link_map *object_of(const void *caller)
 {
     const struct link_map *map = hf_dynlink_find(caller);
@@ -31,9 +32,9 @@ static const struct link_map *object_of(const void *caller)
     return map;
 }
 
-/* Whether what dlopen() finds loaded under a bare name is found for the caller, too: by its soname,
- * or as what was opened or linked under that name. One of another soname was led to by a link in a
- * folder that comes after the caller's. */
+/* Returns whether the object that dlopen() finds loaded under a bare name is also what the caller
+ * would get: it has that soname, or was opened or linked under that name. An object with another
+ * soname was reached by a link in a folder that comes after the caller's. */
 static bool is_named(void *handle, const char *file)
 {
     struct link_map *map;
@@ -44,7 +45,7 @@ static bool is_named(void *handle, const char *file)
 
 static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
 {
-    /* What is loaded already is found by its name, before any folder. */
+    /* A loaded object is found by its name, before any folder is searched. */
     void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
     if (loaded == NULL)
         return original(path, mode);
@@ -53,14 +54,14 @@ static void *open_found(hf_dlopen_function *original, const char *file, const ch
         return original(path, mode);
     }
     void *handle = original(file, mode);
-    /* After a failure the caller wants dlerror()'s message, which closing would clear. */
+    /* After a failure the caller wants dlerror()'s message, which dlclose() would clear. */
     if (handle != NULL)
         dlclose(loaded);
     return handle;
 }
 
-/* A name that leads nowhere, where the loader would have none either: its error is the same, and
- * nobody can put a file there. */
+/* Replaces a path whose $ORIGIN the loader cannot expand either: the error is the same, and no file
+ * can be created there. */
 #define NOWHERE "/proc/self/origin-is-not-known/"
 
 static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
@@ -68,14 +69,14 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     const bool bare = file != NULL && strchr(file, '/') == NULL;
     if (file == NULL || file[0] == '\0' || (!bare && strchr(file, '$') == NULL))
         return original(file, mode);
-    /* Refused before any search, with a message that names the file as the caller did. */
+    /* dlopen() rejects this mode before any search, with a message that names the caller's file. */
     if ((mode & RTLD_BINDING_MASK) == 0)
         return original(file, mode);
     const struct link_map *map = object_of(caller);
     if (map == NULL)
         return original(file, mode);
     bool skipped = false;
-    /* dlopen() is no cancellation point; what the search calls is. */
+    /* dlopen() is not a cancellation point; the calls of the search are. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
@@ -88,7 +89,7 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     else
         handle = open_found(original, file, path, mode);
     if (handle == NULL && skipped)
-        handle = original(path, mode); /* for its message */
+        handle = original(path, mode); /* for its error message */
     hf_free(path);
     return handle;
 }
@@ -96,16 +97,16 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
 static void *hook_loaded(void *handle)
 {
     /* Not after a failure: taking the loader's lock would clear the message that the caller is
-     * going to ask dlerror() for. Whatever came nevertheless is routed the next time. */
+     * about to read with dlerror(). Objects loaded nevertheless are routed in the next pass. */
     if (handle != NULL)
         hf_route_new_objects();
     return handle;
 }
 
-/* ---- objects with a scope of their own ---- */
+/* ---- objects with their own scope ---- */
 
-/* Objects that RTLD_DEEPBIND brought. Entries are written once; a place that another object has by
- * now is told by its dynamic section. */
+/* Objects opened with RTLD_DEEPBIND. Entries are written once; the dynamic section tells whether
+ * another object now has the same link_map. */
 static struct {
     _Atomic(const struct link_map *) map;
     const void *dynamic;
@@ -144,7 +145,7 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
         if (loaded != NULL)
             dlclose(loaded);
     }
-    /* Before its constructors run. */
+    /* Before the object's constructors run. */
     if (brings)
         hf_definer_note_deep();
     void *handle = open_for(original, file, mode, caller);
@@ -167,7 +168,7 @@ static void *hook_scope(void *handle, const void *caller)
     return handle == RTLD_DEFAULT ? (void *)(uintptr_t)hf_dynlink_find(caller) : NULL;
 }
 
-/* An object's slot for a function that is routed. */
+/* An object's own slot of a routed function. */
 struct own_slot {
     enum hf_routed function;
     void *stub;
@@ -208,8 +209,8 @@ static void *hook_symbol(const char *name, void *found)
         return found;
     }
     const struct link_map *owner = hf_dynlink_find(found);
-    /* An object that was built with the shim keeps its functions to itself; libhomefree's are ours.
-     */
+    /* Hidden functions of an object built with the shim stay private, and libhomefree's need no
+     * stub. */
     if (owner == NULL || owner == hf_dynlink_find(&hf_region) ||
         !hf_function_is_known((enum hf_routed)function, found))
         return found;

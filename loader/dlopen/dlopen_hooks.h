@@ -1,6 +1,9 @@
 /*
- * What the stubs of dlopen(3), dlmopen(3), dlsym(3) and dlvsym(3) do beside calling their
- * originals: objects that come later are routed too, and dlsym() answers with routed functions.
+ * dlopen hooks: what the stubs of dlopen(3), dlmopen(3), dlsym(3) and dlvsym(3) do besides calling
+ * their originals. They route objects loaded later and make dlsym() return stubs of routed
+ * functions.
+ *
+ * Called by stubs only, on any thread; the state needs no lock.
  */
 #ifndef HOMEFREE_DLOPEN_HOOKS_H
 #define HOMEFREE_DLOPEN_HOOKS_H

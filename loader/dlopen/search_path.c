@@ -1,12 +1,13 @@
 /*
- * Owns the list of hardware subfolders, which is the same for the life of a process.
+ * Owns the list of hardware subfolders, constant once hf_search_start() has run; no lock.
  *
- * Everything here imitates glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which folder is
- * searched when, what makes it go on to the next one, and what makes it give up with an error.
- * Where it would give up, the file is taken: the loader, which is called next, says why.
+ * Everything here mirrors glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which folder is
+ * searched when, what makes the loader try the next folder, and what makes it stop with an error.
+ * Where it would stop, the file is accepted, and the loader, which is called next, reports the
+ * error.
  *
- * Runs on the stack of whoever calls dlopen(), which may be as small as 16 KiB: buffers come from
- * the heap.
+ * Runs on the stack of dlopen()'s caller, which may be as small as 16 KiB, so buffers come from the
+ * heap.
  */
 #include "loader/dlopen/search_path.h"
 
@@ -31,11 +32,12 @@
 #    define NATIVE_MACHINE EM_X86_64
 #endif
 
-/* ---- where an object lies ---- */
+/* ---- an object's folder ---- */
 
-/* The folder that $ORIGIN stands for; hf_free() it, NULL if it is not known. RTLD_DI_ORIGIN is for
- * objects with a relative path alone, whose folder depends on where the process was: for the
- * program it copies from a null pointer, unless the loader has needed the folder itself. */
+/* Returns the folder that $ORIGIN stands for, to be freed with hf_free(), or NULL if it is unknown.
+ * RTLD_DI_ORIGIN is used only for objects with a relative path, whose folder depends on the working
+ * directory when they were loaded: for the program it copies from a null pointer unless the loader
+ * has needed the folder itself. */
 static char *origin_of(const struct link_map *map)
 {
     const char *name = map->l_name != NULL ? map->l_name : "";
@@ -50,7 +52,7 @@ static char *origin_of(const struct link_map *map)
     } else if (name[0] == '/') {
         known = memccpy(origin, name, '\0', PATH_MAX) != NULL;
     } else if (name[0] != '\0' && getcwd(origin, PATH_MAX) != NULL) {
-        /* It stays unset where the folder was gone when the object was loaded. */
+        /* The loader has no folder either if it was gone when the object was loaded. */
         if (dlinfo((void *)(uintptr_t)map, RTLD_DI_ORIGIN, origin) == 0)
             return origin;
     }
@@ -67,13 +69,13 @@ static char *origin_of(const struct link_map *map)
 
 enum { SUBFOLDERS_MAX = 3 + 16, SUBFOLDER_LONGEST = 32 };
 
-/* In the order in which they are searched; the last one is the folder itself. */
+/* In search order; the last entry is the folder itself. */
 static char subfolders[SUBFOLDERS_MAX][SUBFOLDER_LONGEST];
 static size_t subfolders_count;
 
 #if defined(__x86_64__)
-/* <sys/platform/x86.h>, from glibc 2.33 on; weak, so that older ones load us. What GLIBC_TUNABLES
- * turn off is not active. */
+/* From <sys/platform/x86.h>, glibc 2.33 on; weak, so that libhomefree loads on older versions.
+ * Features disabled by GLIBC_TUNABLES are not active. */
 struct cpuid_feature {
     unsigned cpuid[4], active[4]; /* eax, ebx, ecx, edx */
 };
@@ -94,7 +96,7 @@ static bool has(unsigned leaf, unsigned word, unsigned bits)
 
 #    define BIT(n) (1U << (n))
 
-/* x86-64-v2 to -v4, as sysdeps/x86_64/dl-hwcap_subdirs.c has them. */
+/* x86-64-v2 to -v4, as in glibc's sysdeps/x86_64/dl-hwcap_subdirs.c. */
 static unsigned level(void)
 {
     /* sse3, ssse3, cmpxchg16b, sse4.1, sse4.2, popcnt; lahf */
@@ -109,7 +111,7 @@ static unsigned level(void)
     return has(LEAF_7, EBX, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)) ? 4 : 3;
 }
 
-/* The older subfolders' names, which glibc 2.37 dropped: those of one path, outermost first. */
+/* Names of the older subfolders, which glibc 2.37 dropped: the parts of a path, outermost first. */
 static size_t legacy_names(const char *names[4])
 {
     const char *platform = (const char *)getauxval(AT_PLATFORM);
@@ -150,7 +152,7 @@ void hf_search_start(void)
     if (strncmp(version, "2.", 2) == 0 && strtoul(version + 2, NULL, 10) < 37) {
         const char *names[4];
         const size_t count = legacy_names(names);
-        /* Each part may be left out; the outer ones weigh more. */
+        /* Every part is optional; outer parts have priority. */
         for (unsigned mask = (1U << count) - 1; mask != 0; mask--) {
             char *at = subfolders[subfolders_count++];
             for (size_t i = 0; i < count; i++)
@@ -164,13 +166,12 @@ void hf_search_start(void)
 
 /* ---- one file ---- */
 
-/* What the loader does about a file: it loads it, or says what is wrong with it (FOUND), or goes
- * on. */
+/* What the loader does with a file: skips it, or loads it or reports an error (FOUND). */
 enum verdict { ABSENT, OTHER_CLASS, FOUND };
 
 static enum verdict look_at(const char *path)
 {
-    /* Other than the loader's, this does not wait for who writes to a FIFO. */
+    /* Unlike the loader's open(), this does not block on a FIFO. */
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return ABSENT;
@@ -193,8 +194,9 @@ static enum verdict look_at(const char *path)
 
 /* ---- the search ---- */
 
-/* The folders that dlopen() searches for an object's sake, in order; hf_free() it. NULL if there is
- * no telling. glibc does not say which of them are the object's own (dls_flags is always 0). */
+/* Returns the folders that dlopen() searches on behalf of an object, in order, to be freed with
+ * hf_free(); NULL if they cannot be determined. glibc does not tell which of them are the object's
+ * own (dls_flags is always 0). */
 static Dl_serinfo *search_list(const struct link_map *map)
 {
     Dl_serinfo size;
@@ -212,9 +214,9 @@ static Dl_serinfo *search_list(const struct link_map *map)
     return list;
 }
 
-/* How many of the caller's folders come before those that the loader searches for both in the same
- * order: the end of both lists (LD_LIBRARY_PATH where the caller has no RUNPATH, and the default
- * folders, with the cache before them). */
+/* Returns how many of the caller's folders precede the common end of both lists, which the loader
+ * searches for either object: LD_LIBRARY_PATH if the caller has no RUNPATH, and the default
+ * folders, preceded by the cache. */
 static size_t own_count(const Dl_serinfo *callers, const Dl_serinfo *ours)
 {
     size_t count = callers->dls_cnt, other = ours->dls_cnt;
@@ -227,7 +229,7 @@ static size_t own_count(const Dl_serinfo *callers, const Dl_serinfo *ours)
     return count;
 }
 
-/* Room for a file's path in any of the folders, or of a private copy's original. */
+/* Returns the size for a file's path in any of the folders, or beside a private copy's original. */
 static size_t room(const Dl_serinfo *list, size_t count, const char *folder, const char *file)
 {
     size_t longest = 0;
@@ -238,10 +240,10 @@ static size_t room(const Dl_serinfo *list, size_t count, const char *folder, con
     return longest + (folder != NULL ? strlen(folder) : 0) + SUBFOLDER_LONGEST + strlen(file) + 3;
 }
 
-/* A private copy that lies elsewhere is searched for as if it lay beside its original: the loader
- * has put the copy's folder where $ORIGIN was. */
+/* A private copy stored elsewhere: searches behave as if it were in its original's folder, because
+ * the loader expanded $ORIGIN to the copy's folder. */
 struct copied {
-    const char *folder; /* the original's; NULL: no such copy */
+    const char *folder; /* the original's; NULL: not such a copy */
     char *origin;       /* the copy's */
 };
 
@@ -255,8 +257,8 @@ static char *write_folder(char *at, const char *directory, const struct copied *
     return append(append(at, directory), "/");
 }
 
-/* Goes through the folders until there is a file of the wanted kind, whose path is in `path` then.
- * Notes whether one was for another class. */
+/* Searches the folders until a file has the wanted verdict; `path` then contains its path. Records
+ * whether a file of another class was seen. */
 static bool search_folders(const Dl_serinfo *list, size_t count, const struct copied *copied,
                            const char *file, enum verdict wanted, bool *other_class, char *path)
 {
@@ -303,8 +305,8 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
 
 /* ---- $ORIGIN ---- */
 
-/* In a privileged process what the program's own $ORIGIN leads to must lie in a folder that the
- * system trusts: of those that are searched for us, which are the default ones then. */
+/* In a privileged process, the expansion of the program's own $ORIGIN must lie in a folder that the
+ * system trusts: one of those searched for libhomefree, which are then the default folders. */
 static bool is_trusted(const char *path)
 {
     Dl_serinfo *ours = search_list(hf_dynlink_find(&hf_region));
@@ -329,7 +331,7 @@ char *hf_search_expand(const struct link_map *caller, const char *file)
         return NULL;
     const char *folder = hf_copy_folder(caller);
     char *origin = folder != NULL ? hf_strdup(folder) : origin_of(caller);
-    /* Each variable is shorter than what is counted for it. */
+    /* Each variable takes less room than is counted for it. */
     size_t size = length + 1;
     for (const char *at = file; origin != NULL && (at = strchr(at, '$')) != NULL; at++)
         size += strlen(origin);

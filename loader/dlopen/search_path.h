@@ -1,6 +1,8 @@
 /*
- * Which file dlopen() would load for a caller: the folders that are searched for the caller's sake,
- * and the names that hold $ORIGIN.
+ * Finds the file that dlopen() would load for a caller: searches the folders that depend on the
+ * caller and expands $ORIGIN in names.
+ *
+ * Any thread, once hf_search_start() has run; takes no lock of its own.
  */
 #ifndef HOMEFREE_SEARCH_PATH_H
 #define HOMEFREE_SEARCH_PATH_H
@@ -8,23 +10,23 @@
 #include "alloc/base/dynlink.h"
 
 /*
- * Looks for a name without a slash in the folders that the dynamic linker searches for `caller` and
- * not for libhomefree, as it does: hardware subfolders first, and on to the next folder where the
- * file cannot be opened or is for another class or machine.
- * Result: the file's path, or NULL where none has it; hf_free() it. `skipped`: the path is that of
- * a file for another class, which dlopen() names in its message if nothing else is found.
+ * Searches for a name without a slash in the folders that the dynamic linker searches for `caller`
+ * but not for libhomefree. Like the linker, tries hardware subfolders first, and continues with the
+ * next folder if a file cannot be opened or is for another class or machine. Result: the file's
+ * path, to be freed with hf_free(), or NULL. `skipped`: the path names a file of another class,
+ * which dlopen() mentions in its message if nothing else is found.
  */
 char *hf_search_for(const struct link_map *caller, const char *file, bool *skipped);
 
 /*
- * A name with a slash, with the caller's folder in the place of $ORIGIN. A privileged process
- * expands it only where the dynamic linker does.
- * Result: the name, or NULL where it cannot be expanded (then dlopen() fails); hf_free() it.
+ * Expands $ORIGIN in a name with a slash to the caller's folder; in a privileged process only where
+ * the dynamic linker does. Result: the name, to be freed with hf_free(), or NULL if it cannot be
+ * expanded (dlopen() then fails).
  */
 char *hf_search_expand(const struct link_map *caller, const char *file);
 
-/* Lists the hardware subfolders of this machine. Called once, by the library's constructor, before
- * any slot leads to a stub. */
+/* Lists this machine's hardware subfolders. Called once, by the library's constructor, before any
+ * slot points to a stub. */
 void hf_search_start(void);
 
 #endif
