@@ -1,13 +1,13 @@
 /*
- * Owns the list of adopted slots of the call under way, and the last refusals. Both are used under
- * the loader's lock alone (lock.h), which serialises calls.
+ * Owns the slots collected by the current call and the recent refusals. The loader's lock
+ * (loader_lock.h) guards both and serialises calls.
  *
- * All or nothing: every slot of the object is decided about first; only when none stands in the way
- * is any written. What would stand in the way is memory that could not come home: an object whose
- * own calls to free are out of routing's reach must go on allocating where it did.
+ * All or nothing: every slot of the object is checked first, and slots are written only if nothing
+ * stands in the way. An object whose own calls to free() routing cannot reach is refused: memory it
+ * allocated from the heap could not come home, so it must keep its allocator.
  *
- * When: after the object's relocation, at any time. Blocks that it allocated before go home by
- * routing. Nothing is allocated here.
+ * When: any time after the object's relocation. Routing sends home blocks that the object allocated
+ * before. Nothing is allocated here.
  */
 #include "loader/adopt/rebind.h"
 
@@ -23,7 +23,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* The slots to write. More than a compiler makes: one or two a function, and one a table. */
+/* The slots to write. Compilers make far fewer: one or two per function, and one per table. */
 #define SLOTS_MAX 1024
 static struct {
     void **address;
@@ -32,19 +32,19 @@ static struct {
 } slots[SLOTS_MAX];
 static size_t slots_count;
 
-/* One call. */
+/* The state of one call. */
 struct adoption {
     const struct link_map *map;
     struct hf_writer writer;
     struct hf_scope scope;
-    int result; /* slots changed, or a negative errno */
+    int result; /* number of changed slots, or a negative errno */
     const char *reason;
-    const char *function; /* the slot's that is in the way; NULL where the object itself is */
+    const char *function; /* the refused slot's function; NULL if the object itself is refused */
     void **slot;
 };
 
-/* The last refusals, for the report. An object is known by its place, its name and its dynamic
- * section: what is loaded at the same place under the same name later is the same file again. */
+/* The most recent refusals, for the report. An object is identified by its link_map, name and
+ * dynamic section: an object loaded later with all three equal is the same file again. */
 #define REFUSALS_MAX 32
 static struct refusal {
     const struct link_map *map;
@@ -91,9 +91,9 @@ static void refuse_slot(struct adoption *adoption, const struct hf_slot *slot, c
     adoption->slot = slot->address;
 }
 
-/* ---- deciding ---- */
+/* ---- collecting ---- */
 
-/* Every slot through which the object gives memory back must be routed already. */
+/* Refuses adoption unless every slot through which the object frees memory is routed. */
 static void check_release(const struct hf_slot *slot, void *context)
 {
     struct adoption *adoption = context;
@@ -104,7 +104,7 @@ static void check_release(const struct hf_slot *slot, void *context)
         hf_slot_decide(adoption->writer.object, HF_ROLE_ORDINARY, &adoption->scope, slot);
     if (decision.ignore || (decision.state == HF_ROUTE_CHANGED && !decision.change))
         return;
-    /* The program's own function in a variable is nobody's business. */
+    /* A variable that holds the program's own function does not matter. */
     if (slot->kind == HF_SLOT_WORD && !decision.change)
         return;
     refuse_slot(adoption, slot, name, -EACCES,
@@ -112,7 +112,7 @@ static void check_release(const struct hf_slot *slot, void *context)
                 "heap could not come home");
 }
 
-/* What the slot goes to now, for functions that need to know. */
+/* Returns the slot's current target, for replacements that need an original. */
 static void *original_of(const struct adoption *adoption, const struct hf_slot *slot, void *value)
 {
     if (hf_replacement_resizes(slot->function))
@@ -124,54 +124,66 @@ static void *original_of(const struct adoption *adoption, const struct hf_slot *
     return hf_scope_definition(&adoption->scope, hf_replacement_names.name(slot->function));
 }
 
-static void decide(const struct hf_slot *slot, void *context)
+/* Returns whether a slot is a variable that the program has changed. For a function that resizes,
+ * anything but a stub is one: check_release() has refused the other cases. */
+static bool was_changed_by_program(const struct adoption *adoption, const struct hf_slot *slot,
+                                   const char *name, void *value)
 {
-    struct adoption *adoption = context;
+    if (hf_replacement_resizes(slot->function))
+        return !hf_stub_is((enum hf_routed)hf_routed_by_name(name), value);
+    return slot->kind == HF_SLOT_WORD && !hf_word_is_untouched(&adoption->scope, name, value);
+}
+
+/* Returns the replacement for a slot; NULL if the slot stays as it is, or after a refusal. */
+static void *choose_replacement(struct adoption *adoption, const struct hf_slot *slot, void *value)
+{
     const char *name = hf_replacement_names.name(slot->function);
-    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
-    /* Adopted, or a weak function that nobody defines. */
+    void *original = NULL;
+    /* A weak function without a definition, or an adopted slot. */
     if (value == NULL || hf_replacement_is(value))
-        return;
+        return NULL;
     if (hf_slot_is_foreign(adoption->writer.object, slot->symbol,
                            hf_replacement_is_operator(slot->function))) {
         refuse_slot(adoption, slot, name, -ENOTSUP,
                     "the object asks for this function from a library other than libc: it has an "
                     "allocator of its own choice");
-        return;
+        return NULL;
     }
-    if (hf_replacement_resizes(slot->function)) {
-        /* Not a stub: a variable that the program changed, see check_release(). */
-        if (!hf_stub_is((enum hf_routed)hf_routed_by_name(name), value))
-            return;
-    } else if (slot->kind == HF_SLOT_WORD && !hf_word_is_untouched(&adoption->scope, name, value)) {
-        return;
-    }
-    void *original = NULL;
+    if (was_changed_by_program(adoption, slot, name, value))
+        return NULL;
     if (hf_replacement_wants_original(slot->function)) {
         original = original_of(adoption, slot, value);
         if (original == NULL) {
             refuse_slot(adoption, slot, name, -ENOTSUP,
                         "nothing in this namespace defines the function yet");
-            return;
+            return NULL;
         }
     }
     if (!hf_write_is_allowed(&adoption->writer, slot->address)) {
         refuse_slot(adoption, slot, name, -EACCES, "the slot lies in memory that is read-only");
-        return;
+        return NULL;
     }
-    void *function = hf_replacement_for(slot->function, original);
-    if (function == NULL) {
+    void *replacement = hf_replacement_for(slot->function, original);
+    if (replacement == NULL)
         refuse_slot(adoption, slot, name, -ENOSPC,
                     "more allocators define this function than homefree keeps apart");
+    return replacement;
+}
+
+static void collect_slot(const struct hf_slot *slot, void *context)
+{
+    struct adoption *adoption = context;
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    void *replacement = choose_replacement(adoption, slot, value);
+    if (replacement == NULL)
         return;
-    }
     if (slots_count == SLOTS_MAX) {
-        refuse_slot(adoption, slot, name, -E2BIG,
+        refuse_slot(adoption, slot, hf_replacement_names.name(slot->function), -E2BIG,
                     "the object holds more addresses of allocating functions than expected");
         return;
     }
     slots[slots_count].address = slot->address;
-    slots[slots_count].value = function;
+    slots[slots_count].value = replacement;
     slots[slots_count++].before = value;
 }
 
@@ -193,8 +205,8 @@ static void check_object(struct adoption *adoption)
 
 /* ---- writing ---- */
 
-/* The slots of one object lie in one RELRO range at most, so that the first that cannot be written
- * is found before any is. */
+/* All slots of an object that need unprotecting lie in one RELRO range, so a failure shows before
+ * the first slot is written. */
 static void write_slots(struct adoption *adoption)
 {
     hf_write_begin(false);
@@ -216,7 +228,8 @@ static void adopt_object(struct adoption *adoption)
     if (adoption->result == 0)
         hf_slots_visit(adoption->writer.object, &hf_routed_names, false, check_release, adoption);
     if (adoption->result == 0)
-        hf_slots_visit(adoption->writer.object, &hf_replacement_names, false, decide, adoption);
+        hf_slots_visit(adoption->writer.object, &hf_replacement_names, false, collect_slot,
+                       adoption);
     if (adoption->result == 0)
         write_slots(adoption);
     struct refusal *refusal = refusal_of(adoption->map);
@@ -273,34 +286,34 @@ int hf_adopt(void *handle)
 
 /* ---- the report ---- */
 
-struct telling {
+struct reporter {
     const struct hf_object *object;
     hf_route_visitor *visit;
     void *context;
 };
 
-static void tell_slot(const struct hf_slot *slot, void *context)
+static void report_slot(const struct hf_slot *slot, void *context)
 {
-    const struct telling *telling = context;
+    const struct reporter *reporter = context;
     if (hf_replacement_resizes(slot->function) ||
         !hf_replacement_is(__atomic_load_n(slot->address, __ATOMIC_ACQUIRE)))
         return;
     struct hf_route_entry entry = {
         .size = sizeof entry,
         .state = HF_ROUTE_CHANGED,
-        .object = hf_dynlink_name(telling->object->map),
+        .object = hf_dynlink_name(reporter->object->map),
         .function = hf_replacement_names.name(slot->function),
         .slot = slot->address,
     };
-    telling->visit(&entry, telling->context);
+    reporter->visit(&entry, reporter->context);
 }
 
 void hf_adopt_report(const struct hf_object *object, hf_route_visitor *visit, void *context)
 {
     if (!ever_adopted)
         return;
-    struct telling telling = {object, visit, context};
-    hf_slots_visit(object, &hf_replacement_names, false, tell_slot, &telling);
+    struct reporter reporter = {object, visit, context};
+    hf_slots_visit(object, &hf_replacement_names, false, report_slot, &reporter);
     const struct refusal *refusal = refusal_of(object->map);
     if (refusal == NULL)
         return;

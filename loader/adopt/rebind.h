@@ -1,6 +1,6 @@
 /*
- * Adoption: a loaded object that knows nothing of homefree allocates from the heap. Users call
- * hf_adopt() (homefree/adopt.h).
+ * Adoption: makes a loaded object that does not know homefree allocate from the heap. Users call
+ * hf_adopt() (homefree/adopt.h), on any thread; the loader's lock guards all state.
  */
 #ifndef HOMEFREE_REBIND_H
 #define HOMEFREE_REBIND_H
@@ -9,9 +9,9 @@
 
 #include <homefree/homefree.h>
 
-/* Tells what adoption has done to an object, for the report: the slots that allocate from the heap
- * (those that resize are routing's to tell), and the reason where it was refused. Calls nothing for
- * an object that nobody asked to adopt. Under the loader's lock. */
+/* Reports the slots of an object that allocate from the heap (routing reports those that resize)
+ * and, if adoption was refused, the reason. Calls nothing for an object that was never to be
+ * adopted. Called under the loader's lock. */
 void hf_adopt_report(const struct hf_object *object, hf_route_visitor *visit, void *context);
 
 #endif
