@@ -1,13 +1,14 @@
 /*
- * Owns nothing but handles of needed libraries, which are never closed: a copy is not either.
+ * Owns nothing but handles of needed libraries, which are never closed because copies never are.
+ * Takes no lock.
  *
- * Three things would make a copy share what it should own.
- * - STB_GNU_UNIQUE: glibc keeps one definition of such a symbol for the whole process, across
- *   RTLD_LOCAL. The copy's become ordinary ones, but for those that a library it needs defines too:
- *   libstdc++'s inline statics must be the same for everyone who handles its objects.
- * - A definition of the same name in the global scope (the original, loaded with RTLD_GLOBAL) comes
- *   before the copy's own. DT_SYMBOLIC puts the copy's own first.
- * - DT_SONAME: an object that needs the original by name would be given the copy. It goes.
+ * Three properties would make a copy share state with its original:
+ * - STB_GNU_UNIQUE: glibc keeps a single definition of such a symbol per process, across
+ *   RTLD_LOCAL. The copy's definitions become ordinary ones, except those that a needed library
+ *   also defines: all users of libstdc++'s objects must share its inline statics.
+ * - A definition of the same name in the global scope (the original, loaded with RTLD_GLOBAL)
+ *   precedes the copy's own. DT_SYMBOLIC puts the copy's own first.
+ * - DT_SONAME: an object that needs the original by name would get the copy. It is removed.
  */
 #include "loader/private/patch_copy.h"
 
@@ -26,9 +27,9 @@ struct patch {
     struct hf_elf elf;
     int descriptor;
     const char *folder; /* the original's */
-    void **libraries;   /* handles */
+    void **libraries;   /* handles from dlopen() */
     size_t library_count, library_room;
-    uint64_t symbols; /* offset of the dynamic symbols in the file */
+    uint64_t symbols; /* file offset of the dynamic symbols */
     uint64_t symbols_size;
     int error;
 };
@@ -41,10 +42,10 @@ static int write_at(struct patch *patch, const void *bytes, size_t size, uint64_
     return written < 0 ? -errno : -EIO;
 }
 
-/* ---- the libraries that it needs ---- */
+/* ---- needed libraries ---- */
 
-/* One entry of a search path, with $ORIGIN replaced; false where it is too long or has another of
- * the loader's variables in it. */
+/* Builds a file's path from one entry of a search path, with $ORIGIN expanded. Result: false if it
+ * is too long or contains another of the loader's variables. */
 static bool expand(const char *folder, const char *entry, size_t length, const char *name,
                    char out[PATH_MAX])
 {
@@ -59,7 +60,7 @@ static bool expand(const char *folder, const char *entry, size_t length, const c
     return true;
 }
 
-/* The first file of that name on a search path. */
+/* Finds the first file of that name on a search path. */
 static bool find_on(const char *path, const char *folder, const char *name, char out[PATH_MAX])
 {
     while (path != NULL && *path != '\0') {
@@ -72,7 +73,7 @@ static bool find_on(const char *path, const char *folder, const char *name, char
     return false;
 }
 
-/* In the loader's order: what is loaded already, RPATH, LD_LIBRARY_PATH, RUNPATH, the rest. */
+/* In the loader's order: loaded objects, RPATH, LD_LIBRARY_PATH, RUNPATH, default folders. */
 static void *open_needed(struct patch *patch, const char *name)
 {
     void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
@@ -82,7 +83,7 @@ static void *open_needed(struct patch *patch, const char *name)
     const char *runpath = hf_elf_tag_string(&patch->elf, DT_RUNPATH);
     const char *rpath = runpath == NULL ? hf_elf_tag_string(&patch->elf, DT_RPATH) : NULL;
     if (strchr(name, '/') != NULL)
-        return NULL; /* found by the loader itself */
+        return NULL; /* the loader finds it by itself */
     if (find_on(rpath, patch->folder, name, file) ||
         (!find_on(secure_getenv("LD_LIBRARY_PATH"), "", name, file) &&
          find_on(runpath, patch->folder, name, file)))
@@ -90,7 +91,7 @@ static void *open_needed(struct patch *patch, const char *name)
     return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 }
 
-/* What cannot be opened is for the loader to complain about, when the copy is loaded. */
+/* The loader reports libraries that cannot be opened when it loads the copy. */
 static void open_libraries(struct patch *patch)
 {
     size_t cursor = 0;
@@ -154,65 +155,88 @@ static void patch_symbols(struct patch *patch)
 
 /* ---- the dynamic section ---- */
 
-/* In the file's order of preference: an entry that can say DT_SYMBOLIC. */
+/* Entries that can be overwritten with DT_SYMBOLIC, the preferred ones first: DT_SONAME, which has
+ * to go anyway; a second DT_NULL at the end; DT_RELACOUNT, which is only an optimisation. */
 enum seat { SEAT_SONAME, SEAT_SPARE, SEAT_COUNT, SEAT_NONE };
 
-/* Of the dynamic section; each entry is read and written by itself. Where no entry can be spared,
- * the copy goes without DT_SYMBOLIC: it is private then as long as nobody has loaded another one
- * with RTLD_GLOBAL. */
-static void patch_dynamic(struct patch *patch)
+struct dynamic {
+    uint64_t seats[SEAT_NONE]; /* file offsets; 0: there is none */
+    bool symbolic;             /* the section already makes the copy symbolic */
+};
+
+/* Gets the place of the dynamic section in the file. */
+static bool locate_dynamic(struct patch *patch, uint64_t *start, uint64_t *size)
 {
-    size_t cursor = 0;
     Elf64_Phdr header;
-    while (hf_elf_segment(&patch->elf, &cursor, &header))
+    for (size_t cursor = 0; hf_elf_segment(&patch->elf, &cursor, &header);)
         if (header.p_type == PT_DYNAMIC)
-            break;
-    uint64_t start, available;
-    if (header.p_type != PT_DYNAMIC ||
-        hf_elf_locate(&patch->elf, header.p_vaddr, &start, &available) != 0)
-        return;
-    uint64_t seats[SEAT_NONE] = {0};
-    bool symbolic = false;
-    const size_t count = available / sizeof(Elf64_Dyn);
-    for (size_t i = 0, ended = 0; i < count && ended < 2 && patch->error == 0; i++) {
-        uint64_t offset = start + i * sizeof(Elf64_Dyn);
+            return hf_elf_locate(&patch->elf, header.p_vaddr, start, size) == 0;
+    return false;
+}
+
+/* Handles one entry before the end of the dynamic section; sets DF_SYMBOLIC if it has DT_FLAGS. */
+static void scan_entry(struct patch *patch, struct dynamic *dynamic, Elf64_Dyn *entry,
+                       uint64_t offset)
+{
+    switch (entry->d_tag) {
+    case DT_FLAGS:
+        entry->d_un.d_val |= DF_SYMBOLIC;
+        patch->error = write_at(patch, entry, sizeof *entry, offset);
+        dynamic->symbolic = true;
+        break;
+    case DT_SYMBOLIC:
+        dynamic->symbolic = true;
+        break;
+    case DT_SONAME:
+        dynamic->seats[SEAT_SONAME] = offset;
+        break;
+    case DT_RELACOUNT:
+        dynamic->seats[SEAT_COUNT] = offset;
+        break;
+    default:
+        break;
+    }
+}
+
+/* Reads the section entry by entry, up to its end and one entry beyond. */
+static void scan_dynamic(struct patch *patch, struct dynamic *dynamic, uint64_t start,
+                         uint64_t size)
+{
+    const uint64_t count = size / sizeof(Elf64_Dyn);
+    uint64_t end = 0; /* offset of the first DT_NULL */
+    for (uint64_t i = 0; i < count && patch->error == 0; i++) {
+        const uint64_t offset = start + i * sizeof(Elf64_Dyn);
         Elf64_Dyn entry;
         if (hf_elf_read(&patch->elf, offset, &entry, sizeof entry) != 0)
-            break;
-        if (ended == 1) {
+            return;
+        if (end != 0) {
             if (entry.d_tag == DT_NULL)
-                seats[SEAT_SPARE] = offset - sizeof entry;
-            break;
+                dynamic->seats[SEAT_SPARE] = end;
+            return;
         }
-        switch (entry.d_tag) {
-        case DT_NULL:
-            ended = 1;
-            break;
-        case DT_FLAGS:
-            entry.d_un.d_val |= DF_SYMBOLIC;
-            patch->error = write_at(patch, &entry, sizeof entry, offset);
-            symbolic = true;
-            break;
-        case DT_SYMBOLIC:
-            symbolic = true;
-            break;
-        case DT_SONAME:
-            seats[SEAT_SONAME] = offset;
-            break;
-        case DT_RELACOUNT:
-            seats[SEAT_COUNT] = offset;
-            break;
-        default:
-            break;
-        }
+        if (entry.d_tag == DT_NULL)
+            end = offset;
+        else
+            scan_entry(patch, dynamic, &entry, offset);
     }
+}
+
+/* Removes DT_SONAME and makes the copy symbolic. If no entry can be spared, the copy goes without
+ * DT_SYMBOLIC and stays private as long as no other copy is loaded with RTLD_GLOBAL. */
+static void patch_dynamic(struct patch *patch)
+{
+    struct dynamic dynamic = {{0}, false};
+    uint64_t start, size;
+    if (!locate_dynamic(patch, &start, &size))
+        return;
+    scan_dynamic(patch, &dynamic, start, size);
     for (int seat = 0; seat < SEAT_NONE && patch->error == 0; seat++) {
-        if (seats[seat] == 0 || (symbolic && seat != SEAT_SONAME))
+        if (dynamic.seats[seat] == 0 || (dynamic.symbolic && seat != SEAT_SONAME))
             continue;
-        /* Twice does no harm. */
-        Elf64_Dyn entry = {.d_tag = DT_SYMBOLIC};
-        patch->error = write_at(patch, &entry, sizeof entry, seats[seat]);
-        symbolic = true;
+        /* A second DT_SYMBOLIC in place of DT_SONAME does no harm. */
+        const Elf64_Dyn entry = {.d_tag = DT_SYMBOLIC};
+        patch->error = write_at(patch, &entry, sizeof entry, dynamic.seats[seat]);
+        dynamic.symbolic = true;
     }
 }
 

@@ -1,15 +1,15 @@
 /*
- * What has to change in a copy's bytes, so that the dynamic linker takes it for an object of its
- * own.
+ * Patches a private copy so that the dynamic linker treats it as an object of its own.
+ *
+ * Stateless: copies may be patched on any thread, each by one thread at a time; takes no lock.
  */
 #ifndef HOMEFREE_PATCH_COPY_H
 #define HOMEFREE_PATCH_COPY_H
 
 /*
- * Changes the copy behind a descriptor (open for writing), and loads the libraries that it needs,
- * as seen from the original's folder.
- * Result: 0, -ENOEXEC, -ENOTSUP (see elf_file.h), or what the system said.
- * Runs constructors of the libraries. Any thread.
+ * Patches the copy behind a descriptor open for reading and writing, and loads its needed libraries
+ * as seen from the original's folder, which runs their constructors. Result: 0, -ENOEXEC, -ENOTSUP
+ * (see elf_file.h), or another negative errno. Any thread.
  */
 int hf_copy_patch(int descriptor, const char *folder);
 

@@ -1,10 +1,11 @@
 /*
- * Owns this process's folders for copies, and which folders have been cleaned. `lock` guards both.
+ * Owns this process's folders for copies and the list of cleaned folders. `lock` guards both. Any
+ * thread may call; no function may be called from a signal handler.
  *
- * Constraint: folders are shared with strangers (/tmp). So names are made with O_EXCL and mkdtemp,
- * links are never followed, and a file is removed only when it is ours by its owner and its mode,
- * and its maker is dead: the process number is free, or belongs to one that started at another
- * time.
+ * Constraint: other users may write to these folders (/tmp). Names are therefore created with
+ * O_EXCL and mkdtemp, links are never followed, and a file is removed only if its owner and mode
+ * show that it is ours and its maker is dead: the process ID is unused, or belongs to a process
+ * with another start time.
  */
 #include "loader/private/place_copy.h"
 
@@ -27,8 +28,8 @@
 #define FOLDER_PREFIX "homefree-"
 #define FILE_MODE     0600
 
-/* Files of a container that shares the folder with us cannot be asked about: its processes are not
- * in our /proc. They are left alone for a week (seconds). */
+/* Processes of another container that shares the folder are not in our /proc, so whether they live
+ * is unknown. Their files are kept for a week (seconds). */
 #define FOREIGN_AGE 604800L
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -36,10 +37,10 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* This process's own folders, one for each place but the first. */
 static struct own_folder {
     char path[PATH_MAX];
-    pid_t maker; /* 0: there is none; another process's after fork(2) */
+    pid_t maker; /* 0: none; another process's ID after fork(2) */
 } own_folders[HF_COPY_PLACES];
 
-/* Folders that this process has cleaned; when there are more, cleaning comes again. */
+/* Folders that this process has cleaned. If there are more, they are cleaned again. */
 static struct {
     dev_t device;
     ino_t inode;
@@ -53,10 +54,10 @@ static unsigned long copies;
 struct maker {
     unsigned long namespace;
     long pid;
-    unsigned long long start; /* clock ticks after the system's start */
+    unsigned long long start; /* clock ticks since boot */
 };
 
-/* A process's start time; 0 where it is not known, -ESRCH where there is no such process. */
+/* Gets a process's start time, 0 if unknown. Result: 0, or -ESRCH if there is no such process. */
 static int start_of(long pid, unsigned long long *start)
 {
     char path[64], text[1024];
@@ -70,7 +71,7 @@ static int start_of(long pid, unsigned long long *start)
     if (length < 0)
         return errno == ESRCH ? -ESRCH : 0;
     text[length] = '\0';
-    /* The second field is the program's name, in brackets, with anything in it. */
+    /* The second field is the program's name in parentheses, which may contain any character. */
     const char *field = strrchr(text, ')');
     for (int i = 2; field != NULL && i < 22; i++)
         field = strchr(field + 1, ' ');
@@ -118,7 +119,7 @@ static bool is_dead(const struct maker *maker, const struct stat *status)
 
 /* ---- cleaning ---- */
 
-/* Calls remove(folder, name) for each entry that begins with `prefix`, is ours, and whose maker is
+/* Calls remove(folder, name) for each entry with that prefix that is ours and whose maker is
  * dead. */
 static void clean(int folder, const char *prefix, mode_t type_and_mode,
                   void (*remove)(int folder, const char *name))
@@ -166,8 +167,8 @@ static void remove_any_file(int folder, const char *prefix)
     closedir(stream);
 }
 
-/* A dead process's own folder: made by mkdtemp for its user alone, so nobody else put files there.
- */
+/* Removes a dead process's own folder. mkdtemp made it accessible to its user alone, so nobody else
+ * has put files there. */
 static void remove_folder(int folder, const char *name)
 {
     struct stat status;
@@ -199,7 +200,7 @@ static void clean_once(int folder)
 
 /* ---- places ---- */
 
-/* Whether nobody but root and us can put another file in the place of one of ours. */
+/* Returns whether only root and we can replace one of our files in the folder. */
 static bool is_safe(int folder)
 {
     struct stat status;
@@ -208,7 +209,7 @@ static bool is_safe(int folder)
     return (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 || (status.st_mode & S_ISVTX) != 0;
 }
 
-/* -EPERM, as mmap(2) of code would say, where the file system lets nothing be executed. */
+/* Returns -EPERM, as mmap(2) would for code, if the file system forbids execution. */
 static int check_executable(int folder)
 {
     struct statvfs file_system;
@@ -244,7 +245,7 @@ static int make_own_folder(struct own_folder *own, const char *base)
     return 0;
 }
 
-/* The folder of a place, in `out`: 0 or a negative errno. */
+/* Writes the folder of a place to `out`. Result: 0 or a negative errno. */
 static int folder_of(const char *original, int place, char out[PATH_MAX])
 {
     const char *const bases[HF_COPY_PLACES] = {
@@ -274,7 +275,7 @@ static int create(int folder, const char *folder_path, const char *original, cha
     struct maker maker = self();
     const char *base = strrchr(original, '/') + 1;
     char name[NAME_MAX + 1];
-    /* The end of a long name is what tells most: the module's suffix. */
+    /* Keep the end of a long name: the module's suffix matters most. */
     const size_t shown = 160, base_length = strlen(base);
     const char *tail = base_length > shown ? base + base_length - shown : base;
     snprintf(name, sizeof name, FILE_PREFIX "%lx-%ld-%llu-%lu-%s", maker.namespace, maker.pid,

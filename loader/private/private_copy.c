@@ -1,10 +1,10 @@
 /*
- * Owns the list of copies that this process has made. Entries are added under no lock (one atomic
- * exchange of the head), and never freed; a removed one is marked.
+ * Owns the list of copies that this process has made. Entries are added without a lock, by an
+ * atomic exchange of the head, and never freed; removed copies are only flagged.
  *
- * When: copies are made by whoever loads modules, as a plain caller of libc and the loader: not
- * while routes change, not under the loader's lock. Files are removed when the process exits
- * normally; after any other end by the next process that makes copies in the same folder.
+ * When: copies are made as by any caller of libc and the loader, so not while slots change and not
+ * under the loader's lock. Files are removed when the process exits normally; after any other end,
+ * by the next process that makes copies in the same folder.
  */
 #include "loader/private/private_copy.h"
 
@@ -34,8 +34,8 @@ struct copy {
 
 static _Atomic(struct copy *) copies;
 
-/* Copies a file's bytes from and to where the descriptors stand at 0; shares them where the file
- * system can. */
+/* Copies a file's content, both descriptors being at offset 0. Shares the blocks if the file system
+ * can. */
 static int copy_bytes(int from, int to)
 {
     if (ioctl(to, FICLONE, from) == 0)
@@ -47,7 +47,7 @@ static int copy_bytes(int from, int to)
         return 0;
     if (errno == ENOSPC || errno == EDQUOT || errno == EIO)
         return -errno;
-    /* Not between these two file systems, or not with this kernel; what was moved stays. */
+    /* Not supported between these file systems or by this kernel. Bytes copied so far are kept. */
     char bytes[65536];
     while ((moved = read(from, bytes, sizeof bytes)) > 0)
         for (ssize_t done = 0, now; done < moved; done += now)
@@ -56,7 +56,7 @@ static int copy_bytes(int from, int to)
     return moved < 0 ? -errno : 0;
 }
 
-/* The original, open for reading: not a FIFO, which would be waited for, nor a device. */
+/* Opens the original for reading, unless it is a FIFO, which would block, or a device. */
 static int open_original(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -90,7 +90,7 @@ static int copy_to(int from, const char *original, const char *folder, int place
     return error;
 }
 
-/* Whether another place may do better. */
+/* Returns whether another place may succeed after this error. */
 static bool is_of_the_place(int error)
 {
     switch (-error) {
@@ -131,7 +131,7 @@ static int make(const char *original, const char *folder, char path[PATH_MAX])
     int from = open_original(original);
     if (from < 0)
         return from;
-    /* What the file is wrong about is the same everywhere. */
+    /* Errors caused by the file itself are the same in every place. */
     int error = -ENOENT, first_error = 0;
     for (int place = 0; place < HF_COPY_PLACES; place++) {
         error = copy_to(from, original, folder, place, path);
@@ -142,7 +142,7 @@ static int make(const char *original, const char *folder, char path[PATH_MAX])
             first_error = error;
             break;
         }
-        /* A place that is not there tells less than one that is full. */
+        /* A full place is a better reason than a missing one. */
         if (first_error == 0 || first_error == -ENOENT || error == -ENOSPC)
             first_error = error;
         if (!is_of_the_place(error))
@@ -157,7 +157,8 @@ int hf_private_copy(const char *path, char *out, size_t size)
     char original[PATH_MAX], folder[PATH_MAX], copy[PATH_MAX];
     if (path == NULL || path[0] == '\0' || out == NULL)
         return -EINVAL;
-    /* Absolute, and not resolved: $ORIGIN is the folder of the name that a file is loaded by. */
+    /* Made absolute but not resolved: $ORIGIN is the folder of the name that a file is loaded
+     * by. */
     size_t length = 0;
     if (path[0] != '/') {
         if (getcwd(original, sizeof original) == NULL)
@@ -180,7 +181,7 @@ int hf_private_copy(const char *path, char *out, size_t size)
     }
     if (error == 0)
         memcpy(out, copy, strlen(copy) + 1);
-    hf_route_new_objects(); /* needed libraries have been loaded */
+    hf_route_new_objects(); /* needed libraries were loaded */
     return error;
 }
 
