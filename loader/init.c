@@ -1,12 +1,11 @@
 /*
- * The one constructor of libhomefree. It calls every unit that has something to prepare, in the
- * order that is written here; no other file has a constructor, so nothing rests on the order of
- * linking.
+ * Owns the one constructor of libhomefree. It starts every unit that needs preparation, in the
+ * order written here. No other file has a constructor, so nothing depends on link order.
  *
- * When: under the dynamic linker's lock, with one thread in most processes. 101 puts it before the
- * constructors of everything that is linked into the same object. Other objects' constructors, and
- * a program's preinit functions, may have called into libhomefree before: the heap starts by itself
- * at the first call (alloc/start/start.c), and routing begins here.
+ * When: under the dynamic linker's lock, in most processes with a single thread. Priority 101 runs
+ * it before all other constructors linked into the same object. Constructors of other objects and a
+ * program's preinit functions may have called libhomefree before: the heap starts itself at the
+ * first call (alloc/start/start.c), and routing starts here.
  */
 #include "alloc/heap/instance.h"
 #include "alloc/start/start.h"
@@ -29,14 +28,15 @@
 
 __attribute__((constructor(101))) static void start_libhomefree(void)
 {
-    /* What other copies of libhomefree call here: before this copy can become the heap. */
+    /* Functions that other copies of libhomefree call in this one, set before this copy can become
+     * the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall);
 
-    /* alloc/ as a whole: sealed tables, the heap, where foreign pointers go. */
+    /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();
 
-    /* Fork handlers and tables of the loader's units. None of them calls another. */
+    /* Fork handlers and tables of the units in loader/, which are independent of each other. */
     hf_routed_start();
     hf_tracking_start();
     hf_late_start();
@@ -46,7 +46,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_numpy_start();
     hf_thunks_start();
 
-    /* What lower layers call of higher ones, before any slot leads to a stub. */
+    /* Calls from lower layers to higher ones, set before any slot points to a stub. */
     hf_asking_offer(hf_stubs_ask_foreign);
     if (!hf_stubs_offer_hooks(&hf_dlopen_hooks))
         return;
