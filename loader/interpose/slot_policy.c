@@ -1,6 +1,6 @@
 /*
- * Owns nothing lasting but the serving object, which is looked up once. A pass supplies the scope
- * that it keeps between slots and holds the loader's lock. See slot_policy.h.
+ * Owns nothing lasting but the serving object, which is looked up once, without a lock. A pass
+ * supplies the scope that it keeps between slots. See slot_policy.h.
  *
  * The main rule: the slot's current value is its original, unless it is a PLT entry. A PLT entry of
  * the object itself means that the slot is unresolved (calling it would run the resolver, which

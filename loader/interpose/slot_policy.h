@@ -2,10 +2,11 @@
  * Slot policy: decides about one GOT slot. Routing, which writes, and the report share the
  * decision.
  *
- * Runs under the loader's lock. Deciding has two side effects. Where several objects define free(),
- * it lets the loader resolve an unresolved slot, as the slot's first call would. Where it meets
- * libc's allocator and a serving allocator in one process, it starts telling their blocks apart
- * (hf_foreign_begin_deep()).
+ * Scopes and decisions need the loader's lock; hf_definer_note(), hf_definer_note_deep() and
+ * hf_function_is_known() may be called from any thread without it. Deciding has two side effects.
+ * Where several objects define free(), it lets the loader resolve an unresolved slot, as the slot's
+ * first call would. Where it meets libc's allocator and a serving allocator in one process, it
+ * starts telling their blocks apart (hf_foreign_begin_deep()).
  */
 #ifndef HOMEFREE_SLOT_POLICY_H
 #define HOMEFREE_SLOT_POLICY_H
