@@ -17,15 +17,16 @@
  *
  * This is safe for these reasons:
  * - Locks. A deadlock needs an allocator that waits for the loader's lock while it holds a lock of
- *   its own. dlopen() runs every constructor under the loader's lock, and constructors allocate;
- *   such an allocator would deadlock without homefree.
+ *   its own. dlopen() runs every constructor under the loader's lock, and constructors allocate, so
+ *   such an allocator would deadlock without homefree, too.
  * - Initialisation. A pass inside a constructor may see an object whose constructors have not run.
  *   jemalloc and functions that replace malloc() initialise themselves at the first call, because
  *   other constructors may allocate first. rpmalloc's own functions, which do not, are never called
  *   here.
  * - Re-entry. The allocator's mmap(2) calls reach stubs that take no lock. If it loads an object,
  *   the nested pass returns at once (route.c).
- * - Exceptions. operator new throws when memory is short; owns_pages() tests for room first.
+ * - Exceptions. operator new throws when memory is short. owns_pages(), which needs up to 200 MiB,
+ *   tests for room first; verifying an rtree takes less than 3 MiB.
  * - Cancellation is disabled while the loader's lock is held (loader_lock.c).
  */
 #include "loader/foreign/finding.h"
