@@ -448,7 +448,7 @@ static void tell_allocators(struct collecting *collecting, const struct hf_objec
             (allocator->map != object->map &&
              (allocator->map != NULL || allocator->object != hf_dynlink_name(object->map))))
             continue;
-        field(out, "neighbour");
+        field(out, "foreign");
         number(out, collecting->index);
         field(out, allocator->name);
         number(out, hf_foreign_bytes(i));

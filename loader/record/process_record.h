@@ -1,33 +1,41 @@
 /*
- * The facts about a process that `homefree doctor` shows: collected here, read by the command
- * (loader/command/doctor_record.h), written once more nowhere.
+ * The record of a process: the facts that `homefree doctor` shows. process_record.c collects and
+ * writes them, process_end.c decides when, and the command reads them
+ * (loader/command/doctor/doctor_record.h). This is the only description of the format.
  *
- * The record is lines of fields, separated by tabs. In a field, '%' and bytes that are not
- * printable ASCII are written as '%' and two hexadecimal digits; an empty field is "-", and a field
- * that is
- * "-" is "%2D". The first field says what a line is:
+ * A record consists of lines of fields separated by tabs. In a field, '%' and every byte that is
+ * not printable ASCII is written as '%' and two hexadecimal digits. An empty field is "-"; a field
+ * that holds "-" itself is "%2D". The first field names the kind of line:
  *
- *   homefree-doctor VERSION     first
+ *   homefree-doctor VERSION     the first line
  *   process PID MOMENT SIGNAL PROGRAM ROUTING
  *                               moment: exit, start, signal, asked; routing: on, off
- *   preload LIST                what the environment asks to preload, at the time of the record
- *   heap RESERVED USED ALLOCATED RESIDENT     bytes; - where it could not be asked for
- *   object NAMESPACE ROLE FLAGS PATH SONAME   objects are meant by their order, from 0
- *                               role: ordinary, runtime, linker, homefree; flags: any of m (calls
- *                               the system for pages), s (wants static TLS), h (this heap), p (the
- *                               program), y (CPython)
- *   defines OBJECT FUNCTION     it defines a function that allocators define
+ *   preload LIST                LD_PRELOAD at the time of the record
+ *   heap RESERVED USED ALLOCATED RESIDENT
+ *                               bytes; "-" where the heap could not be asked
+ *   object NAMESPACE ROLE FLAGS PATH SONAME
+ *                               a loaded object; other lines refer to it by its position, from 0
+ *                               role: ordinary, runtime, linker, homefree
+ *                               flags: m (gets pages from the system), s (uses static TLS),
+ *                               h (this heap), p (the program), y (CPython)
+ *   defines OBJECT FUNCTION     the object defines an allocator's function
  *   slot OBJECT FUNCTION KIND STATE TARGET REASON
- *                               kind: call, data, word; state: routed, plain (not for routing),
- *                               refused; target: the object whose function is called, or -
- *   reach OBJECT REASON         out of routing's reach as a whole
- *   copy OBJECT VARIABLE FUNCTION TARGET      a variable that the program holds a copy of points
- *                               to an allocator's function
- *   foreign allocator OBJECT ALLOCATOR BYTES STATE    pages of this allocator are known to
- * homefree; state: home (its pointers are sent home), known (nothing can be called) crash OBJECT
- * FUNCTION CALLER after a signal: the object whose code it hit, or that called the code of libc
- * that it hit; its function; the next object of another kind up the stack end LINES last; how many
- * came before
+ *                               kind: call, data, word; state: routed, refused, plain (of a
+ *                               function that is not routed); target: the object whose function
+ *                               the slot calls, or "-"
+ *   reach OBJECT REASON         routing cannot reach the object at all
+ *   copy OBJECT VARIABLE FUNCTION TARGET
+ *                               the program's COPY relocation of this variable points to an
+ *                               allocator's function
+ *   foreign OBJECT ALLOCATOR BYTES STATE
+ *                               a foreign allocator and the bytes it has mapped; state: home
+ *                               (homefree frees its pointers with it), known (none of its
+ *                               functions can be called)
+ *   crash OBJECT FUNCTION CALLER
+ *                               after a signal: the object whose code was running, or that had
+ *                               called libc's code; its function; the next other object up the
+ *                               stack
+ *   end LINES                   the last line; LINES is the number of lines before it
  */
 #ifndef HOMEFREE_PROCESS_RECORD_H
 #define HOMEFREE_PROCESS_RECORD_H
@@ -40,20 +48,23 @@
 #include <stdint.h>
 
 #define HF_DOCTOR_FIRST   "homefree-doctor"
-#define HF_DOCTOR_VERSION 1
+#define HF_DOCTOR_VERSION 2
 
-/* What the command tells the process: MOMENT:PID:DIRECTORY. PID 0: every process that ends. */
+/* The environment variable through which the command requests records: MOMENT:PID:DIRECTORY. PID 0
+ * requests one from every process. */
 #define HF_DOCTOR_VARIABLE "HOMEFREE_DOCTOR"
 
 enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DOCTOR_ASKED };
 
-/* Writes a record. `alone`: no lock is taken and nothing but the record's file is touched, in a
- * copy of a process that may have stopped anywhere. crash: NULL where there was none. Result: 0 or
- * a negative errno. */
+/*
+ * Writes a record. `alone`: takes no lock and modifies nothing but the record's file, for a copy of
+ * a process that may have stopped anywhere; otherwise takes the loader's lock. `crash` is NULL
+ * without a crash. Returns 0 or a negative errno.
+ */
 int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
                     const struct hf_doctor_crash *crash, bool alone);
 
-/* Reads what `homefree doctor` asks of this process and prepares it. Called once, by the library's
+/* Reads HOMEFREE_DOCTOR and prepares the requested record. Called once, by the library's
  * constructor, after the first routing pass. */
 void hf_record_start(void);
 

@@ -1,7 +1,7 @@
 /*
  * Another jemalloc's rtree: each known shape is read as it is built, an address without a leaf
  * is not followed, and a symbol of another size is no tree. The trees are doubles, made here; real
- * ones are in tests/loader/test_homes.c and tests/real.
+ * ones are in tests/loader/test_mmap_tracking.c and tests/real.
  */
 #include "alloc/owner/rtree.h"
 #include "suite.h"

@@ -53,15 +53,15 @@ const char *hf_record_allocator(const struct hf_record_object *object)
         return "homefree";
     if (hf_record_is_libc(object))
         return "libc";
-    if (object->neighbours_count > 0)
+    if (object->foreign_count > 0)
         return object->foreign[0].allocator;
     return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
 }
 
 bool hf_record_home(const struct hf_record_object *object)
 {
-    bool home = object->neighbours_count > 0;
-    for (size_t i = 0; i < object->neighbours_count; i++)
+    bool home = object->foreign_count > 0;
+    for (size_t i = 0; i < object->foreign_count; i++)
         home = home && object->foreign[i].home;
     return home;
 }

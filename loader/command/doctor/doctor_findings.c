@@ -194,9 +194,9 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     if (object->role != HF_RECORD_ORDINARY || object->cpython ||
         hf_record_users(record, index) > 0 || died_inside(record, end, index))
         return true;
-    for (size_t i = 0; i < object->neighbours_count; i++) {
-        const struct hf_record_neighbour *foreign = &object->foreign[i];
-        if (!name(find(record, foreign->home ? HF_DOCTOR_RULE_NEIGHBOUR : HF_DOCTOR_RULE_EMBEDDED,
+    for (size_t i = 0; i < object->foreign_count; i++) {
+        const struct hf_record_foreign *foreign = &object->foreign[i];
+        if (!name(find(record, foreign->home ? HF_DOCTOR_RULE_FOREIGN : HF_DOCTOR_RULE_EMBEDDED,
                        "contains %s", foreign->allocator),
                   object->path))
             return false;
@@ -204,7 +204,7 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     for (size_t i = 0; i < object->allocators_count; i++) {
         const char *allocator = hf_allocator_name(object->allocators[i].allocator);
         bool told = false;
-        for (size_t n = 0; n < object->neighbours_count; n++)
+        for (size_t n = 0; n < object->foreign_count; n++)
             told = told || strcmp(object->foreign[n].allocator, allocator) == 0;
         if (!told &&
             !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "contains %s", allocator), object->path))

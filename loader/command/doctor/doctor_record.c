@@ -313,7 +313,7 @@ static bool read_crash(struct hf_record *record, const struct line *line)
             index_below(line->fields[3], record->objects_count, &crash->caller));
 }
 
-static bool read_neighbour(struct hf_record *record, const struct line *line)
+static bool read_foreign(struct hf_record *record, const struct line *line)
 {
     static const char *const states[] = {"known", "home"};
     size_t state;
@@ -322,10 +322,10 @@ static bool read_neighbour(struct hf_record *record, const struct line *line)
     if (line->count != 5 || object == NULL || line->fields[2] == NULL ||
         !number(line->fields[3], &bytes) || !one_of(line->fields[4], states, 2, &state))
         return false;
-    if (object->neighbours_count == HF_RECORD_NEIGHBOURS)
+    if (object->foreign_count == HF_RECORD_FOREIGN)
         return true;
-    struct hf_record_neighbour *foreign = &object->foreign[object->neighbours_count++];
-    *foreign = (struct hf_record_neighbour){line->fields[2], bytes, state == 1};
+    struct hf_record_foreign *foreign = &object->foreign[object->foreign_count++];
+    *foreign = (struct hf_record_foreign){line->fields[2], bytes, state == 1};
     return true;
 }
 
@@ -339,9 +339,9 @@ static const struct {
     const char *name;
     bool (*read)(struct hf_record *record, const struct line *line);
 } kinds_of_lines[] = {
-    {"process", read_process}, {"preload", read_preload},     {"heap", read_heap},
-    {"object", read_object},   {"defines", read_defines},     {"slot", read_slot},
-    {"reach", read_reach},     {"neighbour", read_neighbour}, {"copy", read_copy},
+    {"process", read_process}, {"preload", read_preload}, {"heap", read_heap},
+    {"object", read_object},   {"defines", read_defines}, {"slot", read_slot},
+    {"reach", read_reach},     {"foreign", read_foreign}, {"copy", read_copy},
     {"crash", read_crash},
 };
 

@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 enum {
-    HF_RECORD_TARGETS = 4,   /* allocators that one object's calls can go to, and are told */
-    HF_RECORD_NEIGHBOURS = 4 /* allocators in one object */
+    HF_RECORD_TARGETS = 4, /* allocators that one object's calls can go to, and are told */
+    HF_RECORD_FOREIGN = 4  /* allocators in one object */
 };
 
 enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
@@ -47,12 +47,12 @@ struct hf_record_object {
         bool exported;
     } allocators[4];
     /* What homefree knows about the allocators in it. */
-    size_t neighbours_count;
-    struct hf_record_neighbour {
+    size_t foreign_count;
+    struct hf_record_foreign {
         const char *allocator;
         uint64_t bytes; /* in its pages, as far as they are known */
         bool home;      /* its pointers are sent home; false: none of its functions can be called */
-    } foreign[HF_RECORD_NEIGHBOURS];
+    } foreign[HF_RECORD_FOREIGN];
 };
 
 struct hf_record_refusal {

@@ -70,13 +70,13 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
     } else {
         fputs(": used by no object", out);
     }
-    for (size_t i = 0; i < object->neighbours_count; i++) {
+    for (size_t i = 0; i < object->foreign_count; i++) {
         if (object->foreign[i].bytes == 0)
             continue;
         fputs(", ", out);
         print_bytes(out, object->foreign[i].bytes);
         fputs(" mapped", out);
-        if (object->neighbours_count > 1) {
+        if (object->foreign_count > 1) {
             fputs(" by ", out);
             hf_text_print(out, object->foreign[i].allocator);
         }
@@ -89,7 +89,7 @@ static bool is_allocator(const struct hf_record *record, size_t index)
     const struct hf_record_object *object = &record->objects[index];
     if (object->role == HF_RECORD_LINKER)
         return false;
-    return object->role == HF_RECORD_HOMEFREE || object->neighbours_count > 0 ||
+    return object->role == HF_RECORD_HOMEFREE || object->foreign_count > 0 ||
            object->allocators_count > 0 || (object->defines_malloc && object->defines_free) ||
            hf_record_users(record, index) > 0;
 }
@@ -258,7 +258,7 @@ static void write_allocators(struct hf_json *json, const struct hf_record *recor
         hf_json_boolean(json, "heap", object->heap);
         hf_json_boolean(json, "home", hf_record_home(object));
         uint64_t bytes = 0;
-        for (size_t n = 0; n < object->neighbours_count; n++)
+        for (size_t n = 0; n < object->foreign_count; n++)
             bytes += object->foreign[n].bytes;
         hf_json_unsigned(json, "mapped", bytes);
         hf_json_close(json);

@@ -177,7 +177,7 @@ class Facts(InFolder):
         allocator = next(a for a in process["allocators"] if a["object"] == module)
         self.assertEqual(allocator["name"], "jemalloc")
         found = self.finding(
-            process, "neighbour-allocator" if allocator["home"] else "embedded-allocator"
+            process, "foreign-allocator" if allocator["home"] else "embedded-allocator"
         )
         self.assertEqual(found["names"], [module])
         self.assertIn("jemalloc", found["message"])
@@ -215,7 +215,7 @@ class Facts(InFolder):
         self.assertEqual(found["names"], [module])
         self.assertIn("homefree inspect", found["remedy"])
         rules = {each["rule"] for each in process["findings"]}
-        self.assertFalse(rules & {"neighbour-allocator", "embedded-allocator"}, rules)
+        self.assertFalse(rules & {"foreign-allocator", "embedded-allocator"}, rules)
         for each in process["findings"]:
             self.assertFalse(each["remedy"].startswith("Nothing"), each)
         process = self.document(0, "--", PYTHON, "-c", code % 1, env=env)["processes"][0]
@@ -673,8 +673,8 @@ class Records(InFolder):
             (b"", "it is empty"),
             (b"hello\n", "not a record"),
             (b"\0" * 100, "not a record"),
-            (b"homefree-doctor\t2\nend\t1\n", "a different version"),
-            (b"homefree-doctor\t1\nend\t1\n", "damaged"),
+            (b"homefree-doctor\t1\nend\t1\n", "a different version"),
+            (b"homefree-doctor\t2\nend\t1\n", "damaged"),
             (self.record() + b"preload\t-\n", "damaged"),
             (self.record() * 2, "damaged"),
         ):
@@ -725,7 +725,7 @@ class Records(InFolder):
             b"slot\t0\tfree\tcall\tunknown\t0\t-",
             b"slot\t0\tfree",
             b"object\t0\tordinary\t-\t-\t-",
-            b"neighbour\t0\tjemalloc\t-\thome",
+            b"foreign\t0\tjemalloc\t-\thome",
             b"copy\t0\t-\t-\t0",
             b"heap\t1\t2\t-\t-",
             b"unheard\tof",

@@ -132,7 +132,7 @@ START_TEST(beside_code)
     ck_assert_int_eq(seen.refused, 1);
     ck_assert_ptr_nonnull(strstr(seen.reason, "shares a segment with code"));
     ck_assert_str_eq(permissions_at(dlsym(beside, "anything")), "r-xp");
-    /* dlsym() of a routed name is a stub all the same: that answer is follow's. */
+    /* dlsym() of a routed name still returns a stub: the dlopen hooks answer it. */
     void (*release)(void *) = (void (*)(void *))dlsym(beside, "_ZdlPv");
     release(hf_malloc(100));
 }

@@ -4,13 +4,13 @@
  * knows what it has mapped since; freeing that elsewhere ends with one line instead of a crash in
  * libc.
  *
- * usage: test-homes ORDER LIBHOMEFREE MODULE ALLOCATOR USER
+ * usage: test-mmap-tracking ORDER LIBHOMEFREE MODULE ALLOCATOR USER
  *   ORDER   before: the module is loaded, and has allocated, before libhomefree comes; or after
  *   MODULE  a stripped one has "stripped" in its name
  */
 #include "blocks.h"
 #include "death.h"
-#include "modules/home.h"
+#include "modules/embedded.h"
 #include "modules/user.h"
 #include "process.h"
 #include "suite.h"
@@ -30,7 +30,7 @@ static bool before, is_stripped;
 
 static int (*owner_of)(const void *ptr, struct hf_owner *out);
 static void (*free_any)(void *ptr);
-static const struct home *home;
+static const struct embedded *embedded;
 static const struct user *user;
 static void (*delete)(void *ptr);
 
@@ -39,7 +39,7 @@ static char *early[EARLY]; /* from before libhomefree, if the module was there *
 
 static char *block_of(size_t size)
 {
-    char *block = home->acquire(size);
+    char *block = embedded->acquire(size);
     ck_assert_ptr_nonnull(block);
     return memset(block, 1, size);
 }
@@ -47,7 +47,7 @@ static char *block_of(size_t size)
 static void set_up(void)
 {
     if (before) {
-        home = ((home_function *)symbol_of(load(module_path, RTLD_NOW), "home"))();
+        embedded = ((embedded_function *)symbol_of(load(module_path, RTLD_NOW), "embedded"))();
         user = load_user(user_path, RTLD_LAZY);
         for (int i = 0; i < EARLY; i++)
             early[i] = block_of((size_t)24 << i);
@@ -56,7 +56,7 @@ static void set_up(void)
     owner_of = (int (*)(const void *, struct hf_owner *))symbol_of(handle, "hf_owner_of");
     free_any = (void (*)(void *))symbol_of(handle, "hf_free");
     if (!before) {
-        home = ((home_function *)symbol_of(load(module_path, RTLD_NOW), "home"))();
+        embedded = ((embedded_function *)symbol_of(load(module_path, RTLD_NOW), "embedded"))();
         user = load_user(user_path, RTLD_LAZY);
     }
     delete = (void (*)(void *))symbol_of(load("libstdc++.so.6", RTLD_NOW), "_ZdlPv");
@@ -106,8 +106,8 @@ START_TEST(resized_and_measured)
     for (size_t i = 0; i < 3; i++)
         for (size_t size = 20; size < HUGE; size *= 5) {
             char *block = block_of(size);
-            ck_assert_uint_eq(malloc_usable_size(block), home->measure(block));
-            ck_assert_uint_eq(user->measure(block), home->measure(block));
+            ck_assert_uint_eq(malloc_usable_size(block), embedded->measure(block));
+            ck_assert_uint_eq(user->measure(block), embedded->measure(block));
             strcpy(block, "content");
             block = resize_content(resizes[i], block, 3 * size);
             assert_theirs(block);
@@ -150,7 +150,7 @@ START_TEST(libcs_own_are_not_touched)
         free(realloc(block, 2 * size));
         ck_assert_int_gt(asprintf(&text, "%zu", size), 0);
         user->release(text);
-        home->measure(block_of(size));
+        embedded->measure(block_of(size));
     }
 }
 END_TEST
@@ -162,7 +162,7 @@ static void *exchange(void *context)
     unsigned random = (unsigned)(uintptr_t)context;
     for (int i = 0; i < 4000; i++) {
         size_t size = next_size(&random, 4 << 20);
-        char *block = (random >> 20) % 3 == 0 ? malloc(size) : home->acquire(size);
+        char *block = (random >> 20) % 3 == 0 ? malloc(size) : embedded->acquire(size);
         must(block != NULL);
         block[0] = block[size - 1] = 1;
         free(__atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL));
@@ -181,7 +181,7 @@ static void free_in_child(void *context)
 {
     free(context);
     for (int i = 0; i < 100; i++)
-        user->release(home->acquire((size_t)i * 100));
+        user->release(embedded->acquire((size_t)i * 100));
     (void)exchange(NULL);
 }
 
@@ -235,7 +235,7 @@ int main(int count, char **arguments)
     user_path = arguments[5];
     is_stripped = strstr(module_path, "stripped") != NULL;
     if (is_stripped)
-        return RUN_TESTS("homes", stripped_it_is_named, libcs_own_are_not_touched);
-    return RUN_TESTS("homes", what_came_before, freed, resized_and_measured, grown_by_libc,
+        return RUN_TESTS("mmap tracking", stripped_it_is_named, libcs_own_are_not_touched);
+    return RUN_TESTS("mmap tracking", what_came_before, freed, resized_and_measured, grown_by_libc,
                      libcs_own_are_not_touched, many_threads, after_fork, after_dlclose);
 }

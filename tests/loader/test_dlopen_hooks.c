@@ -2,7 +2,7 @@
  * Objects loaded later are routed as they are loaded, whoever loads them, and dlsym() returns
  * functions that send heap pointers home.
  *
- * usage: test-follow USER OPENER
+ * usage: test-dlopen-hooks USER OPENER
  */
 #include "heap.h"
 #include "modules/opener.h"
@@ -88,7 +88,7 @@ END_TEST
 START_TEST(a_copy_of_the_file_is_another_module)
 {
     /* Also when another one was unloaded since, so that the place is a used one. */
-    char folder[] = "/tmp/homefree-follow-XXXXXX", path[64], command[256];
+    char folder[] = "/tmp/homefree-dlopen-hooks-XXXXXX", path[64], command[256];
     ck_assert_ptr_nonnull(mkdtemp(folder));
     void *first = load(user_path, RTLD_LAZY);
     dlclose(first);
@@ -172,7 +172,7 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&user_path, &opener_path);
     guard_against_hanging(100);
-    return RUN_TESTS("follow", loaded_by_the_program, loaded_by_another_module,
+    return RUN_TESTS("dlopen hooks", loaded_by_the_program, loaded_by_another_module,
                      unloaded_and_loaded_again, a_copy_of_the_file_is_another_module,
                      dlsym_answers_with_routed_functions, a_namespace_of_its_own);
 }

@@ -2,7 +2,7 @@
  * Blocks of a foreign allocator that can tell what it owns go home to it through every function of
  * homefree, and a module that calls that allocator by name may pass it a heap block.
  *
- * usage: test-foreign allocators ALLOCATOR LIBRARY ASKER USER
+ * usage: test-foreign-allocators ALLOCATOR LIBRARY ASKER USER
  */
 #include "blocks.h"
 #include "heap.h"
@@ -163,7 +163,7 @@ int main(int count, char **arguments)
         printf("%s is not installed\n", library);
         return SKIPPED;
     }
-    return RUN_TESTS("neighbours", its_blocks_have_a_named_owner, its_blocks_go_home,
+    return RUN_TESTS("foreign allocators", its_blocks_have_a_named_owner, its_blocks_go_home,
                      its_blocks_are_resized_and_measured_by_it, others_blocks_are_not_taken_for_its,
                      called_by_name_it_is_given_heap_blocks,
                      found_by_name_in_the_callers_own_scope);

@@ -2,7 +2,7 @@
  * Many threads load and unload modules while others allocate and free: each module is routed when
  * its dlopen() returns, nobody hangs, nothing is written into what is half loaded or gone.
  *
- * usage: test-follow-threads MODULE…       each is loaded by one thread
+ * usage: test-dlopen-hooks-threads MODULE…       each is loaded by one thread
  */
 #include "modules/user.h"
 #include "process.h"

@@ -1,6 +1,6 @@
 /*
- * Stands for the foreign allocator's library while asker.c is linked, so that no development
- * package is needed; it has the real one's soname, and is never loaded.
+ * A stand-in for the foreign allocator's library at link time of asker.c, so that no development
+ * package is needed. It has the real library's soname and is never loaded.
  */
 #include <stddef.h>
 

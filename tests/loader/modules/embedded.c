@@ -1,0 +1,16 @@
+/*
+ * See embedded.h. Linked with a real allocator's archive, where EMBEDDED_MALLOC and
+ * EMBEDDED_MEASURE are that allocator's names, and with a version script that hides them all.
+ */
+#include "embedded.h"
+
+void *EMBEDDED_MALLOC(size_t size);
+size_t EMBEDDED_MEASURE(void *ptr);
+
+const struct embedded *embedded(void);
+
+__attribute__((visibility("default"))) const struct embedded *embedded(void)
+{
+    static const struct embedded functions = {EMBEDDED_MALLOC, EMBEDDED_MEASURE};
+    return &functions;
+}
