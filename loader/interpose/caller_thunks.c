@@ -179,7 +179,7 @@ static bool is_watched(void)
     return __atomic_load_n(&hf_watching, __ATOMIC_ACQUIRE);
 }
 
-void hf_thunks_follow(const struct link_map *map)
+void hf_thunks_add(const struct link_map *map)
 {
     if (HF_UNLIKELY(is_watched()))
         update_object(map, true);

@@ -220,7 +220,7 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
     route_definitions(map, &scope);
     for (; map != NULL; map = map->l_next) {
         route_object(map, &scope, changed);
-        hf_thunks_follow(map);
+        hf_thunks_add(map);
         last = map;
     }
     size_t i = 0;
