@@ -1,12 +1,21 @@
 /*
- * Owns the number that these arenas' pages have in the map of other allocators' pages (pagemap.h);
- * given once, under the host's lock, and read without one.
+ * Owns the number under which the pagemap (pagemap.h) records the pages of these arenas. It is
+ * assigned once, under the host's lock, and read without a lock.
  *
- * Where pymalloc keeps its own list is known to no function of CPython's. It is found from a block:
- * its pool is in a ring with the head of pymalloc's table of pools. Since 3.12 the list of arenas
- * lies behind that table; before, it is a variable of its own, which is recognised by what it
- * points to. Nothing is believed that does not agree with the block that the search began with;
- * where nothing agrees, no arena is known, and such blocks are foreign as they were before.
+ * CPython has no function that returns pymalloc's list of arenas, so this file finds the list from
+ * a block that it allocates itself. The block's pool is the start of the block rounded down to the
+ * pool size, and the pool is linked into a ring whose head is an entry of pymalloc's table of pools
+ * (usedpools). From there:
+ *
+ *   3.12 and later   The list's address is stored directly behind that table.
+ *   before 3.12      The list's address is a static variable of CPython. The writable data of the
+ *                    object that contains CPython is searched for a word that points to such
+ *                    a list.
+ *
+ * A candidate is accepted only if the list's entry for the block's pool describes an arena that
+ * contains the block. Guessed addresses are read with hf_cpython_read(), so a wrong guess cannot
+ * fault. If no candidate is accepted, no arena is recorded, and blocks in such arenas remain
+ * foreign, as they were before.
  */
 #include "loader/host/arenas.h"
 
@@ -17,9 +26,9 @@
 
 #include <stdatomic.h>
 
-/* pymalloc's arena_object. */
+/* pymalloc's arena_object, one entry of the list. */
 struct arena {
-    uintptr_t address; /* 0: not in use */
+    uintptr_t address; /* 0: the entry is unused */
     uintptr_t next_pool;
     uint32_t free_pools, all_pools;
     void *pools;
@@ -31,7 +40,7 @@ struct arena {
 
 static atomic_uint number;
 
-/* ---- their pages ---- */
+/* ---- recording pages ---- */
 
 void hf_arenas_add(const void *arena, size_t size)
 {
@@ -57,7 +66,7 @@ bool hf_arenas_publish(const struct hf_foreign_allocator *pymalloc)
     return true;
 }
 
-/* ---- finding pymalloc's own list ---- */
+/* ---- finding pymalloc's list of arenas ---- */
 
 struct search {
     const struct hf_cpython *cpython;
@@ -66,7 +75,8 @@ struct search {
     size_t arena_size, pool_size;
 };
 
-/* Whether a block is one of pymalloc's, in arenas of this size. */
+/* Whether the block is one of pymalloc's if its arenas have this size. Fills in the search if
+ * so. */
 static bool read_pool(struct search *search, uintptr_t block, size_t size)
 {
     search->block = block;
@@ -92,7 +102,8 @@ static bool is_plausible(const struct search *search, const struct arena *arena,
            arena->next_pool - arena->address <= search->arena_size + search->pool_size;
 }
 
-/* Whether this is pymalloc's list: the block lies in the arena that its pool names. */
+/* Whether `table` is pymalloc's list of arenas: the entry that the block's pool names must describe
+ * an arena that contains the block. */
 static bool is_table(const struct search *search, uintptr_t table)
 {
     struct arena arena;
@@ -103,12 +114,13 @@ static bool is_table(const struct search *search, uintptr_t table)
            search->block - arena.address < search->arena_size;
 }
 
-/* From 3.12 on: behind the table of pools. */
+/* Since 3.12: reads the list's address from behind the table of pools. */
 static uintptr_t behind_pools(const struct search *search)
 {
     struct hf_py_pool pool = search->head;
     const struct hf_py_pool *at = pool.next;
-    /* The head is the one in the ring that is not at a pool's place. */
+    /* Walk the ring up to its head, the only element that does not start at a multiple of the pool
+     * size. */
     for (size_t steps = 0; (uintptr_t)at % search->pool_size == 0; at = pool.next)
         if (at == NULL || ++steps > 65536 || !hf_cpython_read(at, &pool, sizeof pool))
             return 0;
@@ -120,8 +132,9 @@ static uintptr_t behind_pools(const struct search *search)
     return table;
 }
 
-/* Whether a word near words[i] can be the length of pymalloc's list (it doubles from 16 on), and
- * another one points to an entry of such a list. Both are variables of the same file. */
+/* Whether words[i] is surrounded by the variables that CPython keeps next to the list's address in
+ * the same source file: the length of the list, a power of two from 16 up, and a pointer to one of
+ * the list's entries. */
 static bool has_company(const uintptr_t *words, size_t i, size_t all)
 {
     enum { NEAR = 8 };
@@ -141,8 +154,9 @@ static bool has_company(const uintptr_t *words, size_t i, size_t all)
     return false;
 }
 
-/* Before 3.12: a variable, which is zero when the program starts, so that it lies near the end of
- * the writable data. */
+/* Before 3.12: searches the writable data for the variable that holds the list's address. The
+ * search goes backwards, because the variable is zero-initialised and therefore lies in .bss, near
+ * the end. */
 static uintptr_t in_data(const struct search *search)
 {
     struct hf_object object;
@@ -176,7 +190,7 @@ static void take_over(const struct search *search, uintptr_t table)
             return;
         if (arena.address != 0 && !hf_owned((const void *)arena.address))
             hf_arenas_add((const void *)arena.address, search->arena_size);
-        /* The list of unused entries ends once; a second end lies behind the table. */
+        /* The chain of unused entries ends once; a second end lies beyond the list. */
         ends += arena.address == 0 && arena.next == NULL;
     }
 }
@@ -187,7 +201,8 @@ size_t hf_arenas_learn(const struct hf_cpython *cpython)
     struct hf_py_allocator bottom;
     bool debug;
     (void)hf_cpython_bottom(cpython, HF_PY_OBJECT, &bottom, &debug);
-    /* Past any wrapper: the block itself. A size that is rare, so that its pool has room. */
+    /* Ask the bottom allocator, so that no wrapper shifts the block. 480 bytes is a rare size, so
+     * its pool has room. */
     void *block = bottom.malloc(bottom.ctx, 480);
     if (block == NULL)
         return 0;

@@ -1,5 +1,6 @@
 /*
- * Owns what was found of CPython: written once, under `lock`, then read by any thread.
+ * Owns the table of CPython's functions. It is written once, under `lock`, sealed, and then read by
+ * any thread without a lock.
  */
 #include "loader/host/cpython.h"
 
@@ -46,14 +47,14 @@ bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_thr
     return true;
 }
 
-/* A handle for dlsym() of the object that an address lies in; NULL where there is none. */
+/* Returns a dlsym() handle for the object that contains an address, or NULL. */
 static void *handle_of(const void *anchor)
 {
     Dl_info info;
     struct link_map *map;
     if (dladdr1(anchor, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
         return NULL;
-    /* The program itself has no name, and is opened by none. */
+    /* The program itself has an empty name and is opened as NULL. */
     return dlopen(map->l_name[0] != '\0' ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
 }
 
@@ -82,7 +83,7 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
         return cpython;
     pthread_mutex_lock(&lock);
     if (!ready) {
-        /* The handle is kept: the functions stay where they are. */
+        /* The handle is never closed, so the functions stay mapped. */
         void *handle = anchor != NULL ? handle_of(anchor) : NULL;
         struct hf_cpython found = {0};
         struct hf_seal seal;
@@ -102,7 +103,8 @@ bool hf_cpython_read(const void *from, void *to, size_t size)
     return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)size;
 }
 
-/* PyThreadState's thread_id before 3.12, where the current thread state is one for the process. */
+/* Offset of thread_id in PyThreadState before 3.12, where the current thread state is a single
+ * variable of the process. */
 static size_t thread_id_offset(unsigned version)
 {
     return version == 0x30b ? 152 : 176;
@@ -115,8 +117,8 @@ bool hf_cpython_attached(const struct hf_cpython *cpython)
         return false;
     if (cpython->version >= 0x30c || cpython->this_thread() == current)
         return true;
-    /* In a subinterpreter, this_thread() names the thread's first state, not the current one. The
-     * current one may be another thread's, and on its way out. */
+    /* In a subinterpreter, this_thread() returns the thread's first state, not the current one. The
+     * current state may belong to another thread, and may be about to be freed. */
     unsigned long id;
     return hf_cpython_read((const char *)current + thread_id_offset(cpython->version), &id,
                            sizeof id) &&
@@ -141,8 +143,8 @@ static bool has_functions(const struct hf_py_allocator *allocator)
            hf_dynlink_find((const void *)allocator->free) != NULL;
 }
 
-/* The allocator below one of CPython's own, or NULL. tracemalloc's context is the structure itself,
- * the debug hooks' begins with a letter for the domain. */
+/* The allocator below one of CPython's wrappers, or NULL. The context of tracemalloc is that
+ * structure itself; the context of the debug hooks begins with a letter for the domain. */
 static struct hf_py_allocator *below(const struct hf_cpython *cpython,
                                      const struct hf_py_allocator *allocator,
                                      enum hf_py_domain domain, bool *debug)

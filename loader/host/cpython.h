@@ -1,10 +1,10 @@
 /*
- * The one seam to CPython. libhomefree links no libpython: the few structures below have kept their
- * layout since 3.5, and the functions are looked up in the running process, where they are either
- * the program's own (a static python) or libpython's.
+ * The interface to CPython, the only one in libhomefree. libhomefree does not link libpython: the
+ * few structures below have had the same layout since 3.5, and the functions are looked up in the
+ * running process, in the program itself (a static python) or in libpython.
  *
- * Nothing here is known to CPython's limited API, so nothing here may be assumed about a version
- * that is not checked for.
+ * CPython's limited API covers none of this. Code here must not assume anything about a version
+ * that it does not check for.
  */
 #ifndef HOMEFREE_CPYTHON_H
 #define HOMEFREE_CPYTHON_H
@@ -34,8 +34,8 @@ struct hf_py_arenas {
     void (*free)(void *ctx, void *ptr, size_t size);
 };
 
-/* Every function that homefree calls: F(member, name, result, parameters). The first list must be
- * there; of the second, a member is NULL where the running version lacks it. */
+/* Every function that homefree calls: F(member, name, result, parameters). The functions of the
+ * first list are required; members of the second are NULL where the running version lacks them. */
 #define HF_CPYTHON_FUNCTIONS(F)                                                               \
     F(get_version, Py_GetVersion, const char *, (void))                                       \
     F(is_initialized, Py_IsInitialized, int, (void))                                          \
@@ -68,7 +68,7 @@ struct hf_py_arenas {
 struct hf_cpython {
     unsigned version; /* 3.12 is 0x30c */
     bool free_threaded;
-    const void *map; /* the shared object or program that CPython's functions lie in */
+    const void *map; /* the shared object or program that contains CPython's functions */
 #define HF_MEMBER(member, name, result, parameters) result(*member) parameters;
     HF_CPYTHON_FUNCTIONS(HF_MEMBER)
     HF_CPYTHON_LATER_FUNCTIONS(HF_MEMBER)
@@ -76,30 +76,33 @@ struct hf_cpython {
 };
 
 /*
- * The CPython of this process, found once and kept: by `anchor`, the address of any function of
- * its, or (NULL) by name. Never unloaded from then on.
- * Result: NULL where there is none, or one before 3.9.
+ * Finds the CPython of this process, once: through `anchor`, the address of any CPython function,
+ * or by name if that is NULL. The object that contains it is never unloaded afterwards. Any thread.
+ *
+ * Returns NULL if there is none, or only one older than 3.9.
  */
 const struct hf_cpython *hf_cpython_find(const void *anchor);
 
-/* What hf_cpython_find() found before, or NULL. Lock-free. */
+/* The result of an earlier hf_cpython_find(), or NULL. Lock-free. */
 const struct hf_cpython *hf_cpython(void);
 
-/* Reads a version as Py_GetVersion() gives it. False where it is none. */
+/* Parses a version string of Py_GetVersion(). Returns false if it is not one. */
 bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);
 
-/* Copies bytes that may be gone, or nobody's. Result: whether they could be read. */
+/* Copies bytes from an address that may not be mapped. Returns whether they could be read. */
 bool hf_cpython_read(const void *from, void *to, size_t size);
 
-/* Whether the calling thread is attached to an interpreter, that is, holds its GIL. Any thread, at
- * any time, also after Py_Finalize(). */
+/* Whether the calling thread is attached to an interpreter, that is, holds its GIL. May be called
+ * by any thread at any time, also after Py_Finalize(). */
 bool hf_cpython_attached(const struct hf_cpython *cpython);
 
 /*
- * The allocator at the bottom of a domain's chain. CPython's own wrappers (the debug hooks,
- * tracemalloc) keep the allocator below them in a structure of CPython's data, whose address is the
- * result; NULL where the domain's allocator is the bottom itself, or is nobody's that is known.
- * `out` gets the bottom's functions, `debug` (may be NULL) whether debug hooks are in the chain.
+ * Finds the allocator at the bottom of a domain's chain. Each of CPython's own wrappers (the debug
+ * hooks, tracemalloc) keeps the allocator below it in a structure in CPython's data.
+ *
+ * Returns the address of the structure that holds the bottom allocator, or NULL if the domain's own
+ * allocator is the bottom or is not a known wrapper. `out` receives the bottom's functions;
+ * `debug`, which may be NULL, receives whether debug hooks are in the chain.
  */
 struct hf_py_allocator *hf_cpython_bottom(const struct hf_cpython *cpython,
                                           enum hf_py_domain domain, struct hf_py_allocator *out,

@@ -1,13 +1,13 @@
 /*
- * Owns the hooks and the allocators that they stand above. Installed under the host's lock; a hook
- * may be called by any thread at any time (RAW needs no GIL), also while it is being installed, in
- * a forked child, and after the interpreter has ended.
+ * Owns the hooks and the allocators below them. Hooks are installed under the host's lock. Any
+ * thread may call a hook at any time (RAW needs no GIL): while the hook is being installed, in a
+ * forked child, and after the interpreter has ended.
  *
- * Constraint: CPython's allocator is a structure of five words that other threads read while it is
- * written. Any mixture of old and new words must work. It does because a hook ignores its context,
- * and the old one's stays in place; because a hook takes any pointer; and because the old functions
- * may get a block of the heap, whose free() and realloc() are routed. For the same reason nothing
- * is ever taken out again.
+ * Constraint: CPython's allocator is a structure of five words, which other threads read while it
+ * is written. Every mixture of old and new words must therefore work. It does for three reasons: a
+ * hook ignores its context, so the old context can stay in place; a hook accepts any pointer; and
+ * when an old function receives a block of the heap, the free() and realloc() that it calls are
+ * routed. For the same reasons a hook is never removed.
  */
 #include "loader/host/domains.h"
 
@@ -25,7 +25,7 @@ struct domain {
     const struct hf_py_allocator *_Atomic previous;
     size_t count;
     struct hf_py_allocator
-        saved[LAYERS_MAX]; /* each written once, before `previous` points there */
+        saved[LAYERS_MAX]; /* each entry is written once, before `previous` points to it */
 };
 static union {
     struct domain domains[HF_PY_DOMAINS];
@@ -43,8 +43,9 @@ static inline bool is_on(enum hf_py_domain domain)
     return HF_LIKELY(atomic_load_explicit(&on[domain], memory_order_relaxed));
 }
 
-/* Debug hooks stand in front of RAW. pymalloc gets its large blocks from there, inside what the
- * heap gave to RAW: to the hooks of the other domains, in the heap but no block of theirs. */
+/* True if debug hooks are above the RAW hook. pymalloc allocates its large blocks from RAW, and the
+ * debug hooks return an address inside the heap's block. To the hooks of the other domains such an
+ * address is in the heap without being a block. */
 static atomic_bool prefixed;
 
 static bool is_block(const void *ptr)
@@ -60,9 +61,10 @@ static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
             HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
 }
 
-/* ---- while somebody watches ---- */
+/* ---- while a watch is open ---- */
 
-/* What CPython's functions do is the interpreter's, whoever called them. */
+/* Watches attribute everything that CPython's functions do to the interpreter, whichever module
+ * called them. */
 static const void *_Atomic interpreter;
 
 static inline bool is_watched(void)
@@ -98,8 +100,8 @@ static __attribute__((noinline, cold)) void watched_free(void *ptr)
 
 /* ---- the hooks ---- */
 
-/* Python's malloc(0) gives a block, and so does its realloc to 0; the heap's does the first only.
- */
+/* Python requires a block from malloc(0) and from realloc() to 0 bytes. The heap returns one only
+ * from malloc(0). */
 #define HOOKS(name, domain)                                                             \
     static void *name##_malloc(void *ctx, size_t size)                                  \
     {                                                                                   \
@@ -171,8 +173,8 @@ static void release(const struct hf_cpython *cpython, enum hf_py_domain domain, 
         cpython->object_free(ptr);
 }
 
-/* Whether an allocation of the domain comes to its hook, through whatever stands above it: the one
- * way to know where others (tracemalloc, a profiler) have hooked as well. */
+/* Whether an allocation in the domain reaches its hook, whatever is installed above it. Only a
+ * trial allocation can tell when others (tracemalloc, a profiler) have installed hooks as well. */
 static bool reaches_hook(const struct hf_cpython *cpython, enum hf_py_domain domain)
 {
     struct hf_owner owner = {.size = sizeof owner};
@@ -183,7 +185,7 @@ static bool reaches_hook(const struct hf_cpython *cpython, enum hf_py_domain dom
     return reached;
 }
 
-/* In place, in CPython's own data. Functions that take any pointer come first. */
+/* Writes into CPython's own data. The functions that accept any pointer are written first. */
 static void write_in_place(struct hf_py_allocator *place, const struct hf_py_allocator *hook)
 {
     __atomic_store_n(&place->free, hook->free, __ATOMIC_RELEASE);

@@ -1,5 +1,6 @@
 /*
- * CPython's allocation domains on the heap: hooks that any pointer may be given to.
+ * CPython's allocation domains (RAW, MEM, OBJ) served by the heap, through hooks that accept any
+ * pointer. Called by host.c, under the host's lock.
  */
 #ifndef HOMEFREE_DOMAINS_H
 #define HOMEFREE_DOMAINS_H
@@ -7,18 +8,20 @@
 #include "loader/host/cpython.h"
 
 /*
- * From now on the domain allocates from the heap. The hook is put below CPython's own wrappers
- * (debug hooks, tracemalloc), so that these keep seeing every block. The calling thread is
+ * Makes the domain allocate from the heap. The hook is installed below CPython's own wrappers
+ * (debug hooks, tracemalloc), so that these continue to see every block. The calling thread is
  * attached, or the runtime is not initialised; the caller holds the host's lock.
- * Result: 0, or -ENOSPC when the domain was hooked over by others too often.
+ *
+ * Returns 0, -ENOSPC if others have installed hooks over this one too often, or -EACCES if the
+ * table could not be unsealed.
  */
 int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain);
 
-/* From now on the domain allocates from where it did before. The hook stays: what the heap owns is
- * freed by the heap, and others may have kept the hook's address. */
+/* Makes the domain allocate from its previous allocator again. The hook stays installed: it must
+ * still free blocks of the heap, and other hooks may have kept its address. */
 void hf_domain_uninstall(enum hf_py_domain domain);
 
-/* The allocator below the hook; NULL where there is no hook. Lives for ever. */
+/* The allocator below the hook, or NULL if there is no hook. Valid for ever. */
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * hf_python_install() and hf_python_uninstall(): what the host, CPython, gets from the heap. Owns
- * the lock that installing is done under, and which mode was asked for. What is installed stays for
- * as long as the process: libhomefree is never unloaded, so the hooks outlive the interpreter.
+ * hf_python_install() and hf_python_uninstall(): which allocations of the host, CPython, the heap
+ * serves. Owns the lock under which hooks are installed and the mode that was requested. Hooks stay
+ * installed for the rest of the process: libhomefree is never unloaded, so they outlive the
+ * interpreter.
  */
 #include "loader/host/host.h"
 
@@ -18,14 +19,14 @@
 #include <errno.h>
 #include <pthread.h>
 
-/* No Python code runs under it: a thread that has it never waits for a GIL. */
+/* No Python code runs under this lock, so its holder never waits for a GIL. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum hf_python_mode mode;
 
 static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode wanted)
 {
     int error = hf_domain_install(cpython, HF_PY_RAW);
-    /* The MEM and OBJ of a free-threaded build must stay its own, and have no arenas. */
+    /* A free-threaded build must keep its own MEM and OBJ allocators, and has no arenas. */
     if (error != 0 || cpython->free_threaded)
         return error;
     hf_pymalloc_install(cpython);
@@ -41,7 +42,7 @@ static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode
 static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted)
 {
     pthread_mutex_lock(&lock);
-    /* What has more already keeps it. */
+    /* A mode that is already higher stays in force. */
     int error = wanted > HF_PYTHON_OFF ? install_domains(cpython, wanted) : 0;
     if (error == 0 && wanted > mode)
         mode = cpython->free_threaded ? HF_PYTHON_RAW : wanted;
@@ -65,7 +66,7 @@ static int install(const struct hf_python_options *options, struct hf_python_sta
     const struct hf_cpython *cpython = hf_cpython_find((const void *)wanted.cpython);
     if (cpython == NULL)
         return -ENOENT;
-    /* CPython frees some of what RAW gave it with libc's free(): that must find home. */
+    /* CPython passes some RAW memory to libc's free(), which must be routed to the heap. */
     if (!hf_options.route)
         return -EPERM;
     bool running = cpython->is_initialized() != 0;

@@ -1,5 +1,6 @@
 /*
- * The host's allocators in homefree's hands: homefree/host.h says what a user sees of it.
+ * The functions behind homefree/host.h, which describes them for users: CPython and NumPy allocate
+ * from the heap. host.c owns the lock over installing.
  */
 #ifndef HOMEFREE_HOST_H
 #define HOMEFREE_HOST_H

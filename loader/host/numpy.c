@@ -1,7 +1,8 @@
 /*
- * Owns the default handler's former functions, and a handler of its own for the fallback; both live
- * for ever, because arrays keep their handler. Written once under `lock`, which is never held while
- * Python runs; the functions may be called by any thread that NumPy calls its handler in.
+ * Owns the former functions of the default handler, and a handler of homefree's own as the
+ * fallback. Both live for ever, because an array keeps its handler. They are written once, under
+ * `lock`, which is never held while Python runs. The functions may be called by any thread in which
+ * NumPy calls its handler.
  */
 #include "loader/host/numpy.h"
 
@@ -29,14 +30,14 @@ struct handler {
     } functions;
 };
 
-/* Places in NumPy's table of functions, and the version that has them. */
+/* Indices into NumPy's C API table, and the first feature version that has them. */
 #define API_FEATURE_VERSION 211
 #define API_SET_HANDLER     304
 #define API_DEFAULT_HANDLER 306
 #define FEATURES_1_22       0xf
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct handler *taken; /* the default handler, once its functions are ours */
+static struct handler *taken; /* the default handler after its functions were replaced */
 static union {
     struct hf_py_data_functions previous;
     char pages[HF_SEAL_SIZE(struct hf_py_data_functions)];
@@ -47,7 +48,7 @@ static atomic_bool on;
 
 enum { LARGE = 4 << 20, PAGE = 4096 };
 
-/* As NumPy itself asks for its large arrays. */
+/* Requests huge pages for a large array, as NumPy does itself. */
 static __attribute__((noinline)) void *with_huge_pages(void *ptr, size_t size)
 {
     if (ptr != NULL) {
@@ -91,7 +92,7 @@ static void *data_realloc(void *ctx, void *ptr, size_t size)
     return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
 }
 
-/* The size is not trusted: it may differ from the allocation's. */
+/* `size` is not used for blocks of the heap: it may differ from the size that was allocated. */
 static void data_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
@@ -103,7 +104,7 @@ static void data_free(void *ctx, void *ptr, size_t size)
 
 /* ---- NumPy's side ---- */
 
-/* NumPy's table of functions; NULL where NumPy is not imported, or not yet ready. */
+/* NumPy's C API table, or NULL if NumPy is not imported or not yet initialised. */
 static void **table_of(const struct hf_cpython *cpython)
 {
     static const char *const modules[] = {"numpy._core._multiarray_umath",
@@ -117,7 +118,7 @@ static void **table_of(const struct hf_cpython *cpython)
         if (capsule != NULL)
             table = cpython->capsule_pointer(capsule, NULL);
         cpython->clear_error();
-        /* The table is static data of NumPy's, which is never unloaded. */
+        /* The table is static data of NumPy, which is never unloaded. */
         if (capsule != NULL)
             cpython->release(capsule);
         if (module != NULL)
@@ -128,7 +129,7 @@ static void **table_of(const struct hf_cpython *cpython)
     return table;
 }
 
-/* Whether this is the handler that NumPy has had since 1.22, in writable data of its own. */
+/* Whether this is the default handler that NumPy has had since 1.22, in its own writable data. */
 static bool is_known(const struct handler *handler, void *const *table)
 {
     struct hf_object object;
@@ -148,8 +149,8 @@ static bool is_known(const struct handler *handler, void *const *table)
            hf_dynlink_find((const void *)functions->free) == map;
 }
 
-/* Any mixture of old and new functions works: ours take any pointer, and the old ones' free() and
- * realloc() are routed. */
+/* Every mixture of old and new functions works: the new ones accept any pointer, and the free() and
+ * realloc() that the old ones call are routed. */
 static void take(struct handler *handler)
 {
     struct hf_py_data_functions *functions = &handler->functions;
@@ -165,7 +166,7 @@ static void take(struct handler *handler)
     taken = handler;
 }
 
-/* NumPy only reads it. */
+/* NumPy only reads the handler. */
 static const struct handler own = {
     "homefree", 1, {NULL, data_malloc, data_calloc, data_realloc, data_free}};
 

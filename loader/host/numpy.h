@@ -1,10 +1,10 @@
 /*
- * The one seam to NumPy: its data handler (NEP 49).
+ * The interface to NumPy: its data handler (NEP 49).
  *
- * NumPy keeps "the" handler in a context variable, which new threads do not inherit; but all of
- * them begin with NumPy's own default handler, and an array keeps the handler it was made with. So
- * it is the default handler's functions that are replaced, in place: every thread and context
- * follows, and whoever has set a handler of their own keeps it.
+ * NumPy keeps the current handler in a context variable, which new threads do not inherit. Every
+ * thread starts with NumPy's default handler, and an array keeps the handler with which it was
+ * created. This file therefore replaces the functions of the default handler in place: this affects
+ * every thread and context, and leaves handlers that users have set themselves alone.
  */
 #ifndef HOMEFREE_NUMPY_H
 #define HOMEFREE_NUMPY_H
@@ -14,14 +14,14 @@
 #include <homefree/homefree.h>
 
 /*
- * Replaces the functions of the default handler of the NumPy that is imported in the calling
- * thread's interpreter. Where that handler is not one that is known, sets a handler of our own for
- * the calling thread's context. The thread is attached, with no exception set; takes no lock that
- * is held while Python code runs.
+ * Replaces the functions of the default handler of the NumPy that the calling thread's interpreter
+ * has imported. If that handler is unknown, sets a handler of homefree's own for the calling
+ * thread's context. The thread is attached and has no exception set. Takes no lock that is held
+ * while Python code runs.
  */
 enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython);
 
-/* From now on arrays get their memory from where they did before. */
+/* Makes arrays allocate from NumPy's previous functions again. */
 void hf_numpy_uninstall(void);
 
 /* Registers the fork handler. Called once, by the library's constructor. */

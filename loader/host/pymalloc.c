@@ -1,17 +1,18 @@
 /*
- * Owns the arena allocator that was there before. Arenas are lent and taken back by CPython itself,
- * in a thread that is attached; the hosted allocator's functions may be called by any thread, at
- * any time, also after the interpreter has ended.
+ * Owns pymalloc's previous arena allocator. CPython itself requests and returns arenas, in an
+ * attached thread. The functions of the hosted allocator may be called by any thread at any time,
+ * also after the interpreter has ended.
  *
- * Constraint: CPython's functions may be called only by a thread that is attached. An arena's size
- * tells the layout of what is in it (CPython 3.9 to 3.14): an arena of 1 MiB has pools of 16 KiB,
- * one of 256 KiB has pools of 4 KiB. Arenas are lent at multiples of their size, so pymalloc's
- * pools are at multiples of theirs from the arena's first byte on.
+ * Constraint: only an attached thread may call CPython's functions. The size of an arena determines
+ * its layout (CPython 3.9 to 3.14): an arena of 1 MiB has pools of 16 KiB, one of 256 KiB has pools
+ * of 4 KiB. Arenas are lent at multiples of their size, so the pools lie at multiples of theirs,
+ * starting with the arena's first byte.
  *
- * Which interpreter a block belongs to is not recorded: since 3.12 each may have a pymalloc of its
- * own, and which ones share cannot be asked. CPython is asked by trying: a pymalloc that does not
- * know an address hands it to the RAW domain, whose hook sends it back here, where `inside` says
- * that this very block is on its way. Before 3.12 there is one pymalloc.
+ * The interpreter that owns a block is not recorded: since 3.12 each interpreter may have a
+ * pymalloc of its own, and CPython cannot be asked which interpreters share one. Instead the block
+ * is passed to the current interpreter. A pymalloc that does not know an address passes it on to
+ * the RAW domain, whose hook sends it back here, and `inside` identifies the block as one that has
+ * already been passed on. Before 3.12 there is only one pymalloc.
  */
 #include "loader/host/pymalloc.h"
 
@@ -33,7 +34,7 @@
 #define DEBUG_PREFIX (2 * sizeof(size_t))
 #define DEBUG_BYTE   0xfd
 
-/* What stood there before: CPython's own functions, or another's. */
+/* The allocators that homefree replaced: CPython's own, or another hook's. */
 struct previous {
     struct hf_py_arenas arenas;
     const struct hf_py_allocator *_Atomic objects;
@@ -47,23 +48,23 @@ static atomic_size_t arena_size;
 static __thread const void *inside __attribute__((tls_model("initial-exec")));
 
 enum finding {
-    BLOCK,    /* the pointer that the owner of a block has */
-    PREFIXED, /* a block's first byte, where debug hooks give out a later one */
-    INTERIOR, /* elsewhere in a block */
-    NOTHING   /* no block that is in use */
+    BLOCK,    /* the pointer that the block's owner was given */
+    PREFIXED, /* the first byte of a block for which debug hooks returned a later address */
+    INTERIOR, /* any other address in a block */
+    NOTHING   /* not in a block that is in use */
 };
 
 struct place {
     const struct hf_py_pool *pool;
     const char *first; /* the block's first byte, as pymalloc sees it */
-    size_t size;       /* bytes from there on */
+    size_t size;       /* bytes from `first` on */
     size_t index;
-    const char *given; /* the pointer that the owner of the block has */
-    size_t usable;     /* bytes from there on that the owner may use */
-    char letter;       /* of the domain, where the debug hooks have noted it; else NUL */
+    const char *given; /* the pointer that the block's owner was given */
+    size_t usable;     /* bytes from `given` on that the owner may use */
+    char letter;       /* letter of the domain if the debug hooks recorded one, else NUL */
 };
 
-/* ---- what is at an address ---- */
+/* ---- looking up an address ---- */
 
 static bool debug_hooks(void)
 {
@@ -75,7 +76,8 @@ static bool debug_hooks(void)
     return debug;
 }
 
-/* The debug hooks' prefix: the size asked for (big endian), a letter, and bytes that warn. */
+/* Reads the debug hooks' prefix: the requested size (big-endian), the domain's letter, and guard
+ * bytes. */
 static bool read_prefix(struct place *place)
 {
     static const unsigned char warning[] = {DEBUG_BYTE, DEBUG_BYTE, DEBUG_BYTE, DEBUG_BYTE,
@@ -94,8 +96,8 @@ static bool read_prefix(struct place *place)
     return true;
 }
 
-/* Reads a pool that another thread may be changing: what is returned fits together for a block that
- * the caller has, whose pool cannot change its class. */
+/* Looks up an address. Another thread may be changing the pool meanwhile. The result is consistent
+ * for a block that the caller owns, because such a block's pool cannot change its size class. */
 static enum finding find(const void *ptr, struct place *out)
 {
     size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
@@ -124,7 +126,7 @@ static enum finding find(const void *ptr, struct place *out)
     return ptr == out->given ? BLOCK : INTERIOR;
 }
 
-/* Whether the block is on its pool's list of free ones. Only for a thread that is attached. */
+/* Whether the block is on its pool's free list. Only for an attached thread. */
 static bool is_free(const struct place *place)
 {
     const uintptr_t *block = place->pool->free;
@@ -133,13 +135,13 @@ static bool is_free(const struct place *place)
         if ((const char *)block == place->first)
             return true;
         if ((uintptr_t)((const char *)block - pool) >= 16384)
-            return false; /* overwritten; not ours to judge */
+            return false; /* the list was overwritten, which is not for this code to diagnose */
         block = (const uintptr_t *)*block;
     }
     return false;
 }
 
-/* ---- the end ---- */
+/* ---- fatal errors ---- */
 
 static _Noreturn void die(const char *call, const void *ptr, const void *caller,
                           const struct place *place, const char *fact, const char *remedy)
@@ -174,7 +176,7 @@ static const char *const take_gil =
     "release it with PyMem_Free or PyObject_Free while the thread is attached "
     "(PyGILState_Ensure), or allocate what other threads free with PyMem_RawMalloc";
 
-/* The block at ptr, or the process ends. */
+/* Returns the block at `ptr`, or ends the process. */
 static struct place check(const char *call, const void *ptr, const void *caller)
 {
     struct place place;
@@ -182,7 +184,8 @@ static struct place check(const char *call, const void *ptr, const void *caller)
     case BLOCK:
         return place;
     case PREFIXED:
-        /* "full" mode stands below the debug hooks, and is given what they give. */
+        /* In "full" mode this allocator is below the debug hooks, and is passed the pointers that
+         * they pass on. */
         if (table.previous.objects != NULL) {
             place.given = place.first;
             place.usable = place.size;
@@ -203,8 +206,8 @@ static struct place check(const char *call, const void *ptr, const void *caller)
         "run with PYTHONMALLOC=debug to see who freed it first");
 }
 
-/* Whether CPython may be called for the block now; false once the interpreter is gone, when nobody
- * allocates there any more. In every other case the process ends. */
+/* Whether CPython may be called for the block now. Returns false once the interpreter is gone, when
+ * nothing allocates there any more. In every other case the process ends. */
 static bool may_call(const char *call, const void *ptr, const void *caller,
                      const struct place *place)
 {
@@ -300,8 +303,8 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
                                         hosted_describe};
 
-/* The same blocks in arenas outside the region. Their pages are known one by one; nobody needs to
- * be asked. */
+/* Registers pymalloc for its arenas outside the region as well. The pagemap records their pages one
+ * by one, so no allocator needs to be queried. */
 static bool become_foreign(const struct hf_cpython *cpython)
 {
     const struct hf_foreign_allocator allocator = {
@@ -343,8 +346,9 @@ static void arena_free(void *ctx, void *ptr, size_t size)
     table.previous.arenas.free(table.previous.arenas.ctx, ptr, size);
 }
 
-/* An interpreter with a GIL of its own may be reading: it may see old and new functions mixed, so
- * the one that takes any arena comes first, and the context stays the old one's. */
+/* An interpreter with its own GIL may read the structure meanwhile and see old and new functions
+ * mixed. The function that accepts any arena is therefore written first, and the context stays the
+ * old one's. */
 static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas current)
 {
     struct hf_seal seal;

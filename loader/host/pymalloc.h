@@ -1,20 +1,21 @@
 /*
- * pymalloc as a hosted allocator of the region (hosted allocator.h): its arenas are lent pages, and
- * what anybody frees there goes to CPython, if the caller may call CPython just then.
+ * pymalloc as a hosted allocator of the region (alloc/owner/hosted.h). Its arenas are pages that
+ * the region lends it. A block that anything frees there is passed to CPython if the calling thread
+ * may call CPython at that moment. host.c calls these functions.
  */
 #ifndef HOMEFREE_PYMALLOC_H
 #define HOMEFREE_PYMALLOC_H
 
 #include "loader/host/cpython.h"
 
-/* From now on new arenas come from the region. The calling thread is attached, or the runtime is
+/* Makes pymalloc get new arenas from the region. The calling thread is attached, or the runtime is
  * not initialised; the caller holds the host's lock. */
 void hf_pymalloc_install(const struct hf_cpython *cpython);
-/* From now on new arenas come from where they came from before. */
+/* Makes pymalloc get new arenas from their previous source again. */
 void hf_pymalloc_uninstall(void);
 
-/* What objects were allocated with before "full" mode took their domain over (domains.c); NULL
- * before. Lives for ever. */
+/* Sets the allocator that the OBJ domain had before "full" mode replaced it (domains.c); NULL if it
+ * was not replaced. The allocator must live for ever. */
 void hf_pymalloc_set_objects(const struct hf_py_allocator *previous);
 
 #endif
