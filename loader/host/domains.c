@@ -24,8 +24,7 @@
 struct domain {
     const struct hf_py_allocator *_Atomic previous;
     size_t count;
-    struct hf_py_allocator
-        saved[LAYERS_MAX]; /* each entry is written once, before `previous` points to it */
+    struct hf_py_allocator saved[LAYERS_MAX]; /* written once, before `previous` points to them */
 };
 static union {
     struct domain domains[HF_PY_DOMAINS];

@@ -1,6 +1,6 @@
 /*
- * Whose code a signal hit. Owns nothing; allocates nothing, waits for nothing, and may be called in
- * a signal handler.
+ * Finds the object whose code a signal interrupted. Owns nothing, allocates nothing and never
+ * blocks, so it may be called in a signal handler and by any thread.
  */
 #include "loader/record/crash_place.h"
 
@@ -18,7 +18,8 @@ static enum hf_object_role role_of(const struct link_map *map)
     return hf_dynlink_open(map, &object) ? hf_object_role(&object) : HF_ROLE_NOTHING;
 }
 
-/* Whether libc or homefree have ended the process with a line of their own, which says enough. */
+/* Whether libc or homefree ended the process with a message of their own, which already names the
+ * cause. */
 static bool has_spoken(void)
 {
     struct hf_object object;
@@ -51,9 +52,10 @@ static bool is_after_call(uintptr_t address)
 }
 
 /*
- * Whether the call before an address can have left its object, through a PLT entry, a GOT slot, or
- * a pointer. abort() leaves parts of its frame as they were, so that return addresses of calls that
- * are over stand there. The caller of abort() calls another object; most of the others do not.
+ * Whether the call before an address can have left its object: through a PLT entry, a GOT slot or a
+ * pointer. abort() leaves parts of its stack frame uninitialised, so return addresses of finished
+ * calls remain there. The caller of abort() called into another object; most of the stale calls did
+ * not.
  */
 static bool is_after_call_out(uintptr_t address)
 {
@@ -80,7 +82,7 @@ static bool is_after_call_out(uintptr_t address)
 #endif
 }
 
-/* True when the search is over. */
+/* Considers one address. Returns true when the search is complete. */
 static bool take(struct hf_doctor_place *out, uintptr_t code)
 {
     const struct link_map *map = hf_dynlink_find_fast((const void *)code);

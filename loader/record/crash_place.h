@@ -1,5 +1,5 @@
 /*
- * Whose code it was where a process crashed.
+ * Attributes a crash to an object. May be called in a signal handler; see crash_place.c.
  */
 #ifndef HOMEFREE_CRASH_PLACE_H
 #define HOMEFREE_CRASH_PLACE_H
@@ -8,19 +8,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Where a signal hit a thread. All of it may be garbage. */
+/* Where a signal interrupted a thread. Every value may be garbage. */
 struct hf_doctor_crash {
     uintptr_t code, stack; /* the thread's program counter and stack pointer */
-    bool aborted;          /* by abort() */
+    bool aborted;          /* the signal came from abort() */
 };
 
-/* Whose code that was: objects that are neither libc, the C++ runtime, the linker nor homefree;
- * NULL where none was found, or where libc or homefree have ended the process with a line of their
- * own. Reads the stack without a fault, and takes what looks like a return address for one: a
- * guess. */
+/* The object whose code was running and the object that called it, skipping libc, the C++ runtime,
+ * the dynamic linker and homefree. Both are NULL if none was found, or if libc or homefree ended
+ * the process with a message of their own. The stack is read without faulting, and every word that
+ * looks like a return address is taken for one, so the result is a guess. */
 struct hf_doctor_place {
     const struct link_map *object, *caller;
-    uintptr_t code; /* in `object` */
+    uintptr_t code; /* address in `object` */
 };
 void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out);
 

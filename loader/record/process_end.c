@@ -1,14 +1,18 @@
 /*
- * When a process that `homefree doctor` has started writes its record: at its end, in whatever way
- * that comes. Owns the path of the record and the signal handlers; does nothing at all in a process
- * without HOMEFREE_DOCTOR in its environment, or in a privileged one.
+ * Decides when a process that `homefree doctor` started writes its record: when it ends, however it
+ * ends. Owns the record's path and the signal handlers. Does nothing in a process without
+ * HOMEFREE_DOCTOR in its environment, or in a privileged process.
  *
- * exit(3) and a return from main() end in a destructor. A signal that would end the process is
- * caught where nobody else catches it, and the slots of _exit(2), in what the program is linked
- * with, are given a stand-in. There, and in a forked child, locks may be held by nobody who is
- * left; so a copy of the process with one thread, made without pthread_atfork's handlers and with a
- * time limit, writes the record, and then the process ends as it was about to. What nobody sees
- * (SIGKILL) leaves no record, and the command says so.
+ * exit(3) and a return from main() run a destructor of this file. A signal that would end the
+ * process is caught if the program does not catch it itself. The GOT slots of _exit(2) are
+ * redirected in the program and the libraries that it was linked with. In a signal handler, in
+ * _exit() and in a forked child, the holder of a lock may no longer exist. The record is then
+ * written by a single-threaded copy of the process, created without pthread_atfork()'s handlers and
+ * with a time limit, and the process ends as it was about to. An end that cannot be observed
+ * (SIGKILL) leaves no record; the command then says so.
+ *
+ * When: hf_record_start() once, by the library's constructor; everything else at the end of the
+ * process.
  */
 #include "loader/record/process_record.h"
 
@@ -34,10 +38,10 @@
 
 enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
 
-static char directory[PATH_ROOM]; /* empty: nothing to do */
-static pid_t wanted;              /* 0: whichever process ends */
-static pid_t started;             /* the process whose constructors ran */
-static atomic_int done;           /* the process that has its record: a vfork shares memory */
+static char directory[PATH_ROOM]; /* empty: no record was requested */
+static pid_t wanted;              /* 0: every process that ends */
+static pid_t started;             /* the process that ran the constructors */
+static atomic_int done;           /* the process with a record; vfork() shares memory */
 
 static const int fatal_signals[] = {SIGSEGV, SIGBUS,  SIGILL,  SIGFPE,  SIGABRT, SIGSYS,
                                     SIGTRAP, SIGTERM, SIGHUP,  SIGQUIT, SIGPIPE, SIGALRM,
@@ -60,7 +64,8 @@ static char *append_number(char *at, unsigned long value)
     return append(at, digit);
 }
 
-/* The file appears under its name when it is whole. `pid`: of the process that is meant. */
+/* Writes the record to a temporary file and renames it when it is complete. `pid` is the process
+ * that the record describes. */
 static void record(enum hf_doctor_moment moment, int signal_number,
                    const struct hf_doctor_crash *crash, pid_t pid, bool alone)
 {
@@ -77,7 +82,7 @@ static void record(enum hf_doctor_moment moment, int signal_number,
         (void)unlink(part);
 }
 
-/* The copy sends no SIGCHLD, and is seen by no wait(2) but ours. */
+/* The copy sends no SIGCHLD and is visible only to a wait(2) with __WALL. */
 static void record_in_copy(enum hf_doctor_moment moment, int signal_number,
                            const struct hf_doctor_crash *crash)
 {
@@ -102,7 +107,7 @@ static bool is_wanted(void)
     return directory[0] != '\0' && (wanted == 0 || wanted == getpid());
 }
 
-/* Whether this process has to write its record now; true once. */
+/* Whether this process must write its record now. True only once. */
 static bool is_due(void)
 {
     return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
@@ -114,7 +119,8 @@ static bool is_crash(int signal_number)
            signal_number == SIGABRT || signal_number == SIGTRAP;
 }
 
-/* A hidden allocator that gets memory of others dies without a word. */
+/* Names the object that crashed if it has an embedded allocator: such an allocator dies without a
+ * message when it is passed other memory. */
 static void say_whose(const struct hf_doctor_crash *crash)
 {
     struct hf_doctor_place place;
@@ -156,12 +162,12 @@ static void on_signal(int signal_number, siginfo_t *info, void *context)
     }
     signal(signal_number, SIG_DFL);
     errno = saved_errno;
-    /* A fault comes again when this returns; what was sent must be sent again. */
+    /* A fault recurs when the handler returns; a signal that was sent must be sent again. */
     if (info->si_code <= 0 || info->si_code == SI_KERNEL || signal_number == SIGTRAP)
         (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), signal_number);
 }
 
-/* CPython catches SIGINT itself, unless it finds another handler there. */
+/* CPython installs a SIGINT handler itself, unless it finds another handler. */
 static bool is_python(void)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
@@ -241,8 +247,7 @@ static void catch_leaving(void *context)
     hf_write_end();
 }
 
-/* MOMENT:PID:DIRECTORY. What is written otherwise was not written by the command: nothing is done.
- */
+/* Parses MOMENT:PID:DIRECTORY. Any other text was not written by the command, and is ignored. */
 static bool read_request(const char *request, enum hf_doctor_moment *moment)
 {
     if (strncmp(request, "exit:", 5) == 0)

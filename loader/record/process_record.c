@@ -1,9 +1,10 @@
 /*
- * Owns nothing that lasts: collects facts and writes them as doctor.h says. Allocates nothing and
- * calls nothing that does, because it also runs in a process that has crashed inside an allocator.
+ * Collects the facts about the process and writes them in the format of process_record.h. Owns no
+ * state beyond a call. Allocates nothing, and calls nothing that does, because it also runs in a
+ * process that has crashed inside an allocator.
  *
- * When: under the loader's lock, so that all listed objects are relocated; or, after a crash, in a
- * copy of the process that has one thread and is watched (process_end.c), without it.
+ * When: under the loader's lock, so that every listed object is relocated; or, after a crash,
+ * without the lock in a single-threaded copy of the process that process_end.c watches.
  */
 #include "loader/record/process_record.h"
 
@@ -34,7 +35,7 @@ enum { COPY = R_AARCH64_COPY };
 struct out {
     int descriptor, error;
     size_t lines, used;
-    bool begun; /* the line has a field */
+    bool begun; /* the current line has a field */
     char buffer[4096];
 };
 
@@ -97,7 +98,7 @@ static void end_line(struct out *out)
     out->lines++;
 }
 
-/* ---- functions that allocate: seen, never routed -------------------------------------------- */
+/* ---- functions that allocate: recorded, never routed ---------------------------------------- */
 
 static const char *const allocating[] = {
     "malloc",
@@ -134,19 +135,19 @@ static const char *name_allocating(int function)
 static const struct hf_function_names allocating_names = {ALLOCATING, find_allocating,
                                                           name_allocating};
 
-/* How an allocator gets pages. */
+/* The functions through which an allocator gets pages. */
 static const char *const mapping[] = {"mmap", "mmap64", "sbrk", "__mmap", "syscall"};
 
 /* ---- one object ----------------------------------------------------------------------------- */
 
 struct collecting {
     struct out *out;
-    size_t index; /* of the object */
+    size_t index; /* the object's position in the record */
     const struct hf_object *object;
     enum hf_object_role role;
     struct hf_scope scope;
-    void *definitions[ALLOCATING]; /* the namespace's first definition of each; NULL: none */
-    /* Nearly all slots go to the same few objects. */
+    void *definitions[ALLOCATING]; /* the namespace's first definition of each function, or NULL */
+    /* Caches positions, because nearly all slots go to the same few objects. */
     struct {
         const struct link_map *map;
         size_t index;
@@ -154,7 +155,7 @@ struct collecting {
     size_t targets_next;
 };
 
-/* The number that the record gives an object; SIZE_MAX for one that is not in it. */
+/* An object's position in the record, or SIZE_MAX if the record leaves it out. */
 static size_t number_of(const struct link_map *wanted)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
@@ -234,8 +235,8 @@ static void routed_slot(const struct hf_slot *slot, void *context)
               decision.original != NULL ? decision.original : value, reason);
 }
 
-/* Where a slot of an allocating function goes. One that is not resolved yet still points into its
- * own object (or is what the program stands for), and will go to the first definition. */
+/* The function that a slot of an allocating function will call. An unresolved slot still points
+ * into its own object, or to the program's PLT entry, and will go to the first definition. */
 static const void *resolved(const struct collecting *collecting, const void *value, int function)
 {
     const struct link_map *map = hf_dynlink_find(value);
@@ -246,7 +247,7 @@ static const void *resolved(const struct collecting *collecting, const void *val
     return collecting->definitions[function] != NULL ? collecting->definitions[function] : value;
 }
 
-/* Variables whose value can be an allocator's function: free_hook, xmlFree, pcre_free, … */
+/* Records variables that point to an allocator's function: free_hook, xmlFree, pcre_free, … */
 static void copied_variable(struct collecting *collecting, const ElfW(Sym) *symbol,
                             const ElfW(Rela) *relocation)
 {
@@ -291,8 +292,8 @@ static void allocating_slot(const struct hf_slot *slot, void *context)
                   resolved(collecting, value, slot->function), NULL);
 }
 
-/* Whether it refers to a function that hands out pages. Undefined names alone are looked at, by
- * what relocations name. */
+/* Whether the object imports a function that returns pages. Only undefined symbols that relocations
+ * refer to are checked. */
 static bool refers_to_pages(const struct hf_object *object)
 {
     const ElfW(Rela) *tables[] = {object->jump_relocations, object->rela};
@@ -393,7 +394,7 @@ static void object_facts(struct collecting *collecting)
 
 /* ---- the process ---------------------------------------------------------------------------- */
 
-/* Calls visit for every object that the record names, in its order. */
+/* Calls `visit` for every object in the record, in the record's order. */
 static void each_object(struct collecting *collecting,
                         void (*visit)(struct collecting *, const struct hf_object *, size_t))
 {
@@ -435,7 +436,7 @@ static void tell_object(struct collecting *collecting, const struct hf_object *o
     object_facts(collecting);
 }
 
-/* Allocators whose pointers homefree knows, and whether it can send them home. */
+/* Records the object's foreign allocators, and whether homefree can free their pointers. */
 static void tell_allocators(struct collecting *collecting, const struct hf_object *object,
                             size_t namespace)
 {
@@ -443,7 +444,8 @@ static void tell_allocators(struct collecting *collecting, const struct hf_objec
     struct out *out = collecting->out;
     for (unsigned i = 1; i <= HF_FOREIGN_MAX; i++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(i);
-        /* Those that homefree speaks for have their object's name alone: the same string. */
+        /* A descriptor that homefree wrote for an object has no link map; its name is then the same
+         * string as the object's. */
         if (allocator == NULL ||
             (allocator->map != object->map &&
              (allocator->map != NULL || allocator->object != hf_dynlink_name(object->map))))
@@ -548,7 +550,7 @@ int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_num
     return result != 0 ? result : out.error;
 }
 
-/* The same function of the copy of libhomefree that is the heap; NULL where it has none. */
+/* hf_doctor_record() of the libhomefree that is the heap, or NULL if that version lacks it. */
 static int (*record_of_heap(void))(int descriptor)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];

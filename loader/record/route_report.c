@@ -1,6 +1,6 @@
 /*
- * The report of routing, for hf_route_report(): what each slot of each object leads to, decided
- * anew for the report as a pass would decide. Owns nothing; runs under the loader's lock.
+ * hf_route_report(): reports for each slot of each object where it leads, by making the same
+ * decision as a routing pass would make now. Owns nothing; runs under the loader's lock.
  */
 #include "alloc/base/options.h"
 #include "alloc/base/sized.h"
@@ -56,7 +56,8 @@ static void tell_slot(const struct hf_slot *slot, void *context)
         .slot = slot->address,
         .reason = decision.reason,
     };
-    /* Routing has been here, and the slot is still not a stub: say which step failed. */
+    /* Routing has processed this slot, yet it does not point to a stub. Report the step that
+     * failed. */
     if (decision.change) {
         entry.state = HF_ROUTE_REFUSED;
         if (!hf_options.route) {
@@ -109,7 +110,7 @@ static void tell_object(struct telling *telling, const struct link_map *map)
         tell(telling, &entry);
         break;
     case HF_ROLE_ORDINARY:
-        /* A definition of its own is what others' slots may point to, but its own calls can be
+        /* Slots of other objects may point to this object's definitions, but its own calls may be
          * direct, without any slot. */
         if (hf_object_address(&object, "free") != NULL &&
             hf_object_address(&object, "malloc") != NULL) {
