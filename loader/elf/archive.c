@@ -1,5 +1,5 @@
 /*
- * See archive.h.
+ * See archive.h. Owns nothing; any thread.
  */
 #include "loader/elf/archive.h"
 
@@ -23,7 +23,8 @@ void hf_archive_begin(struct hf_archive *archive, int descriptor, uint64_t size)
     *archive = (struct hf_archive){.descriptor = descriptor, .size = size, .next = SARMAG};
 }
 
-/* A decimal number with blanks after it. The field has ten digits, so nothing overflows. */
+/* Parses a decimal number padded with blanks. The field has ten digits, so the result cannot
+ * overflow. */
 static bool read_size(const struct ar_hdr *header, uint64_t *size)
 {
     size_t i = 0;
@@ -40,8 +41,8 @@ static bool read_size(const struct ar_hdr *header, uint64_t *size)
     return any;
 }
 
-/* "/" and "/SYM64/" are tables of symbols, "//" is the table of long names. "/12" is a member whose
- * name stands in that table. */
+/* "/" and "/SYM64/" are symbol tables, and "//" is the table of long names. "/12" is an ordinary
+ * member whose name is in that table. */
 static bool is_index(const struct ar_hdr *header)
 {
     static const char *const names[] = {"/               ", "//              ", "/SYM64/         "};

@@ -16,13 +16,13 @@
 
 enum hf_archive_kind { HF_ARCHIVE_NONE, HF_ARCHIVE_ORDINARY, HF_ARCHIVE_THIN };
 
-/* What a file is that begins with these bytes; eight are enough. */
+/* Identifies a file by its first bytes; eight are enough. */
 enum hf_archive_kind hf_archive_kind(const void *bytes, size_t size);
 
 struct hf_archive {
     int descriptor;
     uint64_t size; /* of the file */
-    uint64_t next; /* where the next member's header begins; private */
+    uint64_t next; /* offset of the next member's header; private */
 };
 
 /* Begins to read an ordinary archive. */
@@ -30,12 +30,12 @@ void hf_archive_begin(struct hf_archive *archive, int descriptor, uint64_t size)
 
 struct hf_archive_member {
     uint64_t offset, size; /* the contents; they lie inside the file */
-    bool index;            /* the archive's own: its symbol table, or its table of long names */
+    bool index;            /* the archive's symbol table or table of long names */
 };
 
 /*
- * Reads the next member's header. Result: 1, 0 after the last member, -ENOEXEC where the archive
- * is damaged, or what pread(2) says. The last member may lack the padding to an even offset.
+ * Reads the next member's header. Returns 1, 0 after the last member, -ENOEXEC if the archive is
+ * damaged, or an error of pread(2). The last member may lack the padding to an even offset.
  */
 int hf_archive_next(struct hf_archive *archive, struct hf_archive_member *out);
 

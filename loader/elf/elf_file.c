@@ -1,6 +1,6 @@
 /*
  * Reads the file, its segments, its sections and its dynamic section; elf_symbols.c reads symbols.
- * See elf_file.h for ownership and for when it may be called.
+ * See elf_file.h for ownership and permitted callers.
  */
 #include "loader/elf/elf_file.h"
 
@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Limits above what any linker writes; larger tables would only cost time. The kernel accepts no
+/* Limits above what any linker produces; larger tables would only cost time. The kernel accepts no
  * more program headers either (fs/binfmt_elf.c, load_elf_phdrs). */
 #define SEGMENTS_MAX 65536
 #define DYNAMIC_MAX  (UINT64_C(1) << 20)
@@ -352,8 +352,8 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
 
 /* ---- notes ---------------------------------------------------------------------------------- */
 
-/* Searches one segment of notes. Result: the id's length, or 0. `left`: how many notes may still be
- * read. */
+/* Searches one segment of notes. Returns the id's length, or 0. `left` is the number of notes that
+ * may still be read. */
 static size_t find_build_id(struct hf_elf *elf, const Elf64_Phdr *segment, unsigned char *out,
                             size_t capacity, size_t *left)
 {
@@ -407,8 +407,8 @@ int hf_elf_dynamic(struct hf_elf *elf)
         if (segment.p_type != PT_DYNAMIC)
             continue;
         uint64_t offset, available;
-        /* By its address, as the dynamic linker finds it. A debug file has the header without the
-         * contents. */
+        /* Locate the contents by address, as the dynamic linker does. A debug file has the header
+         * without the contents. */
         if (segment.p_filesz == 0 ||
             hf_elf_locate(elf, segment.p_vaddr, &offset, &available) != 0 ||
             segment.p_filesz > available)

@@ -34,7 +34,7 @@ struct hf_elf_part {
     unsigned char *data; /* with at least one zero byte after `size` bytes */
     size_t size;
     bool tried;
-    int result; /* of the attempt to read it */
+    int result; /* the result of reading it */
 };
 
 enum hf_elf_part_name {
@@ -54,12 +54,12 @@ enum hf_elf_part_name {
 };
 
 struct hf_elf {
-    const char *why; /* NULL, or what went wrong last */
+    const char *why; /* NULL, or the reason of the last failure */
     Elf64_Ehdr header;
-    uint64_t size; /* of the file, when it was opened */
+    uint64_t size; /* size of the file when it was opened */
     /* The rest is private. */
     int descriptor; /* -1 for a file in memory */
-    uint64_t base;  /* where the file begins in the descriptor's: not 0 inside an archive */
+    uint64_t base;  /* offset of the file in the descriptor's; not 0 inside an archive */
     const unsigned char *memory;
     struct hf_elf_part parts[HF_ELF_PART_COUNT];
 };
@@ -127,22 +127,21 @@ const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor);
 
 struct hf_elf_tls {
     uint64_t size, alignment;
-    bool initial_exec; /* DF_STATIC_TLS: the block must come from what glibc keeps for late objects
-                        */
+    bool initial_exec; /* DF_STATIC_TLS: the block must come from glibc's static reserve */
 };
-/* The thread-local storage of the object itself. False if it has none and needs none. An object may
- * need static TLS without having any: it refers to that of another. */
+/* The object's own thread-local storage. Returns false if it has none and needs none. An object may
+ * need static TLS without having any, if it refers to that of another object. */
 bool hf_elf_tls(struct hf_elf *elf, struct hf_elf_tls *out);
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
 enum hf_elf_table {
-    HF_ELF_DYNSYM, /* what the dynamic linker sees; needs no section headers */
+    HF_ELF_DYNSYM, /* the dynamic linker's table; needs no section headers */
     HF_ELF_SYMTAB, /* all symbols, in files that are not stripped */
 };
 
 struct hf_elf_symbol {
-    const char *name; /* never NULL. It may be as long as the file: compare it, do not measure it */
+    const char *name;    /* never NULL. May be as long as the file: compare it, do not measure it */
     const char *version; /* "GLIBC_2.34", or NULL. DYNSYM only */
     const char *library; /* undefined: the soname of the library that has the version, or NULL */
     uint64_t value, size;

@@ -8,7 +8,7 @@
 
 enum { KEY = 4, LONGEST = 127 };
 
-/* Up to the first four bytes; those after the end count as zero. */
+/* The first four bytes; bytes after the end count as zero. */
 static uint32_t key_of_start(const char *name)
 {
     uint32_t key = 0;
@@ -35,7 +35,8 @@ static uint8_t *list_of(struct hf_names *names, size_t number)
     const size_t length = names->length[number];
     if (pattern[0] == '*')
         return &names->ends[hash(key_of_end(pattern + 1 + length), sizeof names->ends)];
-    /* A shorter name ends in a zero, which its key holds; a shorter beginning goes on. */
+    /* A short whole name ends in a zero, which is part of its key. A short prefix has no such
+     * key. */
     if (length >= KEY || pattern[length] == '\0')
         return &names->starts[hash(key_of_start(pattern), sizeof names->starts)];
     return &names->firsts[(unsigned char)pattern[0]];
@@ -48,7 +49,7 @@ int hf_names_prepare(struct hf_names *names, const char *const *patterns, size_t
         return -E2BIG;
     names->patterns = patterns;
     names->count = count;
-    /* Backwards, so that each list begins with its lowest number. */
+    /* Insert backwards, so that each list starts with its lowest number. */
     for (size_t i = count; i-- > 0;) {
         const size_t stars = strcspn(patterns[i], "*"), whole = strlen(patterns[i]);
         const bool ending = patterns[i][0] == '*';

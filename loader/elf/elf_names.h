@@ -1,9 +1,9 @@
 /*
- * Looks for many names in one pass over a table of symbols. A small hash of a name's first four
- * bytes, or of its last four for endings, selects the patterns to compare it with, so the cost of a
- * name does not depend on the number of patterns.
+ * Searches a symbol table for many names in one pass. A small hash of a name's first four bytes, or
+ * of its last four for endings, selects the patterns to compare it with, so the cost of a name does
+ * not depend on the number of patterns.
  *
- * Patterns: "malloc" is a whole name, "mi_*" a beginning, "*mallctl" an ending of at least four
+ * Patterns: "malloc" is a whole name, "mi_*" a prefix, "*mallctl" an ending of at least four
  * letters. Endings match only C names: names that begin with _Z or _R (C++, Rust) or that are
  * longer than 127 letters are not compared with them.
  *
@@ -22,7 +22,7 @@ struct hf_names {
     size_t count;
     uint8_t starts[512];          /* by the first four bytes: a pattern's number + 1 */
     uint8_t ends[256];            /* by the last four bytes, of endings */
-    uint8_t firsts[256];          /* by the first byte: beginnings of less than four letters */
+    uint8_t firsts[256];          /* by the first byte: prefixes of less than four letters */
     uint8_t next[HF_NAMES_MAX];   /* the next with the same hash */
     uint8_t length[HF_NAMES_MAX]; /* of the letters, without the star */
 };

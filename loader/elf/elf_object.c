@@ -1,6 +1,6 @@
 /*
  * See elf_object.h. Headers and symbols are read in blocks of the file's own layout, and each field
- * is taken out of them by its offset and width in that layout.
+ * is extracted by its offset and width in that layout.
  */
 #include "loader/elf/elf_object.h"
 
@@ -117,7 +117,7 @@ static int count_sections(struct hf_elf *elf, uint64_t *count)
     if (header->e_shoff > elf->size || size > elf->size - header->e_shoff)
         return hf_elf_fail(elf, -ENOEXEC, outside);
     *count = header->e_shnum;
-    if (*count == 0) { /* too many for the field: the first section's size is the count */
+    if (*count == 0) { /* too large for the field: the first section's size holds it */
         struct section first;
         const int result = read_section(elf, 0, &first);
         if (result != 0)
@@ -194,7 +194,7 @@ int hf_elf_object_symbols(struct hf_elf *elf, uint32_t type, hf_elf_symbol_visit
         const uint64_t name = FIELD(elf, bytes, Sym, st_name);
         if (name >= strings->size)
             return hf_elf_fail(elf, -ENOEXEC, "a symbol's name lies outside the names");
-        /* Both classes divide st_info and st_other in the same way. */
+        /* Both classes encode st_info and st_other in the same way. */
         const unsigned char info = (unsigned char)FIELD(elf, bytes, Sym, st_info);
         const uint16_t section = (uint16_t)FIELD(elf, bytes, Sym, st_shndx);
         const struct hf_elf_symbol symbol = {

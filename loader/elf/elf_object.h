@@ -1,12 +1,13 @@
 /*
- * Object files as a linker reads them: the symbols of an ELF file of any machine, class and byte
- * order, found through its section headers, whether it is a file of its own or a member of an
+ * Reads object files as a linker does: the symbols of an ELF file of any machine, class and byte
+ * order, found through its section headers. The file may be a file of its own or a member of an
  * archive.
  *
- * The file is opened as a struct hf_elf, and what elf_file.h says of hostile files, memory, threads
- * and results holds here too. Segments and the dynamic section are not read; of the functions in
- * elf_file.h only hf_elf_close() and hf_elf_read() apply. The fields e_type, e_machine, e_shoff,
- * e_shentsize, e_shnum and e_ident of elf->header are set, in the byte order of this machine.
+ * The file is opened as a struct hf_elf, and the constraints of elf_file.h on hostile files,
+ * memory, threads and results apply. Segments and the dynamic section are not read; of the
+ * functions in elf_file.h only hf_elf_close() and hf_elf_read() may be called. The fields e_type,
+ * e_machine, e_shoff, e_shentsize, e_shnum and e_ident of elf->header are set, in the byte order of
+ * this machine.
  */
 #ifndef HOMEFREE_ELF_OBJECT_H
 #define HOMEFREE_ELF_OBJECT_H

@@ -1,5 +1,5 @@
 /*
- * Symbols and their versions. Owns nothing; the tables are parts of the struct hf_elf. See
+ * Reads symbols and their versions. Owns nothing; the tables are parts of the struct hf_elf. See
  * elf_file.h.
  */
 #include "loader/elf/elf_file.h"
@@ -7,16 +7,16 @@
 #include <errno.h>
 #include <string.h>
 
-/* Version tables do not give their size; no linker writes larger ones. */
+/* Version tables do not record their size; no linker produces larger ones. */
 #define VERSIONS_MAX  (UINT64_C(1) << 18)
-#define VERSION_INDEX 0x7fff /* of a versym: the rest is "hidden" */
+#define VERSION_INDEX 0x7fff /* bits of a versym that hold the index; the other bit is "hidden" */
 
 /* ---- the number of dynamic symbols ---------------------------------------------------------- */
 
 /* Reads words of the file in blocks, which are small: routing reads files on stacks of 16 KiB. */
 struct words {
     struct hf_elf *elf;
-    uint64_t offset, end; /* the next block; where it stops */
+    uint64_t offset, end; /* offset of the next block; the end */
     uint32_t block[256];
     size_t at, count;
 };
@@ -37,7 +37,7 @@ static bool next_word(struct words *words, uint32_t *out)
     return true;
 }
 
-/* DT_GNU_HASH covers the symbols from its first index to the end. 0 if it covers none or is
+/* DT_GNU_HASH covers the symbols from its first index to the end. Returns 0 if it covers none or is
  * damaged. */
 static uint64_t count_by_gnu_hash(struct hf_elf *elf, uint64_t address)
 {
@@ -103,7 +103,7 @@ static uint64_t count_by_relocations(struct hf_elf *elf)
             continue;
         struct words words = {
             .elf = elf, .offset = offset, .end = offset + (size < available ? size : available)};
-        /* Six words an entry; the symbol is the fourth: the upper half of r_info. */
+        /* An entry has six words; the fourth, the upper half of r_info, is the symbol. */
         uint32_t word;
         for (size_t i = 0; next_word(&words, &word); i = (i + 1) % 6)
             if (i == 3 && word >= count)
@@ -209,7 +209,7 @@ static int load_versions_table(struct hf_elf *elf, enum hf_elf_part_name name, i
     return hf_elf_load(elf, name, offset, available < VERSIONS_MAX ? available : VERSIONS_MAX);
 }
 
-/* Copies the structure at `at`; false if it is not inside the table. */
+/* Copies the structure at `at`; returns false if it is not inside the table. */
 static bool take(const struct hf_elf_part *part, uint64_t at, void *out, size_t size)
 {
     if (part->size < size || at > part->size - size)
@@ -269,7 +269,7 @@ static int walk_defined(struct hf_elf *elf, version_step *step, void *context)
         if (left-- == 0 || !take(part, at, &definition, sizeof definition) ||
             definition.vd_version != 1 || !take(part, at + definition.vd_aux, &name, sizeof name))
             return hf_elf_fail(elf, -ENOEXEC, "the versions defined are damaged");
-        /* The base version is the file's own name. */
+        /* The base version names the file itself. */
         if ((definition.vd_flags & VER_FLG_BASE) == 0 &&
             !step(elf, definition.vd_ndx & VERSION_INDEX, NULL, string_at(strings, name.vda_name),
                   false, context))
@@ -367,7 +367,7 @@ static void set_version(const struct hf_elf *elf, struct hf_elf_symbol *symbol)
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context)
 {
-    /* Each name lies in its own cache line, usually a cold one. */
+    /* Each name is in its own cache line, usually a cold one: prefetch it. */
     enum { AHEAD = 8 };
     const bool dynamic = table == HF_ELF_DYNSYM;
     int result = dynamic ? load_dynsym(elf) : load_symtab(elf);

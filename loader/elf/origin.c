@@ -1,6 +1,6 @@
 /*
- * Owns nothing. A variable is recognised as glibc does it (elf/dl-load.c, is_dst): its name in
- * braces, or its name with no letter, digit or underscore after it.
+ * Owns nothing. Variables are recognised as glibc does it (elf/dl-load.c, is_dst): a name in
+ * braces, or a name that no letter, digit or underscore follows.
  */
 #include "loader/elf/origin.h"
 
@@ -12,7 +12,8 @@ static bool continues_name(char c)
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* The length of the variable that begins at `text`, with its dollar; 0 if it is not `name`. */
+/* The length of the variable that begins at `text`, including the dollar sign; 0 if it is not
+ * `name`. */
 static size_t match(const char *text, size_t length, const char *name)
 {
     const size_t size = strlen(name);

@@ -1,5 +1,6 @@
 /*
- * Facts and findings about one file; see inspect.h. Owns nothing beyond a call.
+ * Collects the facts about one file and applies the rules; see inspect.h. Owns nothing beyond a
+ * call, and may run in several threads at once.
  */
 #include "loader/inspect/inspect.h"
 
@@ -24,7 +25,7 @@
 #    define NATIVE_NAME    "x86-64"
 #endif
 
-/* Limits above what any linker writes; more would only cost time. */
+/* Limits above what any linker produces; larger tables would only cost time. */
 enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096, MESSAGE_LONGEST = 512 };
 
 const struct hf_rule_text hf_rules[HF_RULE_COUNT] = {
@@ -40,7 +41,7 @@ const char *hf_severity_name(enum hf_severity severity)
     return names[severity];
 }
 
-/* ---- what one pass over the symbols gathers ------------------------------------------------- */
+/* ---- one pass over the symbols -------------------------------------------------------------- */
 
 /* Counts names and keeps the first few. */
 struct names {
@@ -53,7 +54,7 @@ static bool is_mangled(const char *name)
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
-/* Keeps plain names before mangled ones, which tell a reader less. */
+/* Prefers plain names to mangled ones, which tell a reader less. */
 static void keep(struct names *names, const char *name)
 {
     size_t at = names->kept;
@@ -73,23 +74,24 @@ static void keep(struct names *names, const char *name)
 struct gather {
     struct hf_inspection *inspection;
     struct hf_elf *elf;
-    struct hf_names matcher; /* allocators' symbols, then allocator names */
+    struct hf_names matcher; /* allocators' symbols, then allocator functions */
     const char *patterns[HF_NAMES_MAX];
-    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that each allocator was recognised by */
+    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that identified each allocator */
     struct hf_name_set imports; /* undefined names that no version attributes to a library */
-    struct names exports;       /* other than what Python calls and the linker adds */
-    struct names functions;     /* exported allocator names */
-    struct names handing;       /* imported functions that hand out libc's memory */
-    bool own_free, other_free;  /* it defines free() for itself alone; it imports or exports one */
-    const char *init;           /* the PyInit_ function: that of the file's name, or the first */
-    const char *module;         /* the module's name in it */
-    size_t modules;             /* how many such functions there are */
-    bool module_fits;           /* it is the file's name */
-    struct hf_inspection_finding spare; /* where there is no room for another */
+    struct names exports;       /* except what Python calls and the linker adds */
+    struct names functions;     /* exported allocator functions */
+    struct names handing;       /* imported functions that return libc's memory */
+    bool own_free, other_free;  /* it defines a hidden free(); it imports or exports a free() */
+    const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
+    const char *module; /* the module's name in `init` */
+    size_t modules;     /* number of PyInit_ functions */
+    bool module_fits;   /* `module` is the file's name */
+    struct hf_inspection_finding spare; /* written to when `findings` is full */
     bool out_of_memory;
 };
 
-/* The evidence of an allocator is the symbol of it that comes first in the table of patterns. */
+/* Records an allocator. Its evidence is the matching symbol that comes first in the table of
+ * patterns. */
 static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
 {
     struct hf_inspection *inspection = gather->inspection;
@@ -121,7 +123,7 @@ static void note_allocator(struct gather *gather, size_t pattern, const char *sy
     gather->evidence[at] = pattern;
 }
 
-/* Symbols that linkers and the compiler's start files export from every object. */
+/* Whether it is a symbol that linkers and the compiler's start files export from every object. */
 static bool is_linkers(const struct hf_elf_symbol *symbol)
 {
     static const char *const names[] = {
@@ -132,7 +134,7 @@ static bool is_linkers(const struct hf_elf_symbol *symbol)
     /* Version nodes are absolute symbols. */
     if (symbol->section == SHN_ABS)
         return true;
-    /* Nearly all names of a C++ library begin with _Z. */
+    /* Nearly all names in a C++ library begin with _Z. */
     if (symbol->name[0] != '_' || symbol->name[1] == 'Z')
         return false;
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
@@ -154,7 +156,8 @@ static const char *base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-/* Whether the module has the file's name up to the first dot, which is what Python reads. */
+/* Whether the module's name is the file's name up to the first dot, which is the name that Python
+ * imports. */
 static bool is_files_name(const struct gather *gather, const char *module)
 {
     const char *base = base_name(gather->inspection->path);
@@ -230,7 +233,7 @@ static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
     return !gather->out_of_memory;
 }
 
-/* .symtab has the hidden symbols too. */
+/* .symtab also contains the hidden symbols. */
 static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
     struct gather *gather = context;
@@ -456,9 +459,9 @@ static bool has_hidden_allocator(const struct hf_inspection *inspection)
     return false;
 }
 
-/* Calls of a hidden free() use no GOT slot. A stripped file has no symbol for it: then a hidden
- * allocator, no free() from elsewhere, and functions whose results must be freed are the evidence.
- */
+/* Calls to a hidden free() use no GOT slot. A stripped file has no symbol for such a free(). The
+ * evidence is then a hidden allocator, the absence of an imported or exported free(), and imported
+ * functions whose results must be freed. */
 static void find_own_free(struct gather *gather)
 {
     const struct names *handing = &gather->handing;
@@ -520,7 +523,7 @@ static void find_libraries(struct gather *gather)
 
 /* ---- inspecting ----------------------------------------------------------------------------- */
 
-/* Recognizes by their strings the allocators whose symbols were stripped. */
+/* Identifies allocators whose symbols were stripped by the strings in their data. */
 static int gather_strings(struct gather *gather)
 {
     struct hf_inspection *inspection = gather->inspection;
@@ -567,7 +570,7 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
         inspection->homefree_needed = hf_inspection_copy(inspection, versions->newest);
-    /* Wheels rename the copy that they bundle; the version node identifies it. */
+    /* Wheels rename the copy that they bundle, so the version node identifies it. */
     inspection->homefree_linked |= versions->newest != NULL;
     if (inspection->homefree_itself) {
         inspection->allocators_count = 0;

@@ -1,12 +1,12 @@
 /*
- * What a shared object would do to the process that loads it: facts, and findings by the rules of
- * rules.def. Prints nothing, keeps no state, runs nothing of the file.
+ * Reports what a shared object would do to the process that loads it: facts, and findings by the
+ * rules of rules.def. Prints nothing, keeps no state and runs nothing of the file.
  *
- * Owns: all that a struct hf_inspection points to, until hf_inspection_free(). Strings come from
- * the file and can hold any bytes but zero; they are cut at HF_INSPECTION_STRING_MAX bytes.
+ * Owns: everything that a struct hf_inspection points to, until hf_inspection_free(). Strings come
+ * from the file and may contain any byte but zero; they are cut at HF_INSPECTION_STRING_MAX bytes.
  *
- * Threads: any number of inspections at the same time. Allocates with malloc, so it is not for
- * places where an allocator's locks are held, nor for signal handlers.
+ * Threads: any number of inspections may run at the same time. Inspecting allocates with malloc, so
+ * do not call it while holding an allocator's lock or in a signal handler.
  */
 #ifndef HOMEFREE_INSPECT_H
 #define HOMEFREE_INSPECT_H
@@ -14,14 +14,14 @@
 #include "loader/inspect/inspection.h"
 
 /*
- * Inspects the file at `path`. Result: 0, or a negative errno with `why` set: what open(2) says,
- * -EISDIR, -ENOEXEC for what is no ELF file or is damaged, -ENOMEM. A file for another machine or
- * of another class is a finding, not a failure. hf_inspection_free() is needed after success and
- * harmless after failure.
+ * Inspects the file at `path`. Returns 0, or a negative errno with `why` set: an error of open(2),
+ * -EISDIR, -ENOEXEC if it is not an ELF file or is damaged, or -ENOMEM. A file for another machine
+ * or of another class is a finding, not a failure. hf_inspection_free() is required after success
+ * and harmless after failure.
  */
 int hf_inspect(const char *path, struct hf_inspection *out);
 
-/* The same for a file that is open already, and stays the caller's. `path` is where $ORIGIN is. */
+/* The same for an open file, which the caller keeps. `path` is the file's path, for $ORIGIN. */
 int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out);
 
 /* The gravest severity among the findings; HF_SEVERITY_NOTE also where there are none. */

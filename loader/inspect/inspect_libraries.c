@@ -1,11 +1,11 @@
 /*
- * Which needed libraries are used, and how much static TLS all of them take: finds each where the
- * dynamic linker would (DT_RPATH, DT_RUNPATH with $ORIGIN, /etc/ld.so.cache, the standard folders)
- * and looks whether it defines a name that the object imports. LD_LIBRARY_PATH is left out: what
- * was found must not depend on who asks.
+ * Determines which needed libraries are used and how much static TLS all of them take. Each library
+ * is searched for where the dynamic linker would look (DT_RPATH, DT_RUNPATH with $ORIGIN,
+ * /etc/ld.so.cache, the standard folders) and is used if it defines a name that the object imports.
+ * LD_LIBRARY_PATH is ignored, so that the result does not depend on the caller's environment.
  *
- * Owns: the set of names, and the cache file's contents during a search. Nothing is guessed: a
- * library that is not found stays unknown.
+ * Owns: the set of names, and the contents of the cache file during a search. Nothing is guessed: a
+ * library that is not found stays unknown. One thread for each inspection.
  */
 #include "loader/inspect/inspect_parts.h"
 
@@ -32,7 +32,7 @@ enum { PATH_LONGEST = 4096, CACHE_LARGEST = 64 * 1024 * 1024, SEARCHED_MAX = 64 
 
 /* ---- names ---------------------------------------------------------------------------------- */
 
-/* FNV-1a. False for a name that is too long. */
+/* FNV-1a. Returns false if the name is too long. */
 static bool hash_name(const char *name, size_t *out)
 {
     uint64_t hash = UINT64_C(14695981039346656037);
@@ -142,7 +142,8 @@ static void read_cache(struct cache *cache)
     close(descriptor);
 }
 
-/* The path of a library, or NULL. Entries for special hardware come with others for all. */
+/* Returns a library's path, or NULL. Every entry for special hardware is accompanied by one for all
+ * hardware. */
 static const char *find_in_cache(struct cache *cache, const char *name)
 {
     static const char magic[] = "glibc-ld.so.cache1.1";
@@ -168,15 +169,15 @@ static const char *find_in_cache(struct cache *cache, const char *name)
 
 struct search {
     struct hf_elf *elf;  /* the object */
-    const char *runpath; /* of who needs the library, or its RPATH; NULL: it has none */
+    const char *runpath; /* of the object that needs the library, or its RPATH; NULL: neither */
     struct hf_inspection *inspection;
     const struct hf_name_set *names;
     struct cache cache;
-    char origin[PATH_LONGEST]; /* the folder of who needs it; "" where it is not known */
-    const char *name;          /* what is looked for */
+    char origin[PATH_LONGEST]; /* the folder of the object that needs it; "" if unknown */
+    const char *name;          /* the library that is searched for */
     bool (*take)(struct search *search, struct hf_elf *elf, const char *path);
     struct hf_inspection_library *library; /* for take_library() */
-    struct closure *closure;               /* NULL: there is no memory for it */
+    struct closure *closure;               /* NULL: out of memory */
 };
 
 struct look {
@@ -192,7 +193,7 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
     return !look->found;
 }
 
-/* Looks into one file. False where it is not there, or not a library for the same machine. */
+/* Tries one file. Returns false if it does not exist or is not a library for the same machine. */
 static bool try_file(struct search *search, const char *path)
 {
     struct hf_elf elf;
@@ -214,8 +215,8 @@ static bool append(char *path, size_t *length, const char *text, size_t size)
     return true;
 }
 
-/* Tries one folder of a RUNPATH, `size` bytes that may hold $ORIGIN. Folders that are relative, or
- * hold another of the linker's variables, are not searched. */
+/* Tries one folder of a RUNPATH: `size` bytes, which may contain $ORIGIN. Relative folders, and
+ * those that contain another of the linker's variables, are skipped. */
 static bool try_folder(struct search *search, const char *folder, size_t size)
 {
     char path[PATH_LONGEST];
@@ -230,7 +231,7 @@ static bool try_folder(struct search *search, const char *folder, size_t size)
 
 static bool try_folders(struct search *search, const char *list)
 {
-    /* A list as long as the file must not be walked for each library. */
+    /* Without a limit, a hostile list as long as the file would be walked for each library. */
     for (size_t count = 0; list != NULL && count < SEARCHED_MAX; count++) {
         const size_t size = strnlen(list, PATH_LONGEST);
         if (size == PATH_LONGEST)
@@ -254,15 +255,15 @@ static bool find_file(struct search *search, const char *name)
         return name[0] == '/' && try_file(search, name);
     if (try_folders(search, search->runpath))
         return true;
-    /* The rest is this machine's. */
+    /* The cache and the standard folders are this machine's. */
     if (search->elf->header.e_machine != NATIVE_MACHINE)
         return false;
     const char *cached = find_in_cache(&search->cache, name);
     return (cached != NULL && try_file(search, cached)) || try_folders(search, standard);
 }
 
-/* The folder that the path leads through: the dynamic linker does not follow a link to the file
- * itself either. */
+/* Sets $ORIGIN to the folder of the path. As in the dynamic linker, a symbolic link to the file
+ * itself is not resolved. */
 static void find_origin(struct search *search, const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -277,23 +278,24 @@ static void find_origin(struct search *search, const char *path)
     free(folder);
 }
 
-/* ---- what all of them take of the static TLS ------------------------------------------------- */
+/* ---- static TLS of all libraries ------------------------------------------------------------- */
 
-/* The nearest ones: each costs some system calls. */
+/* At most this many of the nearest libraries: each costs several system calls. */
 enum { CLOSURE_MAX = 64, NEEDED_NAMES = 4096, NAME_LONGEST = 256, STRINGS_AT_ONCE = PATH_LONGEST };
 
-/* The libraries that are loaded with the object: those that it needs, what those need, and so on.
- * Names are compared as they are needed, as the dynamic linker does first. */
+/* The libraries that are loaded with the object: those that it needs, those that these need, and so
+ * on. Libraries are identified by the name under which they are needed, which is what the dynamic
+ * linker compares first. */
 struct closure {
     struct {
-        const char *name, *path, *runpath; /* the inspection's; runpath may be NULL */
-        const char *needed;                /* names, each with its zero; an empty one ends them */
+        const char *name, *path, *runpath; /* owned by the inspection; runpath may be NULL */
+        const char *needed;                /* zero-terminated names; an empty one ends them */
     } members[CLOSURE_MAX];
     size_t count;
     uint64_t largest;
 };
 
-/* In every process before any module comes. */
+/* Whether the library is in every process before any module is loaded. */
 static bool is_always_there(const char *name)
 {
     static const char *const starts[] = {"libc.so.",       "ld-linux",  "libm.so.",
@@ -304,12 +306,12 @@ static bool is_always_there(const char *name)
     return false;
 }
 
-/* What was read last of the table of strings. Linkers put the names of needed libraries side by
+/* A window on the string table, as last read. Linkers place the names of needed libraries side by
  * side, and the whole table is large in a library with many symbols. */
 struct strings {
     struct hf_elf *elf;
-    uint64_t table, size; /* offset in the file; size 0: it has none */
-    uint64_t first;       /* index of what `bytes` holds */
+    uint64_t table, size; /* offset in the file; size 0: there is no table */
+    uint64_t first;       /* index of the first byte in `bytes` */
     size_t count;
     char bytes[STRINGS_AT_ONCE];
 };
@@ -324,8 +326,8 @@ static void begin_strings(struct strings *strings, struct hf_elf *elf)
         strings->size = 0;
 }
 
-/* A string of the dynamic section, valid until the next one is read. Result: its length; 0 where it
- * is damaged, empty, or not shorter than `longest`. */
+/* Reads a string of the dynamic section, valid until the next one is read. Returns its length, or 0
+ * if it is damaged, empty, or not shorter than `longest`. */
 static size_t read_string(struct strings *strings, uint64_t index, size_t longest, const char **out)
 {
     if (index >= strings->size)
@@ -376,7 +378,7 @@ static const char *copy_needed(struct hf_inspection *inspection, struct strings 
     return copy != NULL ? memcpy(copy, names, at) : "";
 }
 
-/* Whether a library that is needed under this name still counts. */
+/* Whether a library that is needed under this name has not been counted yet. */
 static bool is_new_member(const struct closure *closure, const char *name)
 {
     bool known = is_always_there(name) || closure->count == CLOSURE_MAX;
@@ -416,7 +418,7 @@ static void find_member(struct search *search, const char *name)
         find_file(search, name);
 }
 
-/* ---- is it used ----------------------------------------------------------------------------- */
+/* ---- used libraries ------------------------------------------------------------------------- */
 
 static bool take_library(struct search *search, struct hf_elf *elf, const char *path)
 {
@@ -426,7 +428,7 @@ static bool take_library(struct search *search, struct hf_elf *elf, const char *
     search->library->path = hf_inspection_copy(search->inspection, path);
     search->library->state = look.found ? HF_LIBRARY_USED : HF_LIBRARY_UNUSED;
     if (search->closure != NULL && is_new_member(search->closure, search->name))
-        take_member(search, elf, path); /* the file is open now */
+        take_member(search, elf, path); /* while the file is open */
     return true;
 }
 
@@ -438,7 +440,7 @@ static void find_library(struct search *search, struct hf_inspection_library *li
     find_file(search, library->name);
 }
 
-/* ---- all together ---------------------------------------------------------------------------- */
+/* ---- all libraries -------------------------------------------------------------------------- */
 
 static void sum_tls(struct search *search)
 {

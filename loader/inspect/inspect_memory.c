@@ -1,5 +1,6 @@
 /*
- * Owns the memory of an inspection: a chain of blocks that are freed together.
+ * Owns the memory of an inspection: a chain of blocks that are freed together. No lock; one thread
+ * uses one inspection.
  */
 #include "loader/inspect/inspect_parts.h"
 

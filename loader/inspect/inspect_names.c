@@ -1,12 +1,12 @@
 /*
- * The names that an inspection looks for in tables of symbols: one matcher for all, so that a name
- * is looked at once. No state.
+ * The names that an inspection searches symbol tables for, combined in one matcher so that each
+ * symbol is examined once. No state; any thread.
  */
 #include "loader/inspect/inspect_parts.h"
 
 #include <errno.h>
 
-/* The names that an allocator which replaces the process's own exports. */
+/* The functions that an allocator exports when it replaces the process's allocator. */
 static const char *const allocator_functions[] = {
     "malloc",         "calloc",
     "realloc",        "reallocarray",
@@ -19,8 +19,8 @@ static const char *const allocator_functions[] = {
     "_ZdlPv*",        "_ZdaPv*",
 };
 
-/* libc's functions whose callers free what they get; the allocating ones are among them, and come
- * earlier in the matcher. */
+/* libc's functions whose results the caller must free. The allocating functions are among them and
+ * come earlier in the matcher. */
 static const char *const handing_functions[] = {
 #define HF_SHIM(name, result, parameters, arguments, call) #name,
 #define HF_SHIM_VARIADIC(name, parameters, last, call)     #name,

@@ -1,13 +1,13 @@
 /*
- * Reads the versions that a file needs from its libraries, and those of homefree that it defines.
- * No state but the caller's.
+ * Reads the symbol versions that a file needs from its libraries, and homefree's version nodes that
+ * it defines. Owns no state but the caller's.
  */
 #include "loader/inspect/inspect_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads the numbers of HOMEFREE_<major>.<minor>; false for any other name. */
+/* Parses HOMEFREE_<major>.<minor>. Returns false for any other name. */
 static bool read_node(const char *version, unsigned numbers[2])
 {
     static const char start[] = "HOMEFREE_";
@@ -39,7 +39,8 @@ bool hf_inspect_version(const char *library, const char *version, bool needed, v
         inspection->homefree_itself |= node;
         return true;
     }
-    /* The linker records a version only if a symbol is imported with it. */
+    /* The linker records a version only if the file imports a symbol with it, so the library is
+     * used. */
     for (size_t i = 0; i < inspection->libraries_count; i++)
         if (inspection->libraries[i].state != HF_LIBRARY_USED &&
             strncmp(inspection->libraries[i].name, library, HF_INSPECTION_STRING_MAX) == 0)

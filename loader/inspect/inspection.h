@@ -1,5 +1,6 @@
 /*
- * What an inspection finds: the types that inspect.h hands out, and that the parts of inspect fill.
+ * The result of an inspection: the types that inspect.h returns and that the files of inspect fill.
+ * The caller of hf_inspect() owns a result; no lock guards it.
  */
 #ifndef HOMEFREE_INSPECTION_H
 #define HOMEFREE_INSPECTION_H
@@ -10,10 +11,10 @@
 #define HF_INSPECTION_STRING_MAX 1024
 #define HF_INSPECTION_NAMES_MAX  5 /* names that a finding shows, of all that it counts */
 
-/* What glibc keeps for libraries that come late: 512 bytes by default (the tunable
- * glibc.rtld.optional_static_tls) and 1152 that namespaces and auditing modules do not use, which
- * every library can take (elf/dl-tls.c, 2.33 to 2.41; measured on 2.36: an object with 1680 to
- * 1712 bytes loads into a fresh CPython, 1552 after torch). */
+/* The static TLS that glibc reserves for libraries that are loaded late: 512 bytes by default (the
+ * tunable glibc.rtld.optional_static_tls), and 1152 bytes reserved for namespaces and auditing
+ * modules, which any library can use (elf/dl-tls.c, 2.33 to 2.41). Measured on 2.36: an object with
+ * 1680 to 1712 bytes loads into a fresh CPython, one with 1552 after torch. */
 #define HF_STATIC_TLS_LATE     1664
 #define HF_STATIC_TLS_OPTIONAL 512
 
@@ -39,25 +40,25 @@ struct hf_inspection_finding {
     enum hf_rule rule;
     const char *message; /* one sentence about this file, without a full stop */
     const char *names[HF_INSPECTION_NAMES_MAX];
-    size_t names_count, count; /* names shown; how many there are */
+    size_t names_count, count; /* names shown; names found */
 };
 
 struct hf_inspection_allocator {
     enum hf_allocator allocator;
-    bool by_string;       /* recognised by what its data holds, not by a symbol */
+    bool by_string;       /* identified by a string in its data, not by a symbol */
     bool exported;        /* the symbol is visible to other objects */
     const char *evidence; /* the symbol or the string */
-    const char *prefix;   /* of its functions' names: "je_arrow_", "" */
+    const char *prefix;   /* prefix of its functions' names: "je_arrow_", "" */
 };
 
 enum hf_inspection_library_state {
     HF_LIBRARY_USED,
     HF_LIBRARY_UNUSED,
-    HF_LIBRARY_NOT_FOUND, /* nothing known about it; not the same as unused */
+    HF_LIBRARY_NOT_FOUND, /* nothing is known about it, which differs from unused */
 };
 struct hf_inspection_library {
     const char *name;
-    const char *path; /* where it was looked into, or NULL */
+    const char *path; /* the file that was read, or NULL */
     enum hf_inspection_library_state state;
 };
 
@@ -68,7 +69,7 @@ enum hf_inspection_kind {
 };
 
 struct hf_inspection {
-    const char *why; /* after failure: in one line; static */
+    const char *why; /* after a failure: one line; a static string */
     const char *path;
     enum hf_inspection_kind kind;
     const char *machine; /* "x86-64", "aarch64", or "unknown" */
@@ -78,14 +79,14 @@ struct hf_inspection {
     uint64_t tls_size;
     bool tls_static;
     uint64_t tls_needed;     /* static TLS of the libraries that are loaded with it */
-    const char *tls_largest; /* the one that takes most of that, as it is needed; or NULL */
+    const char *tls_largest; /* the library with the largest share, as it is needed; or NULL */
 
-    bool homefree_itself;        /* it is a libhomefree */
-    bool homefree_linked;        /* it needs one */
+    bool homefree_itself;        /* the file is a libhomefree */
+    bool homefree_linked;        /* the file needs libhomefree */
     const char *homefree_needed; /* the newest version node that it needs, or NULL */
 
     struct hf_inspection_library *libraries;
-    size_t libraries_count, libraries_unseen; /* unseen: beyond what is looked at */
+    size_t libraries_count, libraries_unseen; /* unseen: libraries beyond the limit */
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
     size_t allocators_count;
     struct hf_inspection_finding findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT];
