@@ -1,6 +1,6 @@
 /*
- * The extension's part for homefree.check: watches, as capsules. Owns nothing; a capsule that goes
- * takes its watch along. homefree/check.py has the words that users read.
+ * homefree.check's part of the extension: watches, as capsules. Owns nothing; a capsule drops its
+ * watch when it is destroyed. homefree/check.py documents the functions for users.
  */
 #include "loader/python/extension_module.h"
 
@@ -11,9 +11,9 @@
 #define CAPSULE "homefree.watch"
 
 /*
- * Lock order: the loader's lock before the GIL. A module's constructor runs under the former and
- * may wait for the latter, and watches that begin or end take the former; so whoever calls them has
- * given the GIL up. The error indicator is the thread's, and stays.
+ * Lock order: the loader's lock before the GIL. A module's constructor runs under the loader's lock
+ * and may wait for the GIL, and beginning or ending a watch takes the loader's lock, so every such
+ * call releases the GIL first. The error indicator belongs to the thread and stays set.
  */
 static void drop_watch(struct hf_watch *watch)
 {
@@ -35,9 +35,10 @@ static PyObject *failed(int error)
                             "homefree.check: %d watches are open; end one of them first",
                             HF_WATCHES_MAX);
     case -ENOTSUP:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "homefree.check: another libhomefree in this process is the heap, and has "
-                        "no watches; install one version of homefree for both");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "homefree.check: another libhomefree in this process is the heap, and it is "
+            "too old to have watches; install one version of homefree for both");
         return NULL;
     case -ENOMEM:
         return PyErr_NoMemory();
@@ -78,7 +79,8 @@ static PyObject *watch_end(PyObject *module, PyObject *capsule)
     Py_RETURN_NONE;
 }
 
-/* What the visitor saw: it is called without the GIL. */
+/* The crossings that the visitor collected. It is called without the GIL, so it cannot create
+ * Python objects. */
 struct seen {
     struct hf_crossing *crossings;
     size_t count, room;

@@ -1,5 +1,6 @@
 /*
- * homefree.doctor()'s C side: writing this process's record (hf_doctor_record). No state.
+ * homefree.doctor()'s part of the extension: writes the record of this process (hf_doctor_record).
+ * No state; any thread that holds the GIL.
  */
 #include "loader/python/extension_module.h"
 
@@ -26,6 +27,6 @@ PyMethodDef homefree_doctor_methods[] = {
     {"doctor_record", doctor_record, METH_O,
      "doctor_record(file, /)\n--\n\n"
      "Write the facts about this process's allocators to an open file, for\n"
-     "`homefree doctor --read`. OSError where that fails. Any thread."},
+     "`homefree doctor --read`. OSError if that fails. Any thread."},
     {NULL, NULL, 0, NULL},
 };

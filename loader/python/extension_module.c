@@ -1,12 +1,12 @@
 /*
- * The extension module: its one exported function, and the slots. Owns nothing. Every interpreter
- * may import it, also those with a GIL of their own: what it holds is per module object, and
- * libhomefree is for any thread.
+ * The extension module: its one exported function and its slots. Owns nothing. Every interpreter
+ * may import it, including those with a GIL of their own: its data belongs to the module object,
+ * and libhomefree may be called by any thread.
  */
 #include "loader/python/extension_module.h"
 
-/* The limited API of 3.9 does not know these slots; the numbers are part of the stable ABI of the
- * versions that do, and an older CPython refuses numbers that it does not know. */
+/* The limited API of 3.9 does not declare these slots. Their numbers are part of the stable ABI of
+ * the versions that know them, and an older CPython rejects unknown numbers. */
 #define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
 #define SLOT_GIL                   4 /* 3.13 */
 #define PER_INTERPRETER_GIL        ((void *)2)
@@ -56,7 +56,7 @@ static unsigned long running_version(void)
 PyMODINIT_FUNC PyInit__homefree(void);
 PyMODINIT_FUNC PyInit__homefree(void)
 {
-    /* Written by every import, each time the same. */
+    /* Every import writes the same values. */
     if (running_version() >= 0x30c)
         slots[1] = (PyModuleDef_Slot){SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL};
 #ifdef Py_GIL_DISABLED

@@ -1,7 +1,8 @@
 /*
- * The extension's part for install(), owner_of(), stats() and route_report(). Owns nothing but the
- * types of their results, which belong to the module object. homefree/__init__.pyi has the words
- * that users read.
+ * The part of the extension for install(), owner_of(), stats() and route_report(). Owns only the
+ * types of their results, which belong to the module object. homefree/__init__.pyi documents the
+ * functions for users. Functions are called with the GIL held; those that take the loader's lock or
+ * the heap's locks release it.
  */
 #include "loader/python/extension_module.h"
 
@@ -9,7 +10,7 @@
 #include <homefree/homefree.h>
 #include <string.h>
 
-/* ---- types of results ---- */
+/* ---- result types ---- */
 
 struct state {
     PyTypeObject *installed, *owner, *report, *entry;
@@ -28,16 +29,15 @@ static PyStructSequence_Field installed_fields[] = {
     {NULL, NULL},
 };
 static PyStructSequence_Desc installed_type = {
-    "homefree.Installed", "What install() has done, and what was in force before.",
-    installed_fields, 2};
+    "homefree.Installed", "What install() did, including earlier calls.", installed_fields, 2};
 
 static PyStructSequence_Field owner_fields[] = {
     {"kind", "'heap', 'pymalloc', 'libc', 'allocator', 'stack', 'static', 'unmapped' or 'unknown'"},
     {"allocator", "the allocator's name, or None"},
-    {"object", "path of the shared object that holds the allocator or the address, or None"},
-    {"block", "address of the block's first byte; None where it is not known, or no block is live"},
+    {"object", "path of the shared object that contains the allocator or the address, or None"},
+    {"block", "address of the block's first byte; None if it is unknown or no block is live"},
     {"size", "usable bytes of that block, or None"},
-    {"domain", "CPython's 'raw', 'mem' or 'object', or None where CPython does not tell"},
+    {"domain", "CPython's 'raw', 'mem' or 'object', or None if it is unknown"},
     {NULL, NULL},
 };
 static PyStructSequence_Desc owner_type = {
@@ -45,10 +45,10 @@ static PyStructSequence_Desc owner_type = {
 
 static PyStructSequence_Field report_fields[] = {
     {"objects", "shared objects and the program, in every namespace"},
-    {"changed", "slots that ask for the owner first"},
-    {"refused", "slots that were left as they were"},
-    {"out_of_reach", "objects, or slots, that routing cannot reach"},
-    {"passes", "times that routing looked for new objects"},
+    {"changed", "slots that look up the owner first"},
+    {"refused", "slots that were left unchanged"},
+    {"out_of_reach", "objects or slots that routing cannot reach"},
+    {"passes", "how often routing searched for new objects"},
     {"nanoseconds", "time spent in all passes, in nanoseconds"},
     {"entries", "a tuple of homefree.RouteEntry"},
     {NULL, NULL},
@@ -59,16 +59,17 @@ static PyStructSequence_Desc report_type = {"homefree.RouteReport", "What routin
 static PyStructSequence_Field entry_fields[] = {
     {"state", "'changed', 'refused' or 'out of reach'"},
     {"object", "path of the shared object or program"},
-    {"function", "the function that the slot is for; None where the whole object is meant"},
+    {"function", "the function that the slot calls; None if the entry is about the whole object"},
     {"slot", "address of the slot, or None"},
-    {"reason", "one line that says why; None for changed slots"},
-    {"error", "errno where the system refused, else 0"},
+    {"reason", "the reason in one line; None for changed slots"},
+    {"error", "errno if the system refused, else 0"},
     {NULL, NULL},
 };
 static PyStructSequence_Desc entry_type = {"homefree.RouteEntry", "One slot, or one object.",
                                            entry_fields, 6};
 
-/* Takes the values' references, also when one of them is NULL (an exception is set then). */
+/* Steals the references to the values, also if one of them is NULL, in which case an exception is
+ * set. */
 static PyObject *sequence(PyTypeObject *type, PyObject *const *values, Py_ssize_t count)
 {
     PyObject *result = PyStructSequence_New(type);
@@ -125,7 +126,7 @@ static int read_mode(PyObject *value, enum hf_python_mode *out)
             return 0;
         }
     PyErr_Format(PyExc_ValueError,
-                 "install(): python=%R is no mode; use 'arena' (the default), 'full' or 'off'",
+                 "install(): python=%R is not a mode; use 'arena' (the default), 'full' or 'off'",
                  value);
     return -1;
 }
@@ -135,23 +136,25 @@ static PyObject *failed(int error)
     switch (error) {
     case -EPERM:
         PyErr_SetString(PyExc_RuntimeError,
-                        "install(): HOMEFREE_CONF says route:off, but CPython frees some memory "
-                        "with libc's free(); take route:off out");
+                        "install(): routing is off, but CPython passes some memory to libc's "
+                        "free(), which only routing can redirect; remove route:off from "
+                        "HOMEFREE_CONF");
         return NULL;
     case -ENOENT:
-        PyErr_SetString(PyExc_RuntimeError,
-                        "install(): this interpreter is no CPython from 3.9 on whose allocators "
-                        "can be set; use install(python='off', numpy=False)");
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "install(): this interpreter is not CPython 3.9 or newer, so its allocators "
+            "cannot be replaced; use install(python='off', numpy=False)");
         return NULL;
     case -ENOSPC:
         PyErr_SetString(PyExc_RuntimeError,
-                        "install(): others hooked CPython's allocators over homefree's too often; "
-                        "call it once, before they start");
+                        "install(): other tools replaced CPython's allocators too often, so there "
+                        "is no room for another hook; call install() once, before they start");
         return NULL;
     case -ENOTSUP:
         PyErr_SetString(PyExc_RuntimeError,
-                        "install(): another libhomefree in this process is the heap, and cannot "
-                        "serve CPython; install one version of homefree for both");
+                        "install(): another libhomefree in this process is the heap, and it is too "
+                        "old to serve CPython; install one version of homefree for both");
         return NULL;
     default:
         errno = -error;
@@ -201,8 +204,8 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
         if (number == (unsigned long long)-1 && PyErr_Occurred()) {
             if (PyErr_ExceptionMatches(PyExc_OverflowError))
                 PyErr_Format(PyExc_ValueError,
-                             "owner_of(): %R is no address: it is negative or has more than 64 "
-                             "bits; for the int object itself, pass its id()",
+                             "owner_of(): %R is not an address: it is negative or has more than "
+                             "64 bits; for the int object itself, pass its id()",
                              value);
             return NULL;
         }
@@ -266,11 +269,11 @@ static PyObject *stats(PyObject *module, PyObject *unused)
 
 /* ---- route_report ---- */
 
-/* What the visitor saw, copied: it runs under the loader's lock, where no Python may run, and its
- * strings live no longer than the call. */
+/* A copy of what the visitor was given. The visitor runs under the loader's lock, where no Python
+ * code may run, and its strings are valid only during the call. */
 struct seen {
     struct hf_route_entry entry;
-    size_t object, function, reason; /* where the strings begin in `bytes`, plus one; 0: NULL */
+    size_t object, function, reason; /* offset of each string in `bytes`, plus one; 0: NULL */
 };
 struct collection {
     struct seen *entries;
@@ -352,7 +355,7 @@ static PyObject *route_report(PyObject *module, PyObject *unused)
     struct hf_route_report sums = {.size = sizeof sums};
     struct collection all = {0};
     int error;
-    /* Whoever has the loader's lock may be waiting for the GIL. */
+    /* Release the GIL: the thread that holds the loader's lock may be waiting for it. */
     Py_BEGIN_ALLOW_THREADS
     error = hf_route_report(&sums, visit, &all);
     Py_END_ALLOW_THREADS
@@ -397,18 +400,18 @@ PyMethodDef homefree_host_methods[] = {
      "in bytes, domain).\n\n"
      "An int is an address; anything else is an object, and means the address that id() gives.\n"
      "For memory that an object refers to, pass its address (array.ctypes.data); for an int\n"
-     "object itself, its id(). ValueError when an int is no address: negative, or beyond 64 bits.\n"
-     "The answer is of the moment: another thread may free the block. Any thread."},
+     "object itself, its id(). ValueError if an int is not an address: negative or over 64 bits.\n"
+     "The answer may be outdated at once, if another thread frees the block. Any thread."},
     {"stats", stats, METH_NOARGS,
      "stats()\n--\n\n"
      "The heap's counters as a dict: bytes in region_reserved, region_used, allocated, active,\n"
-     "resident and metadata; a number of arenas; forwards is 1 when another copy of libhomefree\n"
-     "in this process is the heap; of records that free memory (hf_release_*), releases_live,\n"
+     "resident and metadata; the number of arenas; forwards is 1 if another copy of libhomefree\n"
+     "in this process is the heap; counts of refcounted deleters (hf_release_*): releases_live,\n"
      "releases_run and releases_leaked. Takes the heap's locks: not for hot paths. Any thread."},
     {"route_report", route_report, METH_NOARGS,
      "route_report()\n--\n\n"
-     "What routing reached, as a RouteReport: sums, nanoseconds spent, and an entry for each\n"
-     "slot or object. Looks at every loaded object anew, with the GIL released. Any thread."},
+     "What routing reached, as a RouteReport: totals, nanoseconds spent, and an entry for each\n"
+     "slot or object. Examines every loaded object again, with the GIL released. Any thread."},
     {"version", version, METH_NOARGS, "version()\n--\n\nThe loaded libhomefree's version."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,10 +1,11 @@
 /*
- * The extension's part for load() and the import hook: what homefree/_load.py asks before a file's
- * code runs, and the loading, adopting and copying that Python cannot do itself. Owns nothing:
- * handles are never closed once a module was made from them.
+ * The part of the extension for load() and the import hook: the checks that homefree/_load.py makes
+ * before any code of a file runs, and the loading, adopting and copying that Python code cannot do.
+ * Owns nothing: a handle is never closed once a module was created from it. Functions are called
+ * with the GIL held and release it while the dynamic linker runs.
  *
- * Errors are OSError with the errno, one line that says why, and the path; _load.py makes
- * ImportErrors of them.
+ * Errors are OSError with the errno, a reason in one line and the path; _load.py turns them into
+ * ImportError.
  */
 #include "loader/python/extension_module.h"
 
@@ -19,12 +20,12 @@
 
 PyDoc_STRVAR(facts_doc,
              "file_facts(path, function)\n--\n\n"
-             "What an extension's file says of itself, without running any of it: a dict with "
-             "errors (of inspect: rule, message and remedy of each), allocators (names of those "
-             "inside it), found (whether it defines that function) and functions (the first few "
-             "PyInit_ functions that it defines).");
-PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object for itself alone; a handle.");
-PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nGives a handle back.");
+             "Facts about an extension's file, read without running any of it: a dict with "
+             "errors (rule, message and remedy of each error that inspect finds), allocators "
+             "(names of the embedded ones), found (whether it defines that function) and "
+             "functions (the first few PyInit_ functions that it defines).");
+PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object with RTLD_LOCAL; a handle.");
+PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nCloses a handle.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
@@ -46,7 +47,7 @@ static PyObject *fail(int error, const char *why, PyObject *path)
     return NULL;
 }
 
-/* The file system's bytes of a path, and the object that owns them. */
+/* The file system encoding of a path, and the object that owns the bytes. */
 static const char *bytes_of(PyObject *path, PyObject **owner)
 {
     if (!PyUnicode_FSConverter(path, owner))
@@ -60,8 +61,8 @@ enum { FUNCTIONS_MAX = 4, NAME_SHOWN = 200 };
 
 struct facts {
     struct hf_inspection inspection;
-    const char *why;    /* after failure */
-    const char *wanted; /* the function */
+    const char *why;    /* after a failure */
+    const char *wanted; /* the PyInit function that is looked for */
     bool found;
     char functions[FUNCTIONS_MAX][NAME_SHOWN];
     size_t functions_count;
@@ -91,14 +92,15 @@ static int read_facts(const char *file, struct facts *facts)
     if (error == 0)
         error = hf_elf_symbols(&elf, HF_ELF_DYNSYM, look_at_symbol, facts);
     hf_elf_close(&elf);
-    /* What keeps the symbols from being read is among the findings then. */
+    /* If the symbols cannot be read, the findings already contain the reason. */
     if (error == -ENOENT || hf_inspection_severity(&facts->inspection) == HF_SEVERITY_ERROR)
         return 0;
     facts->why = elf.why;
     return error;
 }
 
-/* Appends to a list, whose reference is lost when that fails; takes over the item's. */
+/* Appends to a list and steals the item's reference. On failure releases the list and returns
+ * NULL. */
 static PyObject *append(PyObject *list, PyObject *item)
 {
     if (list != NULL && (item == NULL || PyList_Append(list, item) != 0))
@@ -107,7 +109,7 @@ static PyObject *append(PyObject *list, PyObject *item)
     return list;
 }
 
-/* Names in files are any bytes. */
+/* Names in files may be any bytes. */
 static PyObject *text_of(const char *text)
 {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
@@ -175,7 +177,8 @@ static PyObject *open_file(PyObject *module, PyObject *path)
     handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         const char *message = dlerror();
-        snprintf(why, sizeof why, "%s", message != NULL ? message : "the loader does not say why");
+        snprintf(why, sizeof why, "%s",
+                 message != NULL ? message : "the dynamic linker gave no reason");
     }
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
@@ -187,7 +190,8 @@ static PyObject *close_handle(PyObject *module, PyObject *number)
     (void)module;
     void *handle = PyLong_AsVoidPtr(number);
     if (handle == NULL)
-        return PyErr_Occurred() ? NULL : fail(-EINVAL, "this is no handle", number);
+        return PyErr_Occurred() ? NULL
+                                : fail(-EINVAL, "this is not a handle of open_file()", number);
     dlclose(handle);
     Py_RETURN_NONE;
 }
@@ -198,7 +202,7 @@ struct refusal {
     char why[512];
 };
 
-/* The report's entry for a refused adoption is the one with that error. */
+/* The report's entry for a refused adoption has the error that hf_adopt() returned. */
 static void find_refusal(const struct hf_route_entry *entry, void *context)
 {
     struct refusal *refusal = context;
@@ -227,8 +231,7 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     Py_BEGIN_ALLOW_THREADS
     result = hf_adopt(handle);
     if (result == -EPERM)
-        snprintf(refusal.why, sizeof refusal.why, "%s",
-                 "routing is off (HOMEFREE_CONF says route:off)");
+        snprintf(refusal.why, sizeof refusal.why, "%s", "routing is off (HOMEFREE_CONF=route:off)");
     refusal.error = result;
     if (result < 0)
         (void)hf_route_report(NULL, find_refusal, &refusal);
@@ -241,9 +244,9 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
 
 /*
  * Python's import system loads a single-phase module into another interpreter by running its PyInit
- * function in the main one and copying the module's dict (3.13), or from its own copy of the dict:
- * objects of one interpreter come to another. A private copy is new, so it is started where it is
- * wanted.
+ * function in the main one and copying the module's dict (3.13), or from its own copy of the dict.
+ * Either way, objects of one interpreter reach another. A private copy is a new file, so its PyInit
+ * function is called in the interpreter that wants it.
  */
 static PyObject *start(PyObject *module, PyObject *arguments)
 {
@@ -262,7 +265,8 @@ static PyObject *start(PyObject *module, PyObject *arguments)
     }
     PyObject *made = init();
     if ((made == NULL) != (PyErr_Occurred() != NULL)) {
-        /* As Python says it; the definition of multi-phase modules is borrowed. */
+        /* CPython's own messages. The definition of a multi-phase module is a borrowed
+         * reference. */
         PyErr_Clear();
         PyErr_Format(PyExc_SystemError, "initialization of %s %s", name,
                      made == NULL ? "failed without raising an exception"
@@ -282,7 +286,7 @@ static PyObject *start(PyObject *module, PyObject *arguments)
         Py_DECREF(made);
         return NULL;
     }
-    /* For PyState_FindModule(). */
+    /* Registers the module for PyState_FindModule(). */
     if (PyState_FindModule(definition) != made && PyState_AddModule(made, definition) != 0) {
         Py_DECREF(made);
         return NULL;

@@ -1,9 +1,10 @@
 /*
- * The C part of homefree.extension: whether a cached module answers a request, which every load()
- * asks first, and the environment. Owns nothing.
+ * homefree.extension's part of the extension: decides whether a cached module answers a request,
+ * which every load() asks first, and reads the environment. Owns nothing. Functions are called with
+ * the GIL held.
  *
  * extension/_index.py writes the index and describes its format. If the file holds anything else,
- * the answer is that nothing is known, and extension/_cache.py reads the files themselves.
+ * the lookup finds nothing, and extension/_cache.py reads the files themselves.
  */
 #include "loader/python/extension_module.h"
 
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* An index has a few kB, with thousands of headers some MB. */
+/* An index takes a few kB, or some MB with thousands of headers. */
 #define INDEX_MAX ((off_t)64 << 20)
 
 #define SECOND 1000000000
@@ -26,19 +27,19 @@
 PyDoc_STRVAR(find_doc,
              "find_warm(root, folder, request, path)\n--\n\n"
              "The path of a module that answers a request, from the index of its folder in the "
-             "cache (root), if stat() says of all files behind it what it said then; else None, "
-             "and where one of the folders is not this user's alone. path: where commands are "
-             "looked for. OSError and ValueError do not come. Any thread.");
+             "cache (root), if stat() shows that no file behind it has changed; None otherwise, "
+             "or if another user can write to one of the folders. path: where commands are "
+             "searched for. Never raises OSError or ValueError. Any thread.");
 
 PyDoc_STRVAR(environment_doc,
              "environment(names)\n--\n\n"
-             "{name: value} of those environment variables that are set; the names are a tuple of "
-             "ASCII bytes. os.environ is slow where most are not. Any thread that has the GIL.");
+             "{name: value} of those environment variables that are set. names: a tuple of ASCII "
+             "bytes. os.environ is slow if most are not set. Any thread that holds the GIL.");
 
 /* ---- identities ---- */
 
-/* Writes a number so that it ends before `end`, with at least that many digits. Result: its first
- * digit. */
+/* Writes a number so that it ends before `end`, with at least `digits` digits. Returns the address
+ * of its first digit. */
 static char *put(char *end, uint64_t number, int digits)
 {
     for (; number != 0 || digits > 0; number /= 10, digits--)
@@ -46,12 +47,13 @@ static char *put(char *end, uint64_t number, int digits)
     return end;
 }
 
-/* A time in nanoseconds, any that a file system can have. */
+/* Writes a time in nanoseconds, for any time that a file system can store. */
 static char *put_time(char *end, const struct timespec *time)
 {
     if (time->tv_sec > 0)
         return put(put(end, (uint64_t)time->tv_nsec, 9), (uint64_t)time->tv_sec, 1);
-    /* Until 1970. What is thousands of years before has no digits, and equals nothing. */
+    /* Before 1970. A time thousands of years earlier is written as nothing, which equals no
+     * identity. */
     uint64_t before = -(uint64_t)time->tv_sec;
     if (before > (uint64_t)INT64_MAX / SECOND)
         return end;
@@ -64,7 +66,8 @@ static char *put_time(char *end, const struct timespec *time)
     return end;
 }
 
-/* Compares with an identity() of extension/_files.py, without creating an object. */
+/* Compares a file's status with an identity() of extension/_files.py, without creating an
+ * object. */
 static bool is_same(const struct stat *status, const char *identity)
 {
     char text[128], *end = text + sizeof text - 1, *start = end;
@@ -85,7 +88,7 @@ static bool is_unchanged(const char *file, const char *identity)
     return stat(file, &status) == 0 && is_same(&status, identity);
 }
 
-/* Nobody else can put files there. */
+/* Whether no other user can create files in the folder. */
 static bool is_own(const char *folder)
 {
     struct stat status;
@@ -93,8 +96,8 @@ static bool is_own(const char *folder)
            (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Writes folder/name to a buffer of PATH_MAX, which may be the folder's own. False where it has no
- * room, and no system call would take it. */
+/* Writes folder/name to a buffer of PATH_MAX, which may hold the folder already. Returns false if
+ * it does not fit; no system call would accept it then. */
 static bool join(char *path, const char *folder, size_t length, const char *name)
 {
     size_t more = strlen(name) + 1;
@@ -108,8 +111,9 @@ static bool join(char *path, const char *folder, size_t length, const char *name
 
 /* ---- compilers ---- */
 
-/* Whether a word still runs that file, with that identity. A missing compiler is no change: without
- * one, no other module can be built. which() of extension/_compilers.py finds the same file. */
+/* Whether a command word still runs that file, with that identity. A missing compiler is no change,
+ * because no other module could be built without it. which() of extension/_compilers.py finds the
+ * same file. */
 static bool is_same_compiler(const char *word, const char *file, const char *identity,
                              const char *path)
 {
@@ -131,8 +135,8 @@ static bool is_same_compiler(const char *word, const char *file, const char *ide
 
 /* ---- the index ---- */
 
-/* A file's content. Most have room in the struct: the heap's first block of a size takes longer
- * than reading it. */
+/* A file's contents. Most fit into the struct: the heap's first allocation of a size class takes
+ * longer than reading the file. */
 struct content {
     char *text, *allocated;
     size_t size;
@@ -151,14 +155,14 @@ static bool read_all(int descriptor, struct content *content)
     return true;
 }
 
-/* False where there is none, or it cannot be an index. The caller frees what is allocated, then
- * too. */
+/* Returns false if there is no file or it cannot be an index. The caller frees `allocated` in
+ * either case. */
 static bool read_index(const char *file, struct content *content)
 {
     struct stat status;
     bool whole = false;
     content->allocated = NULL;
-    /* What blocks when it is opened is no index either. */
+    /* O_NONBLOCK: a file that would block in open() is not an index. */
     int descriptor = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (descriptor < 0)
         return false;
@@ -174,12 +178,12 @@ static bool read_index(const char *file, struct content *content)
     return whole;
 }
 
-/* What is left of a block: lines, each with its newline, and the last one empty. */
+/* The rest of a block: lines, each with its newline, of which the last is empty. */
 struct lines {
     char *next, *end;
 };
 
-/* The next line, which gets a NUL instead of its newline; NULL after the last one. */
+/* Returns the next line with its newline replaced by NUL, or NULL after the last. */
 static const char *next_line(struct lines *lines)
 {
     char *line = lines->next;
@@ -191,7 +195,8 @@ static const char *next_line(struct lines *lines)
     return line;
 }
 
-/* The lines that follow a request's own. Result: false where it has no whole block. */
+/* Finds the lines after the request's own line. Returns false if there is no complete block for the
+ * request. */
 static bool find_block(const struct content *content, const char *request, struct lines *lines)
 {
     size_t length = strlen(request);
@@ -204,8 +209,8 @@ static bool find_block(const struct content *content, const char *request, struc
                 lines->next = newline + 1;
         } else if (newline == line) {
             lines->end = line;
-            /* An empty line inside would cut off what else is to be watched; what has a NUL inside
-             * would be another path to stat(). */
+            /* An empty line inside would hide the remaining files to check, and a NUL inside would
+             * make stat() check a different path. */
             return (newline + 1 == end || newline[1] == '\t') &&
                    memchr(lines->next, '\0', (size_t)(line - lines->next)) == NULL;
         }
@@ -213,7 +218,7 @@ static bool find_block(const struct content *content, const char *request, struc
     return false;
 }
 
-/* How many lines of compilers follow; -1 for what is no such number. */
+/* Parses the number of compiler lines that follow; -1 if it is not valid. */
 static long read_count(const char *line)
 {
     long count = 0;
@@ -223,7 +228,7 @@ static long read_count(const char *line)
     return digits == 0 || *line != '\0' || count % 3 != 0 ? -1 : count;
 }
 
-/* Writes the path of the block's module, if nothing has changed since. */
+/* Writes the path of the block's module. Returns whether nothing has changed since it was built. */
 static bool is_fresh(struct lines *lines, const char *folder, const char *path, char *module)
 {
     const char *entry = next_line(lines), *file = next_line(lines), *was = next_line(lines);
@@ -273,13 +278,13 @@ static PyObject *find_warm(PyObject *self, PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "O&O&O&O&:find_warm", PyUnicode_FSConverter, &root,
                           PyUnicode_FSConverter, &folder, PyUnicode_FSConverter, &request,
                           PyUnicode_FSConverter, &path)) {
-        /* What cannot be bytes of the file system cannot be in a file there. */
+        /* A path that has no file system encoding cannot be in an index. */
         if (!PyErr_ExceptionMatches(PyExc_ValueError))
             return NULL;
         PyErr_Clear();
         Py_RETURN_NONE;
     }
-    /* A file server may take its time. */
+    /* The files may be on a slow file server. */
     Py_BEGIN_ALLOW_THREADS
     found = find(PyBytes_AsString(root), PyBytes_AsString(folder), PyBytes_AsString(request),
                  PyBytes_AsString(path), module);
@@ -299,7 +304,9 @@ static PyObject *environment(PyObject *self, PyObject *names)
 {
     (void)self;
     if (!PyTuple_Check(names))
-        return PyErr_Format(PyExc_TypeError, "names are a tuple of bytes");
+        return PyErr_Format(PyExc_TypeError,
+                            "environment(): names must be a tuple of bytes, not %R",
+                            Py_TYPE(names));
     Py_ssize_t count = PyTuple_Size(names);
     PyObject *found = PyDict_New();
     for (Py_ssize_t i = 0; found != NULL && i < count; i++) {

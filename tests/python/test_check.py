@@ -171,7 +171,7 @@ class Check(support.TestCase):
             fails(", expected libc", lambda: check.assert_owner(block, "libc"))
             fails(" belongs to heap (homefree in ", lambda: check.assert_owner(block, "libc"))
             raises(ValueError, "'mine' is not a kind", lambda: check.assert_owner(block, "mine"))
-            raises(ValueError, "is no address", lambda: check.assert_owner(-1, "heap"))
+            raises(ValueError, "is not an address", lambda: check.assert_owner(-1, "heap"))
             """
         )
 
