@@ -1,5 +1,5 @@
 /*
- * See arguments.h.
+ * See arguments.h. Owns nothing; one thread.
  */
 #include "loader/command/arguments.h"
 
@@ -32,7 +32,7 @@ int hf_command_wrong(const char *who, const char *format, ...)
 /* Complains about the option at which getopt_long(3) stopped; `found` is what it returned. */
 static int bad_option(const char *who, int found, char **arguments)
 {
-    /* getopt_long has passed a long option by; of a group of short ones, maybe not. */
+    /* getopt_long has moved past a long option, but perhaps not past a group of short ones. */
     const char *last = arguments[optind - 1];
     if (found == ':')
         return hf_command_wrong(who, "option '%s' needs a value", last);
@@ -54,7 +54,7 @@ static int unlisted(const struct hf_command *command, const char *operand)
 
 /* ---- help ----------------------------------------------------------------------------------- */
 
-/* Prints what stands left of the help. Result: how wide that is. */
+/* Prints the left column of the help. Returns its width. */
 static int print_left(FILE *out, const struct hf_argument *argument)
 {
     int width = fprintf(out, "  ");
@@ -99,15 +99,15 @@ static bool print_help(FILE *out, void *context)
 
 /* ---- reading -------------------------------------------------------------------------------- */
 
-enum { LONG_OPTION = 256 }; /* and the row's number: no character */
+enum { LONG_OPTION = 256 }; /* plus the row's number: outside the range of characters */
 
-/* The table as getopt_long(3) wants it. `letters` begins with how it shall treat operands. */
+/* Converts the table to the form of getopt_long(3). `letters` begins with the mode for operands. */
 static void prepare(const struct hf_command *command, struct option *options, char *letters)
 {
     static const char *const modes[] = {
         [HF_OPERANDS_ANYWHERE] = "", [HF_OPERANDS_LAST] = "+", [HF_OPERANDS_LISTED] = "-"};
     size_t count = 0;
-    /* ':': a missing value comes as ':', and nothing is printed. */
+    /* The ':' makes getopt return ':' for a missing value and print nothing. */
     letters += sprintf(letters, "%s:h", modes[command->operands]);
     for (const struct hf_argument *at = command->arguments; at->name != NULL; at++, count++) {
         assert(count < HF_ARGUMENTS_MAX);
@@ -145,7 +145,7 @@ static int take(const struct hf_argument *argument, void *request, const char *v
     return HF_EXIT_CLEAN;
 }
 
-/* `list`: the option before the operand, or NULL. */
+/* `list` is the option before the operand, or NULL. */
 static int take_operand(const struct hf_command *command, const struct hf_argument *list,
                         void *request, const char *value)
 {
@@ -155,14 +155,14 @@ static int take_operand(const struct hf_command *command, const struct hf_argume
 int hf_command_read(const struct hf_command *command, void *request, int count, char **arguments,
                     struct hf_operand_list *operands)
 {
-    enum { OPERAND = 1 }; /* what getopt_long(3) returns for one in its place */
+    enum { OPERAND = 1 }; /* getopt_long(3) returns this for an operand in its place */
     struct option options[HF_ARGUMENTS_MAX + 2];
     char letters[2 * HF_ARGUMENTS_MAX + 4];
     const struct hf_argument *last = NULL;
     int result = HF_EXIT_CLEAN, found;
 
     prepare(command, options, letters);
-    optind = 0; /* main.c handed over a part of argv: getopt must begin anew */
+    optind = 0; /* main.c passed on a part of argv: reset getopt */
     opterr = 0;
     while (result == HF_EXIT_CLEAN &&
            (found = getopt_long(count, arguments, letters, options, NULL)) != -1) {
@@ -183,7 +183,7 @@ int hf_command_read(const struct hf_command *command, void *request, int count, 
     };
     for (;
          result == HF_EXIT_CLEAN && command->operands == HF_OPERANDS_LISTED && operands->count > 0;
-         operands->count--) /* behind "--" */
+         operands->count--) /* after "--" */
         result = take_operand(command, last, request, *operands->values++);
     return result == HF_EXIT_CLEAN ? HF_EXIT_NONE : result;
 }

@@ -1,5 +1,5 @@
 /*
- * json.c - see json.h.
+ * See json.h. Owns nothing; one thread for each document.
  */
 #include "loader/command/json.h"
 
@@ -50,7 +50,7 @@ static void new_line(struct hf_json *json)
         fputs("  ", json->out);
 }
 
-/* Prints what precedes a value: a comma, a new line, its key. */
+/* Prints everything that precedes a value: a comma, a new line, its key. */
 static void begin_value(struct hf_json *json, const char *key)
 {
     if (json->depth > 0) {

@@ -1,10 +1,10 @@
 /*
  * Writes JSON documents, for every subcommand that has --json.
  *
- * Owns: nothing; the state of a document is the caller's struct. The document goes to a stdio
- * stream, whose owner checks for errors (hf_command_compose()). Keys must be ASCII without quotes
- * and backslashes. Values may be any bytes: U+FFFD replaces those that are not UTF-8, and control
- * characters are escaped.
+ * Owns: nothing; the state of a document is the caller's struct, which one thread uses at a time.
+ * The document goes to a stdio stream, whose owner checks for errors (hf_command_compose()). Keys
+ * must be ASCII without quotes and backslashes. Values may be any bytes: U+FFFD replaces those that
+ * are not UTF-8, and control characters are escaped.
  *
  * Inside an object every value has a key, inside an array none (NULL).
  */
@@ -20,21 +20,21 @@ enum { HF_JSON_DEPTH_MAX = 32 };
 struct hf_json {
     FILE *out;
     unsigned depth;
-    char closing[HF_JSON_DEPTH_MAX]; /* of each open object and array */
+    char closing[HF_JSON_DEPTH_MAX]; /* for each open object and array */
     bool empty[HF_JSON_DEPTH_MAX];
 };
 
 /* Begins a document: {"homefree": {"version": …, "document": document, "format": format}, … and
- * leaves its object open. `format` is the version of the document's shape: it grows when a reader
- * of the old shape would be misled, not when a key is added. */
+ * leaves its object open. `format` is the version of the document's structure. It is incremented if
+ * a reader of the old structure would be misled, not if a key is added. */
 void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format);
 
-/* Closes everything that is open and ends the line. */
+/* Closes every open object and array and ends the line. */
 void hf_json_finish(struct hf_json *json);
 
 void hf_json_object(struct hf_json *json, const char *key);
 void hf_json_array(struct hf_json *json, const char *key);
-void hf_json_close(struct hf_json *json); /* the innermost object or array */
+void hf_json_close(struct hf_json *json); /* closes the innermost object or array */
 
 void hf_json_string(struct hf_json *json, const char *key, const char *value); /* NULL: null */
 void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value);

@@ -1,9 +1,9 @@
 /*
- * main.c - the command `homefree`: finds the subcommand and runs it.
+ * The command `homefree`: finds the subcommand and runs it.
  *
- * Owns: the table of subcommands, which serves dispatch and help. command.h and arguments.h have
+ * Owns: the table of subcommands, used for dispatch and help. command.h and arguments.h contain
  * what subcommands share. homefree's heap is not in this process: the command must also work where
- * the heap does not.
+ * the heap does not. One thread.
  */
 #include "loader/command/command.h"
 

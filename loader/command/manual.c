@@ -19,7 +19,8 @@ static const struct hf_rule_text rules[] = {
 #undef HF_DOCTOR_RULE
 };
 
-/* A line of text must not begin with a control character of roff, nor hold its escape. */
+/* A line of text must not begin with a roff control character or contain roff's escape
+ * character. */
 static void print_text(const char *text)
 {
     if (*text == '.' || *text == '\'')

@@ -1,5 +1,5 @@
 /*
- * output.c - how results and complaints leave the command; see command.h.
+ * Writes results and error messages; see command.h.
  *
  * Owns: the temporary file beside a result while it is written. No state between calls.
  */
@@ -63,7 +63,7 @@ static int write_all(int descriptor, const char *text, size_t length)
     return 0;
 }
 
-/* Whether the file holds `text` and nothing else; false for a file that cannot be read. */
+/* Whether the file contains `text` and nothing else; false if it cannot be read. */
 static bool holds(const char *path, const char *text, size_t length)
 {
     FILE *file = fopen(path, "rbe");
@@ -105,7 +105,7 @@ static int replace(const char *path, mode_t mode, const char *text, size_t lengt
     int result = write_all(descriptor, text, length);
     if (result == 0 && fchmod(descriptor, mode) != 0)
         result = -errno;
-    /* Network file systems report only here that the text did not fit. */
+    /* Some network file systems report a full device only here. */
     if (close(descriptor) != 0 && result == 0)
         result = -errno;
     if (result == 0 && rename(beside, path) != 0)
@@ -140,7 +140,8 @@ int hf_command_write(const char *who, const char *path, const char *text, size_t
     } else if (!S_ISREG(status.st_mode)) {
         result = write_through(path, text, length);
     } else if (!holds(path, text, length)) {
-        /* Beside the file itself, not beside a link to it: the rename would replace the link. */
+        /* Write beside the file itself, not beside a link to it: the rename would replace the
+         * link. */
         char *target = realpath(path, NULL);
         result = target == NULL ? -errno : replace(target, status.st_mode & 07777, text, length);
         free(target);

@@ -1,5 +1,5 @@
 /*
- * See rules.h. Names and messages come from outside: text.h prints them.
+ * See rules.h. Names and messages come from outside and are printed with text.h. Owns nothing.
  */
 #include "loader/command/rules.h"
 
@@ -75,7 +75,7 @@ void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *fi
     }
 }
 
-/* Mangled names can fill a screen each; the document has them whole. */
+/* A mangled name can fill a screen; the JSON document has it in full. */
 static void print_name(FILE *out, const char *name, size_t most)
 {
     if (most == 0 || strlen(name) <= most) {

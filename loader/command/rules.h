@@ -1,6 +1,6 @@
 /*
- * Rules and findings, for every subcommand that has them: how `--rules` lists a table of rules, how
- * findings are shown, counted, and turned into an exit status. No state.
+ * Rules and findings, for every subcommand that has them: lists a table of rules for `--rules`,
+ * prints and counts findings, and derives the exit status. No state; one thread.
  */
 #ifndef HF_LOADER_COMMAND_RULES_H
 #define HF_LOADER_COMMAND_RULES_H
@@ -14,22 +14,22 @@
 
 struct hf_rule_table {
     const char *command; /* "inspect": the subcommand, and the name of its document (json.h) */
-    unsigned format;     /* of the document */
+    unsigned format;     /* format version of the document */
     const struct hf_rule_text *rules;
     size_t count; /* at most HF_RULES_MAX */
 };
 
-/* Prints the table for a person, or as a document "<command> rules". Result: an exit status. */
+/* Prints the table as text, or as a document "<command> rules". Returns an exit status. */
 int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_json);
 
 /* ---- findings ------------------------------------------------------------------------------- */
 
 struct hf_finding {
-    size_t rule; /* its row in the table */
+    size_t rule; /* index in the table */
     const char *message;
-    const char *const *names;  /* what was found: the first ones */
-    size_t names_count, count; /* how many are in `names`, and how many there are */
-    bool in_message;           /* the message has the names in it already */
+    const char *const *names;  /* what was found; the first ones */
+    size_t names_count, count; /* number in `names`; number found */
+    bool in_message;           /* the message already contains the names */
 };
 
 /* The findings about one file or process. */
@@ -38,21 +38,21 @@ struct hf_findings {
     size_t count;
     struct hf_finding (*get)(const void *context, size_t index);
     const void *context;
-    size_t name_max; /* longer names are cut in the table; 0: none are */
+    size_t name_max; /* the table cuts names longer than this; 0: none */
 };
 
-/* What was found so far, and what could not be looked at. */
+/* Totals of the findings and of the files or processes that could not be examined. */
 struct hf_rule_totals {
     size_t failed, severities[HF_SEVERITY_ERROR + 1];
-    bool found[HF_RULES_MAX]; /* the rules that were */
+    bool found[HF_RULES_MAX]; /* rules that had findings */
 };
 
 void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings);
 
-/* Prints a line for each, the gravest first. */
+/* Prints a line for each finding, the most severe first. */
 void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured);
 
-/* Prints what to do about all that was found. */
+/* Prints the remedies of all findings. */
 void hf_findings_remedies(FILE *out, const struct hf_rule_table *table,
                           const struct hf_rule_totals *totals);
 

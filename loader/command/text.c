@@ -1,5 +1,5 @@
 /*
- * text.c - see text.h.
+ * See text.h. Owns nothing.
  */
 #include "loader/command/text.h"
 

@@ -1,6 +1,6 @@
 /*
- * Handles text from outside, such as names in files, on its way to a terminal or a document. No
- * state.
+ * Text from outside, such as names in files, on its way to a terminal or a document. No state; any
+ * thread.
  */
 #ifndef HF_LOADER_COMMAND_TEXT_H
 #define HF_LOADER_COMMAND_TEXT_H
@@ -9,12 +9,12 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* The length of the UTF-8 sequence at `at`; 0 where there is none: cut short, overlong, a surrogate
- * or beyond U+10FFFF (RFC 3629). Reads no further than a terminating zero. */
+/* The length of the UTF-8 sequence at `at`, or 0 if there is none: cut short, overlong, a
+ * surrogate, or beyond U+10FFFF (RFC 3629). Does not read beyond a terminating zero. */
 size_t hf_text_sequence(const unsigned char *at);
 
-/* Prints text so that it stays one line and cannot steer a terminal: '?' takes the place of control
- * characters, C1 included, and of bytes that are not UTF-8. */
+/* Prints text so that it stays on one line and cannot control a terminal: '?' replaces control
+ * characters, including C1, and bytes that are not UTF-8. */
 void hf_text_print(FILE *out, const char *text);
 
 /* Whether results on stdout may be coloured: stdout is a terminal, and NO_COLOR is not set. */

@@ -1,5 +1,5 @@
 /*
- * utf8.c - see utf8.h.
+ * See utf8.h. Owns nothing.
  */
 #include "loader/command/utf8.h"
 

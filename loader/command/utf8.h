@@ -1,5 +1,5 @@
 /*
- * utf8.h - decodes UTF-8 (RFC 3629), for names from outside. No state; any thread, any time.
+ * Decodes UTF-8 (RFC 3629), for names from outside. No state; any thread at any time.
  */
 #ifndef HF_SHIM_UTF8_H
 #define HF_SHIM_UTF8_H
@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /*
- * Decodes one code point of at most `length` bytes, `length` above 0. A zero byte ends the text as
- * well: nothing behind it is read. Result: the bytes that it took; 0 for what is not UTF-8, such as
- * overlong forms and surrogates.
+ * Decodes one code point of at most `length` bytes, where `length` is above 0. A zero byte also
+ * ends the text: no byte after it is read. Returns the number of bytes decoded, or 0 if they are
+ * not UTF-8, such as overlong forms and surrogates.
  */
 size_t hf_utf8_decode(const unsigned char *text, size_t length, uint32_t *code_point);
 

@@ -1,9 +1,9 @@
 /*
- * doctor.c - `homefree doctor`: runs a program, reads the records that its processes left, and
- * reports on them.
+ * `homefree doctor`: runs a program, reads the records that its processes wrote, and reports on
+ * them.
  *
- * Owns: the options, the order of things, and all complaints. The program's output is its own: the
- * report follows it in one piece, on stdout or in a file.
+ * Owns: the options, the sequence of steps, and all error messages. The program keeps its own
+ * output; the report follows it as a whole, on stdout or in a file. One thread.
  */
 #include "loader/command/arguments.h"
 #include "loader/command/doctor/doctor_run.h"
@@ -22,7 +22,7 @@
 
 static const char who[] = "homefree doctor";
 
-/* What runs without COMMAND: a Python as homefree's users have it. */
+/* The program that runs without COMMAND: Python with the packages that homefree's users have. */
 static char probe[] = "try:\n"
                       " import homefree\n"
                       "except ImportError:\n"
@@ -96,7 +96,7 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_LAST,
 };
 
-/* Result: HF_EXIT_NONE, or HF_EXIT_USAGE after a complaint. */
+/* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
 static int check(const struct request *request, const struct hf_operand_list *operands)
 {
     const bool running = request->moment != NULL || request->children || request->library != NULL ||
@@ -120,7 +120,7 @@ static int check(const struct request *request, const struct hf_operand_list *op
 
 struct report {
     const struct request *request;
-    const struct hf_doctor_run *run; /* NULL: a record was read */
+    const struct hf_doctor_run *run; /* NULL with --read */
     FILE *out;
     struct hf_json json;
     bool coloured;
@@ -200,7 +200,7 @@ static int compare_pids(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Shows the records of all other processes, in the order of their numbers. */
+/* Shows the records of all other processes, ordered by process number. */
 static void show_children(struct report *report)
 {
     DIR *folder = opendir(report->run->folder);
@@ -291,7 +291,7 @@ static bool compose(FILE *out, void *context)
     }
     if (!report->request->json) {
         hf_findings_remedies(report->out, &hf_doctor_table, &report->found);
-        return report->shown > 0; /* without a record there is only the complaint */
+        return report->shown > 0; /* without a record, the error message is the whole result */
     }
     hf_json_close(json);
     hf_json_object(json, "summary");

@@ -1,5 +1,5 @@
 /*
- * Questions to a record that its findings and its report both ask, and the table of rules. Owns
+ * The queries that both the findings and the report make on a record, and the table of rules. Owns
  * nothing; see doctor_record.h.
  */
 #include "loader/command/doctor/doctor_record.h"
@@ -66,7 +66,7 @@ bool hf_record_home(const struct hf_record_object *object)
     return home;
 }
 
-/* sigabbrev_np() is younger than the oldest glibc that the command runs on. */
+/* sigabbrev_np() is newer than the oldest glibc that the command supports. */
 const char *hf_record_signal(int number)
 {
 #define NAME(signal)    \

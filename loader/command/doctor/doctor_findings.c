@@ -2,8 +2,8 @@
  * Applies the rules of loader/record/process_record.def to the facts in a record. Owns nothing between calls; see
  * doctor_record.h.
  *
- * The file of an object is read only where the object may hold an allocator: it maps pages, or
- * defines functions of an allocator. A file that cannot be read adds nothing.
+ * An object's file is read only if the object may contain an allocator: it maps pages, or defines
+ * an allocator's functions. A file that cannot be read adds nothing.
  */
 #include "loader/command/doctor/doctor_record.h"
 
@@ -21,7 +21,7 @@ static const char *name_of(const struct hf_record *record, size_t index)
 
 /* ---- adding findings ------------------------------------------------------------------------ */
 
-/* Finds or adds the finding of that rule and message. NULL: no memory. */
+/* Finds or adds the finding with that rule and message. NULL: out of memory. */
 __attribute__((format(printf, 3, 4))) static struct hf_record_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
 {
@@ -69,7 +69,8 @@ static void look_into(struct hf_record_object *object)
     const size_t room = sizeof object->allocators / sizeof object->allocators[0];
     if (hf_inspect(object->path, &inspection) == 0) {
         object->inspected = true;
-        /* homefree's own extension contains the table of known allocators, and so their symbols. */
+        /* homefree's own extension contains the table of known allocators, and therefore their
+         * names. */
         const bool ours = inspection.homefree_linked && inspection.module != NULL &&
                           strcmp(inspection.module, "_homefree") == 0;
         for (size_t i = 0; !ours && i < inspection.allocators_count && i < room; i++) {
@@ -111,7 +112,8 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
                                    hf_record_signal(end.signal)) != NULL;
 }
 
-/* The allocator in an object that no other object calls by name: what a crash there suggests. */
+/* The allocator in an object that no other object calls by name, which is the likely cause of a
+ * crash there. */
 static const char *hidden_allocator(const struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
@@ -151,7 +153,7 @@ static bool find_death(struct hf_record *record, struct hf_record_end end)
            find_death_inside(record, end);
 }
 
-/* Whether a routed free sends home what was allocated there. */
+/* Whether a routed free() returns memory of these objects to its owner. */
 static bool comes_home(const struct hf_record *record, const struct hf_record_set *from)
 {
     for (size_t i = 0; i < from->count; i++) {
@@ -187,7 +189,7 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
     return true;
 }
 
-/* CPython's own allocators do it no harm: pymalloc, and the mimalloc of 3.13 and later. */
+/* CPython's own allocators do no harm in it: pymalloc, and the mimalloc of 3.13 and later. */
 static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
@@ -228,7 +230,7 @@ static bool is_preloaded(const struct hf_record *record, const struct hf_record_
     return false;
 }
 
-/* The object whose malloc and free a call by name reaches first; SIZE_MAX if it is libc. */
+/* The object whose malloc() and free() a call by name reaches first; SIZE_MAX if that is libc. */
 static size_t find_server(const struct hf_record *record)
 {
     for (size_t i = 0; i < record->objects_count; i++) {
@@ -242,12 +244,13 @@ static size_t find_server(const struct hf_record *record)
     return SIZE_MAX;
 }
 
-/* A preloaded allocator serves the process, except objects loaded with RTLD_DEEPBIND: their scope
- * begins with their own dependencies, and so with libc. */
+/* A preloaded allocator serves the process except for objects loaded with RTLD_DEEPBIND, whose
+ * scope begins with their own dependencies and therefore with libc. */
 static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end, size_t server)
 {
     const char *allocator = hf_record_allocator(&record->objects[server]);
-    /* Even then, blocks that it gave out before homefree was loaded may have no way home. */
+    /* Even then, homefree may not know the owner of blocks that were allocated before it was
+     * loaded. */
     if (hf_record_home(&record->objects[server]) && !is_crash(end.signal))
         return true;
     for (size_t i = 0; i < record->objects_count; i++) {
@@ -287,8 +290,8 @@ static bool find_of_object(struct hf_record *record, struct hf_record_end end, s
     return good;
 }
 
-/* Objects, recognized by `is`, that a process should have one of; in one namespace, if `together`.
- */
+/* Reports objects that `is` recognises if there are several; in one namespace only, if
+ * `together`. */
 static bool find_several(struct hf_record *record, enum hf_doctor_rule rule, const char *what,
                          bool (*is)(const struct hf_record_object *), bool together)
 {

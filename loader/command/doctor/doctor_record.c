@@ -73,7 +73,8 @@ static int digit(char byte)
     return byte >= 'a' && byte <= 'f' ? byte - 'a' + 10 : -1;
 }
 
-/* Decodes in place: the result is never longer. False for text that doctor.c does not write. */
+/* Decodes in place, which never lengthens the text. Returns false for text that process_record.c
+ * does not write. */
 static bool decode(char *text)
 {
     char *to = text;
@@ -135,7 +136,7 @@ static bool index_below(const char *text, size_t end, size_t *out)
     return true;
 }
 
-/* The object whose index the field holds, or NULL. */
+/* The object with the index in the field, or NULL. */
 static struct hf_record_object *object_of(struct hf_record *record, const char *text)
 {
     size_t index;
@@ -150,7 +151,7 @@ static bool one_of(const char *text, const char *const *words, size_t count, siz
     return false;
 }
 
-/* Makes room for one more. False: no memory, or more than any process has. */
+/* Makes room for one more entry. Returns false if memory ran out or no process has that many. */
 static bool grow(void **array, size_t count, size_t size, size_t most)
 {
     if (count >= most)
@@ -223,7 +224,7 @@ static void add(struct hf_record_set *set, size_t index)
         set->indices[set->count++] = index;
 }
 
-/* The set of the object that a function belongs to. malloc_usable_size belongs to none. */
+/* The set to which a function belongs. malloc_usable_size belongs to none. */
 static struct hf_record_set *set_of(struct hf_record_object *object, const char *function)
 {
     if (strncmp(function, "_Zn", 3) == 0)
@@ -251,7 +252,7 @@ static bool read_slot(struct hf_record *record, const struct line *line)
         if (!index_below(line->fields[5], record->objects_count, &target))
             return false;
         struct hf_record_set *set = set_of(object, line->fields[2]);
-        /* A changed variable does not tell where the object's calls go. */
+        /* The value of a changed variable does not show where the object's calls go. */
         if (set != NULL && !(kind == 2 && state == 2))
             add(set, target);
     }
@@ -365,7 +366,8 @@ int hf_record_read(int descriptor, struct hf_record *out)
     for (char *at = out->text, *end = out->text + length; at < end; lines++) {
         struct line line;
         char *newline = memchr(at, '\n', (size_t)(end - at));
-        /* Strings end at the first zero byte, so a line with one would be longer than it looks. */
+        /* Strings end at the first zero byte, so a line that contains one would appear shorter than
+         * it is. */
         if (newline == NULL || memchr(at, '\0', (size_t)(newline - at)) != NULL)
             return lines == 0 ? fail(out, -ENOEXEC, "it is not a record of homefree doctor")
                               : damaged(out);

@@ -1,10 +1,10 @@
 /*
- * The record of a process (loader/doctor.h): reading and checking it (doctor_record.c), questions
- * to it (doctor_facts.c), and the findings in it (doctor_findings.c).
+ * A record of a process (loader/record/process_record.h): doctor_record.c reads and checks it,
+ * doctor_facts.c answers queries on it, and doctor_findings.c derives the findings.
  *
- * Constraint: a record is hostile input. Another process wrote it and may have crashed meanwhile.
- * Every number, index and field is checked, sizes are bounded, and a record without its last line
- * is refused.
+ * Constraint: a record is hostile input. Another process wrote it, and may have crashed while doing
+ * so. Every number, index and field is checked, sizes are bounded, and a record without its last
+ * line is rejected.
  *
  * Owns: everything that a struct hf_record points to, until hf_record_free(). One thread.
  */
@@ -18,8 +18,8 @@
 #include <stdint.h>
 
 enum {
-    HF_RECORD_TARGETS = 4, /* allocators that one object's calls can go to, and are told */
-    HF_RECORD_FOREIGN = 4  /* allocators in one object */
+    HF_RECORD_TARGETS = 4, /* objects that one object's calls may go to and that are recorded */
+    HF_RECORD_FOREIGN = 4  /* foreign allocators in one object */
 };
 
 enum hf_record_role { HF_RECORD_ORDINARY, HF_RECORD_RUNTIME, HF_RECORD_LINKER, HF_RECORD_HOMEFREE };
@@ -32,26 +32,27 @@ struct hf_record_set {
 struct hf_record_object {
     uint64_t namespace;
     enum hf_record_role role;
-    const char *path, *soname; /* soname: or NULL */
+    const char *path, *soname; /* soname may be NULL */
     bool maps, static_tls, heap, program, cpython;
     bool defines_malloc, defines_free;
-    /* Where its calls go: malloc and its kin, free and its kin, operator new, operator delete. */
+    /* The objects that its calls go to: malloc and related functions, free and related functions,
+     * operator new, operator delete. */
     struct hf_record_set allocates, frees, news, deletes;
     size_t routed, refused;
     const char *reach; /* why routing cannot reach it, or NULL */
-    /* What its file holds, if that was read. */
+    /* The allocators in its file, if that was read. */
     bool inspected;
     size_t allocators_count;
     struct {
         enum hf_allocator allocator;
         bool exported;
     } allocators[4];
-    /* What homefree knows about the allocators in it. */
+    /* The foreign allocators in it that homefree knows. */
     size_t foreign_count;
     struct hf_record_foreign {
         const char *allocator;
-        uint64_t bytes; /* in its pages, as far as they are known */
-        bool home;      /* its pointers are sent home; false: none of its functions can be called */
+        uint64_t bytes; /* bytes that it has mapped, as far as known */
+        bool home; /* homefree can free its pointers; false: none of its functions can be called */
     } foreign[HF_RECORD_FOREIGN];
 };
 
@@ -59,7 +60,7 @@ struct hf_record_refusal {
     size_t object;
     const char *function, *kind, *reason;
 };
-/* Where a signal hit the process. Unknown: SIZE_MAX, NULL. */
+/* Where a signal interrupted the process. SIZE_MAX and NULL: unknown. */
 struct hf_record_crash {
     bool known;
     size_t object, caller;
@@ -74,12 +75,12 @@ struct hf_record_finding {
     size_t rule; /* enum hf_doctor_rule */
     char *message;
     char *names[HF_INSPECTION_NAMES_MAX];
-    size_t count; /* all of them; `names` has the first ones */
+    size_t count; /* number of names; `names` has the first ones */
 };
 
 struct hf_record {
-    const char *why; /* after failure: in one line; static */
-    char *text;      /* the file; strings point into it */
+    const char *why; /* after a failure: one line; static */
+    char *text;      /* the record; strings point into it */
     uint64_t pid;
     const char *moment; /* "exit", "start", "signal", "asked" */
     int signal;
@@ -107,38 +108,39 @@ enum hf_doctor_rule {
 #undef HF_DOCTOR_RULE
 extern const struct hf_rule_text hf_doctor_rules[HF_DOCTOR_RULE_COUNT];
 
-/* Reads an open file. Result: 0; -ENOEXEC for a file that is no record or a damaged one; -ENOMEM;
- * or the error of read(2). `why` is set after each failure, after which hf_record_free() is
- * harmless. */
+/* Reads a record from an open file. Returns 0; -ENOEXEC if it is not a record or is damaged;
+ * -ENOMEM; or an error of read(2). `why` is set after every failure. hf_record_free() is harmless
+ * then. */
 int hf_record_read(int descriptor, struct hf_record *out);
 
-/* How the process ended; zeros where that is not known. */
+/* How the process ended; zero if unknown. */
 struct hf_record_end {
     int signal, status;
 };
 
-/* Inspects the files of objects that may hold an allocator, and applies the rules. Result: 0 or
+/* Inspects the files of objects that may contain an allocator and applies the rules. Returns 0 or
  * -ENOMEM. */
 int hf_record_find(struct hf_record *record, struct hf_record_end end);
 
 void hf_record_free(struct hf_record *record);
 
-/* The known name of the allocator in the object ("libc", "jemalloc", "homefree"), or NULL. */
+/* The name of the allocator in the object ("libc", "jemalloc", "homefree"), or NULL. */
 const char *hf_record_allocator(const struct hf_record_object *object);
 
-/* Whether homefree sends home the pointers of every allocator in it. */
+/* Whether homefree can free the pointers of every foreign allocator in the object, and there is
+ * one. */
 bool hf_record_home(const struct hf_record_object *object);
 
-/* How many objects call its malloc or free. */
+/* The number of other objects that call its malloc or free. */
 size_t hf_record_users(const struct hf_record *record, size_t index);
 
 bool hf_record_has(const struct hf_record_set *set, size_t index);
 
-/* Whether its soname begins with `start`; false where it has none. */
+/* Whether its soname begins with `start`; false if it has none. */
 bool hf_record_soname_is(const struct hf_record_object *object, const char *start);
 bool hf_record_is_libc(const struct hf_record_object *object);
 
-/* What follows the last slash. */
+/* The part after the last slash. */
 const char *hf_record_base_name(const char *path);
 
 /* "SIGSEGV", ...; "a signal" for numbers without a name. */

@@ -30,7 +30,7 @@ static int failed(const char *who, const char *what)
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* The command's own folder. */
+/* Finds the command's own folder. */
 static bool find_folder(char folder[static PATH_MAX])
 {
     const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
@@ -43,7 +43,7 @@ static bool find_folder(char folder[static PATH_MAX])
     return slash != NULL;
 }
 
-/* Looks for libhomefree relative to that folder: in the build tree, and where it is installed. */
+/* Searches for libhomefree relative to that folder: in the build tree, and in an installation. */
 static char *look_for_library(void)
 {
     static const char *const places[] = {"..", HF_DOCTOR_LIBDIR, "../lib", HF_DOCTOR_INSTALLED};
@@ -70,8 +70,8 @@ static char *find_library(const char *who)
     return NULL;
 }
 
-/* LD_PRELOAD cannot hold a path with a space or a colon: such a library gets a link in the folder
- * for records. */
+/* LD_PRELOAD cannot contain a path with a space or a colon. Such a library gets a symbolic link in
+ * the folder for records. */
 static char *preloadable(const char *who, const struct hf_doctor_run *run)
 {
     char *path = run->library != NULL ? realpath(run->library, NULL) : find_library(who);
@@ -97,7 +97,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
 /* Set by `python -m homefree` (loader/python/homefree/__main__.py). */
 #define PYTHON_VARIABLE "HOMEFREE_PYTHON"
 
-/* A wheel in a user's own folder lies below lib/python3.N, and its Python elsewhere. */
+/* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
 static bool python_of_wheel(char *out, size_t room)
 {
     char *library = look_for_library();
@@ -152,7 +152,7 @@ void hf_doctor_run_end(struct hf_doctor_run *run)
 {
     DIR *folder = run->folder != NULL ? opendir(run->folder) : NULL;
     for (struct dirent *entry = NULL; folder != NULL && (entry = readdir(folder)) != NULL;)
-        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* folders are not ours */
+        (void)unlinkat(dirfd(folder), entry->d_name, 0); /* no subfolder is ours */
     if (folder != NULL)
         closedir(folder);
     if (run->folder != NULL)
@@ -195,7 +195,7 @@ static void take_signals(void)
     for (size_t i = 0; i < 2; i++) {
         sigaction(ignored[i], &ignore, &before[i]);
         sigaction(handed_on[i], NULL, &before[2 + i]);
-        if (before[2 + i].sa_handler != SIG_IGN) /* nohup */
+        if (before[2 + i].sa_handler != SIG_IGN) /* nohup ignores SIGHUP */
             sigaction(handed_on[i], &hand, NULL);
     }
 }

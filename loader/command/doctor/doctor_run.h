@@ -1,8 +1,8 @@
 /*
- * Runs a program so that it leaves records of its processes (loader/doctor.h).
+ * Runs a program so that its processes write records (loader/record/process_record.h).
  *
- * Owns: the folder that the records are in, until hf_doctor_run_end(), and the dispositions of
- * signals while the program runs. One run at a time.
+ * Owns: the folder with the records, until hf_doctor_run_end(), and the signal dispositions while
+ * the program runs. One run at a time, in one thread.
  */
 #ifndef HF_LOADER_COMMAND_DOCTOR_RUN_H
 #define HF_LOADER_COMMAND_DOCTOR_RUN_H
@@ -13,32 +13,32 @@
 struct hf_doctor_run {
     char **command;        /* ends with NULL */
     const char *library;   /* libhomefree; NULL: the one installed with this command */
-    bool start;            /* make the record at the program's start, not at its end */
-    bool children;         /* every process makes one */
+    bool start;            /* record the program's start, not its end */
+    bool children;         /* every process writes a record */
     bool stdout_is_stderr; /* the program's stdout goes to stderr */
     pid_t pid;             /* set by hf_doctor_run() */
-    int status;            /* as waitpid(2) gives it */
+    int status;            /* as returned by waitpid(2) */
     char *folder;          /* records are <folder>/<pid> */
 };
 
 /*
- * Runs the program and waits for its end. Ctrl-C is left to the program; SIGTERM and SIGHUP are
- * passed on to it. Result: HF_EXIT_CLEAN when it ran, however it ended; HF_EXIT_FAILED after a
- * complaint.
+ * Runs the program and waits for its end. The program handles Ctrl-C; SIGTERM and SIGHUP are
+ * forwarded to it. Returns HF_EXIT_CLEAN if it ran, however it ended, or HF_EXIT_FAILED after an
+ * error message.
  */
 int hf_doctor_run(const char *who, struct hf_doctor_run *run);
 
-/* Names the Python that this command belongs to: the one that ran `python -m homefree`, the one
- * beside the command, the one that the package was installed for, or just "python3". */
+/* Finds the Python that this command belongs to: the one that ran `python -m homefree`, the one
+ * beside the command, the one for which the package was installed, or just "python3". */
 void hf_doctor_run_python(char *out, size_t room);
 
-/* Opens the record of a process. Result: a descriptor, or a negative errno. */
+/* Opens a process's record. Returns a descriptor, or a negative errno. */
 int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid);
 
-/* Explains in one line why the program left no record, as far as that shows from outside. */
+/* Explains in one line why the program wrote no record, as far as that can be told from outside. */
 const char *hf_doctor_run_why(const struct hf_doctor_run *run);
 
-/* Removes the folder. */
+/* Removes the folder with the records. */
 void hf_doctor_run_end(struct hf_doctor_run *run);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * See doctor_show.h. Owns nothing. Paths and reasons come from outside: text.h prints them.
+ * See doctor_show.h. Owns nothing. Paths and reasons come from outside and are printed with text.h.
  */
 #include "loader/command/doctor/doctor_show.h"
 
@@ -113,8 +113,7 @@ static bool is_empty(const struct hf_record_object *object)
            0;
 }
 
-/* Whether an object is like most: it allocates from libc, frees to libc, and all of it is routed.
- */
+/* Whether an object is like most: it allocates from libc, frees to libc, and is fully routed. */
 static bool is_usual(const struct hf_record *record, const struct hf_record_object *object)
 {
     const struct hf_record_set *sets[] = {&object->allocates, &object->frees};

@@ -1,5 +1,5 @@
 /*
- * Shows a record: as a table, and as part of a JSON document. No state.
+ * Shows a record as a table and as part of a JSON document. No state; one thread.
  */
 #ifndef HF_LOADER_COMMAND_DOCTOR_SHOW_H
 #define HF_LOADER_COMMAND_DOCTOR_SHOW_H
@@ -13,10 +13,10 @@ extern const struct hf_rule_table hf_doctor_table;
 /* The findings in a record, which must outlive the result. */
 struct hf_findings hf_doctor_findings(const struct hf_record *record);
 
-/* `all`: every object, not only those that differ from most. */
+/* `all` shows every object, not only those that differ from most. */
 void hf_doctor_print(FILE *out, const struct hf_record *record, bool all, bool coloured);
 
-/* Writes one object of an array. */
+/* Writes the record as one object of an array. */
 void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record);
 
 #endif

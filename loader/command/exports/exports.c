@@ -1,9 +1,9 @@
 /*
- * exports.c - `homefree exports`: command line and files of the generator in shim/exports.h.
+ * `homefree exports`: command line and files of the generator in version_script.h.
  *
- * Owns: the options and their order, and all complaints. The whole command line is read before the
- * first file is opened, and all input before the result is written. On any error, nothing is
- * written.
+ * Owns: the options and their order, and all error messages. The whole command line is parsed
+ * before the first file is opened, and all input is read before the result is written. On any
+ * error, nothing is written. One thread.
  */
 #include "loader/command/arguments.h"
 #include "loader/command/exports/object_names.h"
@@ -100,7 +100,7 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_LISTED,
 };
 
-/* Checks what can be checked before a file is opened. */
+/* Checks everything that can be checked before a file is opened. */
 static int check_request(const struct request *request)
 {
     if (request->count == 0)
@@ -144,7 +144,7 @@ static int read_objects(struct hf_exports *list, const char *path, struct hf_obj
     return HF_EXIT_FAILED;
 }
 
-/* Cuts the comment and surrounding blanks. Result: where the symbol begins. */
+/* Cuts off the comment and surrounding blanks. Returns the start of the symbol. */
 static char *trim(char *line)
 {
     static const char blanks[] = " \t\r\n\f\v";
@@ -200,7 +200,7 @@ static int read_symbols(struct hf_exports *list, const char *path)
     return result;
 }
 
-/* Result: HF_EXIT_CLEAN, or another after a complaint. */
+/* Returns HF_EXIT_CLEAN, or another status after an error message. */
 static int collect(struct hf_exports *list, const struct request *request)
 {
     struct hf_objects_seen seen = {0};

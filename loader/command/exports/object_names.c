@@ -1,10 +1,10 @@
 /*
- * object_names.c - see objects.h.
+ * See object_names.h.
  *
- * State lives in one struct reading on the stack. The readers of loader/elf_object.h and
- * loader/archive.h check every offset and count; the length of names and the meaning of symbols are
- * checked here. Files are read, never mapped: a file that another process truncates would otherwise
- * end this one with SIGBUS.
+ * All state is in one struct reading on the stack. The readers of loader/elf/elf_object.h and
+ * loader/elf/archive.h check every offset and count; this file checks the length of names and the
+ * meaning of symbols. Files are read, never mapped, because a file that another process truncates
+ * would otherwise end this process with SIGBUS.
  */
 #include "loader/command/exports/object_names.h"
 
@@ -33,7 +33,7 @@ struct reading {
     struct hf_objects_seen *seen;
     char *why;
     size_t why_size;
-    int result; /* of the symbol at which the visit ended */
+    int result; /* result of the callback that ended the visit */
 };
 
 __attribute__((format(printf, 3, 4))) static int fail(struct reading *reading, int result,
@@ -47,7 +47,7 @@ __attribute__((format(printf, 3, 4))) static int fail(struct reading *reading, i
     return result;
 }
 
-/* Reports what the reader of ELF files said about this one. */
+/* Reports the ELF reader's reason. */
 static int unreadable(struct reading *reading, const struct hf_elf *elf, int result)
 {
     return fail(reading, result,
@@ -58,7 +58,7 @@ static int unreadable(struct reading *reading, const struct hf_elf *elf, int res
 
 static bool is_function_for_others(const struct hf_elf_symbol *symbol)
 {
-    /* Assemblers leave the type out when the source does not give it. */
+    /* Assemblers set no type unless the source does. */
     return symbol->defined &&
            (symbol->type == STT_FUNC || symbol->type == STT_GNU_IFUNC ||
             symbol->type == STT_NOTYPE) &&
@@ -69,14 +69,15 @@ static bool is_function_for_others(const struct hf_elf_symbol *symbol)
 static int read_symbol(struct reading *reading, const struct hf_elf_symbol *symbol)
 {
     const char *name = symbol->name;
-    /* GCC marks objects whose code is still to be compiled; what they define is elsewhere. */
+    /* GCC defines this symbol in objects whose code is still to be compiled; their definitions are
+     * in another section. */
     if (strcmp(name, "__gnu_lto_slim") == 0)
         return fail(reading, -ENOEXEC,
                     "holds only link-time-optimization code, not its symbols; compile it with "
                     "-ffat-lto-objects");
     if (!hf_exports_is_init(name) || !is_function_for_others(symbol))
         return 0;
-    /* The name goes into a script that a linker runs: only a symbol may get there. */
+    /* The name is written to a script for the linker, so only a valid symbol may pass. */
     if (strnlen(name, LONGEST_SYMBOL + 1) > LONGEST_SYMBOL || hf_exports_symbol_fault(name) != NULL)
         return fail(reading, -ENOEXEC,
                     "defines a PyInit_ symbol whose name no version script can hold");
@@ -143,7 +144,7 @@ static bool is_bitcode(const char *bytes, size_t size)
            begins_with(bytes, size, "\xde\xc0\x17\x0b", 4);
 }
 
-/* Names what the file is, as far as a build makes such files. */
+/* Identifies the file, as far as it is one that builds produce. */
 static int not_elf(struct reading *reading, const char *bytes, size_t size)
 {
     if (size == 0)
@@ -158,8 +159,8 @@ static int not_elf(struct reading *reading, const char *bytes, size_t size)
     return fail(reading, -ENOEXEC, "is not an object file, an archive or a shared object");
 }
 
-/* Reads the first bytes of a file or member, at most MAGIC. Result: how many, or a negative errno
- * after saying why. */
+/* Reads the first bytes of a file or member, at most MAGIC. Returns their number, or a negative
+ * errno after setting the reason. */
 static int read_magic(struct reading *reading, uint64_t offset, uint64_t size, char magic[MAGIC])
 {
     ssize_t got;
@@ -169,8 +170,8 @@ static int read_magic(struct reading *reading, uint64_t offset, uint64_t size, c
     return got < 0 ? fail(reading, -errno, "cannot be read: %s", strerror(errno)) : (int)got;
 }
 
-/* Archives hold texts too, such as metadata of compilers, which are passed over; bitcode is code.
- */
+/* Archives also contain other files, such as compiler metadata, which are skipped; bitcode is
+ * code. */
 static int read_member(struct reading *reading, const struct hf_archive_member *member,
                        size_t *members)
 {
@@ -225,7 +226,7 @@ static int read_file(struct reading *reading)
     const int got = read_magic(reading, 0, size, magic);
     if (got < 0)
         return got;
-    /* Fewer bytes than identify an ELF file may be any text. */
+    /* A file shorter than an ELF identification may be any text. */
     if (is_elf(magic, (size_t)got) && size >= EI_NIDENT)
         return read_elf(reading, 0, size);
     if (hf_archive_kind(magic, (size_t)got) == HF_ARCHIVE_ORDINARY)
@@ -244,7 +245,7 @@ int hf_objects_read(const char *path, hf_objects_found *found, void *argument,
         .why_size = why_size,
     };
     why[0] = '\0';
-    /* Without O_NONBLOCK a pipe that nobody writes to would hold the command forever. */
+    /* Without O_NONBLOCK, opening a pipe without a writer would block forever. */
     reading.descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (reading.descriptor < 0)
         return fail(&reading, -errno, "cannot be opened: %s", strerror(errno));

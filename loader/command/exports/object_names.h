@@ -1,25 +1,25 @@
 /*
- * objects.h - which modules do these object files define?
+ * Finds the modules that object files define.
  *
- * Owns: reading the initialization functions (PyInit_…, PyInitU_…) out of relocatable objects,
- * archives and shared objects of any machine.
- * Shared by: the command `homefree exports` and the Check suites.
+ * Owns: reading the initialization functions (PyInit_…, PyInitU_…) from relocatable objects,
+ * archives and shared objects of any machine. Used by: the command `homefree exports` and the Check
+ * suites.
  *
- * Files are taken to be hostile: whatever a file holds, the answer is its symbols or an error.
+ * Constraint: files are hostile. Whatever a file contains, the result is its symbols or an error.
  */
 #ifndef HF_SHIM_OBJECTS_H
 #define HF_SHIM_OBJECTS_H
 
 #include <stddef.h>
 
-/* What was seen, added up over the files that were read with the same struct. */
+/* Counts, accumulated over the files that were read with the same struct. */
 struct hf_objects_seen {
     size_t objects; /* ELF files, members of archives counted one by one */
     size_t defined; /* initialization functions that can be exported */
     size_t hidden;  /* those that cannot, because they were compiled with hidden visibility */
 };
 
-/* Is given each symbol that was found; a result other than 0 ends the reading with that result. */
+/* Receives each symbol that was found; a result other than 0 ends the reading with that result. */
 typedef int hf_objects_found(const char *symbol, void *argument);
 
 /*

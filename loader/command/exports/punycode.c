@@ -1,5 +1,5 @@
 /*
- * punycode.c - see punycode.h. The names of the constants are those of RFC 3492, section 5.
+ * See punycode.h. The names of the constants are those of RFC 3492, section 5.
  */
 #include "loader/command/exports/punycode.h"
 
@@ -12,7 +12,7 @@ static char digit(uint64_t value)
     return (char)(value < 26 ? 'a' + value : '0' + (value - 26));
 }
 
-/* How large the next delta is expected to be, so that it takes few digits. */
+/* The expected size of the next delta, so that it takes few digits. */
 static uint64_t adapt(uint64_t delta, uint64_t points, bool first)
 {
     delta /= first ? DAMP : 2;
@@ -23,7 +23,7 @@ static uint64_t adapt(uint64_t delta, uint64_t points, bool first)
     return k + (BASE - T_MIN + 1) * delta / (delta + SKEW);
 }
 
-/* Writes a delta, its least significant digit first. Result: where the next byte goes. */
+/* Writes a delta, its least significant digit first. Returns the end of the output. */
 static char *write_delta(char *out, uint64_t delta, uint64_t bias)
 {
     for (uint64_t k = BASE;; k += BASE) {

@@ -1,9 +1,9 @@
 /*
- * punycode.h - Unicode text as ASCII, by RFC 3492.
+ * Encodes Unicode text as ASCII, by RFC 3492.
  *
- * Owns: the encoder, without the "xn--" and the case folding of domain names: PEP 489 wants what
- * Python's own 'punycode' codec writes.
- * Shared by: exports.c and the Check suites. Pure: no state, no memory, any thread at any time.
+ * Owns: the encoder, without the "xn--" prefix and the case folding of domain names, because PEP
+ * 489 requires the output of Python's own 'punycode' codec. Used by: version_script.c and the Check
+ * suites. Pure: no state, no memory, any thread at any time.
  */
 #ifndef HF_SHIM_PUNYCODE_H
 #define HF_SHIM_PUNYCODE_H

@@ -1,9 +1,9 @@
 /*
- * exports.c - see exports.h.
+ * See version_script.h for what may be called when.
  *
- * Owns: struct hf_exports. A list is an array that keeps the order and a tree (tsearch(3)) that
- * keeps each symbol once, because an archive may hold as many symbols as its writer likes.
- * Has no state of its own; what may be called when is said in exports.h.
+ * Owns: struct hf_exports. A list is an array, which keeps the order, and a tree (tsearch(3)),
+ * which keeps each symbol once, because an archive may contain any number of symbols. No other
+ * state.
  */
 #include "loader/command/exports/version_script.h"
 
@@ -17,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A module is a file, and no file name of a Linux file system is longer (NAME_MAX). */
+/* A module is a file, and no Linux file system allows a longer file name (NAME_MAX). */
 enum { LONGEST_COMPONENT = 255 };
 
 static const char init_prefix[] = "PyInit_";
 static const char init_prefix_unicode[] = "PyInitU_";
 
 struct hf_exports {
-    char **symbols; /* the tree's keys, in the order in which they came */
+    char **symbols; /* the tree's keys, in the order of insertion */
     size_t count;
     size_t capacity;
     void *tree;
@@ -32,7 +32,7 @@ struct hf_exports {
 
 /* ---- characters ----------------------------------------------------------------------------- */
 
-/* The locale must not decide what a symbol is: <ctype.h> would let it. */
+/* Whether a byte is a letter. <ctype.h> would make that depend on the locale. */
 static bool is_letter(unsigned char byte)
 {
     return (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z') || byte == '_';
@@ -139,7 +139,8 @@ const char *hf_exports_node_fault(const char *node)
     static const char fault[] =
         "use letters, digits, underscores and dots, and begin with a letter "
         "or an underscore, for example MYMODULE_1.0";
-    /* Linkers read these three as keywords in front of a brace, and then say so in riddles. */
+    /* Linkers treat these three words before a brace as keywords, and their error messages do not
+     * say so. */
     static const char *const keywords[] = {"global", "local", "extern"};
 
     if (!is_letter((unsigned char)node[0]))
@@ -191,7 +192,7 @@ void hf_exports_free(struct hf_exports *list)
     free(list);
 }
 
-/* Adds a symbol that is known to be good. */
+/* Adds a symbol that was already checked. */
 static int add(struct hf_exports *list, const char *symbol)
 {
     if (tfind(symbol, &list->tree, compare_symbols) != NULL)
@@ -262,7 +263,7 @@ const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
 
 /* ---- the script ----------------------------------------------------------------------------- */
 
-/* Linkers take a quoted symbol as it stands; unquoted, they know neither UTF-8 nor these words. */
+/* Linkers take a quoted symbol literally. Unquoted, they accept neither UTF-8 nor these words. */
 static bool needs_quotes(const char *symbol)
 {
     for (const char *at = symbol; *at != '\0'; at++)

@@ -1,15 +1,15 @@
 /*
- * exports.h - the version script that lets a module export its PyInit_ function and nothing else.
+ * Generates the version script that makes a module export its PyInit_ function and nothing else.
  *
  * Owns: the rules for module names, linker symbols and version nodes, and the text of the script.
- * Shared by: the command `homefree exports` and the Check suites. Does no input or output: who
- * calls decides where names come from and where the text goes.
+ * Used by: the command `homefree exports` and the Check suites. Performs no input or output: the
+ * caller decides where names come from and where the text goes.
  *
  * Rules for every function here:
- *   - threads: one list is used by one thread at a time; lists do not share anything;
+ *   - threads: one list is used by one thread at a time; lists share nothing;
  *   - may be called at any time between main() and exit(3); allocates with malloc(3);
  *   - strings that are passed in are copied; functions that return int return 0 or a negative
- *     errno, and leave the list as it was when they fail.
+ * errno, and leave the list unchanged if they fail.
  */
 #ifndef HF_SHIM_EXPORTS_H
 #define HF_SHIM_EXPORTS_H
@@ -21,8 +21,8 @@
 struct hf_exports;
 
 /*
- * Makes an empty list. Result: the list, which the caller frees with hf_exports_free(); NULL when
- * there is no memory.
+ * Creates an empty list. Returns the list, which the caller frees with hf_exports_free(), or NULL
+ * if memory ran out.
  */
 struct hf_exports *hf_exports_new(void);
 
@@ -34,40 +34,42 @@ void hf_exports_free(struct hf_exports *list);
  * stands for its last component, as it does for the import system. The symbol is PyInit_<name>, or
  * for a name beyond ASCII PyInitU_<punycode of name, '-' written as '_'> (PEP 489).
  *
- * Errors: -EINVAL when hf_exports_module_fault(name) is not NULL, -ENOMEM.
+ * Errors: -EINVAL if hf_exports_module_fault(name) is not NULL, -ENOMEM.
  */
 int hf_exports_add_module(struct hf_exports *list, const char *name);
 
 /*
- * Adds one linker symbol (in: as the object files spell it, mangled for C++).
+ * Adds one linker symbol (in: as object files spell it, mangled for C++).
  *
- * Errors: -EINVAL when hf_exports_symbol_fault(symbol) is not NULL, -ENOMEM.
+ * Errors: -EINVAL if hf_exports_symbol_fault(symbol) is not NULL, -ENOMEM.
  */
 int hf_exports_add_symbol(struct hf_exports *list, const char *symbol);
 
-/* How many symbols are in the list. */
+/* The number of symbols in the list. */
 size_t hf_exports_count(const struct hf_exports *list);
 
-/* The symbol at `index` (in: below hf_exports_count()). It lives as long as the list. */
+/* The symbol at `index` (in: below hf_exports_count()), valid as long as the list. */
 const char *hf_exports_symbol(const struct hf_exports *list, size_t index);
 
 /*
- * Why `name` cannot be the dotted name of a module. Result: a static text that says what is wrong
- * and what to do, without a newline; NULL when the name is good.
+ * Explains why `name` cannot be the dotted name of a module. Returns a static text that says what
+ * is wrong and what to do, without a newline; NULL if the name is valid.
  *
- * The ASCII rules are exactly Python's. Beyond ASCII, what is refused is what is certain without
- * Unicode's tables: text that is not UTF-8, control characters, spaces, punctuation, private use.
+ * The ASCII rules are exactly Python's. Beyond ASCII, only names that are certainly invalid without
+ * Unicode's tables are rejected: text that is not UTF-8, control characters, spaces, punctuation
+ * and private use.
  */
 const char *hf_exports_module_fault(const char *name);
 
 /*
- * Why `symbol` cannot stand in a version script. Wildcards are refused: a script that exports what
- * nobody wrote down is what this generator replaces. Result: as hf_exports_module_fault().
+ * Explains why `symbol` cannot appear in a version script. Wildcards are rejected: this generator
+ * replaces scripts that export symbols that nobody listed. Returns the same as
+ * hf_exports_module_fault().
  */
 const char *hf_exports_symbol_fault(const char *symbol);
 
 /*
- * Why `node` cannot name a version node ([A-Za-z_][A-Za-z0-9_.]*). Result: as
+ * Explains why `node` cannot name a version node ([A-Za-z_][A-Za-z0-9_.]*). Returns the same as
  * hf_exports_module_fault().
  */
 const char *hf_exports_node_fault(const char *node);

@@ -1,8 +1,8 @@
 /*
- * inspect.c - `homefree inspect`: command line and output of the analysis in loader/inspect.h.
+ * `homefree inspect`: command line and output of the analysis in loader/inspect/inspect.h.
  *
- * Owns: the options, the table and the JSON document, which is written only when all of it is
- * known. A file that cannot be inspected does not stop the others.
+ * Owns: the options, the table and the JSON document, which is written only when it is complete. A
+ * file that cannot be inspected does not stop the others. One thread.
  */
 #include "loader/command/arguments.h"
 #include "loader/command/json.h"
@@ -58,7 +58,8 @@ struct totals {
 
 static void complain_about(const char *path, int result, const char *why)
 {
-    /* The reader knows what is wrong with a file's contents, the system why it cannot be read. */
+    /* The reader explains what is wrong with a file's contents, the system why it cannot be
+     * read. */
     if (result == -ENOEXEC || result == -EISDIR || result == -ENOMEM)
         hf_command_complain(who, "cannot inspect '%s': %s", path, why);
     else
