@@ -1,6 +1,7 @@
 /*
- * The loader's lock in a library of its own, so that a test can call what libhomefree keeps to
- * itself: loader/lock.c finds its own object by the region's bounds, which lie here.
+ * The loader's lock in a separate library, so that a test can call functions that libhomefree does
+ * not export. loader/interpose/loader_lock.c finds its own object through the region's bounds,
+ * which are defined here.
  */
 #include "lock_twin.h"
 

@@ -7,8 +7,8 @@
  *
  * Constraint: files are hostile. Whatever a file contains, the result is its symbols or an error.
  */
-#ifndef HF_SHIM_OBJECTS_H
-#define HF_SHIM_OBJECTS_H
+#ifndef HF_LOADER_COMMAND_OBJECT_NAMES_H
+#define HF_LOADER_COMMAND_OBJECT_NAMES_H
 
 #include <stddef.h>
 

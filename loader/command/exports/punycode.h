@@ -5,8 +5,8 @@
  * 489 requires the output of Python's own 'punycode' codec. Used by: version_script.c and the Check
  * suites. Pure: no state, no memory, any thread at any time.
  */
-#ifndef HF_SHIM_PUNYCODE_H
-#define HF_SHIM_PUNYCODE_H
+#ifndef HF_LOADER_COMMAND_PUNYCODE_H
+#define HF_LOADER_COMMAND_PUNYCODE_H
 
 #include <stddef.h>
 #include <stdint.h>

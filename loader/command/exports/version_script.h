@@ -11,8 +11,8 @@
  *   - strings that are passed in are copied; functions that return int return 0 or a negative
  * errno, and leave the list unchanged if they fail.
  */
-#ifndef HF_SHIM_EXPORTS_H
-#define HF_SHIM_EXPORTS_H
+#ifndef HF_LOADER_COMMAND_VERSION_SCRIPT_H
+#define HF_LOADER_COMMAND_VERSION_SCRIPT_H
 
 #include <stdbool.h>
 #include <stddef.h>
