@@ -4,7 +4,8 @@
  * was.
  *
  * usage: test-slots before|after LIBHOMEFREE MODULE…
- * "before": the modules are loaded first; libhomefree then finds them. "after": it follows them.
+ * "before": the modules are loaded first, and libhomefree then finds them. "after": libhomefree is
+ * loaded first.
  * This program does not link libhomefree, so that it decides the order itself.
  */
 #include "modules/user.h"
