@@ -111,7 +111,7 @@ class Package(support.TestCase):
         for bad in (-1, 1 << 64, -(1 << 200), 1 << 2000):
             with self.assertRaises(ValueError) as caught:
                 homefree.owner_of(bad)
-            self.assertIn("no address", str(caught.exception))
+            self.assertIn("not an address", str(caught.exception))
         with self.assertRaises(TypeError):
             homefree.owner_of()
         with self.assertRaises(TypeError):
