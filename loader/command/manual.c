@@ -1,7 +1,7 @@
 /*
  * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
- * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/base/options.def and loader/record/process_record.def, so
- * that pages and program agree.
+ * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/base/options.def and
+ * loader/record/process_record.def, so that pages and program agree.
  *
  * Usage: manual PAGE
  */

@@ -24,7 +24,7 @@
 
 /* Installs thunks in a newly loaded object if a watch is open. Called under the loader's lock, in a
  * session of slot_writes.h. */
-void hf_thunks_follow(const struct link_map *map);
+void hf_thunks_add(const struct link_map *map);
 
 /* Enables thunks. Called once, by the library's constructor, before any watch begins. */
 void hf_thunks_start(void);

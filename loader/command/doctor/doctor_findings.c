@@ -1,6 +1,6 @@
 /*
- * Applies the rules of loader/record/process_record.def to the facts in a record. Owns nothing between calls; see
- * doctor_record.h.
+ * Applies the rules of loader/record/process_record.def to the facts in a record. Owns nothing
+ * between calls; see doctor_record.h.
  *
  * An object's file is read only if the object may contain an allocator: it maps pages, or defines
  * an allocator's functions. A file that cannot be read adds nothing.
