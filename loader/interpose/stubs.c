@@ -367,36 +367,42 @@ INLINE int set_break(enum hf_routed function, size_t index, void *address)
 typedef long syscall_function(long number, long a, long b, long c, long d, long e, long f);
 typedef long jump_function(IN_REGISTERS(f));
 
-/* The system calls that map memory, with all their arguments. */
+/* mmap(2): the one that has a seventh argument. */
 INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, long a, long b,
                            long c, long d, long e, long f)
 {
-    syscall_function *real = REAL(syscall_function, function, index);
-    if (number == SYS_mmap) {
-        void *at = (void *)real(number, a, b, c, d, e, f);
-        return (long)hf_tracking_mapped(at, (size_t)b, (int)d, CALLER);
-    }
+    void *at = (void *)REAL(syscall_function, function, index)(number, a, b, c, d, e, f);
+    return (long)hf_tracking_mapped(at, (size_t)b, (int)d, CALLER);
+}
+
+/* The others that change mappings. GCC may make a jump of a call that ends a function, and a
+ * seventh argument of it would overwrite the caller's stack. */
+INLINE long change_by_syscall(enum hf_routed function, size_t index, IN_REGISTERS(f))
+{
+    jump_function *real = REAL(jump_function, function, index);
     if (number == SYS_munmap) {
         unsigned owner = hf_tracking_unmapping((void *)a, (size_t)b);
-        long result = real(number, a, b, 0, 0, 0, 0);
+        long result = real(PASS(f));
         return result == 0 ? 0 : hf_tracking_unmap_failed((void *)a, (size_t)b, owner, result);
     }
     if (number == SYS_mremap) {
         struct hf_tracking_move move = hf_tracking_moving((void *)a, (size_t)b, (size_t)c, (int)d);
-        void *at = (void *)real(number, a, b, c, d, e, 0);
+        void *at = (void *)real(PASS(f));
         return (long)hf_tracking_moved(&move, at);
     }
     hf_tracking_break_is_shared();
-    return real(number, a, 0, 0, 0, 0, 0);
+    return real(PASS(f));
 }
 
-INLINE long call_system(enum hf_routed function, size_t index, void *mapping, IN_REGISTERS(f))
+INLINE long call_system(enum hf_routed function, size_t index, void *mapping, void *changing,
+                        IN_REGISTERS(f))
 {
-    if (HF_UNLIKELY(number == SYS_mmap || number == SYS_munmap || number == SYS_mremap ||
-                    number == SYS_brk)) {
+    if (HF_UNLIKELY(number == SYS_mmap)) {
         __asm__("" : "+r"(mapping)); /* hides from GCC that the prototypes differ */
         return ((jump_function *)mapping)(PASS(f));
     }
+    if (HF_UNLIKELY(number == SYS_munmap || number == SYS_mremap || number == SYS_brk))
+        return ((jump_function *)changing)(PASS(f));
     return CALL(jump_function, function, index)(PASS(f));
 }
 
@@ -461,7 +467,11 @@ ENTRIES(stub, brk, set_break, int, (void *address), address)
 ENTRIES(mapping, syscall, map_by_syscall, __attribute__((noinline)) long,
         (long number, long a, long b, long c, long d, long e, long f), number, a, b, c, d, e, f)
 static void *const mappings[] = ADDRESSES(mapping, syscall);
-#define CALL_SYSTEM(function, index, ...) call_system(function, index, mappings[index], __VA_ARGS__)
+ENTRIES(changing, syscall, change_by_syscall, __attribute__((noinline)) long, (IN_REGISTERS(f)),
+        PASS(f))
+static void *const changings[] = ADDRESSES(changing, syscall);
+#define CALL_SYSTEM(function, index, ...) \
+    call_system(function, index, mappings[index], changings[index], __VA_ARGS__)
 ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
 static const struct row {
