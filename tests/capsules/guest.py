@@ -36,6 +36,10 @@ for name in ("_interpreters", "_xxsubinterpreters"):
 else:
     interpreters = None
 
+# The collections below look at what the tests make, not at the objects of all of torch's modules.
+gc.collect()
+gc.freeze()
+
 LIMITED = capsules.__file__.endswith(".abi3.so")
 # NumPy speaks DLPack 1.0 from 2.1 on.
 VERSIONED = numpy is not None and tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 1)
