@@ -117,6 +117,49 @@ class Result(support.TestCase):
             self.write("value.h", f'static_assert(__cplusplus == {number}, "");\n#define VALUE 1\n')
             self.fine(f"load('odd', ['odd.cc'], extra_cflags={flags})")
 
+    def test_standard_in_the_compilers_command_is_kept(self):
+        self.write("odd.cc", CXX_MODULE)
+        self.write("value.h", 'static_assert(__cplusplus == 202002L, "");\n#define VALUE 1\n')
+        self.fine("load('odd', ['odd.cc'])", CXX="c++ -std=c++20")
+        self.fine("load('even', ['odd.cc'])", CPPFLAGS="-std=c++20")
+
+    def test_standard_is_the_one_that_torchs_headers_require(self):
+        # A double of torch: the real one's headers require C++14, C++17 or C++20, by its version.
+        self.write(
+            "torch/__init__.py",
+            """
+            __version__ = "0"
+            class _C:
+                _GLIBCXX_USE_CXX11_ABI = True
+            """,
+        )
+        self.write("torch/utils/__init__.py", "")
+        self.write(
+            "torch/utils/cpp_extension.py",
+            f"""
+            def include_paths():
+                return [{str(self.work / "include")!r}]
+            def library_paths():
+                return [{str(self.work / "lib")!r}]
+            """,
+        )
+        (self.work / "lib").mkdir()
+        for name in ("c10", "torch_cpu", "torch", "torch_python"):
+            subprocess.run(["ar", "rc", self.work / f"lib/lib{name}.a"], check=True)
+        self.write("odd.cc", CXX_MODULE)
+        for required, used in {"201402L": "201703L", "202002L": "202002L"}.items():
+            self.write(
+                "include/ATen/ATen.h",
+                f"""
+                #if !defined(_MSC_VER) && __cplusplus < {required}
+                #error a later C++ is required
+                #endif
+                """,
+            )
+            self.write("value.h", f'static_assert(__cplusplus == {used}, "");\n#define VALUE 1\n')
+            name = f"for_{required}"
+            self.fine(f"load({name!r}, ['odd.cc'], torch=True)")
+
     def test_cuda_sources_go_to_nvcc_and_the_runtime_is_linked(self):
         # A double named nvcc: it keeps what it was told, and compiles as C++ what is C++.
         home = self.work / "cuda"

@@ -112,10 +112,10 @@ def load(
     extra_cflags go to the C and the C++ compiler, extra_cxxflags to the C++ compiler,
     extra_cuda_cflags to nvcc, extra_ldflags to the linker: lists of arguments, in which paths must
     be absolute. extra_include_paths: folders to search for headers. The defaults are -O2, and
-    C++17 unless an argument starts with -std=. CC, CXX, CUDACXX (or CUDA_HOME), CPPFLAGS, CFLAGS,
-    CXXFLAGS, LDFLAGS and MAX_JOBS are honoured. with_cuda: whether to link CUDA's runtime; None
-    links it if there are .cu files. torch: import torch, compile and link with it, and define
-    TORCH_EXTENSION_NAME as well.
+    C++17 (or the later one that torch's headers require) unless an argument starts with -std=. CC,
+    CXX, CUDACXX (or CUDA_HOME), CPPFLAGS, CFLAGS, CXXFLAGS, LDFLAGS and MAX_JOBS are honoured.
+    with_cuda: whether to link CUDA's runtime; None links it if there are .cu files. torch: import
+    torch, compile and link with it, and define TORCH_EXTENSION_NAME as well.
 
     build_directory: the cache folder, in place of HOMEFREE_BUILD_DIR. Child processes receive it
     through the environment (HOMEFREE_BUILD_DIR_<name>), so they use the same cache.

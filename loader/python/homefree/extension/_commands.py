@@ -1,13 +1,14 @@
 """The command lines that compile and link a request. Nothing here keeps state."""
 
 import os
+import re
 import shlex
 import sysconfig
 
 from .. import _folders, _link
 from ._compilers import which, words_of
 
-_STD = "-std=c++17"
+_STD = 17
 
 
 class _Torch:
@@ -31,6 +32,20 @@ class _Torch:
             value = getattr(torch._C, f"_PYBIND11_{name}", None)
             if value is not None:
                 self.defines.append(f'-DPYBIND11_{name}="{value}"')
+        self.std = max(_STD, _required_std(self.include_paths))
+
+
+def _required_std(folders):
+    """The oldest C++ that ATen's headers accept (20 for C++20), as they write it themselves: torch
+    names it nowhere else. 0 if they do not."""
+    for folder in folders:
+        try:
+            with open(os.path.join(folder, "ATen", "ATen.h"), encoding="utf-8") as file:
+                found = re.search(r"__cplusplus\s*<\s*20(\d\d)\d\dL", file.read())
+        except OSError:
+            continue
+        return int(found[1]) if found else 0
+    return 0
 
 
 class Commands:
@@ -75,6 +90,12 @@ class Commands:
                 own += ["-isystem", path]
         return own
 
+    def _std(self, words):
+        """The standard, unless words choose it: the compiler's command counts too, as in CXX."""
+        if any(word.partition("=")[0] in ("-std", "--std") for word in words):
+            return []
+        return [f"-std=c++{self.torch.std if self.torch else _STD}"]
+
     def compile(self, source, language, target):
         """The command that compiles a source to target, and writes target.d for make."""
         request = self.request
@@ -85,14 +106,18 @@ class Commands:
             words = [*plain, *own, *self._given("CFLAGS"), *request.extra_cflags]
             return [*self.compilers["CC"], *words, *end]
         if language == "c++":
+            compiler = self.compilers["CXX"]
             words = [*self._given("CXXFLAGS"), *request.extra_cflags, *request.extra_cxxflags]
-            return [*self.compilers["CXX"], *plain, *_std(words), *own, *words, *end]
+            std = self._std([*compiler, *own, *words])
+            return [*compiler, *plain, *std, *own, *words, *end]
+        compiler = self.compilers["CUDACXX"]
         words = request.extra_cuda_cflags
         host = self.compilers["CXX"]
         plain = ["-O2", "-Xcompiler", "-fPIC,-fvisibility=hidden"]
         if len(host) == 1:
             plain += ["-ccbin", host[0]]
-        return [*self.compilers["CUDACXX"], *plain, *_std(words), *own, *words, *end]
+        std = self._std([*compiler, *own, *words])
+        return [*compiler, *plain, *std, *own, *words, *end]
 
     def link(self, objects, script, target):
         """The command that links objects to the module target, with a version script."""
@@ -109,7 +134,3 @@ class Commands:
                 words.append(f"-Wl,-rpath,{folder}")
         # Last: the shim's malloc resolves what everything before it calls.
         return words + _link.arguments(script, self.folders)
-
-
-def _std(words):
-    return [] if any(word.startswith(("-std=", "--std=")) for word in words) else [_STD]
