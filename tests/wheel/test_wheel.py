@@ -95,8 +95,8 @@ class Content(unittest.TestCase):
         for name in self.archive.namelist():
             content = self.archive.read(name)
             # The shim's archive keeps its debug information, for those who step through a module.
-            for room in () if name.endswith(".a") else ("alloc", "shim", "loader", ".mesonpy"):
-                self.assertNotIn(str(SOURCE / room).encode(), content, name)
+            for room in () if name.endswith(".a") else ("alloc/", "shim/", "loader/", ".mesonpy"):
+                self.assertNotIn(f"{SOURCE}/{room}".encode(), content, name)
 
     def test_the_command_needs_libc_alone(self):
         with tempfile.TemporaryDirectory() as folder:
