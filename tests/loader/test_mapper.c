@@ -168,6 +168,24 @@ START_TEST(by_number_and_by_the_break)
 }
 END_TEST
 
+/* UCX calls brk(2) like this while it is loaded, which torch of Debian 13 does. */
+START_TEST(by_number_with_six_arguments)
+{
+    const struct mapper *mapper = load_mapper(functions_path);
+    char *at = mapper->map(NULL, 2 * PAGE, BOTH, PLAIN, -1, 0);
+    bool kept = false;
+    ck_assert_int_eq(mapper->call_and_look(&kept, SYS_getpid, NULL, 0, 0), getpid());
+    ck_assert_msg(kept, "getpid");
+    ck_assert_ptr_eq((void *)mapper->call_and_look(&kept, SYS_mremap, at, 2 * PAGE, PAGE), at);
+    ck_assert_msg(kept, "mremap");
+    ck_assert_int_eq(mapper->call_and_look(&kept, SYS_munmap, at, PAGE, 0), 0);
+    ck_assert_msg(kept, "munmap");
+    ck_assert_int_eq(kind_of(at), HF_OWNER_UNMAPPED);
+    ck_assert_ptr_eq((void *)mapper->call_and_look(&kept, SYS_brk, NULL, 0, 0), sbrk(0));
+    ck_assert_msg(kept, "brk");
+}
+END_TEST
+
 START_TEST(errors_are_as_they_were)
 {
     const struct mapper *mapper = load_mapper(words_path);
@@ -426,8 +444,8 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&words_path, &functions_path, &user_path);
     return RUN_TESTS("mapper", mapped_and_unmapped, libc_maps_where_they_were, what_is_not_recorded,
-                     moved_by_mremap, by_number_and_by_the_break, errors_are_as_they_were,
-                     large_ranges, blocks_go_home, it_stays_after_dlclose, nothing_can_be_called,
-                     unloaded_it_is_forgotten, the_report_names_them, many_threads, signals,
-                     after_fork);
+                     moved_by_mremap, by_number_and_by_the_break, by_number_with_six_arguments,
+                     errors_are_as_they_were, large_ranges, blocks_go_home, it_stays_after_dlclose,
+                     nothing_can_be_called, unloaded_it_is_forgotten, the_report_names_them,
+                     many_threads, signals, after_fork);
 }

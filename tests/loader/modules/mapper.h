@@ -4,6 +4,7 @@
 #ifndef HOMEFREE_TESTS_LOADER_MAPPER_H
 #define HOMEFREE_TESTS_LOADER_MAPPER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -17,9 +18,11 @@ struct mapper {
                            off_t offset);
     int (*unmap_by_number)(void *at, size_t size);
     long (*call_by_number)(long number, void *argument);
-    /* Only in the one with functions: how often each was called. */
+    /* The rest is only in the one with functions. */
     void *(*allocate)(size_t size);
-    const int *released, *resized, *measured;
+    /* syscall(2); *kept: whether the caller's stack is as it was where a seventh argument lies. */
+    long (*call_and_look)(bool *kept, long number, void *a, size_t b, size_t c);
+    const int *released, *resized, *measured; /* how often each was called */
 };
 
 typedef const struct mapper *mapper_function(void);
