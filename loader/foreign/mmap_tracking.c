@@ -41,6 +41,7 @@ static struct candidate {
     bool named[HF_ALLOCATOR_COUNT]; /* allocators whose strings its file contains */
     uintptr_t base;
     const void *dynamic;
+    uint64_t name; /* hash_of_name(): a later object may lie where this one lay */
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last entry ever used */
 
@@ -154,6 +155,7 @@ static struct candidate *insert(const struct link_map *map, int state, unsigned 
     candidate->moved_break = false;
     candidate->base = map->l_addr;
     candidate->dynamic = map->l_ld;
+    candidate->name = hash_of_name(map);
     memcpy(candidate->named, named, sizeof candidate->named);
     candidate->map = map;
     if (place == candidates_count)
@@ -245,7 +247,8 @@ static bool is_loaded(const struct candidate *candidate)
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
             if (map == candidate->map)
-                return map->l_addr == candidate->base && map->l_ld == candidate->dynamic;
+                return map->l_addr == candidate->base && map->l_ld == candidate->dynamic &&
+                       hash_of_name(map) == candidate->name;
     return false;
 }
 
