@@ -138,6 +138,14 @@ unsigned hf_tracking_number(const struct link_map *map)
 
 static const bool nothing_named[HF_ALLOCATOR_COUNT];
 
+static uint64_t hash_of_name(const struct link_map *map)
+{
+    uint64_t hash = 0;
+    for (const char *at = map->l_name; at != NULL && *at != '\0'; at++)
+        hash = hash * 31 + (unsigned char)*at + 1;
+    return hash;
+}
+
 /* Called with `inserting` held. NULL if the table is full. */
 static struct candidate *insert(const struct link_map *map, int state, unsigned number,
                                 const bool named[HF_ALLOCATOR_COUNT])

@@ -466,8 +466,6 @@ ENTRIES(stub, __sbrk, move_break, void *, (intptr_t increment), increment)
 ENTRIES(stub, brk, set_break, int, (void *address), address)
 ENTRIES(mapping, syscall, map_by_syscall, __attribute__((noinline)) long,
         (long number, long a, long b, long c, long d, long e, long f), number, a, b, c, d, e, f)
-ENTRIES(remapping, syscall, remap_by_syscall, __attribute__((noinline)) long, (IN_REGISTERS(f)),
-        PASS(f))
 static void *const mappings[] = ADDRESSES(mapping, syscall);
 ENTRIES(changing, syscall, change_by_syscall, __attribute__((noinline)) long, (IN_REGISTERS(f)),
         PASS(f))
