@@ -56,7 +56,7 @@ static void free_static(void *unused)
 static void free_literal(void *unused)
 {
     (void)unused;
-    free(unknown("a literal that nobody allocated" + 8));
+    free(unknown(&"a literal that nobody allocated"[8]));
 }
 
 static void resize_static(void *unused)
