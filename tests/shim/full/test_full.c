@@ -80,7 +80,7 @@ START_TEST(strings)
 }
 END_TEST
 
-START_TEST(line)
+START_TEST(line_that_cannot_grow)
 {
     FILE *stream = tmpfile();
     ck_assert_ptr_nonnull(stream);
@@ -179,6 +179,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(strings, line, stream_that_cannot_grow, stream_that_cannot_open,
-                     stream_without_buffer, directory);
+    return RUN_SUITE(strings, line_that_cannot_grow, stream_that_cannot_grow,
+                     stream_that_cannot_open, stream_without_buffer, directory);
 }
