@@ -23,24 +23,6 @@ void hf_archive_begin(struct hf_archive *archive, int descriptor, uint64_t size)
     *archive = (struct hf_archive){.descriptor = descriptor, .size = size, .next = SARMAG};
 }
 
-/* Parses a decimal number padded with blanks. The field has ten digits, so the result cannot
- * overflow. */
-static bool read_size(const struct ar_hdr *header, uint64_t *size)
-{
-    size_t i = 0;
-    *size = 0;
-    for (; i < sizeof header->ar_size && header->ar_size[i] != ' '; i++) {
-        if (header->ar_size[i] < '0' || header->ar_size[i] > '9')
-            return false;
-        *size = *size * 10 + (uint64_t)(header->ar_size[i] - '0');
-    }
-    const bool any = i > 0;
-    for (; i < sizeof header->ar_size; i++)
-        if (header->ar_size[i] != ' ')
-            return false;
-    return any;
-}
-
 /* "/" and "/SYM64/" are symbol tables, and "//" is the table of long names. "/12" is an ordinary
  * member whose name is in that table. */
 static bool is_index(const struct ar_hdr *header)
@@ -52,15 +34,59 @@ static bool is_index(const struct ar_hdr *header)
     return false;
 }
 
-static int read_header(const struct hf_archive *archive, struct ar_hdr *header)
+/* Result: 0, or a negative errno; -ENOEXEC where the file ends before. */
+static int read_at(const struct hf_archive *archive, uint64_t offset, void *out, size_t size)
 {
     ssize_t got;
     do
-        got = pread(archive->descriptor, header, sizeof *header, (off_t)archive->next);
+        got = pread(archive->descriptor, out, size, (off_t)offset);
     while (got < 0 && errno == EINTR);
     if (got < 0)
         return -errno;
-    return (size_t)got == sizeof *header ? 0 : -ENOEXEC;
+    return (size_t)got == size ? 0 : -ENOEXEC;
+}
+
+/* Parses a decimal number padded with blanks. No field has more than 16 digits, so that the result
+ * cannot overflow. */
+static bool read_number(const char *field, size_t length, uint64_t *number)
+{
+    size_t i = 0;
+    *number = 0;
+    for (; i < length && field[i] != ' '; i++) {
+        if (field[i] < '0' || field[i] > '9')
+            return false;
+        *number = *number * 10 + (uint64_t)(field[i] - '0');
+    }
+    const bool any = i > 0;
+    for (; i < length; i++)
+        if (field[i] != ' ')
+            return false;
+    return any;
+}
+
+/* BSD's form of a long name: "#1/12" says that the member's first 12 bytes are its name. Takes them
+ * off the member. Result: 0, or a negative errno. */
+static int skip_name(const struct hf_archive *archive, const struct ar_hdr *header,
+                     struct hf_archive_member *member)
+{
+    static const char mark[] = "#1/", index[] = "__.SYMDEF";
+    const size_t digits = sizeof mark - 1;
+    char name[sizeof index - 1];
+    uint64_t length;
+    if (memcmp(header->ar_name, mark, digits) != 0)
+        return 0;
+    if (!read_number(header->ar_name + digits, sizeof header->ar_name - digits, &length) ||
+        length > member->size)
+        return -ENOEXEC;
+    if (length >= sizeof name) {
+        const int result = read_at(archive, member->offset, name, sizeof name);
+        if (result != 0)
+            return result;
+        member->index = memcmp(name, index, sizeof name) == 0;
+    }
+    member->offset += length;
+    member->size -= length;
+    return 0;
 }
 
 int hf_archive_next(struct hf_archive *archive, struct hf_archive_member *out)
@@ -70,14 +96,16 @@ int hf_archive_next(struct hf_archive *archive, struct hf_archive_member *out)
         return 0;
     if (sizeof header > archive->size - archive->next)
         return -ENOEXEC;
-    const int result = read_header(archive, &header);
+    const int result = read_at(archive, archive->next, &header, sizeof header);
     if (result != 0)
         return result;
     *out = (struct hf_archive_member){.offset = archive->next + sizeof header,
                                       .index = is_index(&header)};
     if (memcmp(header.ar_fmag, ARFMAG, sizeof header.ar_fmag) != 0 ||
-        !read_size(&header, &out->size) || out->size > archive->size - out->offset)
+        !read_number(header.ar_size, sizeof header.ar_size, &out->size) ||
+        out->size > archive->size - out->offset)
         return -ENOEXEC;
     archive->next = out->offset + out->size + (out->size & 1);
-    return 1;
+    const int skipped = skip_name(archive, &header, out);
+    return skipped == 0 ? 1 : skipped;
 }

@@ -104,6 +104,29 @@ START_TEST(all_members_of_an_archive_are_read)
 }
 END_TEST
 
+/* BSD's ar, and llvm-ar where it is asked to, put a long name in front of the member's content. */
+START_TEST(members_with_bsd_names_are_read)
+{
+    enum { NAME = 20, HEADER = 60 };
+    struct fixture one, index = {.size = NAME + 8}, named, archive;
+    fixture_object(&one, ET_REL, mixed + 2, 1);
+    memcpy(index.bytes, "__.SYMDEF SORTED", 17);
+    memcpy(named.bytes, "a_very_long_name.o\0\0", NAME);
+    memcpy(named.bytes + NAME, one.bytes, one.size);
+    named.size = NAME + one.size;
+    const struct fixture *members[] = {&index, &named, &one};
+    fixture_archive(&archive, members, 3);
+    memcpy(archive.bytes + 8, "#1/20           ", 16);
+    memcpy(archive.bytes + 8 + HEADER + index.size, "#1/20           ", 16);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), 0);
+    ck_assert_str_eq(found, "PyInit_one PyInit_one ");
+    memcpy(archive.bytes + 8, "#1/29           ", 16); /* longer than the member */
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), -ENOEXEC);
+    memcpy(archive.bytes + 8, "#1/x            ", 16);
+    ck_assert_int_eq(read_bytes(archive.bytes, archive.size), -ENOEXEC);
+}
+END_TEST
+
 START_TEST(an_archive_of_texts_is_refused_and_an_empty_one_is_not)
 {
     struct fixture text = {.bytes = "just a text\n", .size = 12}, archive;
@@ -290,8 +313,9 @@ END_TEST
 
 int main(void)
 {
-    TCase *reading = NEW_CASE("reading", all_members_of_an_archive_are_read,
-                              the_reader_stops_when_told, no_descriptor_is_left_open);
+    TCase *reading =
+        NEW_CASE("reading", all_members_of_an_archive_are_read, members_with_bsd_names_are_read,
+                 the_reader_stops_when_told, no_descriptor_is_left_open);
     tcase_add_checked_fixture(reading, make_scratch, remove_scratch);
     tcase_add_loop_test(reading, only_what_can_be_exported_is_found, 0, 2);
 
