@@ -93,3 +93,21 @@ void hf_fatal(struct hf_text *text)
     hf_text_write(text);
     abort();
 }
+
+void hf_text_begin_fatal(struct hf_text *text, const char *call, const void *ptr)
+{
+    hf_text_begin(text);
+    hf_text_add(text, "fatal: ");
+    hf_text_add(text, call);
+    hf_text_add(text, "(");
+    hf_text_add_hex(text, (uintptr_t)ptr);
+    hf_text_add(text, "): ");
+}
+
+void hf_text_add_caller(struct hf_text *text, const void *caller)
+{
+    if (caller == NULL)
+        return;
+    hf_text_add(text, "; called from ");
+    hf_text_add_code(text, caller);
+}

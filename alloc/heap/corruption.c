@@ -23,25 +23,7 @@ void hf_heap_fatal_memory(void)
     end(&text);
 }
 
-static const char *const calls[] = {"free(", "realloc(", "malloc_usable_size("};
-
-/* Starts the line: "fatal: free(0x1234): ". */
-static void begin_fatal(struct hf_text *text, const void *ptr, enum hf_corruption purpose)
-{
-    hf_text_begin(text);
-    hf_text_add(text, "fatal: ");
-    hf_text_add(text, calls[purpose]);
-    hf_text_add_hex(text, (uintptr_t)ptr);
-    hf_text_add(text, "): ");
-}
-
-static void add_caller(struct hf_text *text, const void *caller)
-{
-    if (caller == NULL)
-        return;
-    hf_text_add(text, "; called from ");
-    hf_text_add_code(text, caller);
-}
+static const char *const calls[] = {"free", "realloc", "malloc_usable_size"};
 
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
                        enum hf_corruption_kind kind)
@@ -57,9 +39,9 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
                                     "emptied",
     };
     struct hf_text text;
-    begin_fatal(&text, ptr, purpose);
+    hf_text_begin_fatal(&text, calls[purpose], ptr);
     hf_text_add(&text, facts[kind]);
-    add_caller(&text, caller);
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would give the same memory out twice; to see the first free, "
                        "link that code without homefree's shim and run it under valgrind or with "
                        "-fsanitize=address");
@@ -70,14 +52,14 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
                         size_t asked)
 {
     struct hf_text text;
-    begin_fatal(&text, ptr, purpose);
+    hf_text_begin_fatal(&text, calls[purpose], ptr);
     hf_text_add(&text, "bytes behind the block of homefree's heap were overwritten");
     if (asked != SIZE_MAX) {
         hf_text_add(&text, ": a write ran past the ");
         hf_text_add_decimal(&text, (intmax_t)asked);
         hf_text_add(&text, " bytes that were asked for");
     }
-    add_caller(&text, caller);
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would use data that other code has overwritten; to see the "
                        "write, run the program under valgrind or with -fsanitize=address");
     end(&text);
@@ -86,12 +68,12 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
 void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_t said)
 {
     struct hf_text text;
-    begin_fatal(&text, ptr, HF_CORRUPT_IN_FREE);
+    hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
     hf_text_add(&text, "the block of homefree's heap was allocated with ");
     hf_text_add_decimal(&text, (intmax_t)asked);
     hf_text_add(&text, " bytes and is freed as one of ");
     hf_text_add_decimal(&text, (intmax_t)said);
-    add_caller(&text, caller);
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; the two sides disagree about the object's type or length; look for a "
                        "delete through a pointer to a base class without a virtual destructor");
     end(&text);
@@ -100,13 +82,13 @@ void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_
 void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
 {
     struct hf_text text;
-    begin_fatal(&text, ptr, HF_CORRUPT_IN_FREE);
+    hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
     hf_text_add(&text, "the block of homefree's heap is freed with the alignment ");
     hf_text_add_decimal(&text, (intmax_t)said);
     hf_text_add(&text, said == 0 || (said & (said - 1)) != 0
                            ? ", which is not a power of two"
                            : ", but its address is not a multiple of that");
-    add_caller(&text, caller);
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; the two sides disagree about the object's type; free it with the "
                        "alignment that it was allocated with");
     end(&text);

@@ -32,20 +32,13 @@ static void homeless(const struct hf_foreign_allocator *allocator, const void *p
                      const char *call, const void *caller)
 {
     struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: ");
-    hf_text_add(&text, call);
-    hf_text_add(&text, "(");
-    hf_text_add_hex(&text, (uintptr_t)ptr);
-    hf_text_add(&text, "): the block belongs to the ");
+    hf_text_begin_fatal(&text, call, ptr);
+    hf_text_add(&text, "the block belongs to the ");
     hf_text_add(&text, allocator->name);
     hf_text_add(&text, " inside ");
     hf_text_add(&text, allocator->object);
     hf_text_add(&text, ", which has no function that could be called for this");
-    if (caller != NULL) {
-        hf_text_add(&text, "; called from ");
-        hf_text_add_code(&text, caller);
-    }
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; install that "
                        "object's debug file or an unstripped build of it, or free the block by "
                        "that object's own function");

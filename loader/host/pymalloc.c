@@ -147,12 +147,8 @@ static _Noreturn void die(const char *call, const void *ptr, const void *caller,
                           const struct place *place, const char *fact, const char *remedy)
 {
     struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: ");
-    hf_text_add(&text, call);
-    hf_text_add(&text, "(");
-    hf_text_add_hex(&text, (uintptr_t)ptr);
-    hf_text_add(&text, "): the pointer ");
+    hf_text_begin_fatal(&text, call, ptr);
+    hf_text_add(&text, "the pointer ");
     hf_text_add(&text, fact);
     if (place != NULL) {
         hf_text_add(&text, " (");
@@ -161,10 +157,7 @@ static _Noreturn void die(const char *call, const void *ptr, const void *caller,
         hf_text_add_hex(&text, (uintptr_t)place->first);
         hf_text_add(&text, ")");
     }
-    if (caller != NULL) {
-        hf_text_add(&text, "; called from ");
-        hf_text_add_code(&text, caller);
-    }
+    hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would damage the interpreter's memory; ");
     hf_text_add(&text, remedy);
     hf_fatal(&text);

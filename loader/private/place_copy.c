@@ -119,18 +119,24 @@ static bool is_dead(const struct maker *maker, const struct stat *status)
 
 /* ---- cleaning ---- */
 
+/* A stream over the entries of an open folder, which stays open; NULL if it cannot be read. */
+static DIR *open_entries(int folder)
+{
+    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
+    if (stream == NULL && copy >= 0)
+        close(copy);
+    return stream;
+}
+
 /* Calls remove(folder, name) for each entry with that prefix that is ours and whose maker is
  * dead. */
 static void clean(int folder, const char *prefix, mode_t type_and_mode,
                   void (*remove)(int folder, const char *name))
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
-    if (stream == NULL) {
-        if (copy >= 0)
-            close(copy);
+    DIR *stream = open_entries(folder);
+    if (stream == NULL)
         return;
-    }
     size_t length = strlen(prefix);
     const struct dirent *entry;
     while ((entry = readdir(stream)) != NULL) {
@@ -153,13 +159,9 @@ static void remove_file(int folder, const char *name)
 
 static void remove_any_file(int folder, const char *prefix)
 {
-    int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *stream = copy >= 0 ? fdopendir(copy) : NULL;
-    if (stream == NULL) {
-        if (copy >= 0)
-            close(copy);
+    DIR *stream = open_entries(folder);
+    if (stream == NULL)
         return;
-    }
     const struct dirent *entry;
     while ((entry = readdir(stream)) != NULL)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
