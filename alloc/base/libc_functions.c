@@ -9,3 +9,7 @@
 
 const struct hf_libc hf_libc_functions = {malloc,  calloc, memalign,
                                           realloc, free,   malloc_usable_size};
+
+void hf_libc_start(void)
+{
+}

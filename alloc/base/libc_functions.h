@@ -3,8 +3,10 @@
  * names. homefree uses it for memory that must not come from the heap, and for blocks that no known
  * allocator owns.
  *
- * The table is constant. libhomefree's own GOT slots are never routed, so a call through the table
- * never re-enters homefree. A copy loaded later may be bound to stubs, and forwards.
+ * libhomefree's own GOT slots are never routed, so a call through the table never re-enters
+ * homefree. A copy loaded later may be bound to stubs, and forwards. In libhomefree.so.1 the table
+ * is constant (libc_functions.c); a library that exports malloc itself has another one
+ * (libc_functions_preload.c).
  */
 #ifndef HOMEFREE_LIBC_FUNCTIONS_H
 #define HOMEFREE_LIBC_FUNCTIONS_H
@@ -20,6 +22,9 @@ struct hf_libc {
     size_t (*usable_size)(void *ptr);
 };
 extern const struct hf_libc hf_libc_functions __attribute__((visibility("hidden")));
+
+/* Completes the table, once. Called first when the heap starts, under the start lock. */
+void hf_libc_start(void);
 
 static inline const struct hf_libc *hf_libc(void)
 {

@@ -5,12 +5,12 @@
  */
 #include "alloc/owner/foreign.h"
 
+#include "alloc/base/libc_functions.h"
 #include "alloc/base/seal.h"
 #include "alloc/owner/libc_heap.h"
 #include "alloc/owner/pagemap.h"
 
 #include <errno.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -36,13 +36,28 @@ static struct askable private_ones, serving_ones;
 static struct hf_definer serving; /* the object that defines hf_libc()'s free */
 static _Atomic(bool) deep;
 
+static void libc_free(void *ptr)
+{
+    hf_libc()->free(ptr);
+}
+
+static void *libc_realloc(void *ptr, size_t size)
+{
+    return hf_libc()->realloc(ptr, size);
+}
+
+static size_t libc_usable_size(const void *ptr)
+{
+    return hf_libc()->usable_size((void *)(uintptr_t)ptr);
+}
+
 /* hf_libc() as a foreign allocator; it takes the blocks of allocators that serve the process. */
 const struct hf_foreign_allocator hf_foreign_scope = {
     .form = HF_FREE_PLAIN,
     .serves = HF_SERVES_PROCESS,
-    .release = (void *)free,
-    .realloc = realloc,
-    .usable_size = (size_t(*)(const void *))malloc_usable_size,
+    .release = (void *)libc_free,
+    .realloc = libc_realloc,
+    .usable_size = libc_usable_size,
 };
 
 /* ---- the table ---- */

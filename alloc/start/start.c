@@ -204,6 +204,7 @@ void hf_heap_start(void)
     if (!hf_instance_started()) {
         const struct link_map *where = NULL;
         atomic_store(&starting, pthread_self());
+        hf_libc_start();
         const struct hf_instance *heap = find_heap(&where);
         if (heap != NULL)
             become_forwarder(heap, where);

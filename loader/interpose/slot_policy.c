@@ -15,7 +15,6 @@
 #include "loader/foreign/asking.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/object_role.h"
-#include "loader/interpose/replacements.h"
 #include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
@@ -32,8 +31,17 @@ struct hf_scope hf_scope_begin(const struct link_map *first, bool base)
 
 /* ---- definers ---- */
 
-/* Returns the object in front of libc whose free() serves the process, or NULL; `libc` receives
- * libc itself. Both are loaded at program start and stay, so they are looked up only once. */
+/* Returns whether an address lies in this library. The linker defines both symbols. */
+static bool is_ours(const void *address)
+{
+    extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+    extern const char _end[] __attribute__((visibility("hidden")));
+    return (uintptr_t)address - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
+}
+
+/* Returns the object in front of libc whose free() serves the process, or NULL, also if it is this
+ * library; `libc` receives libc itself. Both are loaded at program start and stay, so they are
+ * looked up only once. */
 static const struct link_map *serving_object(const struct link_map **libc)
 {
     static const struct link_map *known_serving, *known_libc;
@@ -50,7 +58,7 @@ static const struct link_map *serving_object(const struct link_map **libc)
             if (serving == NULL && hf_object_address(&object, "free") != NULL)
                 serving = map;
         }
-        known_serving = map != NULL ? serving : NULL;
+        known_serving = map != NULL && serving != hf_dynlink_find(&hf_region) ? serving : NULL;
         known_libc = map;
         known = true;
     }
@@ -358,10 +366,11 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
         return ignore();
     if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(function)))
         return refuse("the object asks for this function from a library other than libc");
+    /* A replacement, or the malloc family of a library that serves the process. */
+    if (is_ours(value))
+        return keep();
     /* Nearly every slot goes to the first definition, libc's; that alone decides. */
     if (value == definition(scope, function) && definers[function] == ANYBODY)
         return change(value);
-    if (hf_replacement_is(value))
-        return keep();
     return decide_by_value(object, role, scope, slot, value);
 }

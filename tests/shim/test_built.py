@@ -63,7 +63,7 @@ def without_comments(text):
 
 def shim_names():
     listed = re.findall(
-        r"^HF_(?:SHIM|SHIM_VARIADIC|NEW|DELETE)\((\w+),",
+        r"^HF_(?:SHIM|MALLOC_FAMILY|SHIM_VARIADIC|NEW|DELETE)\((\w+),",
         arguments.functions.read_text(encoding="utf-8"),
         re.MULTILINE,
     )

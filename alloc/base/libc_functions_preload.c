@@ -1,0 +1,91 @@
+/*
+ * libc's malloc family in a library that itself exports malloc (whole-process mode):
+ * libc_functions.c would find that library's own functions. Used instead of that file.
+ *
+ * Owns the table, which hf_libc_start() completes once; it is sealed afterwards and read without a
+ * lock. Until then it holds glibc's functions under the names that nobody interposes.
+ */
+#include "alloc/base/dynlink.h"
+#include "alloc/base/libc_functions.h"
+#include "alloc/base/seal.h"
+
+#include <gnu/libc-version.h>
+
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+extern void *__libc_memalign(size_t alignment, size_t size);
+extern void *__libc_realloc(void *ptr, size_t size);
+extern void __libc_free(void *ptr);
+
+static size_t no_usable_size(void *ptr)
+{
+    (void)ptr;
+    return 0;
+}
+
+static union {
+    struct hf_libc it;
+    char pages[HF_SEAL_SIZE(struct hf_libc)];
+} table HF_SEALED = {
+    .it = {__libc_malloc, __libc_calloc, __libc_memalign, __libc_realloc, __libc_free,
+           no_usable_size},
+};
+extern const struct hf_libc hf_libc_functions __attribute__((alias("table")));
+
+/* Reads the functions of an object that serves the process instead of this library, such as a
+ * program that is linked with an allocator. False if it lacks one that cannot be done without. */
+static bool read_functions(const struct hf_object *object, struct hf_libc *out)
+{
+    struct hf_libc found = {
+        .malloc = (void *(*)(size_t))hf_object_address(object, "malloc"),
+        .calloc = (void *(*)(size_t, size_t))hf_object_address(object, "calloc"),
+        .memalign = (void *(*)(size_t, size_t))hf_object_address(object, "memalign"),
+        .realloc = (void *(*)(void *, size_t))hf_object_address(object, "realloc"),
+        .free = (void (*)(void *))hf_object_address(object, "free"),
+        .usable_size = (size_t(*)(void *))hf_object_address(object, "malloc_usable_size"),
+    };
+    if (found.memalign == NULL)
+        found.memalign = (void *(*)(size_t, size_t))hf_object_address(object, "aligned_alloc");
+    if (found.usable_size == NULL)
+        found.usable_size = no_usable_size;
+    if (found.malloc == NULL || found.calloc == NULL || found.memalign == NULL ||
+        found.realloc == NULL || found.free == NULL)
+        return false;
+    *out = found;
+    return true;
+}
+
+/* Looks for an object in front of this one, and otherwise completes libc's functions. */
+static void look_up(struct hf_libc *out)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *own = hf_dynlink_find(&table);
+    const struct link_map *libc = hf_dynlink_find((const void *)gnu_get_libc_version);
+    struct hf_object object;
+    if (libc != NULL && hf_dynlink_open(libc, &object)) {
+        void *usable_size = hf_object_address(&object, "malloc_usable_size");
+        if (usable_size != NULL)
+            out->usable_size = (size_t(*)(void *))usable_size;
+    }
+    if (hf_dynlink_namespaces(first) == 0)
+        return;
+    for (const struct link_map *map = first[0]; map != NULL && map != own && map != libc;
+         map = map->l_next)
+        if (hf_dynlink_open(map, &object) && read_functions(&object, out))
+            return;
+}
+
+void hf_libc_start(void)
+{
+    static bool done;
+    struct hf_libc found = table.it;
+    struct hf_seal seal;
+    if (done)
+        return;
+    done = true;
+    look_up(&found);
+    if (!hf_seal_open(&seal))
+        return;
+    table.it = found;
+    hf_seal_close(&seal);
+}
