@@ -6,7 +6,7 @@
  * Where it does not (a line, directory entries), its result is copied into the heap and libc's
  * block freed.
  */
-#include "alloc/start/api.h"
+#include "alloc/start/family.h"
 #include "alloc/trace/watch.h"
 
 #include <dirent.h>

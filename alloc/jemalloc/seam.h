@@ -113,6 +113,11 @@ size_t hf_heap_asked(const void *ptr, const void *caller);
  * if there is none. Takes no lock. */
 size_t hf_heap_block(const void *ptr, const void **block);
 
+/* The size of the block that starts at an address of the region, 0 if none can start there. One
+ * lookup: whether the address is a block's first byte, and whether the block is live, is not
+ * checked. The heap must have started and not be forwarded. */
+size_t hf_heap_room(const void *ptr);
+
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);

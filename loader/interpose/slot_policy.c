@@ -325,6 +325,8 @@ static struct hf_decision decide_by_original(enum hf_object_role role, const str
         return refuse("nothing in this namespace defines the function yet");
     if (hf_dynlink_find(original) == NULL)
         return refuse("the slot points to code that belongs to no loaded object");
+    if (is_ours(original)) /* also where the loader has yet to resolve the slot */
+        return keep();
     if (!hf_function_is_known(function, original))
         return ignore(); /* an unrelated function of the same name */
     if (role == HF_ROLE_ORDINARY)

@@ -1,0 +1,171 @@
+/*
+ * Owns the tables of pairs: the list of all tables, and which are free. The list only grows; a
+ * table is given out and taken back under the records' lock. See counts.h.
+ *
+ * A pair lies at its hash or in one of the places behind it, as far as PROBES reaches.
+ */
+#include "alloc/diagnose/counts.h"
+
+#include "alloc/diagnose/report_file.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+enum { TABLES_MAX = 2048, PROBES = 32 };
+
+__thread struct hf_recent_pair hf_counts_recent[HF_COUNTS_RECENT];
+/* The calling thread's table, NULL until its first event, and its number among all threads. */
+static __thread struct hf_counts *own;
+static __thread uint64_t serial;
+/* The thread ended, or no table is left: it counts in the shared table. */
+static __thread bool without_table;
+
+static struct hf_counts *tables[TABLES_MAX];
+static bool taken[TABLES_MAX];
+static uint32_t table_count;
+static struct hf_counts *shared; /* the first table */
+static _Atomic(uint64_t) serials;
+static pthread_key_t at_thread_end;
+static bool has_key;
+
+/* A new table in the file; NULL if there is no room. Under the lock. */
+static struct hf_counts *make_table(void)
+{
+    if (table_count == TABLES_MAX)
+        return NULL;
+    struct hf_counts *table = hf_report_add(HF_REPORT_PAIRS, sizeof *table, NULL);
+    if (table == NULL)
+        return NULL;
+    hf_report_publish(HF_REPORT_PAIRS, sizeof *table);
+    tables[table_count] = table;
+    taken[table_count++] = true;
+    return table;
+}
+
+static struct hf_counts *take_table(void)
+{
+    for (uint32_t i = 1; i < table_count; i++)
+        if (!taken[i]) {
+            taken[i] = true;
+            return tables[i];
+        }
+    return make_table();
+}
+
+static void give_back(void *table)
+{
+    own = NULL;
+    without_table = true;
+    memset(hf_counts_recent, 0, sizeof hf_counts_recent);
+    if (!hf_report_lock())
+        return;
+    for (uint32_t i = 0; i < table_count; i++)
+        if (tables[i] == table)
+            taken[i] = false;
+    hf_report_unlock();
+}
+
+/* Gives the calling thread a table. */
+static void begin_thread(void)
+{
+    if (without_table || hf_report_header() == NULL || !hf_report_lock())
+        return;
+    if (shared == NULL)
+        shared = make_table();
+    own = take_table();
+    hf_report_unlock();
+    without_table = own == NULL;
+    serial = atomic_fetch_add(&serials, 1) + 1;
+    if (own != NULL && has_key)
+        (void)pthread_setspecific(at_thread_end, own);
+}
+
+/* The place of a pair in a table, found or new; NULL if there is no room. */
+static struct hf_report_pair *find_pair(struct hf_counts *table, uint16_t allocated, uint16_t freed)
+{
+    size_t at = (allocated * 31U + freed) % HF_COUNTS_ROOM;
+    for (int i = 0; i < PROBES; i++, at = (at + 1) % HF_COUNTS_ROOM) {
+        struct hf_report_pair *pair = &table->pairs[at];
+        if (pair->threads == 0 || (pair->allocated == allocated && pair->freed == freed))
+            return pair;
+    }
+    return NULL;
+}
+
+static void count_own(struct hf_report_pair *pair, uint16_t allocated, uint16_t freed, size_t bytes)
+{
+    if (pair->serial != serial) {
+        pair->allocated = allocated;
+        pair->freed = freed;
+        pair->serial = serial;
+        __atomic_store_n(&pair->threads, pair->threads + 1, __ATOMIC_RELEASE);
+    }
+    pair->blocks++;
+    pair->bytes += bytes;
+    uint32_t key = (uint32_t)allocated << 16 | freed;
+    hf_counts_recent[(key * 0x9e3779b1U) >> 26 & (HF_COUNTS_RECENT - 1)] =
+        (struct hf_recent_pair){key, pair};
+}
+
+static void count_shared(uint16_t allocated, uint16_t freed, size_t bytes)
+{
+    struct hf_report_pair *pair = NULL;
+    if (shared != NULL && hf_report_lock()) {
+        pair = find_pair(shared, allocated, freed);
+        if (pair != NULL && pair->threads == 0) {
+            pair->allocated = allocated;
+            pair->freed = freed;
+            __atomic_store_n(&pair->threads, 1, __ATOMIC_RELEASE);
+        }
+        hf_report_unlock();
+    }
+    if (pair == NULL) {
+        hf_report_drop();
+        return;
+    }
+    __atomic_add_fetch(&pair->blocks, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&pair->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void hf_count_elsewhere(uint16_t allocated, uint16_t freed, size_t bytes)
+{
+    if (own == NULL)
+        begin_thread();
+    struct hf_report_pair *pair = own != NULL ? find_pair(own, allocated, freed) : NULL;
+    if (pair != NULL)
+        count_own(pair, allocated, freed, bytes);
+    else
+        count_shared(allocated, freed, bytes);
+}
+
+void hf_counts_start(void)
+{
+    has_key = pthread_key_create(&at_thread_end, give_back) == 0;
+    if (has_key && own != NULL)
+        (void)pthread_setspecific(at_thread_end, own);
+}
+
+void hf_counts_in_child(void)
+{
+    for (uint32_t i = 0; i < table_count; i++) {
+        memset(tables[i], 0, sizeof *tables[i]);
+        taken[i] = i == 0 || tables[i] == own;
+    }
+    serial = atomic_fetch_add(&serials, 1) + 1;
+    memset(hf_counts_recent, 0, sizeof hf_counts_recent);
+}
+
+void hf_counts_total(uint64_t *blocks, uint64_t *bytes)
+{
+    *blocks = *bytes = 0;
+    for (uint32_t i = 0; i < __atomic_load_n(&table_count, __ATOMIC_RELAXED); i++)
+        for (size_t j = 0; j < HF_COUNTS_ROOM; j++) {
+            const struct hf_report_pair *pair = &tables[i]->pairs[j];
+            if (pair->threads != 0 && pair->freed == HF_REPORT_ALLOCATED) {
+                *blocks += pair->blocks;
+                *bytes += pair->bytes;
+            }
+        }
+}

@@ -1,0 +1,215 @@
+/*
+ * See diagnosed.h. Owns nothing.
+ */
+#include "alloc/diagnose/diagnosed.h"
+
+#include "alloc/diagnose/hot.h"
+#include "alloc/owner/hosted.h"
+#include "alloc/owner/send_home.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+
+const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
+    [HF_FUNCTION_malloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_calloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_realloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_reallocarray] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_aligned_alloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_memalign] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_posix_memalign] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_valloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_pvalloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION__Znwm] = HF_BLOCK_NEW,
+    [HF_FUNCTION__ZnwmRKSt9nothrow_t] = HF_BLOCK_NEW,
+    [HF_FUNCTION__Znam] = HF_BLOCK_NEW_ARRAY,
+    [HF_FUNCTION__ZnamRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY,
+    [HF_FUNCTION__ZnwmSt11align_val_t] = HF_BLOCK_NEW_ALIGNED,
+    [HF_FUNCTION__ZnwmSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ALIGNED,
+    [HF_FUNCTION__ZnamSt11align_val_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
+    [HF_FUNCTION__ZnamSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
+};
+
+/* ---- allocating ---- */
+
+static void *marked(void *ptr, size_t size, struct hf_call_site call)
+{
+    if (HF_LIKELY(ptr != NULL) && hf_hot_has_trailer(ptr))
+        hf_hot_mark(ptr, size, call);
+    return ptr;
+}
+
+static void *refuse(int error)
+{
+    errno = error;
+    return NULL;
+}
+
+void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site call)
+{
+    if (HF_UNLIKELY(size > HF_HOT_SIZE_LIMIT))
+        return refuse(ENOMEM);
+    if (HF_UNLIKELY(hf_report_header() == NULL))
+        hf_report_begin();
+    void *ptr = HF_LIKELY(alignment == 0) ? hf_plain_malloc(size + HF_TRAILER)
+                                          : hf_plain_aligned(alignment, size + HF_TRAILER);
+    return marked(ptr, size, call);
+}
+
+/* As in start/family.c. */
+static bool is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
+{
+    if (alignment > SIZE_MAX / 2 + 1)
+        return refuse(EINVAL);
+    if (alignment < sizeof(void *))
+        alignment = sizeof(void *);
+    if (!is_power_of_two(alignment))
+        alignment = (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
+    return hf_diagnosed_allocate(alignment, size, call);
+}
+
+int hf_diagnosed_posix_memalign(void **out, size_t alignment, size_t size, struct hf_call_site call)
+{
+    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+        return EINVAL;
+    int saved_errno = errno;
+    void *ptr = hf_diagnosed_allocate(alignment, size, call);
+    errno = saved_errno;
+    if (ptr == NULL)
+        return ENOMEM;
+    *out = ptr;
+    return 0;
+}
+
+void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
+{
+    size_t bytes;
+    if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes) || bytes > HF_HOT_SIZE_LIMIT))
+        return refuse(ENOMEM);
+    if (HF_UNLIKELY(hf_report_header() == NULL))
+        hf_report_begin();
+    /* As in start/family.c. */
+    if (bytes <= 2048) {
+        void *ptr = hf_plain_malloc(bytes + HF_TRAILER);
+        return HF_LIKELY(ptr != NULL) ? memset(marked(ptr, bytes, call), 0, bytes) : NULL;
+    }
+    return marked(hf_plain_calloc(1, bytes + HF_TRAILER), bytes, call);
+}
+
+void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
+{
+    return marked(ptr, size, call);
+}
+
+/* ---- freeing ---- */
+
+void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
+{
+    struct hf_trailer trailer;
+    if (HF_UNLIKELY(!hf_hot_has_trailer(ptr))) {
+        if (ptr != NULL && !hf_fault_foreign(ptr, call))
+            return;
+        hf_plain_free(ptr);
+        return;
+    }
+    size_t room = hf_heap_room(ptr);
+    struct hf_site freed = hf_site_of(call.caller, call.function);
+    if (HF_UNLIKELY(room == 0 || hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE)) {
+        if (hf_fault_no_block(ptr, room, freed.number))
+            hf_plain_free(ptr);
+        return;
+    }
+    size_t asked = hf_trailer_asked(room, trailer);
+    hf_count(hf_site_object(trailer.site), freed.object, asked);
+    if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)) || stated.size != NULL ||
+        stated.alignment != NULL)
+        hf_fault_check(ptr, trailer, asked, stated, call.function, freed.number);
+    hf_trailer_write(ptr, room, (struct hf_trailer){trailer.site, HF_BLOCK_FREED, freed.number});
+    hf_plain_free(ptr);
+}
+
+/* ---- resizing ---- */
+
+static void *resize_elsewhere(void *ptr, size_t size, struct hf_call_site call)
+{
+    if (hf_forward != NULL && hf_owned(ptr))
+        return hf_forward->realloc(ptr, size);
+    if (hf_fault_foreign(ptr, call))
+        return hf_realloc_foreign(ptr, size, call.caller);
+    return refuse(ENOMEM);
+}
+
+void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
+{
+    struct hf_trailer trailer;
+    if (ptr == NULL)
+        return hf_diagnosed_allocate(0, size, call);
+    if (HF_UNLIKELY(!hf_hot_has_trailer(ptr)))
+        return resize_elsewhere(ptr, size, call);
+    const struct hf_hosted *hosted = hf_hosted_of(ptr);
+    if (HF_UNLIKELY(hosted != NULL))
+        return hosted->realloc(ptr, size, call.caller);
+    if (HF_UNLIKELY(size > HF_HOT_SIZE_LIMIT))
+        return refuse(ENOMEM);
+    size_t room = hf_heap_room(ptr);
+    struct hf_site site = hf_site_of(call.caller, call.function);
+    if (HF_UNLIKELY(room == 0 || hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE)) {
+        if (!hf_fault_no_block(ptr, room, site.number))
+            return refuse(ENOMEM);
+        trailer = (struct hf_trailer){0, HF_BLOCK_ANY, HF_SLACK_UNKNOWN};
+    }
+    if (size == 0) {
+        hf_diagnosed_free(ptr, (struct hf_stated){NULL, NULL}, call);
+        return NULL;
+    }
+    size_t asked = hf_trailer_asked(room, trailer);
+    if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)))
+        hf_fault_check(ptr, trailer, asked, (struct hf_stated){NULL, NULL}, call.function,
+                       site.number);
+    void *resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
+    if (HF_LIKELY(resized != NULL)) {
+        hf_count(hf_site_object(trailer.site), site.object, asked);
+        if (hf_hot_has_trailer(resized))
+            hf_hot_mark(resized, size, call);
+    }
+    return resized;
+}
+
+size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
+{
+    if (ptr == NULL)
+        return 0;
+    if (!hf_owned(ptr))
+        return hf_usable_size_foreign(ptr);
+    if (hf_forward != NULL)
+        return hf_forward->usable_size(ptr);
+    const struct hf_hosted *hosted = hf_hosted_of(ptr);
+    return hosted != NULL ? hosted->usable_size(ptr, call.caller)
+                          : hf_plain_usable(ptr, call.caller) - HF_TRAILER;
+}
+
+/* ---- the seam's other names ---- */
+
+/* Who calls these is libhomefree itself. */
+
+size_t hf_heap_usable(const void *ptr, const void *caller)
+{
+    return hf_plain_usable(ptr, caller) - HF_TRAILER;
+}
+
+size_t hf_heap_asked(const void *ptr, const void *caller)
+{
+    return hf_plain_asked(ptr, caller) - HF_TRAILER;
+}
+
+size_t hf_heap_block(const void *ptr, const void **block)
+{
+    size_t size = hf_plain_block(ptr, block);
+    return size > HF_TRAILER ? size - HF_TRAILER : 0;
+}

@@ -1,0 +1,34 @@
+/*
+ * A call of the malloc family, and what was wrong with it: the words in which the units of
+ * diagnose/ speak to each other. Owns nothing.
+ */
+#ifndef HOMEFREE_EVENT_H
+#define HOMEFREE_EVENT_H
+
+#include "alloc/diagnose/report_format.h"
+
+#include <stddef.h>
+
+/* Who calls, and what: the function by the name in the caller's slot, and the return address. */
+struct hf_call_site {
+    enum hf_report_function function;
+    const void *caller;
+};
+
+/* What a free states about its block; NULL members: nothing. */
+struct hf_stated {
+    const size_t *size, *alignment;
+};
+
+/* What happened to a block, as far as it is known. */
+struct hf_event {
+    enum hf_report_rule rule;
+    const void *ptr;
+    const char *allocator;        /* name of the block's allocator; NULL: unknown */
+    const char *allocator_object; /* path of the object that holds it; NULL: unknown */
+    uint32_t allocated_site, freed_site, first_freed_site; /* 0: unknown */
+    size_t bytes;                                          /* the block's size; 0: unknown */
+    size_t asked, said;                                    /* sized-delete, aligned-delete */
+};
+
+#endif

@@ -1,0 +1,120 @@
+/*
+ * The malloc family of libhomefree-diagnose.so under homefree's own names, in place of
+ * jemalloc/fast_path.h's and start/family.c's. Modules that are linked with the shim call these.
+ * Their operators call them too, so the kind of block is not known, and any function may free it.
+ *
+ * Owns nothing, takes no lock. Callable at any stage.
+ */
+#include "alloc/start/family.h"
+#include "alloc/diagnose/hot.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define CALL(function)                                      \
+    (struct hf_call_site)                                   \
+    {                                                       \
+        HF_FUNCTION_##function, __builtin_return_address(0) \
+    }
+#define NOTHING_STATED \
+    (struct hf_stated) \
+    {                  \
+        NULL, NULL     \
+    }
+
+void *hf_malloc(size_t size)
+{
+    return hf_hot_allocate(size, CALL(hf_malloc));
+}
+
+void hf_free(void *ptr)
+{
+    hf_hot_free(ptr, CALL(hf_free));
+}
+
+void *hf_calloc(size_t count, size_t size)
+{
+    return hf_diagnosed_clear(count, size, CALL(hf_allocate));
+}
+
+void *hf_realloc_for(void *ptr, size_t size, const void *caller)
+{
+    return hf_diagnosed_resize(ptr, size, (struct hf_call_site){HF_FUNCTION_hf_realloc, caller});
+}
+
+void *hf_realloc(void *ptr, size_t size)
+{
+    return hf_diagnosed_resize(ptr, size, CALL(hf_realloc));
+}
+
+void *hf_reallocarray(void *ptr, size_t count, size_t size)
+{
+    size_t bytes;
+    if (__builtin_mul_overflow(count, size, &bytes)) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    return hf_diagnosed_resize(ptr, bytes, CALL(hf_realloc));
+}
+
+void *hf_memalign(size_t alignment, size_t size)
+{
+    return hf_diagnosed_aligned(alignment, size, CALL(hf_allocate));
+}
+
+void *hf_aligned_alloc(size_t alignment, size_t size)
+{
+    return hf_diagnosed_aligned(alignment, size, CALL(hf_allocate));
+}
+
+int hf_posix_memalign(void **out, size_t alignment, size_t size)
+{
+    return hf_diagnosed_posix_memalign(out, alignment, size, CALL(hf_allocate));
+}
+
+void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
+                    const void *caller)
+{
+    /* The free that follows checks. */
+    (void)ptr;
+    (void)alignment;
+    (void)size;
+    (void)caller;
+}
+
+void hf_free_sized(void *ptr, size_t size)
+{
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, CALL(hf_free));
+}
+
+void hf_free_aligned(void *ptr, size_t alignment)
+{
+    hf_diagnosed_free(ptr, (struct hf_stated){NULL, &alignment}, CALL(hf_free));
+}
+
+void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
+{
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, CALL(hf_free));
+}
+
+size_t hf_usable_size(const void *ptr)
+{
+    return hf_diagnosed_usable(ptr, CALL(hf_malloc));
+}
+
+char *hf_strdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+    char *copy = hf_diagnosed_allocate(0, size, CALL(hf_allocate));
+    return copy != NULL ? memcpy(copy, s, size) : NULL;
+}
+
+char *hf_strndup(const char *s, size_t n)
+{
+    size_t length = strnlen(s, n);
+    char *copy = hf_diagnosed_allocate(0, length + 1, CALL(hf_allocate));
+    if (copy == NULL)
+        return NULL;
+    copy[length] = '\0';
+    return memcpy(copy, s, length);
+}

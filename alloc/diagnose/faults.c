@@ -1,0 +1,188 @@
+/*
+ * See faults.h. Owns the constant table of which function frees which kind of block.
+ */
+#include "alloc/diagnose/faults.h"
+
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/heap/internal.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/owner.h"
+
+#include <errno.h>
+#include <stdint.h>
+
+#define KIND(kind)         (1U << HF_BLOCK_##kind)
+#define ANY_KIND           0xff
+#define FROM_MALLOC        (KIND(ANY) | KIND(MALLOC))
+#define FROM_NEW           (KIND(ANY) | KIND(NEW))
+#define FROM_ARRAY         (KIND(ANY) | KIND(NEW_ARRAY))
+#define FROM_NEW_ALIGNED   (KIND(ANY) | KIND(NEW_ALIGNED))
+#define FROM_ARRAY_ALIGNED (KIND(ANY) | KIND(NEW_ARRAY_ALIGNED))
+
+const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
+    [HF_FUNCTION_unknown] = ANY_KIND,
+    [HF_FUNCTION_realloc] = FROM_MALLOC,
+    [HF_FUNCTION_reallocarray] = FROM_MALLOC,
+    [HF_FUNCTION_free] = FROM_MALLOC,
+    [HF_FUNCTION_cfree] = FROM_MALLOC,
+    [HF_FUNCTION_free_sized] = FROM_MALLOC,
+    [HF_FUNCTION_free_aligned_sized] = FROM_MALLOC,
+    [HF_FUNCTION__ZdlPv] = FROM_NEW,
+    [HF_FUNCTION__ZdlPvm] = FROM_NEW,
+    [HF_FUNCTION__ZdlPvRKSt9nothrow_t] = FROM_NEW,
+    [HF_FUNCTION__ZdaPv] = FROM_ARRAY,
+    [HF_FUNCTION__ZdaPvm] = FROM_ARRAY,
+    [HF_FUNCTION__ZdaPvRKSt9nothrow_t] = FROM_ARRAY,
+    [HF_FUNCTION__ZdlPvSt11align_val_t] = FROM_NEW_ALIGNED,
+    [HF_FUNCTION__ZdlPvmSt11align_val_t] = FROM_NEW_ALIGNED,
+    [HF_FUNCTION__ZdlPvSt11align_val_tRKSt9nothrow_t] = FROM_NEW_ALIGNED,
+    [HF_FUNCTION__ZdaPvSt11align_val_t] = FROM_ARRAY_ALIGNED,
+    [HF_FUNCTION__ZdaPvmSt11align_val_t] = FROM_ARRAY_ALIGNED,
+    [HF_FUNCTION__ZdaPvSt11align_val_tRKSt9nothrow_t] = FROM_ARRAY_ALIGNED,
+    /* Functions of homefree take every block. */
+    [HF_FUNCTION_hf_malloc] = ANY_KIND,
+    [HF_FUNCTION_hf_realloc] = ANY_KIND,
+    [HF_FUNCTION_hf_free] = ANY_KIND,
+    [HF_FUNCTION_hf_allocate] = ANY_KIND,
+};
+
+static const char heap_name[] = "heap";
+
+static bool is_array(enum hf_block_kind kind)
+{
+    return kind == HF_BLOCK_NEW_ARRAY || kind == HF_BLOCK_NEW_ARRAY_ALIGNED;
+}
+
+static bool is_delete(enum hf_report_function function)
+{
+    return function >= HF_FUNCTION__ZdlPv &&
+           function <= HF_FUNCTION__ZdaPvSt11align_val_tRKSt9nothrow_t;
+}
+
+/* The rule that a free of the wrong kind breaks. */
+static enum hf_report_rule rule_of(enum hf_block_kind kind, enum hf_report_function function)
+{
+    if (kind == HF_BLOCK_MALLOC)
+        return HF_FAULT_MALLOC_DELETE;
+    if (!is_delete(function))
+        return HF_FAULT_NEW_FREE;
+    uint8_t frees = hf_fault_frees[function];
+    bool deletes_array = (frees & (KIND(NEW_ARRAY) | KIND(NEW_ARRAY_ALIGNED))) != 0;
+    return deletes_array != is_array(kind) ? HF_FAULT_ARRAY_NEW_DELETE : HF_FAULT_ALIGNED_DELETE;
+}
+
+void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
+                    struct hf_stated stated, enum hf_report_function function, uint32_t freed_site)
+{
+    struct hf_event event = {
+        .ptr = ptr,
+        .allocator = heap_name,
+        .allocated_site = trailer.site,
+        .freed_site = freed_site,
+        .bytes = asked != SIZE_MAX ? asked : 0,
+    };
+    if (!hf_fault_free_fits(trailer.kind, function)) {
+        event.rule = rule_of(trailer.kind, function);
+        hf_finding(&event);
+        return; /* what else is wrong follows from that */
+    }
+    if (stated.size != NULL && asked != SIZE_MAX && *stated.size != asked) {
+        event.rule = HF_FAULT_SIZED_DELETE;
+        event.asked = asked;
+        event.said = *stated.size;
+        hf_finding(&event);
+    }
+    if (stated.alignment != NULL &&
+        (*stated.alignment == 0 || (uintptr_t)ptr % *stated.alignment != 0)) {
+        event.rule = HF_FAULT_ALIGNED_DELETE;
+        event.asked = 0;
+        event.said = *stated.alignment;
+        hf_finding(&event);
+    }
+}
+
+bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
+{
+    struct hf_event event = {.ptr = ptr, .allocator = heap_name, .freed_site = freed_site};
+    struct hf_trailer trailer;
+    const void *block;
+    if (hf_hosted_of(ptr) != NULL)
+        return true;
+    size_t size = hf_plain_block(ptr, &block);
+    if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED) {
+        event.rule = HF_FAULT_DOUBLE_FREE;
+        event.allocated_site = trailer.site;
+        event.first_freed_site = trailer.slack;
+    } else if (size == 0) {
+        event.rule = HF_FAULT_DOUBLE_FREE;
+    } else if (block != ptr) {
+        event.rule = HF_FAULT_INTERIOR_FREE;
+        event.bytes = size - HF_TRAILER;
+        if (hf_trailer_read(block, size, &trailer) != HF_TRAILER_DAMAGED)
+            event.allocated_site = trailer.site;
+    } else {
+        event.rule = HF_FAULT_OVERRUN;
+        event.bytes = size - HF_TRAILER;
+    }
+    hf_finding(&event);
+    return event.rule == HF_FAULT_OVERRUN;
+}
+
+/* ---- foreign pointers ---- */
+
+static void find_foreign(const struct hf_foreign_allocator *allocator, const void *ptr,
+                         uint32_t freed_site)
+{
+    struct hf_event event = {
+        .rule =
+            allocator->form == HF_FREE_HOSTED ? HF_FAULT_DOMAIN_MISMATCH : HF_FAULT_FOREIGN_FREE,
+        .ptr = ptr,
+        .allocator = allocator->name,
+        .allocator_object = allocator->object,
+        .freed_site = freed_site,
+        .bytes = allocator->usable_size != NULL && allocator->form != HF_FREE_HOSTED
+                     ? allocator->usable_size(ptr)
+                     : 0,
+    };
+    hf_finding(&event);
+}
+
+/* No allocator is known for the pointer. Returns whether libc may get it. */
+static bool judge_by_place(const void *ptr, uint32_t freed_site)
+{
+    static const enum hf_report_rule rules[] = {
+        [HF_OWNER_STACK] = HF_FAULT_STACK_FREE,
+        [HF_OWNER_STATIC] = HF_FAULT_STATIC_FREE,
+        [HF_OWNER_UNMAPPED] = HF_FAULT_UNMAPPED_FREE,
+    };
+    struct hf_owner owner = {.size = sizeof owner};
+    int saved_errno = errno;
+    int result = hf_owner_of_here(ptr, &owner);
+    errno = saved_errno;
+    if (result != 0 || (owner.kind != HF_OWNER_STACK && owner.kind != HF_OWNER_STATIC &&
+                        owner.kind != HF_OWNER_UNMAPPED))
+        return true;
+    struct hf_event event = {
+        .rule = rules[owner.kind],
+        .ptr = ptr,
+        .allocator_object = owner.object,
+        .freed_site = freed_site,
+    };
+    hf_finding(&event);
+    return false;
+}
+
+bool hf_fault_foreign(const void *ptr, struct hf_call_site call)
+{
+    if (hf_forward != NULL)
+        return true;
+    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    struct hf_site site = hf_site_of(call.caller, call.function);
+    if (allocator == NULL)
+        return judge_by_place(ptr, site.number);
+    if (allocator != &hf_foreign_scope)
+        find_foreign(allocator, ptr, site.number);
+    return true;
+}

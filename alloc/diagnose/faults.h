@@ -1,0 +1,35 @@
+/*
+ * Faults: judges a free by what is known of its block. diagnosed.c calls it; findings.h records.
+ *
+ * Any thread, at any stage; owns nothing. Looking for the owner of a pointer that no allocator is
+ * known for reads /proc/self/maps.
+ */
+#ifndef HOMEFREE_FAULTS_H
+#define HOMEFREE_FAULTS_H
+
+#include "alloc/diagnose/event.h"
+#include "alloc/diagnose/trailers.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Whether a function may free blocks of a kind. */
+extern const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] __attribute__((visibility("hidden")));
+static inline bool hf_fault_free_fits(enum hf_block_kind kind, enum hf_report_function function)
+{
+    return (hf_fault_frees[function] >> kind & 1) != 0;
+}
+
+/* Records a free that does not fit its block: by its kind, the stated size or the alignment. */
+void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
+                    struct hf_stated stated, enum hf_report_function function, uint32_t freed_site);
+
+/* Handles a pointer of the region that has no trailer of a live block. room: from hf_heap_room().
+ * Returns whether the plain heap must free it all the same. */
+bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site);
+
+/* Handles a pointer outside the region that is freed or resized. Returns whether the call may go
+ * on. */
+bool hf_fault_foreign(const void *ptr, struct hf_call_site call);
+
+#endif

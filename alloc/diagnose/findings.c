@@ -1,0 +1,177 @@
+/*
+ * Owns the list of findings and the counts by severity. Findings are added under the records' lock
+ * and never removed, but in a forked child. See findings.h.
+ */
+#include "alloc/diagnose/findings.h"
+
+#include "alloc/base/fatal.h"
+#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/suppressions.h"
+#include "alloc/jemalloc/fork_gate.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+enum { FINDINGS_MAX = 4096, ALLOCATORS_MAX = 256 };
+
+struct hf_diagnose hf_diagnose = {.mode = HF_REPORT_REPORT};
+
+static struct hf_report_finding *findings[FINDINGS_MAX];
+static uint32_t finding_count;
+static struct {
+    const char *name, *object;
+} allocators[ALLOCATORS_MAX];
+static uint32_t allocator_count;
+static _Atomic(uint64_t) by_severity[HF_REPORT_ERROR + 1];
+
+static const struct rule {
+    const char *name;
+    enum hf_report_severity severity;
+    const char *explanation, *remedy;
+} rules[HF_FAULT_COUNT] = {
+#define HF_REPORT_RULE(ID, name, severity, explanation, without, remedy) \
+    {name, HF_REPORT_##severity, explanation, remedy},
+#include "alloc/diagnose/report_rules.def"
+};
+
+uint64_t hf_findings_count(enum hf_report_severity severity)
+{
+    return atomic_load(&by_severity[severity]);
+}
+
+/* ---- recording ---- */
+
+/* 1 + the number of an allocator in the file; 0 if it is unknown. Under the lock. The strings are
+ * static or belong to objects that stay loaded, so their addresses identify them. */
+static uint32_t number_allocator(const struct hf_event *event)
+{
+    if (event->allocator == NULL)
+        return 0;
+    for (uint32_t i = 0; i < allocator_count; i++)
+        if (allocators[i].name == event->allocator &&
+            allocators[i].object == event->allocator_object)
+            return i + 1;
+    if (allocator_count == ALLOCATORS_MAX)
+        return 0;
+    uint32_t name = hf_report_string(event->allocator, strlen(event->allocator), NULL);
+    uint32_t object =
+        event->allocator_object != NULL
+            ? hf_report_string(event->allocator_object, strlen(event->allocator_object), NULL)
+            : 0;
+    struct hf_report_allocator *allocator =
+        hf_report_add(HF_REPORT_ALLOCATORS, sizeof *allocator, NULL);
+    if (allocator == NULL)
+        return 0;
+    allocator->name = name;
+    allocator->object = object;
+    hf_report_publish(HF_REPORT_ALLOCATORS, sizeof *allocator);
+    allocators[allocator_count].name = event->allocator;
+    allocators[allocator_count].object = event->allocator_object;
+    return ++allocator_count;
+}
+
+static void record(const struct hf_event *event)
+{
+    uint32_t allocator = number_allocator(event);
+    struct hf_report_finding *finding = NULL;
+    for (uint32_t i = 0; i < finding_count && finding == NULL; i++)
+        if (findings[i]->rule == (uint32_t)event->rule &&
+            findings[i]->allocated_site == event->allocated_site &&
+            findings[i]->freed_site == event->freed_site && findings[i]->allocator == allocator)
+            finding = findings[i];
+    if (finding == NULL && finding_count < FINDINGS_MAX) {
+        finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
+        if (finding != NULL) {
+            finding->rule = (uint32_t)event->rule;
+            finding->allocator = allocator;
+            finding->allocated_site = event->allocated_site;
+            finding->freed_site = event->freed_site;
+            finding->first_freed_site = event->first_freed_site;
+            finding->pointer = (uintptr_t)event->ptr;
+            finding->asked = event->asked;
+            finding->said = event->said;
+            hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
+            findings[finding_count++] = finding;
+        }
+    }
+    if (finding == NULL) {
+        hf_report_drop();
+        return;
+    }
+    finding->count++;
+    finding->bytes += event->bytes;
+}
+
+/* ---- strict mode ---- */
+
+static void add_site(struct hf_text *text, const char *verb, uint32_t site)
+{
+    enum hf_report_function function;
+    const void *address = hf_site_address(site, &function);
+    if (address == NULL)
+        return;
+    hf_text_add(text, verb);
+    hf_text_add_code(text, address);
+}
+
+static __attribute__((noreturn)) void stop(const struct hf_event *event)
+{
+    const struct rule *rule = &rules[event->rule];
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: ");
+    hf_text_add(&text, rule->name);
+    hf_text_add(&text, " of ");
+    hf_text_add_hex(&text, (uintptr_t)event->ptr);
+    hf_text_add(&text, ": ");
+    hf_text_add_n(&text, rule->explanation, strlen(rule->explanation) - 1);
+    if (event->allocator != NULL) {
+        hf_text_add(&text, "; it belongs to ");
+        hf_text_add(&text, event->allocator);
+        if (event->allocator_object != NULL) {
+            hf_text_add(&text, " in ");
+            hf_text_add(&text, event->allocator_object);
+        }
+    }
+    add_site(&text, "; allocated by ", event->allocated_site);
+    add_site(&text, "; first freed by ", event->first_freed_site);
+    add_site(&text, "; freed by ", event->freed_site);
+    hf_text_add(&text, ". ");
+    hf_text_add(&text, rule->remedy);
+    hf_gate_abandon();
+    hf_fatal(&text);
+}
+
+void hf_finding(const struct hf_event *event)
+{
+    int saved_errno = errno;
+    if (hf_diagnose.mode == HF_REPORT_COUNT)
+        return;
+    if (hf_suppressed(rules[event->rule].name, event)) {
+        errno = saved_errno;
+        return;
+    }
+    atomic_fetch_add(&by_severity[rules[event->rule].severity], 1);
+    if (hf_report_lock()) {
+        record(event);
+        if (hf_diagnose.folder[0] != '\0')
+            (void)hf_report_to_file(hf_diagnose.folder);
+        hf_report_unlock();
+    } else {
+        hf_report_drop();
+    }
+    if (hf_diagnose.mode == HF_REPORT_STRICT && rules[event->rule].severity != HF_REPORT_NOTE)
+        stop(event);
+    errno = saved_errno;
+}
+
+void hf_findings_in_child(void)
+{
+    finding_count = 0;
+    hf_suppressions_in_child();
+    for (int i = 0; i <= HF_REPORT_ERROR; i++)
+        atomic_store(&by_severity[i], 0);
+}

@@ -1,0 +1,30 @@
+/*
+ * Findings: records what is wrong with a free, once for each rule and pair of sites, and counts
+ * repetitions. In strict mode the first one ends the process.
+ *
+ * Any thread, at any stage. Takes the records' lock, allocates nothing, preserves errno.
+ */
+#ifndef HOMEFREE_FINDINGS_H
+#define HOMEFREE_FINDINGS_H
+
+#include "alloc/diagnose/event.h"
+
+void hf_finding(const struct hf_event *event);
+
+/* Severities, as report_rules.def names them. */
+enum hf_report_severity { HF_REPORT_NOTE, HF_REPORT_WARNING, HF_REPORT_ERROR };
+
+/* Findings of a severity so far, repetitions included. */
+uint64_t hf_findings_count(enum hf_report_severity severity);
+
+/* Mode and options, for the whole of diagnose/. Set once, while the process starts. */
+struct hf_diagnose {
+    enum hf_report_mode mode;
+    char folder[1024]; /* of the report; "" if there is none */
+};
+extern struct hf_diagnose hf_diagnose __attribute__((visibility("hidden")));
+
+/* For the child of fork(2). */
+void hf_findings_in_child(void);
+
+#endif

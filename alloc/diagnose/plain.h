@@ -1,0 +1,22 @@
+/*
+ * The plain heap beneath the diagnosed one: what jemalloc's side implements (jemalloc/seam.h),
+ * under the names that rename.txt gives it in libhomefree-diagnose.so. Everything above the seam
+ * calls the names of the seam, and so gets the diagnosed heap.
+ *
+ * Owns nothing. The rules of the seam hold.
+ */
+#ifndef HOMEFREE_PLAIN_H
+#define HOMEFREE_PLAIN_H
+
+#include <stddef.h>
+
+void *hf_plain_malloc(size_t size);
+void hf_plain_free(void *ptr);
+void *hf_plain_calloc(size_t count, size_t size);
+void *hf_plain_realloc(void *ptr, size_t size, const void *caller);
+void *hf_plain_aligned(size_t alignment, size_t size);
+size_t hf_plain_usable(const void *ptr, const void *caller);
+size_t hf_plain_asked(const void *ptr, const void *caller);
+size_t hf_plain_block(const void *ptr, const void **block);
+
+#endif

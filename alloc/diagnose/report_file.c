@@ -1,0 +1,313 @@
+/*
+ * Owns the memory of the records, the file, and the records' lock. See report_file.h.
+ *
+ * The memory is reserved for the largest report and written chunk by chunk. Before a chunk of the
+ * file is used, the kernel is asked to back it (MADV_POPULATE_WRITE): on a full disk a plain store
+ * would end the process with SIGBUS. The file's descriptor is closed at once, because the program
+ * may close all descriptors and get its number for a file of its own.
+ */
+#include "alloc/diagnose/report_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 20000, TRIES = 64 };
+/* Without MADV_POPULATE_WRITE the file is allocated in full when it is made, and so kept small. */
+enum { CHUNKS_OLD_KERNEL = 128 };
+
+char *hf_report_base;
+static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
+static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
+static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */
+static char path[PATH_MAX];
+static atomic_bool locked;
+
+const char *hf_report_path(void)
+{
+    return path;
+}
+
+/* ---- the lock ---- */
+
+bool hf_report_lock(void)
+{
+    for (int i = 0; i < SPINS; i++) {
+        if (!atomic_load_explicit(&locked, memory_order_relaxed) && !atomic_exchange(&locked, true))
+            return true;
+        if (i % 64 == 63)
+            sched_yield();
+    }
+    return false;
+}
+
+void hf_report_unlock(void)
+{
+    atomic_store_explicit(&locked, false, memory_order_release);
+}
+
+void hf_report_drop(void)
+{
+    struct hf_report_header *header = hf_report_header();
+    if (header != NULL)
+        __atomic_add_fetch(&header->dropped, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- memory ---- */
+
+void hf_report_begin(void)
+{
+    static atomic_bool begun;
+    int saved_errno = errno;
+    if (atomic_exchange(&begun, true))
+        return;
+    char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    errno = saved_errno;
+    if (memory == MAP_FAILED)
+        return;
+    struct hf_report_header *header = (struct hf_report_header *)memory;
+    memcpy(header->magic, HF_REPORT_MAGIC, sizeof header->magic);
+    header->version = HF_REPORT_VERSION;
+    header->chunks = 1;
+    __atomic_store_n(&hf_report_base, memory, __ATOMIC_RELEASE);
+}
+
+/* Whether a chunk of the file can be stored into. Anonymous memory always can. */
+static bool back(void *chunk)
+{
+    int saved_errno = errno;
+    bool backed = path[0] == '\0' || madvise(chunk, HF_REPORT_CHUNK, MADV_POPULATE_WRITE) == 0 ||
+                  errno == EINVAL; /* an old kernel: allocated when the file was made */
+    errno = saved_errno;
+    return backed;
+}
+
+static struct hf_report_chunk *chunk_at(uint32_t number)
+{
+    return (struct hf_report_chunk *)(hf_report_base + (size_t)number * HF_REPORT_CHUNK);
+}
+
+static bool counts_bytes(enum hf_report_type type)
+{
+    return type == HF_REPORT_STRINGS || type == HF_REPORT_STACKS;
+}
+
+/* The chunk that has room for a record; NULL if there is none. */
+static struct hf_report_chunk *chunk_for(enum hf_report_type type, size_t size)
+{
+    struct hf_report_header *header = hf_report_header();
+    const size_t room = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk);
+    if (header == NULL || size > room)
+        return NULL;
+    struct hf_report_chunk *chunk = chunk_at(current[type]);
+    if (current[type] != 0 && chunk->used + size <= room)
+        return chunk;
+    chunk = chunk_at(header->chunks);
+    if (header->chunks >= chunks_max || !back(chunk))
+        return NULL;
+    chunk->type = type;
+    chunk->used = 0;
+    chunk->first = counts[type];
+    current[type] = header->chunks;
+    __atomic_store_n(&header->chunks, header->chunks + 1, __ATOMIC_RELEASE);
+    return chunk;
+}
+
+void *hf_report_add(enum hf_report_type type, size_t size, uint32_t *number)
+{
+    struct hf_report_chunk *chunk = chunk_for(type, size);
+    if (chunk == NULL) {
+        hf_report_drop();
+        return NULL;
+    }
+    if (number != NULL)
+        *number = counts[type];
+    void *record = (char *)(chunk + 1) + chunk->used;
+    return memset(record, 0, size);
+}
+
+void hf_report_publish(enum hf_report_type type, size_t size)
+{
+    struct hf_report_chunk *chunk = chunk_at(current[type]);
+    counts[type] += counts_bytes(type) ? (uint32_t)size : 1;
+    __atomic_store_n(&chunk->used, chunk->used + (uint32_t)size, __ATOMIC_RELEASE);
+}
+
+uint32_t hf_report_position(enum hf_report_type type, size_t size)
+{
+    return chunk_for(type, size) != NULL ? counts[type] : UINT32_MAX;
+}
+
+uint32_t hf_report_string(const char *text, size_t length, const char **copy)
+{
+    const size_t most = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk) - 1;
+    uint32_t position;
+    length = length < most ? length : most;
+    char *bytes = hf_report_add(HF_REPORT_STRINGS, length + 1, &position);
+    if (copy != NULL)
+        *copy = bytes;
+    if (bytes == NULL)
+        return 0;
+    memcpy(bytes, text, length);
+    hf_report_publish(HF_REPORT_STRINGS, length + 1);
+    return position + 1;
+}
+
+/* ---- the file ---- */
+
+/* One more process of the folder. False if it has its maximum. */
+static bool enter_index(const char *folder)
+{
+    char name[PATH_MAX];
+    struct stat status;
+    if (snprintf(name, sizeof name, "%s/" HF_REPORT_INDEX, folder) >= (int)sizeof name)
+        return false;
+    int file =
+        open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (file < 0)
+        return errno != ELOOP;
+    bool enters = write(file, "+", 1) != 1 || fstat(file, &status) != 0 ||
+                  !S_ISREG(status.st_mode) || status.st_size <= HF_REPORT_PROCESSES_MAX;
+    close(file);
+    return enters;
+}
+
+static int make_file(const char *folder)
+{
+    for (int i = 0; i < TRIES; i++) {
+        if (snprintf(path, sizeof path, "%s/%d-%d" HF_REPORT_SUFFIX, folder, (int)getpid(), i) >=
+            (int)sizeof path)
+            return -ENAMETOOLONG;
+        int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+        if (file >= 0 || errno != EEXIST)
+            return file >= 0 ? file : -errno;
+    }
+    return -EEXIST;
+}
+
+/* Maps the file and backs the chunks in use, plus one. */
+static char *map_file(int file, uint32_t chunks)
+{
+    size_t first = (size_t)(chunks + 1) * HF_REPORT_CHUNK;
+    if (ftruncate(file, SIZE) != 0)
+        return MAP_FAILED;
+    char *mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+        return MAP_FAILED;
+    int error = madvise(mapped, first, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    if (error == EINVAL) {
+        chunks_max = CHUNKS_OLD_KERNEL;
+        error = posix_fallocate(file, 0, (off_t)CHUNKS_OLD_KERNEL * HF_REPORT_CHUNK);
+    }
+    if (error == 0)
+        return mapped;
+    (void)munmap(mapped, SIZE);
+    errno = error == EFAULT ? ENOSPC : error;
+    return MAP_FAILED;
+}
+
+int hf_report_to_file(const char *folder)
+{
+    struct hf_report_header *header = hf_report_header();
+    if (header == NULL || path[0] != '\0')
+        return 0;
+    if (!enter_index(folder))
+        return -EMFILE;
+    int file = make_file(folder);
+    if (file < 0) {
+        path[0] = '\0';
+        return file;
+    }
+    char *mapped = map_file(file, header->chunks);
+    int error = mapped == MAP_FAILED ? errno : 0;
+    (void)close(file);
+    if (error == 0) {
+        memcpy(mapped, hf_report_base, (size_t)header->chunks * HF_REPORT_CHUNK);
+        if (mremap(mapped, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) ==
+            MAP_FAILED) {
+            error = errno;
+            (void)munmap(mapped, SIZE);
+        }
+    }
+    if (error != 0) {
+        (void)unlink(path);
+        path[0] = '\0';
+    }
+    return -error;
+}
+
+void hf_report_finish(void)
+{
+    int saved_errno = errno;
+    struct hf_report_header *header = hf_report_header();
+    if (header == NULL || path[0] == '\0' || !hf_report_lock())
+        return;
+    /* One chunk stays for records that come later; more are not backed. */
+    chunks_max = header->chunks;
+    (void)truncate(path, (off_t)header->chunks * HF_REPORT_CHUNK);
+    hf_report_unlock();
+    errno = saved_errno;
+}
+
+/* ---- fork ---- */
+
+/* Removes a type's records. Its first chunk stays in use, the others are lost. */
+static void forget(enum hf_report_type type)
+{
+    current[type] = 0;
+    counts[type] = 0;
+    for (uint32_t i = 1; i < hf_report_header()->chunks; i++) {
+        struct hf_report_chunk *chunk = chunk_at(i);
+        if (chunk->type != (uint32_t)type)
+            continue;
+        chunk->used = 0;
+        if (current[type] == 0)
+            current[type] = i;
+        else
+            chunk->type = HF_REPORT_UNUSED;
+    }
+}
+
+void hf_report_in_child(void)
+{
+    int saved_errno = errno;
+    struct hf_report_header *header = hf_report_header();
+    hf_report_unlock();
+    if (header == NULL)
+        return;
+    size_t used = (size_t)header->chunks * HF_REPORT_CHUNK;
+    if (path[0] != '\0') {
+        char *copy = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (copy != MAP_FAILED) {
+            memcpy(copy, hf_report_base, used);
+            if (mremap(copy, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) ==
+                MAP_FAILED)
+                copy = MAP_FAILED;
+        }
+        path[0] = '\0';
+        if (copy == MAP_FAILED) { /* the parent's file must not be written: record nothing */
+            (void)mmap(hf_report_base, SIZE, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+            memset(current, 0, sizeof current);
+            header->chunks = chunks_max = 1;
+        }
+    }
+    forget(HF_REPORT_FINDINGS);
+    forget(HF_REPORT_SAMPLES);
+    forget(HF_REPORT_SUPPRESSED);
+    header->dropped = 0;
+    errno = saved_errno;
+}

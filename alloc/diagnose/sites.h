@@ -1,0 +1,75 @@
+/*
+ * Sites: the places in the process's code that call the malloc family. A block remembers by number
+ * who allocated it; the report's file says what the number means.
+ *
+ * Looking a known site up takes no lock and no system call. A new one is recorded under the
+ * records' lock. Any thread, at any stage.
+ */
+#ifndef HOMEFREE_SITES_H
+#define HOMEFREE_SITES_H
+
+#include "alloc/diagnose/report_format.h"
+
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    HF_SITE_BITS = 20, /* of a site's number: blocks.h */
+    HF_SITES_ROOM = 1 << 17
+};
+
+struct hf_site {
+    uint64_t key;    /* return address << 8 | function; 0: free */
+    uint32_t number; /* in the file */
+    uint16_t object;
+    uint16_t reserved;
+};
+
+extern struct hf_site hf_sites[HF_SITES_ROOM] __attribute__((visibility("hidden")));
+
+/* Records a site; the result for an unknown one has number 0. */
+struct hf_site hf_site_add(uint64_t key);
+
+/* The site of a call. caller: the return address. */
+static inline struct hf_site hf_site_of(const void *caller, enum hf_report_function function)
+{
+    uint64_t key = (uint64_t)(uintptr_t)caller << 8 | (uint64_t)function;
+    const struct hf_site *site = &hf_sites[(key * 0x9e3779b97f4a7c15) >> 47 & (HF_SITES_ROOM - 1)];
+    if (__builtin_expect(__atomic_load_n(&site->key, __ATOMIC_ACQUIRE) == key, 1))
+        return *site;
+    return hf_site_add(key);
+}
+
+/* By number: what a block's number leads back to. */
+struct hf_recorded_site {
+    const void *address;
+    uint16_t object;
+    uint16_t function;
+};
+extern struct hf_recorded_site hf_recorded_sites[HF_SITES_ROOM]
+    __attribute__((visibility("hidden")));
+
+/* The object that a recorded site lies in; 0 if the number is unknown. */
+static inline uint16_t hf_site_object(uint32_t number)
+{
+    return number < HF_SITES_ROOM ? hf_recorded_sites[number].object : 0;
+}
+
+/* The address of a recorded site and its function; NULL if the number is unknown. */
+const void *hf_site_address(uint32_t number, enum hf_report_function *function);
+
+/* The path of the object that a recorded site lies in; "" if it is unknown. */
+const char *hf_site_object_path(uint32_t number);
+
+/* The number of a loaded object in the file; 0 if there is no room. Under the records' lock. */
+uint16_t hf_site_object_number(const struct link_map *map);
+
+/* Number of recorded sites. */
+uint32_t hf_sites_count(void);
+
+/* Forgets the addresses in objects that have been unloaded: others may come to lie there. What is
+ * recorded stays. */
+void hf_sites_unloaded(void);
+
+#endif

@@ -1,0 +1,334 @@
+/*
+ * Owns the beginning and the end of a diagnosis: reads HOMEFREE_DIAGNOSE, makes the report's
+ * folder, registers what happens in forked children, and prints the summary.
+ *
+ * The constructor runs after libhomefree's (loader/init.c). Calls that came earlier are recorded in
+ * memory and reach the file now. The process that the user started prints a summary; its children
+ * do so only if they found something.
+ */
+#include "alloc/diagnose/start.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/diagnose/counts.h"
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/suppressions.h"
+
+#include <homefree/base.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A forked child gets a file of its own when it has recorded this many new sites, or a finding. */
+enum { NEW_SITES = 64, VALUE_MAX = 1024 };
+
+static pid_t root;            /* the process that the user started */
+static bool privileged;       /* ignores the environment and writes no file */
+static uint32_t sites_before; /* recorded when this process was forked */
+static atomic_bool ended;
+static int (*real_dlclose)(void *handle);
+
+/* ---- options ---- */
+
+/* Prints a line about something that goes on without the report. */
+static void warn(const char *what, const char *name, int error)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, what);
+    hf_text_add(&text, name);
+    if (error != 0) {
+        hf_text_add(&text, ": ");
+        hf_text_add(&text, strerrordesc_np(error));
+    }
+    hf_text_write(&text);
+}
+
+static void take_mode(const char *value)
+{
+    if (strcmp(value, "count") == 0)
+        hf_diagnose.mode = HF_REPORT_COUNT;
+    else if (strcmp(value, "strict") == 0)
+        hf_diagnose.mode = HF_REPORT_STRICT;
+    else if (strcmp(value, "report") != 0)
+        warn("HOMEFREE_DIAGNOSE: mode is count, report or strict, not ", value, 0);
+}
+
+static void take_suppressions(const char *path)
+{
+    unsigned line;
+    int error = hf_suppressions_read(path, &line);
+    char where[VALUE_MAX + 32];
+    if (error == 0)
+        return;
+    (void)snprintf(where, sizeof where, line != 0 ? "%s:%u" : "%s", path, line);
+    warn(error == -EINVAL && line != 0
+             ? "expected 'RULE ALLOCATED FREED # why', and ignored the rest of "
+             : "cannot read the suppressions in ",
+         where, line != 0 ? 0 : -error);
+}
+
+static void take_option(const char *key, const char *value)
+{
+    if (strcmp(key, "mode") == 0)
+        take_mode(value);
+    else if (strcmp(key, "folder") == 0 && value[0] == '/')
+        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
+    else if (strcmp(key, "suppressions") == 0)
+        take_suppressions(value);
+    else if (strcmp(key, "root") == 0)
+        root = (pid_t)strtol(value, NULL, 10);
+    else if (strcmp(key, "sites") != 0)
+        warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
+}
+
+static void read_options(const char *options)
+{
+    char key[VALUE_MAX];
+    while (*options != '\0') {
+        size_t length = strcspn(options, ",");
+        if (length < sizeof key) {
+            memcpy(key, options, length);
+            key[length] = '\0';
+            char *value = strchr(key, ':');
+            if (value != NULL)
+                *value++ = '\0';
+            take_option(key, value != NULL ? value : "");
+        }
+        options += length + (options[length] == ',');
+    }
+}
+
+/* Without a folder from the environment: one in the current folder. */
+static void choose_folder(void)
+{
+    char here[512];
+    if (getcwd(here, sizeof here) != NULL)
+        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s/homefree-report.%d", here,
+                       (int)getpid());
+}
+
+/* Passes on to children what this process has decided. */
+static void tell_children(void)
+{
+    static const char *const modes[] = {"", "count", "report", "strict"};
+    char value[2 * VALUE_MAX];
+    const char *options = getenv(HF_DIAGNOSE_VARIABLE);
+    if (options != NULL)
+        (void)snprintf(value, sizeof value, "%s,root:%d", options, (int)root);
+    else
+        (void)snprintf(value, sizeof value, "mode:%s,folder:%s,root:%d", modes[hf_diagnose.mode],
+                       hf_diagnose.folder, (int)root);
+    (void)setenv(HF_DIAGNOSE_VARIABLE, value, 1);
+}
+
+/* ---- the header ---- */
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_REALTIME, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Cuts the text short if it does not fit. */
+static void copy_text(char *to, size_t room, const char *text)
+{
+    size_t length = strnlen(text, room - 1);
+    memcpy(to, text, length);
+    to[length] = '\0';
+}
+
+static void fill_header(struct hf_report_header *header)
+{
+    struct utsname names;
+    header->mode = hf_diagnose.mode;
+    header->process = (uint32_t)getpid();
+    header->parent = (uint32_t)getppid();
+    header->end = HF_REPORT_RUNS;
+    header->started = now();
+    header->ended = 0;
+    copy_text(header->homefree, sizeof header->homefree, HF_VERSION);
+    if (uname(&names) == 0)
+        copy_text(header->host, sizeof header->host, names.nodename);
+    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    ssize_t length = read(file, header->command, sizeof header->command);
+    header->command_size = length > 0 ? (uint32_t)length : 0;
+    (void)close(file);
+}
+
+static void make_file(void)
+{
+    static bool warned;
+    if (hf_diagnose.folder[0] == '\0' || !hf_report_lock())
+        return;
+    int error = hf_report_to_file(hf_diagnose.folder);
+    hf_report_unlock();
+    if (error != 0 && error != -EMFILE && !warned) {
+        warned = true;
+        warn("cannot write a report into ", hf_diagnose.folder, -error);
+    }
+}
+
+/* ---- fork ---- */
+
+static void in_child(void)
+{
+    int saved_errno = errno;
+    struct hf_report_header *header = hf_report_header();
+    if (header == NULL)
+        return;
+    hf_report_in_child();
+    hf_counts_in_child();
+    hf_findings_in_child();
+    fill_header(header);
+    sites_before = hf_sites_count();
+    atomic_store(&ended, false);
+    errno = saved_errno;
+}
+
+/* ---- the end ---- */
+
+static void print_summary(void)
+{
+    uint64_t errors = hf_findings_count(HF_REPORT_ERROR);
+    uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
+    uint64_t blocks, bytes;
+    struct hf_text text;
+    if (privileged || (getpid() != root && errors + warnings == 0))
+        return;
+    hf_counts_total(&blocks, &bytes);
+    hf_text_begin(&text);
+    hf_text_add(&text, "diagnosis of process ");
+    hf_text_add_decimal(&text, getpid());
+    hf_text_add(&text, ": ");
+    if (errors + warnings == 0) {
+        hf_text_add(&text, hf_diagnose.mode == HF_REPORT_COUNT ? "counted " : "nothing wrong in ");
+        hf_text_add_decimal(&text, (intmax_t)blocks);
+        hf_text_add(&text, " blocks");
+    } else {
+        hf_text_add_decimal(&text, (intmax_t)errors);
+        hf_text_add(&text, errors == 1 ? " error, " : " errors, ");
+        hf_text_add_decimal(&text, (intmax_t)warnings);
+        hf_text_add(&text, warnings == 1 ? " warning" : " warnings");
+    }
+    if (hf_report_path()[0] != '\0') {
+        hf_text_add(&text, "; 'homefree report ");
+        hf_text_add(&text, hf_diagnose.folder);
+        hf_text_add(&text, "' shows more");
+    }
+    hf_text_write(&text);
+}
+
+void hf_diagnose_end(enum hf_report_end end, int status)
+{
+    struct hf_report_header *header = hf_report_header();
+    /* A child of vfork(2) shares its parent's memory. */
+    if (header == NULL || header->process != (uint32_t)getpid() || atomic_exchange(&ended, true))
+        return;
+    if (hf_findings_count(HF_REPORT_ERROR) + hf_findings_count(HF_REPORT_WARNING) != 0 ||
+        hf_sites_count() - sites_before >= NEW_SITES)
+        make_file();
+    header->ended = now();
+    header->status = (uint32_t)status;
+    __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
+    print_summary();
+    hf_report_finish();
+}
+
+void hf_diagnose_leave(int status)
+{
+    for (;;)
+        (void)syscall(SYS_exit_group, status);
+}
+
+int hf_diagnose_close(void *handle)
+{
+    int result = real_dlclose != NULL ? real_dlclose(handle) : -1;
+    hf_sites_unloaded();
+    return result;
+}
+
+static void on_exit_status(int status, void *context)
+{
+    (void)context;
+    hf_diagnose_end(HF_REPORT_EXIT, status);
+}
+
+/* ---- the end by a signal ---- */
+
+static void on_crash(int number, siginfo_t *info, void *context)
+{
+    int saved_errno = errno;
+    (void)context;
+    hf_diagnose_end(HF_REPORT_SIGNAL, number);
+    (void)signal(number, SIG_DFL);
+    errno = saved_errno;
+    /* A fault recurs when the handler returns; a signal that was sent must be sent again. */
+    if (info->si_code <= 0 || info->si_code == SI_KERNEL || number == SIGTRAP)
+        (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+}
+
+static void catch_crashes(void)
+{
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
+    struct sigaction ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigfillset(&ours.sa_mask);
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
+        struct sigaction before;
+        if (sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            (void)sigaction(crashes[i], &ours, NULL);
+    }
+}
+
+/* ---- the beginning ---- */
+
+/* Priority 102: after libhomefree's own constructor. */
+__attribute__((constructor(102))) static void start_diagnosis(void)
+{
+    privileged = getauxval(AT_SECURE) != 0;
+    real_dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+    hf_report_begin();
+    hf_counts_start();
+    if (!privileged) {
+        const char *options = getenv(HF_DIAGNOSE_VARIABLE);
+        if (options != NULL)
+            read_options(options);
+        else
+            choose_folder();
+        if (root == 0) {
+            root = getpid();
+            tell_children();
+        }
+        if (hf_diagnose.folder[0] != '\0' && mkdir(hf_diagnose.folder, 0700) != 0 &&
+            errno != EEXIST) {
+            warn("cannot make the report's folder ", hf_diagnose.folder, errno);
+            hf_diagnose.folder[0] = '\0';
+        }
+    }
+    if (hf_report_header() == NULL)
+        return;
+    fill_header(hf_report_header());
+    make_file();
+    (void)pthread_atfork(NULL, NULL, in_child);
+    (void)on_exit(on_exit_status, NULL);
+    catch_crashes();
+}

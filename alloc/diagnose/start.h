@@ -1,0 +1,18 @@
+/*
+ * Begins and ends the diagnosis of a process. start.c has the constructor and the destructor.
+ */
+#ifndef HOMEFREE_DIAGNOSE_START_H
+#define HOMEFREE_DIAGNOSE_START_H
+
+#include "alloc/diagnose/report_format.h"
+
+/* Writes down how the process ends, and prints the summary, once. Async-signal-safe. */
+void hf_diagnose_end(enum hf_report_end end, int status);
+
+/* Ends the process at once, as _exit(2) does. */
+void hf_diagnose_leave(int status) __attribute__((noreturn));
+
+/* dlclose(3), after which the addresses of unloaded code mean nothing any more. */
+int hf_diagnose_close(void *handle);
+
+#endif

@@ -1,0 +1,18 @@
+/*
+ * Entry points of the malloc family that are not exported. Owns nothing; any thread, at any stage.
+ */
+#ifndef HOMEFREE_FAMILY_H
+#define HOMEFREE_FAMILY_H
+
+#include "alloc/heap/internal.h"
+
+/* hf_realloc() for code that calls on another object's behalf. caller: an address in that
+ * object. */
+void *hf_realloc_for(void *ptr, size_t size, const void *caller);
+
+/* With checks:full, checks the size and alignment that the caller of a free states against the
+ * block. */
+void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
+                    const void *caller);
+
+#endif
