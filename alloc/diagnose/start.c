@@ -11,6 +11,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/counts.h"
+#include "alloc/diagnose/crash.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
@@ -207,13 +208,13 @@ static void in_child(void)
 
 /* ---- the end ---- */
 
-static void print_summary(void)
+static void print_summary(enum hf_report_end end)
 {
     uint64_t errors = hf_findings_count(HF_REPORT_ERROR);
     uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
     uint64_t blocks, bytes;
     struct hf_text text;
-    if (privileged || (getpid() != root && errors + warnings == 0))
+    if (privileged || (getpid() != root && errors + warnings == 0 && end != HF_REPORT_SIGNAL))
         return;
     hf_counts_total(&blocks, &bytes);
     hf_text_begin(&text);
@@ -250,7 +251,7 @@ void hf_diagnose_end(enum hf_report_end end, int status)
     header->ended = now();
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
-    print_summary();
+    print_summary(end);
     hf_report_finish();
 }
 
@@ -278,7 +279,8 @@ static void on_exit_status(int status, void *context)
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
-    (void)context;
+    if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT)
+        hf_crash_judge(context);
     hf_diagnose_end(HF_REPORT_SIGNAL, number);
     (void)signal(number, SIG_DFL);
     errno = saved_errno;
