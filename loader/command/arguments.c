@@ -62,14 +62,15 @@ static int print_left(FILE *out, const struct hf_argument *argument)
         width += fprintf(out, "-%c, ", argument->letter);
     width += fprintf(out, "--%s", argument->name);
     if (argument->value != NULL)
-        width += fprintf(out, " %s", argument->value);
+        width += fprintf(out, argument->optional ? "[=%s]" : " %s", argument->value);
     return width;
 }
 
 static int left_width(const struct hf_argument *argument)
 {
     return 4 + (argument->letter != 0 ? 4 : 0) + (int)strlen(argument->name) +
-           (argument->value != NULL ? 1 + (int)strlen(argument->value) : 0);
+           (argument->value != NULL ? (argument->optional ? 3 : 1) + (int)strlen(argument->value)
+                                    : 0);
 }
 
 static void print_argument(FILE *out, const struct hf_argument *argument, int column)
@@ -93,6 +94,10 @@ static bool print_help(FILE *out, void *context)
     for (const struct hf_argument *at = command->arguments; at->name != NULL; at++)
         print_argument(out, at, widest + 2);
     print_argument(out, &help_argument, widest + 2);
+    if (command->table != NULL) {
+        fputc('\n', out);
+        command->table(out);
+    }
     fprintf(out, "\n%s", command->notes);
     return true;
 }
@@ -113,7 +118,9 @@ static void prepare(const struct hf_command *command, struct option *options, ch
         assert(count < HF_ARGUMENTS_MAX);
         options[count] = (struct option){
             .name = at->name,
-            .has_arg = at->value != NULL ? required_argument : no_argument,
+            .has_arg = at->value == NULL ? no_argument
+                       : at->optional    ? optional_argument
+                                         : required_argument,
             .val = LONG_OPTION + (int)count,
         };
         if (at->letter != 0)

@@ -26,6 +26,7 @@ struct hf_argument {
     size_t offset;          /* offset in the request of its bool, or of the pointer to its value */
     hf_argument_take *take; /* used instead of `offset` unless NULL */
     char letter;            /* the short form; 0: none */
+    bool optional;          /* its value may be left out and is then NULL; needs `take` */
     bool several;           /* HF_OPERANDS_LISTED: operands after its value are further values */
 };
 
@@ -41,6 +42,7 @@ struct hf_command {
     const char *usage;                   /* forms of the command line, the first after "Usage: " */
     const char *about;                   /* what it does */
     const char *notes;                   /* exit statuses and examples */
+    void (*table)(FILE *out);            /* prints a part of the help before the notes; or NULL */
     const struct hf_argument *arguments; /* ends with a row without a name; --help is added to it */
     enum hf_operands operands;
 };

@@ -5,7 +5,8 @@
 #include "loader/command/doctor/doctor_run.h"
 
 #include "loader/command/command.h"
-#include "loader/elf/elf_file.h"
+#include "loader/command/program/preload.h"
+#include "loader/command/program/program.h"
 #include "loader/record/process_record.h"
 
 #include <dirent.h>
@@ -30,39 +31,9 @@ static int failed(const char *who, const char *what)
 
 /* ---- the library ---------------------------------------------------------------------------- */
 
-/* Finds the command's own folder. */
-static bool find_folder(char folder[static PATH_MAX])
-{
-    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
-    if (length <= 0)
-        return false;
-    folder[length] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    return slash != NULL;
-}
-
-/* Searches for libhomefree relative to that folder: in the build tree, and in an installation. */
-static char *look_for_library(void)
-{
-    static const char *const places[] = {"..", HF_DOCTOR_LIBDIR, "../lib", HF_DOCTOR_INSTALLED};
-    char self[PATH_MAX], path[PATH_MAX + 64];
-    const bool found = find_folder(self);
-    for (size_t i = 0; found && i < sizeof places / sizeof places[0]; i++) {
-        const bool absolute = places[i][0] == '/';
-        const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
-                                     absolute ? "" : "/", places[i], LIBRARY);
-        char *real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
-        if (real != NULL)
-            return real;
-    }
-    return NULL;
-}
-
 static char *find_library(const char *who)
 {
-    char *library = look_for_library();
+    char *library = hf_preload_find(LIBRARY);
     if (library != NULL)
         return library;
     hf_command_complain(who, "cannot find " LIBRARY " beside the command; give its path with "
@@ -70,8 +41,8 @@ static char *find_library(const char *who)
     return NULL;
 }
 
-/* LD_PRELOAD cannot contain a path with a space or a colon. Such a library gets a symbolic link in
- * the folder for records. */
+/* A library whose path cannot stand in LD_PRELOAD gets a symbolic link in the folder for records.
+ */
 static char *preloadable(const char *who, const struct hf_doctor_run *run)
 {
     char *path = run->library != NULL ? realpath(run->library, NULL) : find_library(who);
@@ -80,7 +51,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
             hf_command_complain(who, "cannot use '%s': %s", run->library, strerror(errno));
         return NULL;
     }
-    if (strpbrk(path, ": ") == NULL)
+    if (hf_preload_obstacle(path) == NULL)
         return path;
     char *link = NULL;
     if (asprintf(&link, "%s/" LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
@@ -94,13 +65,10 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
 
 /* ---- the Python ----------------------------------------------------------------------------- */
 
-/* Set by `python -m homefree` (loader/python/homefree/__main__.py). */
-#define PYTHON_VARIABLE "HOMEFREE_PYTHON"
-
 /* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
 static bool python_of_wheel(char *out, size_t room)
 {
-    char *library = look_for_library();
+    char *library = hf_preload_find(LIBRARY);
     const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
     const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
     const bool found = length > 0 && length < room;
@@ -115,12 +83,12 @@ static bool python_of_wheel(char *out, size_t room)
 void hf_doctor_run_python(char *out, size_t room)
 {
     char folder[PATH_MAX];
-    const char *named = getenv(PYTHON_VARIABLE);
+    const char *named = getenv(HF_PYTHON_VARIABLE);
     if (named != NULL && named[0] != '\0' && strlen(named) < room) {
         memcpy(out, named, strlen(named) + 1);
         return;
     }
-    if (find_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
+    if (hf_preload_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
         access(out, X_OK) == 0)
         return;
     snprintf(out, room, "%s", HF_DOCTOR_PYTHON);
@@ -135,7 +103,7 @@ void hf_doctor_run_python(char *out, size_t room)
 static int make_folder(const char *who, struct hf_doctor_run *run)
 {
     const char *parent = getenv("TMPDIR");
-    if (parent == NULL || parent[0] != '/' || strpbrk(parent, ": ") != NULL)
+    if (parent == NULL || parent[0] != '/' || hf_preload_obstacle(parent) != NULL)
         parent = "/tmp";
     if (asprintf(&run->folder, "%s/homefree-doctor.XXXXXX", parent) < 0) {
         run->folder = NULL;
@@ -217,7 +185,7 @@ static bool prepare(const struct hf_doctor_run *run, const char *library)
     return asprintf(&preload, "%s%s%s", more ? users : "", more ? ":" : "", library) >= 0 &&
            asprintf(&request, "%s:%ld:%s", run->start ? "start" : "exit",
                     run->children ? 0L : (long)getpid(), run->folder) >= 0 &&
-           unsetenv(PYTHON_VARIABLE) == 0 && setenv("LD_PRELOAD", preload, 1) == 0 &&
+           unsetenv(HF_PYTHON_VARIABLE) == 0 && setenv("LD_PRELOAD", preload, 1) == 0 &&
            setenv(HF_DOCTOR_VARIABLE, request, 1) == 0 &&
            (!run->stdout_is_stderr || dup2(STDERR_FILENO, STDOUT_FILENO) >= 0);
 }
@@ -277,51 +245,12 @@ int hf_doctor_run(const char *who, struct hf_doctor_run *run)
 
 /* ---- why there is no record ----------------------------------------------------------------- */
 
-/* Finds the file that execvp() ran. */
-static bool find_program(const char *name, char *path, size_t room)
-{
-    if (strchr(name, '/') != NULL)
-        return snprintf(path, room, "%s", name) < (int)room;
-    const char *at = getenv("PATH");
-    if (at == NULL)
-        at = "/bin:/usr/bin";
-    for (;;) {
-        const size_t length = strcspn(at, ":");
-        const int written =
-            snprintf(path, room, "%.*s%s%s", (int)length, at, length > 0 ? "/" : "./", name);
-        if (written > 0 && (size_t)written < room && access(path, X_OK) == 0)
-            return true;
-        if (at[length] == '\0')
-            return false;
-        at += length + 1;
-    }
-}
-
-static const char *why_of_file(const char *path)
-{
-    struct stat status;
-    struct hf_elf elf;
-    if (stat(path, &status) == 0 && (status.st_mode & (S_ISUID | S_ISGID)) != 0)
-        return "it runs with other privileges than its caller, so nothing can be preloaded into it";
-    const int result = hf_elf_open(&elf, path);
-    if (result == -ENOTSUP)
-        return "it is built for a different machine than libhomefree";
-    if (result != 0)
-        return NULL;
-    Elf64_Phdr segment;
-    bool dynamic = false;
-    for (size_t cursor = 0; hf_elf_segment(&elf, &cursor, &segment);)
-        dynamic = dynamic || segment.p_type == PT_INTERP;
-    hf_elf_close(&elf);
-    return dynamic ? NULL : "it is linked statically, so nothing can be preloaded into it";
-}
-
 const char *hf_doctor_run_why(const struct hf_doctor_run *run)
 {
-    char path[PATH_MAX];
-    const char *why = find_program(run->command[0], path, sizeof path) ? why_of_file(path) : NULL;
-    if (why != NULL)
-        return why;
+    static struct hf_program program;
+    hf_program_examine(run->command[0], &program);
+    if (program.verdict == HF_PROGRAM_UNFIT)
+        return program.why;
     if (WIFSIGNALED(run->status) && WTERMSIG(run->status) == SIGKILL)
         return "SIGKILL ended it; try --at start";
     if (WIFSIGNALED(run->status))

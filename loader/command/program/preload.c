@@ -1,0 +1,91 @@
+/*
+ * See preload.h. Owns nothing.
+ */
+#include "loader/command/program/preload.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool hf_preload_folder(char folder[static PATH_MAX])
+{
+    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    if (length <= 0)
+        return false;
+    folder[length] = '\0';
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+        *slash = '\0';
+    return slash != NULL;
+}
+
+char *hf_preload_find(const char *name)
+{
+    /* Relative to the command: the build folder, and the library folder of an installation, also of
+     * one that was moved as a whole. */
+    static const char *const places[] = {"..", HF_COMMAND_LIBDIR, "../lib", HF_COMMAND_INSTALLED};
+    char self[PATH_MAX], path[PATH_MAX + 64];
+    const bool found = hf_preload_folder(self);
+    for (size_t i = 0; found && i < sizeof places / sizeof places[0]; i++) {
+        const bool absolute = places[i][0] == '/';
+        const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
+                                     absolute ? "" : "/", places[i], name);
+        char *real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
+        if (real != NULL)
+            return real;
+    }
+    return NULL;
+}
+
+const char *hf_preload_obstacle(const char *path)
+{
+    switch (path[strcspn(path, " :$\n")]) {
+    case ' ':
+        return "a space";
+    case ':':
+        return "a colon";
+    case '$':
+        return "a '$'";
+    case '\n':
+        return "a line break";
+    default:
+        return NULL;
+    }
+}
+
+static bool is_one_of(const char *entry, size_t length, const char *const *names)
+{
+    const char *slash = memrchr(entry, '/', length);
+    if (slash != NULL) {
+        length -= (size_t)(slash + 1 - entry);
+        entry = slash + 1;
+    }
+    for (; *names != NULL; names++)
+        if (strlen(*names) == length && memcmp(*names, entry, length) == 0)
+            return true;
+    return false;
+}
+
+char *hf_preload_before(const char *library, const char *list, const char *const *replaced)
+{
+    if (list == NULL)
+        list = "";
+    const size_t first = strlen(library);
+    char *result = malloc(first + strlen(list) + 2);
+    if (result == NULL)
+        return NULL;
+    memcpy(result, library, first);
+    size_t at = first;
+    for (; *list != '\0'; list += strspn(list, " :")) {
+        const size_t length = strcspn(list, " :");
+        if (length > 0 && !is_one_of(list, length, replaced)) {
+            result[at++] = ':';
+            memcpy(result + at, list, length);
+            at += length;
+        }
+        list += length;
+    }
+    result[at] = '\0';
+    return result;
+}

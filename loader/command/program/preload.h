@@ -1,0 +1,34 @@
+/*
+ * The libraries that subcommands preload into programs: where they are, and what LD_PRELOAD can
+ * say. No state. One thread.
+ */
+#ifndef HF_LOADER_COMMAND_PRELOAD_H
+#define HF_LOADER_COMMAND_PRELOAD_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Set for the command by `python -m homefree` (loader/python/homefree/__main__.py); no program that
+ * the command runs gets it. */
+#define HF_PYTHON_VARIABLE "HOMEFREE_PYTHON"
+
+/* Finds the folder of this command's own file. */
+bool hf_preload_folder(char folder[static PATH_MAX]);
+
+/* Finds a library of the installation or build folder that this command belongs to. Returns its
+ * real path, to be freed, or NULL. No environment variable has a say in it. */
+char *hf_preload_find(const char *name);
+
+/* Names what keeps a path out of LD_PRELOAD, which separates paths by spaces and colons and expands
+ * variables: "a space". NULL: the path can stand there. */
+const char *hf_preload_obstacle(const char *path);
+
+/*
+ * Composes a value of LD_PRELOAD: `library`, then what is in `list`, which may be NULL, without the
+ * entries whose file is named like one of `replaced` (ends with NULL). To be freed; NULL: no
+ * memory.
+ */
+char *hf_preload_before(const char *library, const char *list, const char *const *replaced);
+
+#endif

@@ -1,0 +1,229 @@
+/*
+ * `homefree run`: becomes a program whose whole process allocates from the heap.
+ *
+ * Owns: the options, the order of the checks, and the environment that the program gets. Nothing
+ * stays between the caller and the program: it has this process's number, descriptors, signal
+ * dispositions and signal mask, and its end is seen by the caller alone. One thread.
+ */
+#include "alloc/base/options.h"
+#include "loader/command/arguments.h"
+#include "loader/command/program/preload.h"
+#include "loader/command/program/program.h"
+#include "loader/command/run/run_report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char who[] = "homefree run";
+
+#define PRELOAD  "libhomefree-preload.so"
+#define DIAGNOSE "libhomefree-diagnose.so"
+
+static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, NULL};
+static const char *const modes[] = {"report", "count", "strict", NULL}; /* the default first */
+
+/* ---- the command line ----------------------------------------------------------------------- */
+
+struct request {
+    struct hf_run_diagnosis diagnosis; /* its mode is NULL without --diagnose */
+    bool bare;                         /* --diagnose without a value */
+};
+
+static const char *find_mode(const char *value)
+{
+    size_t at = 0;
+    while (modes[at] != NULL && strcmp(modes[at], value) != 0)
+        at++;
+    return modes[at];
+}
+
+static int take_diagnose(void *context, const char *value)
+{
+    struct request *request = context;
+    request->bare = value == NULL;
+    request->diagnosis.mode = request->bare ? modes[0] : find_mode(value);
+    if (request->diagnosis.mode != NULL)
+        return HF_EXIT_CLEAN;
+    return hf_command_wrong(who, "--diagnose takes 'count', 'report' or 'strict', not '%s'", value);
+}
+
+static const struct hf_argument arguments_table[] = {
+    {.name = "diagnose",
+     .value = "count|report|strict",
+     .optional = true,
+     .help = "record who allocates and who frees: count pairs of\n"
+             "objects, report every fault and go on (the default),\n"
+             "or stop at the first fault",
+     .take = take_diagnose},
+    {.name = "report",
+     .value = "PATH",
+     .help = "folder for the report; made if it is missing. The\n"
+             "default is a new homefree-report.PID here",
+     .offset = offsetof(struct request, diagnosis.report)},
+    {.name = "sites",
+     .value = "PATH",
+     .help = "an earlier report: take full stacks where it saw\n"
+             "memory cross",
+     .offset = offsetof(struct request, diagnosis.sites)},
+    {.name = "suppressions",
+     .value = "FILE",
+     .help = "patterns of findings to leave out",
+     .offset = offsetof(struct request, diagnosis.suppressions)},
+    {.name = NULL},
+};
+
+/* Prints words, filling lines from column 4 on. */
+static void print_filled(FILE *out, const char *text)
+{
+    enum { INDENT = 4, WIDTH = 78 };
+    size_t column = 0;
+    for (text += strspn(text, " "); *text != '\0'; text += strspn(text, " ")) {
+        const size_t length = strcspn(text, " ");
+        if (column > 0 && column + 1 + length > WIDTH) {
+            fputc('\n', out);
+            column = 0;
+        }
+        column += (size_t)fprintf(out, "%*s%.*s", column > 0 ? 1 : INDENT, "", (int)length, text);
+        text += length;
+    }
+    fputc('\n', out);
+}
+
+static void print_options(FILE *out)
+{
+    const struct hf_option_row *row;
+    fputs("Options of the heap, in the environment variable HOMEFREE_CONF as key:value pairs,\n"
+          "separated by commas, with their defaults:\n",
+          out);
+    for (size_t i = 0; (row = hf_option_row(i)) != NULL; i++) {
+        char preset[32];
+        hf_option_preset(row, preset, sizeof preset);
+        fprintf(out, "  %s:%s (%s)\n", row->name, preset, row->unit);
+        print_filled(out, row->help);
+    }
+}
+
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree run [--diagnose[=count|report|strict]] [--report PATH] [--sites PATH]\n"
+             "                    [--suppressions FILE] [--] COMMAND [ARGUMENT]...\n",
+    .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
+             "processes that it starts one heap, so that every free goes home to its owner. With\n"
+             "--diagnose, that library also records which object allocated and which freed.\n",
+    .notes = "Exit status: that of COMMAND. 2 wrong usage and 3 failed, if it was not run.\n"
+             "\n"
+             "Example: homefree run --diagnose -- python3 app.py\n",
+    .table = print_options,
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_LAST,
+};
+
+/* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
+static int check(const struct request *request, const struct hf_operand_list *operands)
+{
+    const struct hf_run_diagnosis *diagnosis = &request->diagnosis;
+    const char *alone = diagnosis->report != NULL         ? "report"
+                        : diagnosis->sites != NULL        ? "sites"
+                        : diagnosis->suppressions != NULL ? "suppressions"
+                                                          : NULL;
+    if (diagnosis->mode == NULL && alone != NULL)
+        return hf_command_wrong(who, "--%s goes with --diagnose", alone);
+    if (operands->count == 0)
+        return hf_command_wrong(who, operands->separated ? "'--' is followed by no command"
+                                                         : "no command is given");
+    if (operands->values[0][0] == '\0')
+        return hf_command_wrong(who, "the command is empty");
+    if (request->bare && !operands->separated && operands->count > 1 &&
+        find_mode(operands->values[0]) != NULL && strcmp(operands->values[1], "--") == 0)
+        return hf_command_wrong(who, "write '--diagnose=%s', without a space", operands->values[0]);
+    return HF_EXIT_NONE;
+}
+
+/* ---- the program ---------------------------------------------------------------------------- */
+
+/* Finds the library to preload. Returns NULL after an error message. */
+static char *find_library(bool diagnose)
+{
+    const char *name = diagnose ? DIAGNOSE : PRELOAD;
+    char *library = hf_preload_find(name);
+    if (library == NULL) {
+        hf_command_complain(who,
+                            "cannot find %s in the installation of this command; install "
+                            "homefree again",
+                            name);
+        return NULL;
+    }
+    const char *obstacle = hf_preload_obstacle(library);
+    if (obstacle == NULL)
+        return library;
+    hf_command_complain(who,
+                        "cannot preload '%s': LD_PRELOAD cannot express a path with %s; "
+                        "install homefree in another folder",
+                        library, obstacle);
+    free(library);
+    return NULL;
+}
+
+static int examine(const char *name, struct hf_program *program)
+{
+    hf_program_examine(name, program);
+    if (program->verdict != HF_PROGRAM_FITS) {
+        hf_command_complain(who, "cannot run '%s'%s: %s", name,
+                            program->verdict == HF_PROGRAM_UNFIT ? " on the heap" : "",
+                            program->why);
+        return HF_EXIT_FAILED;
+    }
+    if (program->own_malloc)
+        hf_command_complain(who,
+                            "'%s' exports a malloc of its own, which serves its allocations "
+                            "instead of the heap",
+                            name);
+    return HF_EXIT_CLEAN;
+}
+
+/* Returns only after a failure, HF_EXIT_FAILED. */
+static int become(const char *path, char **arguments, const char *library, const char *diagnosis)
+{
+    char *preload = hf_preload_before(library, getenv("LD_PRELOAD"), own_libraries);
+    const bool set = preload != NULL && setenv("LD_PRELOAD", preload, 1) == 0 &&
+                     (diagnosis == NULL || setenv(HF_RUN_DIAGNOSE, diagnosis, 1) == 0) &&
+                     unsetenv(HF_PYTHON_VARIABLE) == 0;
+    free(preload);
+    if (!set)
+        return hf_command_out_of_memory(who);
+    execv(path, arguments);
+    hf_command_complain(who, "cannot run '%s': %s", arguments[0], strerror(errno));
+    return HF_EXIT_FAILED;
+}
+
+static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
+{
+    static struct hf_program program;
+    struct hf_run_folder folder = {.path = NULL};
+    char *value = NULL;
+    char *library = find_library(diagnosis->mode != NULL);
+    int result = library != NULL ? examine(arguments[0], &program) : HF_EXIT_FAILED;
+    if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
+        result = hf_run_prepare(who, diagnosis, &folder, &value);
+        if (result == HF_EXIT_CLEAN)
+            hf_command_complain(who, "the report will be in '%s'", folder.path);
+    }
+    if (result == HF_EXIT_CLEAN)
+        result = become(program.path, arguments, library, value);
+    hf_run_folder_end(&folder);
+    free(value);
+    free(library);
+    return result;
+}
+
+int hf_command_run_program(int count, char **arguments)
+{
+    struct request request = {.bare = false};
+    struct hf_operand_list operands;
+    int result = hf_command_read(&command, &request, count, arguments, &operands);
+    if (result == HF_EXIT_NONE)
+        result = check(&request, &operands);
+    return result != HF_EXIT_NONE ? result : run(&request.diagnosis, operands.values);
+}

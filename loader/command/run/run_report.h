@@ -1,0 +1,35 @@
+/*
+ * What `homefree run --diagnose` tells the diagnose library: where the report goes, and which files
+ * to read. One thread.
+ */
+#ifndef HF_LOADER_COMMAND_RUN_REPORT_H
+#define HF_LOADER_COMMAND_RUN_REPORT_H
+
+#include <stdbool.h>
+
+/* The variable that the library reads: key:value pairs, separated by commas. */
+#define HF_RUN_DIAGNOSE "HOMEFREE_DIAGNOSE"
+
+/* Paths as the user gave them; NULL: none. */
+struct hf_run_diagnosis {
+    const char *mode, *report, *sites, *suppressions;
+};
+
+/* The report's folder. */
+struct hf_run_folder {
+    char *path; /* absolute; owned */
+    bool made;  /* it was not there before */
+};
+
+/*
+ * Makes the report's folder with its parents, in the current folder if none is named, and composes
+ * the variable's value, to be freed. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after an error
+ * message by `who`; a folder that it made is then removed again.
+ */
+int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
+                   struct hf_run_folder *folder, char **value);
+
+/* Frees the path. Also removes the folder, if it was made and nothing is to be run. */
+void hf_run_folder_end(struct hf_run_folder *folder);
+
+#endif
