@@ -82,14 +82,16 @@ static bool python_of_wheel(char *out, size_t room)
 
 void hf_doctor_run_python(char *out, size_t room)
 {
-    char folder[PATH_MAX];
     const char *named = getenv(HF_PYTHON_VARIABLE);
     if (named != NULL && named[0] != '\0' && strlen(named) < room) {
         memcpy(out, named, strlen(named) + 1);
         return;
     }
-    if (hf_preload_folder(folder) && snprintf(out, room, "%s/python3", folder) < (int)room &&
-        access(out, X_OK) == 0)
+    char *folder = hf_preload_folder();
+    const bool beside = folder != NULL && snprintf(out, room, "%s/python3", folder) < (int)room &&
+                        access(out, X_OK) == 0;
+    free(folder);
+    if (beside)
         return;
     snprintf(out, room, "%s", HF_DOCTOR_PYTHON);
     if (out[0] == '/' && access(out, X_OK) == 0)

@@ -3,21 +3,22 @@
  */
 #include "loader/command/program/preload.h"
 
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-bool hf_preload_folder(char folder[static PATH_MAX])
+char *hf_preload_folder(void)
 {
-    const ssize_t length = readlink("/proc/self/exe", folder, PATH_MAX - 1);
+    char path[PATH_MAX];
+    const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
     if (length <= 0)
-        return false;
-    folder[length] = '\0';
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        *slash = '\0';
-    return slash != NULL;
+        return NULL;
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    return slash != NULL ? strndup(path, (size_t)(slash - path)) : NULL;
 }
 
 char *hf_preload_find(const char *name)
@@ -25,17 +26,15 @@ char *hf_preload_find(const char *name)
     /* Relative to the command: the build folder, and the library folder of an installation, also of
      * one that was moved as a whole. */
     static const char *const places[] = {"..", HF_COMMAND_LIBDIR, "../lib", HF_COMMAND_INSTALLED};
-    char self[PATH_MAX], path[PATH_MAX + 64];
-    const bool found = hf_preload_folder(self);
-    for (size_t i = 0; found && i < sizeof places / sizeof places[0]; i++) {
+    char path[2 * PATH_MAX], *self = hf_preload_folder(), *real = NULL;
+    for (size_t i = 0; real == NULL && self != NULL && i < sizeof places / sizeof places[0]; i++) {
         const bool absolute = places[i][0] == '/';
         const int written = snprintf(path, sizeof path, "%s%s%s/%s", absolute ? "" : self,
                                      absolute ? "" : "/", places[i], name);
-        char *real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
-        if (real != NULL)
-            return real;
+        real = written > 0 && (size_t)written < sizeof path ? realpath(path, NULL) : NULL;
     }
-    return NULL;
+    free(self);
+    return real;
 }
 
 const char *hf_preload_obstacle(const char *path)

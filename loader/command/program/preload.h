@@ -5,16 +5,12 @@
 #ifndef HF_LOADER_COMMAND_PRELOAD_H
 #define HF_LOADER_COMMAND_PRELOAD_H
 
-#include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-
 /* Set for the command by `python -m homefree` (loader/python/homefree/__main__.py); no program that
  * the command runs gets it. */
 #define HF_PYTHON_VARIABLE "HOMEFREE_PYTHON"
 
-/* Finds the folder of this command's own file. */
-bool hf_preload_folder(char folder[static PATH_MAX]);
+/* Finds the folder of this command's own file. Returns its path, to be freed, or NULL. */
+char *hf_preload_folder(void);
 
 /* Finds a library of the installation or build folder that this command belongs to. Returns its
  * real path, to be freed, or NULL. No environment variable has a say in it. */

@@ -324,9 +324,9 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&sample);
-    TCase *tcase = NEW_CASE("program", first_lines, long_lines, arguments_of_env, random_lines,
-                            damaged_capabilities, not_programs, circles, other_machines,
-                            cut_programs);
+    TCase *tcase =
+        NEW_CASE("program", first_lines, long_lines, arguments_of_env, random_lines,
+                 damaged_capabilities, not_programs, circles, other_machines, cut_programs);
     tcase_add_checked_fixture(tcase, make_scratch, remove_scratch);
     tcase_add_loop_test(tcase, damaged_programs, 0, 2);
     return RUN_CASES("program", tcase);

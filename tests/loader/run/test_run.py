@@ -49,10 +49,10 @@ int main(int count, char **arguments)
 """
 
 
-def build(folder, name, source, *flags):
+def build(folder, name, source, *flags, **options):
     path, code = folder / name, folder / (name + ".c")
     code.write_text(source)
-    subprocess.run([*CC, "-O1", "-w", str(code), *flags, "-o", str(path)], check=True)
+    subprocess.run([*CC, "-O1", "-w", str(code), *flags, "-o", str(path)], check=True, **options)
     code.unlink()
     return path
 
@@ -60,7 +60,7 @@ def build(folder, name, source, *flags):
 def links(*flags):
     with tempfile.TemporaryDirectory() as folder:
         try:
-            build(Path(folder), "program", IDLE, *flags)
+            build(Path(folder), "program", IDLE, *flags, stderr=subprocess.DEVNULL)
         except (subprocess.CalledProcessError, FileNotFoundError):
             return False
         return True
