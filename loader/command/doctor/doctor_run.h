@@ -35,8 +35,8 @@ void hf_doctor_run_python(char *out, size_t room);
 /* Opens a process's record. Returns a descriptor, or a negative errno. */
 int hf_doctor_run_open(const struct hf_doctor_run *run, pid_t pid);
 
-/* Explains in one line why the program wrote no record, as far as that can be told from outside. The
- * text stays valid until the next call. */
+/* Explains in one line why the program wrote no record, as far as that can be told from outside.
+ * The text stays valid until the next call. */
 const char *hf_doctor_run_why(const struct hf_doctor_run *run);
 
 /* Removes the folder with the records. */
