@@ -108,6 +108,12 @@ class Installed(unittest.TestCase):
             page = run("man", "-M", folder.parent, "3", name, MANPAGER="cat", LC_ALL="C")
             self.assertIn("hf_malloc, hf_calloc", page)
 
+    def test_command_runs_programs_on_the_installed_heap(self):
+        """Also where the installation was moved: nothing tells the command where its library is."""
+        maps = run(INSTALLED.path / "homefree", "run", "--", "cat", "/proc/self/maps")
+        loaded = {line.split()[-1] for line in maps.splitlines() if "homefree" in line}
+        self.assertEqual(loaded, {str(self.libdir.resolve() / "libhomefree-preload.so")})
+
     def test_package_is_compiled_to_bytecode(self):
         """Compiling its sources at import takes longer than everything else that importing does."""
         if INSTALLED.site is None:

@@ -23,7 +23,7 @@ BUILD = SOURCE = WHEEL = pathlib.Path()
 GREET = TESTS / "installed/greet.c"
 
 PACKAGE = """
-    lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a
+    lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a lib/libhomefree-preload.so
     lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     extension/__init__.py extension/__init__.pyi extension/_cache.py
@@ -220,6 +220,8 @@ class InstalledWheel(unittest.TestCase):
             program = ["--", self.interpreter, "-c", "import homefree"]
             answer = run(*command, "doctor", *program, PATH=path)
             self.assertIn(str(self.wheel.library / "libhomefree.so.1"), answer)
+            answer = run(*command, "run", "--", "cat", "/proc/self/maps", PATH=path)
+            self.assertIn(str(self.wheel.library / "libhomefree-preload.so"), answer)
 
     def test_a_wheel_whose_library_is_gone_says_so(self):
         (self.wheel.library / "libhomefree.so.1").unlink()
