@@ -1,5 +1,6 @@
 /*
- * HOMEFREE_CONF: a comma-separated list of key:value pairs, read once while the heap starts.
+ * The options of HOMEFREE_CONF, a comma-separated list of key:value pairs that options_parse.h
+ * reads once while the heap starts.
  *
  * Owned by options.c; read-only, and so lock-free, once the heap has started.
  */
@@ -25,16 +26,6 @@ enum { HF_STATIC_FREE_FATAL, HF_STATIC_FREE_IGNORE };
 /* The options in force; defaults until hf_options_read() has run. */
 extern struct hf_options hf_options;
 
-/*
- * Reads HOMEFREE_CONF into hf_options. An invalid key or value is ignored with a one-line warning
- * on stderr that names it. A privileged process (AT_SECURE) ignores the variable. Called once,
- * before other threads can see the heap.
- */
-void hf_options_read(void);
-
-/* Parses a given string; for hf_options_read() and the tests. */
-void hf_options_parse(const char *configuration, struct hf_options *out);
-
 /* Writes jemalloc's configuration string for these options into a buffer of `size` bytes. */
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size);
 
@@ -44,6 +35,14 @@ struct hf_option_row {
     uint64_t preset, minimum, maximum;
 };
 const struct hf_option_row *hf_option_row(size_t index);
+/* A type whose values are words. */
+struct hf_option_choice {
+    const char *type;
+    const char *const *words;
+    size_t count;
+};
+/* The words of a row's type; NULL if its values are numbers. */
+const struct hf_option_choice *hf_option_choice_of(const struct hf_option_row *row);
 /* Formats a row's default in HOMEFREE_CONF syntax: "16T", "on". */
 void hf_option_preset(const struct hf_option_row *row, char *out, size_t size);
 

@@ -12,7 +12,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
-#include "alloc/base/options.h"
+#include "alloc/base/options_parse.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/region.h"

@@ -1,6 +1,6 @@
 /* HOMEFREE_CONF's parser handles every option at and beyond its limits, suffixes, empty items
  * and hostile strings. It ignores an invalid item and names it in one line. */
-#include "alloc/base/options.h"
+#include "alloc/base/options_parse.h"
 #include "death.h"
 #include "suite.h"
 

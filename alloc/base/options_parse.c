@@ -1,0 +1,155 @@
+/*
+ * Parses HOMEFREE_CONF; see options_parse.h. May run before constructors, so it uses neither the
+ * heap nor stdio streams.
+ */
+#include "alloc/base/options_parse.h"
+
+#include "alloc/base/fatal.h"
+
+#include <ctype.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+static const size_t offsets[] = {
+#define HF_OPTION(name, type, preset, minimum, maximum, unit, help) \
+    offsetof(struct hf_options, name),
+#include "alloc/base/options.def"
+#undef HF_OPTION
+};
+
+/* A part of the configuration string. */
+struct span {
+    const char *start;
+    size_t length;
+};
+
+static bool span_is(struct span span, const char *word)
+{
+    return strlen(word) == span.length && memcmp(word, span.start, span.length) == 0;
+}
+
+static bool parse_choice(struct span value, const struct hf_option_choice *choice, uint64_t *out)
+{
+    for (size_t i = 0; i < choice->count; i++)
+        if (span_is(value, choice->words[i])) {
+            *out = i;
+            return true;
+        }
+    return false;
+}
+
+static bool parse_number(struct span value, bool with_suffix, uint64_t *out)
+{
+    uint64_t number = 0;
+    size_t i = 0;
+    for (; i < value.length && value.start[i] >= '0' && value.start[i] <= '9'; i++) {
+        unsigned digit = (unsigned)(value.start[i] - '0');
+        if (number > (UINT64_MAX - digit) / 10)
+            return false;
+        number = number * 10 + digit;
+    }
+    if (i == 0)
+        return false;
+    if (with_suffix && i + 1 == value.length) {
+        static const char suffixes[] = "KMGT";
+        const char *suffix = strchr(suffixes, toupper((unsigned char)value.start[i]));
+        if (suffix == NULL || *suffix == '\0')
+            return false;
+        unsigned shift = 10 * (unsigned)(suffix - suffixes + 1);
+        if (number > UINT64_MAX >> shift)
+            return false;
+        number <<= shift;
+        i++;
+    }
+    *out = number;
+    return i == value.length;
+}
+
+static bool parse_value(const struct hf_option_row *row, struct span value, uint64_t *out)
+{
+    uint64_t number = 0;
+    bool parsed;
+    const struct hf_option_choice *choice = hf_option_choice_of(row);
+    if (choice != NULL)
+        parsed = parse_choice(value, choice, &number);
+    else
+        parsed = parse_number(value, strcmp(row->type, "size") == 0, &number);
+    if (!parsed || number < row->minimum || number > row->maximum)
+        return false;
+    *out = number;
+    return true;
+}
+
+/* How much of a key or value a warning quotes. */
+#define SHOWN_MAX 64
+
+static void warn_key(struct span key)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "HOMEFREE_CONF: unknown key '");
+    hf_text_add_n(&text, key.start, key.length < SHOWN_MAX ? key.length : SHOWN_MAX);
+    hf_text_add(&text, "' is ignored; the keys are");
+    for (size_t i = 0; i < COUNT(offsets); i++) {
+        hf_text_add(&text, i == 0 ? " " : ", ");
+        hf_text_add(&text, hf_option_row(i)->name);
+    }
+    hf_text_write(&text);
+}
+
+static void warn_value(const struct hf_option_row *row, struct span value)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "HOMEFREE_CONF: value '");
+    hf_text_add_n(&text, value.start, value.length < SHOWN_MAX ? value.length : SHOWN_MAX);
+    hf_text_add(&text, "' of ");
+    hf_text_add(&text, row->name);
+    hf_text_add(&text, " is ignored; it takes ");
+    hf_text_add(&text, row->unit);
+    if (strcmp(row->type, "size") == 0 || strcmp(row->type, "number") == 0) {
+        hf_text_add(&text, " from ");
+        hf_text_add_decimal(&text, (intmax_t)row->minimum);
+        hf_text_add(&text, " to ");
+        hf_text_add_decimal(&text, (intmax_t)row->maximum);
+    }
+    hf_text_write(&text);
+}
+
+static void parse_pair(struct span pair, struct hf_options *out)
+{
+    const char *colon = memchr(pair.start, ':', pair.length);
+    struct span key = {pair.start, colon != NULL ? (size_t)(colon - pair.start) : pair.length};
+    struct span value = {colon != NULL ? colon + 1 : pair.start + pair.length,
+                         colon != NULL ? pair.length - key.length - 1 : 0};
+    for (size_t i = 0; i < COUNT(offsets); i++) {
+        if (!span_is(key, hf_option_row(i)->name))
+            continue;
+        const struct hf_option_row *row = hf_option_row(i);
+        if (!parse_value(row, value, (uint64_t *)((char *)out + offsets[i])))
+            warn_value(row, value);
+        return;
+    }
+    warn_key(key);
+}
+
+void hf_options_parse(const char *configuration, struct hf_options *out)
+{
+    while (*configuration != '\0') {
+        size_t length = strcspn(configuration, ",");
+        if (length > 0)
+            parse_pair((struct span){configuration, length}, out);
+        configuration += length;
+        configuration += *configuration == ',';
+    }
+}
+
+void hf_options_read(void)
+{
+    const char *configuration = secure_getenv("HOMEFREE_CONF");
+    if (configuration != NULL)
+        hf_options_parse(configuration, &hf_options);
+}
