@@ -21,8 +21,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LIBRARY "libhomefree.so.1"
-
 static int failed(const char *who, const char *what)
 {
     hf_command_complain(who, "cannot %s: %s", what, strerror(errno));
@@ -33,11 +31,12 @@ static int failed(const char *who, const char *what)
 
 static char *find_library(const char *who)
 {
-    char *library = hf_preload_find(LIBRARY);
+    char *library = hf_preload_find(HF_PRELOAD_LIBRARY);
     if (library != NULL)
         return library;
-    hf_command_complain(who, "cannot find " LIBRARY " beside the command; give its path with "
-                             "--library FILE");
+    hf_command_complain(who,
+                        "cannot find " HF_PRELOAD_LIBRARY " beside the command; give its path with "
+                        "--library FILE");
     return NULL;
 }
 
@@ -54,7 +53,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
     if (hf_preload_obstacle(path) == NULL)
         return path;
     char *link = NULL;
-    if (asprintf(&link, "%s/" LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
+    if (asprintf(&link, "%s/" HF_PRELOAD_LIBRARY, run->folder) < 0 || symlink(path, link) != 0) {
         (void)failed(who, "link to the library");
         free(link);
         link = NULL;
@@ -68,7 +67,7 @@ static char *preloadable(const char *who, const struct hf_doctor_run *run)
 /* A wheel in a user's site directory is below lib/python3.N, and its Python is elsewhere. */
 static bool python_of_wheel(char *out, size_t room)
 {
-    char *library = hf_preload_find(LIBRARY);
+    char *library = hf_preload_find(HF_PRELOAD_LIBRARY);
     const char *at = library != NULL ? strstr(library, "/python3.") : NULL;
     const size_t length = at != NULL ? strcspn(at + 1, "/") : 0;
     const bool found = length > 0 && length < room;

@@ -60,9 +60,12 @@ static bool is_one_of(const char *entry, size_t length, const char *const *names
         length -= (size_t)(slash + 1 - entry);
         entry = slash + 1;
     }
-    for (; *names != NULL; names++)
-        if (strlen(*names) == length && memcmp(*names, entry, length) == 0)
+    for (; *names != NULL; names++) {
+        const size_t known = strlen(*names);
+        if (length >= known && memcmp(*names, entry, known) == 0 &&
+            (length == known || entry[known] == '.'))
             return true;
+    }
     return false;
 }
 

@@ -5,6 +5,9 @@
 #ifndef HF_LOADER_COMMAND_PRELOAD_H
 #define HF_LOADER_COMMAND_PRELOAD_H
 
+/* The library itself, which `homefree doctor` preloads. */
+#define HF_PRELOAD_LIBRARY "libhomefree.so.1"
+
 /* Set for the command by `python -m homefree` (loader/python/homefree/__main__.py); no program that
  * the command runs gets it. */
 #define HF_PYTHON_VARIABLE "HOMEFREE_PYTHON"
@@ -22,8 +25,8 @@ const char *hf_preload_obstacle(const char *path);
 
 /*
  * Composes a value of LD_PRELOAD: `library`, then what is in `list`, which may be NULL, without the
- * entries whose file is named like one of `replaced` (ends with NULL). To be freed; NULL: no
- * memory.
+ * entries whose file is named like one of `replaced` (ends with NULL), also with a version behind
+ * it. To be freed; NULL: no memory.
  */
 char *hf_preload_before(const char *library, const char *list, const char *const *replaced);
 

@@ -21,7 +21,8 @@ static const char who[] = "homefree run";
 #define PRELOAD  "libhomefree-preload.so"
 #define DIAGNOSE "libhomefree-diagnose.so"
 
-static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, NULL};
+/* What the library takes the place of. The last would be a second copy of the heap. */
+static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, HF_PRELOAD_LIBRARY, NULL};
 static const char *const modes[] = {"report", "count", "strict", NULL}; /* the default first */
 
 /* ---- the command line ----------------------------------------------------------------------- */

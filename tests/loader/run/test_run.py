@@ -286,7 +286,14 @@ class Preload(Installation):
         for old in (own, PRELOAD, f"/other/{PRELOAD}", DIAGNOSE, f"/o/{DIAGNOSE} {PRELOAD}"):
             self.assertEqual(self.preload(f"libm.so.6:{old}:libdl.so.2"),
                              f"{own}:libm.so.6:libdl.so.2")  # fmt: skip
-        for other in (f"/x/{PRELOAD}.1", f"x{PRELOAD}", f"/{PRELOAD}/x.so", "libhomefree.so.1"):
+        self.assertEqual(self.preload("/x/libhomefree.so.1 libhomefree.so.1.0.0"), own)
+        for other in (
+            f"/x/{PRELOAD}x",
+            "libhomefree.so.10",
+            f"x{PRELOAD}",
+            f"/{PRELOAD}/x.so",
+            "libhomefree.so",
+        ):
             self.assertEqual(self.preload(other), f"{own}:{other}")
         self.assertEqual(
             self.preload(own, "--diagnose=count", "--report", "r"), f"{self.prefix}/lib/{DIAGNOSE}"

@@ -58,6 +58,14 @@ class Whole(unittest.TestCase):
     def test_run_in_run(self):
         self.assertEqual(on_heap(HOMEFREE, "run", OWNED), (0, b"heap\n", b""))
 
+    def test_doctor_of_run(self):
+        """The record is the program's, and there is one heap."""
+        _, out, err = run(HOMEFREE, "doctor", "--", HOMEFREE, "run", OWNED, env=environment())
+        self.assertEqual(err, b"")
+        self.assertTrue(out.startswith(b"heap\n"))
+        self.assertIn(b"libhomefree-preload.so: the heap", out)
+        self.assertNotIn(b"several-homefrees", out)
+
     def test_options_of_the_heap(self):
         status, out, err = on_heap(OWNED, env=environment(HOMEFREE_CONF="region:1G,nonsense:1"))
         self.assertEqual((status, out), (0, b"heap\n"))
