@@ -37,6 +37,9 @@
  * commas. mode: count, report, strict; folder: absolute path; sites, suppressions: paths of files.
  */
 #define HF_DIAGNOSE_VARIABLE "HOMEFREE_DIAGNOSE"
+/* The most bytes of a pair and of the whole value. The library adds a pair for its children. */
+#define HF_DIAGNOSE_PAIR_MAX  1000
+#define HF_DIAGNOSE_VALUE_MAX 2000
 
 enum hf_report_mode { HF_REPORT_COUNT = 1, HF_REPORT_REPORT = 2, HF_REPORT_STRICT = 3 };
 

@@ -37,7 +37,7 @@
 #include <unistd.h>
 
 /* A forked child gets a file of its own when it has recorded this many new sites, or a finding. */
-enum { NEW_SITES = 64, VALUE_MAX = 1024 };
+enum { NEW_SITES = 64, VALUE_MAX = HF_DIAGNOSE_PAIR_MAX + 24 };
 
 static pid_t root;            /* the process that the user started */
 static bool privileged;       /* ignores the environment and writes no file */

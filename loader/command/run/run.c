@@ -6,6 +6,7 @@
  * dispositions and signal mask, and its end is seen by the caller alone. One thread.
  */
 #include "alloc/base/options.h"
+#include "alloc/diagnose/report_format.h"
 #include "loader/command/arguments.h"
 #include "loader/command/program/preload.h"
 #include "loader/command/program/program.h"
@@ -189,7 +190,7 @@ static int become(const char *path, char **arguments, const char *library, const
 {
     char *preload = hf_preload_before(library, getenv("LD_PRELOAD"), own_libraries);
     const bool set = preload != NULL && setenv("LD_PRELOAD", preload, 1) == 0 &&
-                     (diagnosis == NULL || setenv(HF_RUN_DIAGNOSE, diagnosis, 1) == 0) &&
+                     (diagnosis == NULL || setenv(HF_DIAGNOSE_VARIABLE, diagnosis, 1) == 0) &&
                      unsetenv(HF_PYTHON_VARIABLE) == 0;
     free(preload);
     if (!set)

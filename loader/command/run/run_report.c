@@ -3,6 +3,7 @@
  */
 #include "loader/command/run/run_report.h"
 
+#include "alloc/diagnose/report_format.h"
 #include "loader/command/command.h"
 
 #include <errno.h>
@@ -21,13 +22,16 @@ static int cannot_use(const char *who, const char *option, const char *path, con
     return HF_EXIT_FAILED;
 }
 
-/* The variable has no way to quote a comma. */
-static int check_comma(const char *who, const char *option, const char *path)
+/* Whether the variable can express a path. It has no way to quote a comma. */
+static int check_path(const char *who, const char *option, const char *path)
 {
+    enum { KEY_MAX = 16 };
+    if (strlen(path) + KEY_MAX > HF_DIAGNOSE_PAIR_MAX)
+        return cannot_use(who, option, path, "its path is too long; name another");
     if (strchr(path, ',') == NULL)
         return HF_EXIT_CLEAN;
     return cannot_use(who, option, path,
-                      "its path contains a comma, which " HF_RUN_DIAGNOSE " cannot express; "
+                      "its path contains a comma, which " HF_DIAGNOSE_VARIABLE " cannot express; "
                       "name another");
 }
 
@@ -129,7 +133,7 @@ static int find_file(const char *who, const char *option, const char *path, bool
     *real = realpath(path, NULL);
     if (*real == NULL)
         return cannot_use(who, option, path, strerror(errno));
-    return check_comma(who, option, *real);
+    return check_path(who, option, *real);
 }
 
 int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
@@ -142,12 +146,12 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
     if (result == HF_EXIT_CLEAN)
         result = find_file(who, "--suppressions", diagnosis->suppressions, false, &suppressions);
     if (result == HF_EXIT_CLEAN && diagnosis->report != NULL)
-        result = check_comma(who, "--report", diagnosis->report);
+        result = check_path(who, "--report", diagnosis->report);
     if (result == HF_EXIT_CLEAN)
         result = diagnosis->report != NULL ? make_named(who, diagnosis->report, folder)
                                            : make_usual(who, folder);
     if (result == HF_EXIT_CLEAN) /* the current folder's path may have one, too */
-        result = check_comma(who, "--report", folder->path);
+        result = check_path(who, "--report", folder->path);
     if (result == HF_EXIT_CLEAN &&
         asprintf(value, "mode:%s,folder:%s%s%s%s%s", diagnosis->mode, folder->path,
                  sites != NULL ? ",sites:" : "", sites != NULL ? sites : "",
@@ -156,9 +160,17 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
         *value = NULL;
         result = hf_command_out_of_memory(who);
     }
+    if (result == HF_EXIT_CLEAN && strlen(*value) > HF_DIAGNOSE_VALUE_MAX) {
+        hf_command_complain(who, "the paths of the report's folder, --sites and --suppressions are "
+                                 "too long together; use shorter ones");
+        result = HF_EXIT_FAILED;
+    }
     free(sites);
     free(suppressions);
-    if (result != HF_EXIT_CLEAN)
+    if (result != HF_EXIT_CLEAN) {
         hf_run_folder_end(folder);
+        free(*value);
+        *value = NULL;
+    }
     return result;
 }

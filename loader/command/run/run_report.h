@@ -7,9 +7,6 @@
 
 #include <stdbool.h>
 
-/* The variable that the library reads: key:value pairs, separated by commas. */
-#define HF_RUN_DIAGNOSE "HOMEFREE_DIAGNOSE"
-
 /* Paths as the user gave them; NULL: none. */
 struct hf_run_diagnosis {
     const char *mode, *report, *sites, *suppressions;
@@ -23,8 +20,8 @@ struct hf_run_folder {
 
 /*
  * Makes the report's folder with its parents, in the current folder if none is named, and composes
- * the variable's value, to be freed. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after an error
- * message by `who`; a folder that it made is then removed again.
+ * the value of HF_DIAGNOSE_VARIABLE, to be freed. Returns HF_EXIT_CLEAN, or HF_EXIT_FAILED after an
+ * error message by `who`; a folder that it made is then removed again.
  */
 int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
                    struct hf_run_folder *folder, char **value);

@@ -203,7 +203,7 @@ class Program(Installation):
             "import os, sys, re\n"
             "names = ['/proc/self/fd/' + name for name in os.listdir('/proc/self/fd')]\n"
             "print(sorted((n, os.readlink(n)) for n in names if os.path.lexists(n)))\n"
-            "print(re.findall('(?:Sig|Shd|Cap|NoNew|Umask).*', open('/proc/self/status').read()))\n"
+            "print(re.findall('(?:Sig[^Q]|Shd|Cap|NoNew|Umask).*', open('/proc/self/status').read()))\n"
             "print(ascii(sys.argv[1:]), os.getcwd(), os.getpgid(0) == os.getppid(),"
             " open('/proc/self/comm').read(), os.nice(0), __import__('resource').getrlimit(7))\n"
         )
@@ -467,6 +467,18 @@ class Diagnose(Installation):
             self.refused(3, "contains a comma", "--diagnose", *options, "true", cwd=comma)
         self.assertEqual(os.listdir(comma), [])
         self.told("--diagnose", "--report", self.folder / "r", cwd=comma)
+
+    def test_long_paths(self):
+        """The library has room for so many bytes."""
+        deep = self.folder / "/".join(["x" * 200] * 4)
+        self.assertEqual(self.told("--diagnose", "--report", deep)["folder"], str(deep))
+        self.loaded()
+        for path in (deep / ("y" * 200), "/".join(["z" * 250] * 5)):
+            self.refused(3, "its path is too long", "--diagnose", "--report", path, "true")
+        (deep / "file").write_text("")
+        self.refused(3, "too long together", "--diagnose", "--report", deep, "--sites", deep,
+                     "--suppressions", deep / "file", "--", "true")  # fmt: skip
+        self.assertEqual(os.listdir(deep), ["file"])
 
     @unittest.skipUnless(ROOT, "needs another user")
     def test_folder_of_another(self):
