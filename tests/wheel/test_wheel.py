@@ -24,6 +24,7 @@ GREET = TESTS / "installed/greet.c"
 
 PACKAGE = """
     lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a lib/libhomefree-preload.so
+    lib/libhomefree-diagnose.so
     lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     extension/__init__.py extension/__init__.pyi extension/_cache.py

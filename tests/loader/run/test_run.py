@@ -203,7 +203,8 @@ class Program(Installation):
             "import os, sys, re\n"
             "names = ['/proc/self/fd/' + name for name in os.listdir('/proc/self/fd')]\n"
             "print(sorted((n, os.readlink(n)) for n in names if os.path.lexists(n)))\n"
-            "print(re.findall('(?:Sig[^Q]|Shd|Cap|NoNew|Umask).*', open('/proc/self/status').read()))\n"
+            "status = open('/proc/self/status').read()\n"
+            "print(re.findall('(?:Sig[^Q]|Shd|Cap|NoNew|Umask).*', status))\n"
             "print(ascii(sys.argv[1:]), os.getcwd(), os.getpgid(0) == os.getppid(),"
             " open('/proc/self/comm').read(), os.nice(0), __import__('resource').getrlimit(7))\n"
         )

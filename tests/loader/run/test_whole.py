@@ -6,9 +6,11 @@ Usage: test_whole.py OWNED HOMEFREE [unittest arguments]
 
 import ctypes
 import os
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 
 OWNED, HOMEFREE = (os.path.abspath(sys.argv.pop(1)) for _ in range(2))
@@ -77,6 +79,18 @@ class Whole(unittest.TestCase):
         for number in (signal.SIGABRT, signal.SIGKILL, signal.SIGTERM):
             code = f"import os; os.kill(os.getpid(), {int(number)})"
             self.assertEqual(on_heap(PYTHON, "-c", code, preexec_fn=no_core)[0], -number)
+
+    def test_diagnose(self):
+        """Each mode: the program ends as it does, and its report is where the line says."""
+        with tempfile.TemporaryDirectory() as folder:
+            for mode in ("", "=count", "=report", "=strict"):
+                command = ["run", "--diagnose" + mode, "--", "sh", "-c", f"{OWNED}; exit 7"]
+                status, out, err = run(HOMEFREE, *command, env=environment(), cwd=folder)
+                self.assertEqual((status, out), (7, b"heap\n"), err)
+                report = re.search(r"the report will be in '(.*)'\n", err.decode()).group(1)
+                self.assertEqual(os.path.dirname(report), os.path.realpath(folder))
+                files = [name for name in os.listdir(report) if name.endswith(".hfreport")]
+                self.assertGreaterEqual(len(files), 2, "one for each process")
 
     def test_programs_of_the_system(self):
         """Same status and output as without."""
