@@ -103,6 +103,10 @@ class Installation(unittest.TestCase):
         result.update(more)
         return {name: value for name, value in result.items() if value is not None}
 
+    def reachable(self):
+        """With a PATH whose folders every user can search."""
+        return self.environment(PATH="/usr/bin:/bin")
+
     def start(self, *arguments, homefree=None, env=None, **options):
         return subprocess.Popen(
             [homefree or self.homefree, "run", *map(str, arguments)],
@@ -633,7 +637,7 @@ class Refused(Installation):
             (".", "Permission denied"),
             ("/", "Is a directory"),
         ):
-            self.refused(3, f"cannot run '{command}': {why}", "--", command)
+            self.refused(3, f"cannot run '{command}': {why}", "--", command, env=self.reachable())
 
     @unittest.skipUnless(ROOT, "needs another user")
     def test_unreadable(self):
@@ -698,7 +702,8 @@ class Scripts(Installation):
         self.write("script", "#!/no/such/interpreter\n")
         self.refused(3, "its interpreter '/no/such/interpreter': No such file", "./script")
         self.write("script", "#!/usr/bin/env no-such-command\n")
-        self.refused(3, "its interpreter 'no-such-command': No such file", "./script")
+        why = "its interpreter 'no-such-command': No such file"
+        self.refused(3, why, "./script", env=self.reachable())
 
     def kernel(self, *command):
         """The errno of execve(2), 0 if there is none."""
