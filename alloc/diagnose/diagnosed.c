@@ -3,7 +3,10 @@
  */
 #include "alloc/diagnose/diagnosed.h"
 
-#include "alloc/diagnose/hot.h"
+#include "alloc/diagnose/faults.h"
+#include "alloc/diagnose/marking.h"
+#include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/report_file.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
 
@@ -11,32 +14,12 @@
 #include <stdint.h>
 #include <string.h>
 
-const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
-    [HF_FUNCTION_malloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_calloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_realloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_reallocarray] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_aligned_alloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_memalign] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_posix_memalign] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_valloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION_pvalloc] = HF_BLOCK_MALLOC,
-    [HF_FUNCTION__Znwm] = HF_BLOCK_NEW,
-    [HF_FUNCTION__ZnwmRKSt9nothrow_t] = HF_BLOCK_NEW,
-    [HF_FUNCTION__Znam] = HF_BLOCK_NEW_ARRAY,
-    [HF_FUNCTION__ZnamRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY,
-    [HF_FUNCTION__ZnwmSt11align_val_t] = HF_BLOCK_NEW_ALIGNED,
-    [HF_FUNCTION__ZnwmSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ALIGNED,
-    [HF_FUNCTION__ZnamSt11align_val_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
-    [HF_FUNCTION__ZnamSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
-};
-
 /* ---- allocating ---- */
 
 static void *marked(void *ptr, size_t size, struct hf_call_site call)
 {
-    if (HF_LIKELY(ptr != NULL) && hf_hot_has_trailer(ptr))
-        hf_hot_mark(ptr, size, call);
+    if (HF_LIKELY(ptr != NULL) && hf_block_has_trailer(ptr))
+        hf_block_mark(ptr, size, call);
     return ptr;
 }
 
@@ -48,7 +31,7 @@ static void *refuse(int error)
 
 void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site call)
 {
-    if (HF_UNLIKELY(size > HF_HOT_SIZE_LIMIT))
+    if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
     if (HF_UNLIKELY(hf_report_header() == NULL))
         hf_report_begin();
@@ -90,7 +73,7 @@ int hf_diagnosed_posix_memalign(void **out, size_t alignment, size_t size, struc
 void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
 {
     size_t bytes;
-    if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes) || bytes > HF_HOT_SIZE_LIMIT))
+    if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes) || bytes > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
     if (HF_UNLIKELY(hf_report_header() == NULL))
         hf_report_begin();
@@ -112,7 +95,7 @@ void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
 void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
 {
     struct hf_trailer trailer;
-    if (HF_UNLIKELY(!hf_hot_has_trailer(ptr))) {
+    if (HF_UNLIKELY(!hf_block_has_trailer(ptr))) {
         if (ptr != NULL && !hf_fault_foreign(ptr, call))
             return;
         hf_plain_free(ptr);
@@ -150,12 +133,12 @@ void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
     struct hf_trailer trailer;
     if (ptr == NULL)
         return hf_diagnosed_allocate(0, size, call);
-    if (HF_UNLIKELY(!hf_hot_has_trailer(ptr)))
+    if (HF_UNLIKELY(!hf_block_has_trailer(ptr)))
         return resize_elsewhere(ptr, size, call);
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
     if (HF_UNLIKELY(hosted != NULL))
         return hosted->realloc(ptr, size, call.caller);
-    if (HF_UNLIKELY(size > HF_HOT_SIZE_LIMIT))
+    if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
     size_t room = hf_heap_room(ptr);
     struct hf_site site = hf_site_of(call.caller, call.function);
@@ -175,8 +158,8 @@ void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
     void *resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
     if (HF_LIKELY(resized != NULL)) {
         hf_count(hf_site_object(trailer.site), site.object, asked);
-        if (hf_hot_has_trailer(resized))
-            hf_hot_mark(resized, size, call);
+        if (hf_block_has_trailer(resized))
+            hf_block_mark(resized, size, call);
     }
     return resized;
 }

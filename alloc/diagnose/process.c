@@ -10,7 +10,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/hot.h"
-#include "alloc/diagnose/start.h"
+#include "alloc/diagnose/diagnosis.h"
 
 #include <errno.h>
 #include <stdint.h>

@@ -4,7 +4,7 @@
  * (jemalloc/fast_path.h). Owns nothing, takes no lock. Callable at any stage: an entry that needs
  * the heap starts it.
  *
- * libhomefree-diagnose.so has diagnose/family.c instead.
+ * libhomefree-diagnose.so has diagnose/diagnosed_family.c instead.
  */
 #include "alloc/start/family.h"
 

@@ -49,8 +49,8 @@ SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi"}
 
 # Arrows of the loader that go up or close a circle: known, and to be cut. Nothing may be added.
 BREACHES: set = set()
-# Units of the library with constructors of their own: alloc/ has one, which runs its stages in a
-# written order. Those of the loader are known, and to become stages. Nothing may be added.
+# Units of libhomefree with constructors: the one that runs all stages in a written order. Nothing may
+# be added. (libhomefree-diagnose.so, which is not read here, has alloc/diagnose/diagnosis besides.)
 CONSTRUCTORS = {"loader/init"}
 # Names that two folders have: known, and to be changed. Nothing may be added.
 SAME_NAMES: set = set()

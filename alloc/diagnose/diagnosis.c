@@ -6,7 +6,7 @@
  * memory and reach the file now. The process that the user started prints a summary; its children
  * do so only if they found something.
  */
-#include "alloc/diagnose/start.h"
+#include "alloc/diagnose/diagnosis.h"
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"

@@ -1,8 +1,8 @@
 /*
- * Begins and ends the diagnosis of a process. start.c has the constructor and the destructor.
+ * Begins and ends the diagnosis of a process. diagnosis.c has the constructor and the destructor.
  */
-#ifndef HOMEFREE_DIAGNOSE_START_H
-#define HOMEFREE_DIAGNOSE_START_H
+#ifndef HOMEFREE_DIAGNOSIS_H
+#define HOMEFREE_DIAGNOSIS_H
 
 #include "alloc/diagnose/report_format.h"
 
