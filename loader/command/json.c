@@ -92,11 +92,16 @@ void hf_json_close(struct hf_json *json)
     fputc(json->closing[json->depth], json->out);
 }
 
-void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format)
+void hf_json_begin_plain(struct hf_json *json, FILE *out)
 {
     memset(json, 0, sizeof *json);
     json->out = out;
     hf_json_object(json, NULL);
+}
+
+void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format)
+{
+    hf_json_begin_plain(json, out);
     hf_json_object(json, "homefree");
     hf_json_string(json, "version", HF_VERSION);
     hf_json_string(json, "document", document);
@@ -132,6 +137,20 @@ void hf_json_signed(struct hf_json *json, const char *key, int64_t value)
 {
     begin_value(json, key);
     fprintf(json->out, "%" PRId64, value);
+}
+
+void hf_json_seconds(struct hf_json *json, const char *key, uint64_t nanoseconds)
+{
+    enum { DIGITS = 9, SECOND = 1000000000 };
+    begin_value(json, key);
+    fprintf(json->out, "%" PRIu64, nanoseconds / SECOND);
+    char fraction[DIGITS + 1];
+    snprintf(fraction, sizeof fraction, "%09u", (unsigned)(nanoseconds % SECOND));
+    size_t length = DIGITS;
+    while (length > 0 && fraction[length - 1] == '0')
+        length--;
+    if (length > 0)
+        fprintf(json->out, ".%.*s", (int)length, fraction);
 }
 
 void hf_json_boolean(struct hf_json *json, const char *key, bool value)

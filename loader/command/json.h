@@ -29,6 +29,9 @@ struct hf_json {
  * a reader of the old structure would be misled, not if a key is added. */
 void hf_json_begin(struct hf_json *json, FILE *out, const char *document, unsigned format);
 
+/* Begins a document without that member, for one that has a format of its own. */
+void hf_json_begin_plain(struct hf_json *json, FILE *out);
+
 /* Closes every open object and array and ends the line. */
 void hf_json_finish(struct hf_json *json);
 
@@ -39,6 +42,8 @@ void hf_json_close(struct hf_json *json); /* closes the innermost object or arra
 void hf_json_string(struct hf_json *json, const char *key, const char *value); /* NULL: null */
 void hf_json_unsigned(struct hf_json *json, const char *key, uint64_t value);
 void hf_json_signed(struct hf_json *json, const char *key, int64_t value);
+/* A time, printed in seconds. */
+void hf_json_seconds(struct hf_json *json, const char *key, uint64_t nanoseconds);
 void hf_json_boolean(struct hf_json *json, const char *key, bool value);
 
 #endif

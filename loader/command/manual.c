@@ -1,7 +1,8 @@
 /*
  * manual.c - run by the build: copies a manual page to stdout and replaces the lines `.\"
- * @OPTIONS@` and `.\" @DOCTOR@` with the contents of alloc/base/options.def and
- * loader/record/process_record.def, so that pages and program agree.
+ * @OPTIONS@`, `.\" @DOCTOR@` and `.\" @REPORT@` with the contents of alloc/base/options.def,
+ * loader/record/process_record.def and alloc/diagnose/report_rules.def, so that pages and program
+ * agree.
  *
  * Usage: manual PAGE
  */
@@ -12,11 +13,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct hf_rule_text rules[] = {
+static const struct hf_rule_text doctor_rules[] = {
 #define HF_DOCTOR_RULE(id, name, severity, explanation, remedy) \
     {name, HF_SEVERITY_##severity, explanation, remedy},
 #include "loader/record/process_record.def"
 #undef HF_DOCTOR_RULE
+};
+
+/* The first row stands for no rule. */
+static const struct hf_rule_text report_rules[] = {
+#define HF_REPORT_RULE(id, name, severity, explanation, without, remedy) \
+    {name, HF_SEVERITY_##severity, explanation, remedy},
+#include "alloc/diagnose/report_rules.def"
 };
 
 /* A line of text must not begin with a roff control character or contain roff's escape
@@ -53,14 +61,24 @@ static void print_options(void)
         print_option(row);
 }
 
-static void print_rules(void)
+static void print_rules(const struct hf_rule_text *rules, size_t count)
 {
     static const char *const severities[] = {"note", "warning", "error"};
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+    for (size_t i = 0; i < count; i++) {
         printf(".It Li %s Pq %s\n", rules[i].name, severities[rules[i].severity]);
         print_text(rules[i].explanation);
         print_text(rules[i].remedy);
     }
+}
+
+static void print_doctor_rules(void)
+{
+    print_rules(doctor_rules, sizeof doctor_rules / sizeof doctor_rules[0]);
+}
+
+static void print_report_rules(void)
+{
+    print_rules(report_rules + 1, sizeof report_rules / sizeof report_rules[0] - 1);
 }
 
 int main(int count, char **arguments)
@@ -68,7 +86,10 @@ int main(int count, char **arguments)
     static const struct {
         const char *mark;
         void (*print)(void);
-    } tables[] = {{".\\\" @OPTIONS@\n", print_options}, {".\\\" @DOCTOR@\n", print_rules}};
+    } tables[] = {{".\\\" @OPTIONS@\n", print_options},
+                {".\\\" @DOCTOR@\n", print_doctor_rules},
+                {".\\\" @REPORT@\n", print_report_rules}};
+    const size_t tables_count = sizeof tables / sizeof tables[0];
     char line[4096];
     FILE *page = count == 2 ? fopen(arguments[1], "r") : NULL;
     if (page == NULL) {
@@ -77,9 +98,9 @@ int main(int count, char **arguments)
     }
     while (fgets(line, sizeof line, page) != NULL) {
         size_t table = 0;
-        while (table < 2 && strcmp(line, tables[table].mark) != 0)
+        while (table < tables_count && strcmp(line, tables[table].mark) != 0)
             table++;
-        if (table < 2)
+        if (table < tables_count)
             tables[table].print();
         else
             fputs(line, stdout);

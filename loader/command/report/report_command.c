@@ -1,0 +1,157 @@
+/*
+ * `homefree report`: the command line, and what is written where.
+ *
+ * Owns: the options, and the report while it is shown. Files and stdout are written only when their
+ * contents are complete. One thread.
+ */
+#include "loader/command/arguments.h"
+#include "loader/command/report/place_names.h"
+#include "loader/command/report/report_document.h"
+#include "loader/command/report/report_exports.h"
+#include "loader/command/report/report_paths.h"
+#include "loader/command/report/report_text.h"
+
+#include <string.h>
+
+static const char who[] = "homefree report";
+
+struct request {
+    bool json, rules;
+    const char *html, *folded, *compare;
+    struct hf_operand_list paths;
+};
+
+static const struct hf_argument arguments_table[] = {
+    {.name = "json",
+     .help = "print a JSON document instead of text",
+     .offset = offsetof(struct request, json)},
+    {.name = "html",
+     .value = "FILE",
+     .help = "write a page for a browser, which needs no network",
+     .offset = offsetof(struct request, html)},
+    {.name = "folded",
+     .value = "FILE",
+     .help = "write folded stacks, from which flame graphs are drawn",
+     .offset = offsetof(struct request, folded)},
+    {.name = "compare",
+     .value = "OLD",
+     .help = "show what changed since an older report: a file, a folder, or\n"
+             "what --json printed",
+     .offset = offsetof(struct request, compare)},
+    {.name = "rules",
+     .help = "list the rules: what each finds, and what to do",
+     .offset = offsetof(struct request, rules)},
+    {.name = NULL},
+};
+
+static const struct hf_command command = {
+    .who = who,
+    .usage = "homefree report [--json] [--html FILE] [--folded FILE] [--compare OLD] PATH...\n"
+             "       homefree report --rules [--json]\n",
+    .about = "Shows what 'homefree run --diagnose' recorded: which memory was allocated by one\n"
+             "object and freed by another, what was wrong with it, and what to do. A PATH is a\n"
+             "process's file or a folder of them; several are shown as one report.\n",
+    .notes = "With FILE -, the result goes to stdout in place of the text.\n"
+             "\n"
+             "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 no\n"
+             "report could be read, or a result could not be written.\n",
+    .arguments = arguments_table,
+    .operands = HF_OPERANDS_ANYWHERE,
+};
+
+struct result {
+    const struct hf_merged *merged;
+    const struct hf_comparison *comparison;
+};
+
+static bool compose_text(FILE *out, void *context)
+{
+    const struct result *result = context;
+    hf_report_text_print(out, result->merged, result->comparison);
+    return true;
+}
+
+static bool compose_document(FILE *out, void *context)
+{
+    const struct result *result = context;
+    hf_report_document_write(out, result->merged, result->comparison);
+    return true;
+}
+
+static bool compose_html(FILE *out, void *context)
+{
+    const struct result *result = context;
+    hf_report_html_write(out, result->merged, result->comparison);
+    return true;
+}
+
+static bool compose_folded(FILE *out, void *context)
+{
+    const struct result *result = context;
+    hf_report_folded_write(out, result->merged);
+    return true;
+}
+
+static bool is_stdout(const char *path)
+{
+    return path != NULL && strcmp(path, "-") == 0;
+}
+
+static int write_results(const struct request *request, struct result *result)
+{
+    int status = HF_EXIT_CLEAN;
+    if (request->html != NULL)
+        status = hf_command_compose(who, request->html, compose_html, result);
+    if (status == HF_EXIT_CLEAN && request->folded != NULL)
+        status = hf_command_compose(who, request->folded, compose_folded, result);
+    if (status != HF_EXIT_CLEAN)
+        return status;
+    if (request->json)
+        return hf_command_compose(who, "-", compose_document, result);
+    if (is_stdout(request->html) || is_stdout(request->folded))
+        return HF_EXIT_CLEAN;
+    return hf_command_compose(who, "-", compose_text, result);
+}
+
+static int report(const struct request *request, struct hf_keep *keep)
+{
+    struct hf_merged merged;
+    struct hf_comparison comparison;
+    hf_merged_begin(&merged, keep);
+    if (!hf_report_read(&merged, request->paths.values, request->paths.count))
+        return HF_EXIT_FAILED;
+    hf_place_names_find(&merged);
+    struct result result = {.merged = &merged};
+    if (request->compare != NULL) {
+        if (!hf_comparison_make(&comparison, &merged, request->compare))
+            return HF_EXIT_FAILED;
+        result.comparison = &comparison;
+    }
+    const int status = write_results(request, &result);
+    if (status != HF_EXIT_CLEAN)
+        return status;
+    const struct hf_rule_totals totals = hf_merged_totals(&merged);
+    return hf_rules_status(&totals);
+}
+
+int hf_command_report(int count, char **arguments)
+{
+    struct request request = {.json = false};
+    const int result = hf_command_read(&command, &request, count, arguments, &request.paths);
+    if (result != HF_EXIT_NONE)
+        return result;
+    if (request.rules &&
+        (request.paths.count > 0 || request.html != NULL || request.folded != NULL ||
+         request.compare != NULL))
+        return hf_command_wrong(who, "--rules takes no path and no option but --json");
+    if (request.rules)
+        return hf_rules_list(who, &hf_report_rules, request.json);
+    if (request.paths.count == 0)
+        return hf_command_wrong(who, "give at least one file or folder");
+    if (request.json + is_stdout(request.html) + is_stdout(request.folded) > 1)
+        return hf_command_wrong(who, "only one result can go to stdout");
+    struct hf_keep keep = {.last = NULL};
+    const int status = report(&request, &keep);
+    hf_keep_release(&keep);
+    return status;
+}

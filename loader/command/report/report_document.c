@@ -1,0 +1,225 @@
+/*
+ * See report_document.h.
+ */
+#include "loader/command/report/report_document.h"
+
+#include "loader/command/json.h"
+
+#include <string.h>
+
+/* Moments in the document, over all processes; and for each at least. A page has fewer pixels. */
+enum { MOMENTS_MAX = 20000, MOMENTS_MIN = 16 };
+
+/* ---- processes ------------------------------------------------------------------------------ */
+
+static void write_command(struct hf_json *json, const struct hf_report_header *header)
+{
+    hf_json_array(json, "command");
+    for (size_t at = 0; at < header->command_size; at += strlen(header->command + at) + 1)
+        hf_json_string(json, NULL, header->command + at);
+    hf_json_close(json);
+}
+
+static void write_process(struct hf_json *json, const struct hf_process *process)
+{
+    static const char *const modes[] = {NULL, "count", "report", "strict"};
+    static const char *const ends[] = {NULL, "exit", "signal", "exec"};
+    const struct hf_report_header *header = &process->header;
+    const uint32_t end = header->end <= HF_REPORT_EXEC ? header->end : HF_REPORT_RUNS;
+    hf_json_object(json, NULL);
+    hf_json_unsigned(json, "pid", header->process);
+    if (header->parent != 0)
+        hf_json_unsigned(json, "parent", header->parent);
+    else
+        hf_json_string(json, "parent", NULL);
+    hf_json_string(json, "host", header->host[0] != '\0' ? header->host : NULL);
+    write_command(json, header);
+    hf_json_string(json, "mode", header->mode <= HF_REPORT_STRICT ? modes[header->mode] : NULL);
+    hf_json_seconds(json, "started", header->started);
+    if (header->ended != 0)
+        hf_json_seconds(json, "ended", header->ended);
+    else
+        hf_json_string(json, "ended", NULL);
+    hf_json_string(json, "end", ends[end]);
+    if (end == HF_REPORT_EXIT || end == HF_REPORT_SIGNAL)
+        hf_json_unsigned(json, "status", header->status);
+    else
+        hf_json_string(json, "status", NULL);
+    hf_json_string(json, "homefree", header->homefree[0] != '\0' ? header->homefree : NULL);
+    hf_json_unsigned(json, "blocks", process->blocks);
+    hf_json_unsigned(json, "bytes", process->bytes);
+    hf_json_unsigned(json, "dropped", header->dropped);
+    hf_json_boolean(json, "truncated", process->truncated);
+    hf_json_string(json, "file", process->path);
+    hf_json_close(json);
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+static void write_line(struct hf_json *json, unsigned line)
+{
+    if (line != 0)
+        hf_json_unsigned(json, "line", line);
+    else
+        hf_json_string(json, "line", NULL);
+}
+
+static const char *object_path(const struct hf_object *object)
+{
+    return object != NULL ? object->path : NULL;
+}
+
+static void write_place(struct hf_json *json, const struct hf_place *place)
+{
+    hf_json_string(json, "symbol", place != NULL ? place->symbol : NULL);
+    hf_json_string(json, "file", place != NULL ? place->file : NULL);
+    write_line(json, place != NULL ? place->line : 0);
+}
+
+static void write_trace(struct hf_json *json, const struct hf_trace *trace)
+{
+    hf_json_array(json, "stack");
+    for (size_t i = 0; i < trace->native; i++) {
+        const struct hf_place *place = trace->frames[i];
+        hf_json_object(json, NULL);
+        hf_json_string(json, "object", place != NULL ? object_path(place->object) : NULL);
+        write_place(json, place);
+        if (place != NULL)
+            hf_json_unsigned(json, "offset", place->offset);
+        else
+            hf_json_string(json, "offset", NULL);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+    hf_json_array(json, "python");
+    for (size_t i = 0; i < trace->python; i++) {
+        hf_json_object(json, NULL);
+        hf_json_string(json, "file", trace->lines[i].file);
+        hf_json_string(json, "function", trace->lines[i].function);
+        write_line(json, trace->lines[i].line);
+        hf_json_close(json);
+    }
+    hf_json_close(json);
+}
+
+static void write_side(struct hf_json *json, const char *key, const struct hf_side *side,
+                       const char *allocator, const char *allocator_object,
+                       const struct hf_trace *trace)
+{
+    const struct hf_object *object = side->place != NULL ? side->place->object : NULL;
+    hf_json_object(json, key);
+    hf_json_string(json, "object", object_path(object));
+    hf_json_string(json, "allocator", allocator);
+    hf_json_string(json, "allocator_object", allocator_object);
+    hf_json_string(json, "function", side->function);
+    write_place(json, side->place);
+    write_trace(json, trace);
+    hf_json_close(json);
+}
+
+static void write_size(struct hf_json *json, const char *key, uint64_t size)
+{
+    if (size != 0)
+        hf_json_unsigned(json, key, size);
+    else
+        hf_json_string(json, key, NULL);
+}
+
+static void write_finding(struct hf_json *json, const struct hf_merged *merged,
+                          const struct hf_merged_finding *finding)
+{
+    static const struct hf_trace none;
+    const struct hf_finding_key *key = &finding->key;
+    const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
+    const struct hf_holder *freer = hf_merged_freer(merged, finding);
+    hf_json_object(json, NULL);
+    hf_json_string(json, "rule", rule->name);
+    hf_json_string(json, "severity", hf_severity_name(rule->severity));
+    hf_json_unsigned(json, "count", finding->count);
+    hf_json_unsigned(json, "bytes", finding->bytes);
+    write_side(json, "allocated", &key->allocated, key->allocator, key->allocator_object,
+               &finding->allocated);
+    write_side(json, "freed", &key->freed, freer != NULL ? freer->allocator : NULL,
+               freer != NULL ? freer->path : NULL,
+               &finding->freed);
+    if (key->first_freed.place != NULL || key->first_freed.function != NULL)
+        write_side(json, "first_freed", &key->first_freed, NULL, NULL, &none);
+    else
+        hf_json_string(json, "first_freed", NULL);
+    write_size(json, "asked", finding->asked);
+    write_size(json, "said", finding->said);
+    hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
+    hf_json_string(json, "remedy", rule->remedy);
+    hf_json_array(json, "processes");
+    for (size_t i = 0; i < finding->processes_count; i++)
+        hf_json_unsigned(json, NULL, finding->processes[i]->header.process);
+    hf_json_close(json);
+    hf_json_close(json);
+}
+
+/* ---- matrix and timeline -------------------------------------------------------------------- */
+
+static void write_pair(struct hf_json *json, const struct hf_merged_pair *pair)
+{
+    hf_json_object(json, NULL);
+    hf_json_string(json, "allocated_by", pair->key.allocated);
+    hf_json_string(json, "freed_by", pair->key.freed);
+    hf_json_unsigned(json, "blocks", pair->blocks);
+    hf_json_unsigned(json, "bytes", pair->bytes);
+    hf_json_unsigned(json, "threads", pair->threads);
+    hf_json_close(json);
+}
+
+/* Writes at most about `most` moments: every so many times, and the last time. Several objects'
+ * bytes at one time stay together. */
+static void write_moments(struct hf_json *json, const struct hf_process *process, size_t most)
+{
+    const size_t count = process->moments_count;
+    const size_t step = count / most + 1;
+    size_t times = 0;
+    for (size_t i = 0; i < count; i++) {
+        const struct hf_moment *moment = &process->moments[i];
+        if (i > 0 && moment->time != moment[-1].time)
+            times++;
+        if (times % step != 0 && moment->time != process->moments[count - 1].time)
+            continue;
+        hf_json_object(json, NULL);
+        hf_json_unsigned(json, "pid", process->header.process);
+        hf_json_seconds(json, "time", moment->time);
+        hf_json_string(json, "object", moment->path);
+        hf_json_unsigned(json, "bytes", moment->bytes);
+        hf_json_close(json);
+    }
+}
+
+void hf_report_document_write(FILE *out, const struct hf_merged *merged,
+                              const struct hf_comparison *comparison)
+{
+    struct hf_json json;
+    hf_json_begin_plain(&json, out);
+    hf_json_unsigned(&json, "homefree_report", HF_REPORT_DOCUMENT);
+    hf_json_array(&json, "processes");
+    for (size_t i = 0; i < merged->processes_count; i++)
+        write_process(&json, merged->processes[i]);
+    hf_json_close(&json);
+    hf_json_unsigned(&json, "left_out", merged->left_out);
+    hf_json_array(&json, "findings");
+    for (size_t i = 0; i < merged->findings_count; i++)
+        write_finding(&json, merged, merged->findings[i]);
+    hf_json_close(&json);
+    hf_json_array(&json, "suppressed");
+    hf_json_close(&json);
+    hf_json_array(&json, "matrix");
+    for (size_t i = 0; i < merged->pairs_count; i++)
+        write_pair(&json, merged->pairs[i]);
+    hf_json_close(&json);
+    hf_json_array(&json, "timeline");
+    const size_t share =
+        merged->processes_count == 0 ? MOMENTS_MAX : MOMENTS_MAX / merged->processes_count;
+    for (size_t i = 0; i < merged->processes_count; i++)
+        write_moments(&json, merged->processes[i], share > MOMENTS_MIN ? share : MOMENTS_MIN);
+    hf_json_close(&json);
+    if (comparison != NULL)
+        hf_comparison_write(&json, comparison);
+    hf_json_finish(&json);
+}
