@@ -135,6 +135,18 @@ static int open_object(const struct hf_object *object, struct hf_elf *elf)
     return -1;
 }
 
+/* Whether an address lies in the file's code. Symbols without a size seem to have no end. */
+static bool is_code(const struct hf_elf *elf, uint64_t address)
+{
+    size_t cursor = 0;
+    Elf64_Phdr segment;
+    while (hf_elf_segment(elf, &cursor, &segment))
+        if (segment.p_type == PT_LOAD && (segment.p_flags & PF_X) != 0 &&
+            address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_memsz)
+            return true;
+    return false;
+}
+
 static void name_object(struct hf_keep *keep, const struct hf_object *object)
 {
     struct hf_elf elf, debug = {.descriptor = -1};
@@ -146,9 +158,9 @@ static void name_object(struct hf_keep *keep, const struct hf_object *object)
     bool read = descriptor < 0;
     for (size_t i = 0; i < object->places_count; i++) {
         struct hf_place *place = object->places[i];
-        if (place->offset == 0)
-            continue;
         const uint64_t call = place->offset - 1; /* the call is in front of its return address */
+        if (place->offset == 0 || (descriptor >= 0 && !is_code(&elf, call)))
+            continue;
         struct hf_libdw_names names = {.symbol = NULL};
         if (lines)
             names = hf_libdw_look_up(&libdw, call);

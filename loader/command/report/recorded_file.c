@@ -171,7 +171,7 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
         chunks = HF_REPORT_CHUNKS_MAX;
     if (chunks > present)
         chunks = (size_t)present;
-    if (chunks < file->header.chunks)
+    if ((uint64_t)file->header.chunks * HF_REPORT_CHUNK > size)
         file->damaged = true;
 
     uint32_t *events = calloc(chunks + 1, sizeof *events);

@@ -19,6 +19,7 @@ enum {
     PAIRS_MAX = 12,
     CHANGES_MAX = 50,
     WIDTH_MIN = 40,
+    COLUMN_MIN = 8,
 };
 
 struct page {
@@ -325,9 +326,9 @@ static void print_matrix(const struct page *page)
         return;
     const size_t most = merged->pairs_count < PAIRS_MAX ? merged->pairs_count : (size_t)PAIRS_MAX;
     const size_t fixed = sizeof titles - 1 + 2;
-    const size_t column = page->width > fixed + 24 ? (page->width - fixed) / 2
-                          : page->width != 0       ? 12
-                                                   : 0;
+    size_t column = page->width > fixed ? (page->width - fixed) / 2 : 0;
+    if (page->width != 0 && column < COLUMN_MIN)
+        column = COLUMN_MIN;
     size_t widest = strlen("allocated by");
     for (size_t i = 0; i < most; i++) {
         const char *path = merged->pairs[i]->key.allocated;

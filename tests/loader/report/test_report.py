@@ -1,0 +1,812 @@
+"""`homefree report` as its users call it: exit status, one-line errors, text, document, files.
+
+Usage: test_report.py HOMEFREE [unittest arguments]
+"""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from recorded import (
+    ALLOCATED,
+    CHUNK,
+    DIAGNOSE,
+    EXEC,
+    FINDINGS,
+    FUNCTIONS,
+    RULES,
+    RUNS,
+    SIGNAL,
+    STRINGS,
+    Recorded,
+    rows,
+    something_of_everything,
+)
+
+HOMEFREE = Path(sys.argv.pop(1)).resolve()
+HF_REPORT_PROCESSES_MAX = 1000
+
+
+def report(*arguments, **options):
+    """Runs the command. It must end by itself, not by a signal, and in time."""
+    options.setdefault("stdout", subprocess.PIPE)
+    options.setdefault("timeout", 60)
+    result = subprocess.run(
+        [HOMEFREE, "report", *arguments],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        **options,
+    )
+    assert result.returncode in (0, 1, 2, 3), result
+    return result
+
+
+class ReportTest(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="homefree-report-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, recorded, name="4711-0.hfreport"):
+        return recorded.write(self.folder / name)
+
+    def document(self, *arguments, status=None):
+        done = report("--json", *arguments)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done)
+        return json.loads(done.stdout)
+
+    def text(self, *arguments, status=None, **options):
+        done = report(*arguments, **options)
+        if status is not None:
+            self.assertEqual(done.returncode, status, done)
+        return done.stdout.decode()
+
+
+class CommandLine(ReportTest):
+    def assert_usage(self, *arguments, word):
+        done = report(*arguments)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertEqual(done.stdout, b"")
+        self.assertRegex(done.stderr.decode(), rf"\Ahomefree report: [^\n]*{word}[^\n]*\n\Z")
+
+    def test_wrong_usage(self):
+        self.assert_usage(word="give at least one file or folder")
+        self.assert_usage("--json", word="give at least one file or folder")
+        self.assert_usage("--jason", "x", word="'--jason'")
+        self.assert_usage("--html", word="--html")
+        self.assert_usage("--rules", "x", word="takes no path")
+        self.assert_usage("--json", "--html", "-", "x", word="only one result")
+
+    def test_help(self):
+        done = report("--help")
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+        self.assertTrue(done.stdout.startswith(b"Usage: homefree report"))
+
+    def test_rules(self):
+        listed = json.loads(report("--rules", "--json").stdout)["rules"]
+        known = [name for _, name in rows("report_rules.def", "HF_REPORT_RULE") if name]
+        self.assertEqual([rule["rule"] for rule in listed], known)
+        self.assertEqual(len(known), 18)
+        text = self.text("--rules", status=0)
+        for name in known:
+            self.assertRegex(text, rf"(?m)^{name} \((error|warning|note)\)$")
+
+    def test_results_that_cannot_be_written(self):
+        path = self.write(something_of_everything())
+        done = report("--html", self.folder / "missing/page.html", path)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"No such file", done.stderr)
+        with open("/dev/full", "w") as full:
+            done = report("--json", path, stdout=full)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"No space left", done.stderr)
+
+
+class BadFiles(ReportTest):
+    def assert_refused(self, path, word):
+        done = report(path)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertEqual(done.stdout, b"")
+        line = done.stderr.decode(errors="replace")
+        self.assertRegex(line, r"\Ahomefree report: [^\n]+\n\Z")
+        self.assertIn(word, line)
+
+    def file(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def test_no_reports(self):
+        whole = something_of_everything().bytes()
+        self.assert_refused(self.folder / "missing", "No such file")
+        self.assert_refused(self.folder, "no report in")
+        self.assert_refused("", "No such file")
+        self.assert_refused("/dev/null", "not a regular file")
+        self.assert_refused(self.file("empty", b""), "the file is empty")
+        self.assert_refused(self.file("text", b"hello\n"), "not the report of a process")
+        self.assert_refused(self.file("foreign", b"TROPERFH" + whole[8:]), "not the report")
+        self.assert_refused(self.file("short", whole[:1000]), "too short")
+        newer = something_of_everything(version=2).bytes()
+        self.assert_refused(self.file("newer", newer), "written by a newer homefree")
+        os.mkfifo(self.folder / "fifo.hfreport")
+        self.assert_refused(self.folder / "fifo.hfreport", "not a regular file")
+        loop = self.folder / "loop.hfreport"
+        loop.symlink_to(loop)
+        self.assert_refused(loop, "symbolic links")
+
+    def test_a_forbidden_file(self):
+        path = self.write(something_of_everything())
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            self.skipTest("root may read everything")
+        self.assert_refused(path, "Permission denied")
+
+    def test_the_others_are_read(self):
+        self.write(something_of_everything(1), "1-0.hfreport")
+        self.file("2-0.hfreport", b"")
+        self.file("3-0.hfreport", something_of_everything(3).bytes()[:3000])
+        os.mkfifo(self.folder / "4-0.hfreport")
+        (self.folder / "5-0.hfreport").mkdir()
+        done = report("--json", self.folder)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertEqual(done.stderr.count(b"\n"), 4, done.stderr)
+        document = json.loads(done.stdout)
+        self.assertEqual([process["pid"] for process in document["processes"]], [1])
+        self.assertEqual(document["left_out"], 4)
+        self.assertIn("4 processes are left out.", self.text(self.folder))
+
+    def test_cut_short(self):
+        """Whatever is left is shown, and the document says that something is missing."""
+        whole = something_of_everything().bytes()
+        for size in range(5000, len(whole), 4099):
+            path = self.file("1-0.hfreport", whole[:size])
+            document = self.document(path)
+            self.assertEqual(document["processes"][0]["truncated"], True, size)
+        self.assertIn("1 file is cut short or damaged", self.text(path))
+
+    def test_a_huge_sparse_file(self):
+        path = self.write(something_of_everything())
+        os.truncate(path, 1 << 40)
+        document = self.document(path, status=1)
+        self.assertFalse(document["processes"][0]["truncated"])
+        os.truncate(self.file("2-0.hfreport", b""), 1 << 40)
+        self.assert_refused(self.folder / "2-0.hfreport", "not the report")
+
+    def test_numbers_beyond_everything(self):
+        recorded = Recorded()
+        far = 0xFFFFFFFF
+        recorded.finding("foreign-free", far, far, far, allocated_stack=far, freed_stack=far)
+        recorded.finding(999)
+        recorded.finding(0)
+        recorded.pair(65534, 65533, 1, 1)
+        recorded.sample(0, far, 1)
+        document = self.document(self.write(recorded), status=1)
+        self.assertTrue(document["processes"][0]["truncated"])
+        (finding,) = document["findings"]
+        self.assertEqual(finding["rule"], "foreign-free")
+        for side in "allocated", "freed":
+            self.assertEqual(finding[side]["object"], None)
+            self.assertEqual(finding[side]["stack"], [])
+
+    def test_chunks_that_lie(self):
+        for field, value in [
+            ("type", 99),
+            ("used", 0xFFFFFFFF),
+            ("used", 16369),
+            ("first", 0xFFFFFFF0),
+        ]:
+            recorded = something_of_everything()
+            whole = bytearray(recorded.bytes())
+            offset = {"type": 0, "used": 4, "first": 8}[field]
+            for chunk in range(1, len(recorded.chunks) + 1):
+                damaged = bytearray(whole)
+                at = chunk * CHUNK + offset
+                damaged[at : at + 4] = value.to_bytes(4, "little")
+                document = self.document(self.file("1-0.hfreport", damaged))
+                self.assertTrue(document["processes"][0]["truncated"], (field, value, chunk))
+
+    def test_a_string_without_an_end(self):
+        recorded = Recorded()
+        number = recorded.object("/opt/lib/libtable.so")
+        recorded.pair(number, number, 1, 1)
+        chunk = next(chunk for chunk in recorded.chunks if chunk[0] == STRINGS)
+        chunk[2][-1:] = b"x"
+        document = self.document(self.write(recorded), status=0)
+        self.assertTrue(document["processes"][0]["truncated"])
+        self.assertEqual(document["matrix"][0]["allocated_by"], None)
+
+    def test_names_that_are_no_text(self):
+        """Names reach a terminal without its control codes, and a document as Unicode."""
+        recorded = Recorded(command=b"a\x1b[2J\0\xff\0")
+        number = recorded.object("/opt/\x1b[31m\udcff</script>.so")
+        site = recorded.site(number, 10)
+        recorded.finding("foreign-free", recorded.allocator("je\nmalloc"), site, site)
+        path = self.write(recorded)
+        text = self.text(path, status=1)
+        self.assertNotIn("\x1b", text)
+        self.assertIn("/opt/?[31m?</script>.so", text)
+        document = self.document(path)
+        self.assertEqual(document["processes"][0]["command"], ["a\x1b[2J", "\ufffd"])
+        self.assertEqual(
+            document["findings"][0]["freed"]["object"], "/opt/\x1b[31m\ufffd</script>.so"
+        )
+        self.assertEqual(self.text("--folded", "-", path).count("\n"), 1)
+
+    def test_counts_that_overflow(self):
+        most = (1 << 64) - 1
+        for name in "1", "2":
+            recorded = Recorded()
+            number = recorded.object("/opt/bin/app")
+            recorded.finding("double-free", count=most, size=most)
+            recorded.pair(number, number, most, most, threads=0xFFFFFFFF)
+            recorded.pair(number, ALLOCATED, most, most)
+            recorded.pair(number, ALLOCATED, most, most)
+            self.write(recorded, f"{name}-0.hfreport")
+        document = self.document(self.folder, status=1)
+        self.assertEqual(document["findings"][0]["count"], most)
+        self.assertEqual(document["matrix"][0]["blocks"], most)
+        self.assertEqual(document["processes"][0]["blocks"], most)
+
+    def test_stacks_that_multiply(self):
+        """A small file must not become a large document through stacks that all share."""
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        stack = recorded.stack([(number, 100)] * 1000)
+        for address in range(20000):
+            site = recorded.site(number, address)
+            recorded.finding("foreign-free", 0, site, site, allocated_stack=stack)
+        path = self.write(recorded)
+        done = report("--json", path)
+        self.assertLess(len(done.stdout), 300 * path.stat().st_size)
+        self.assertTrue(json.loads(done.stdout)["processes"][0]["truncated"])
+
+
+class Document(ReportTest):
+    def test_as_described(self):
+        path = self.write(something_of_everything())
+        document = self.document(path, status=1)
+        self.assertEqual(
+            list(document),
+            [
+                "homefree_report",
+                "processes",
+                "left_out",
+                "findings",
+                "suppressed",
+                "matrix",
+                "timeline",
+            ],
+        )
+        self.assertEqual(document["homefree_report"], 1)
+        self.assertEqual(
+            document["processes"],
+            [
+                {
+                    "pid": 4711,
+                    "parent": 4700,
+                    "host": "box",
+                    "command": ["python3", "app.py"],
+                    "mode": "report",
+                    "started": 1790000000.125,
+                    "ended": 1790000003.5,
+                    "end": "exit",
+                    "status": 0,
+                    "homefree": "1.0.0",
+                    "blocks": 1000,
+                    "bytes": 100000,
+                    "dropped": 0,
+                    "truncated": False,
+                    "file": str(path),
+                }
+            ],
+        )
+        found = document["findings"]
+        self.assertEqual(
+            [(finding["rule"], finding["severity"], finding["count"]) for finding in found],
+            [
+                ("foreign-free", "error", 17),
+                ("sized-delete", "error", 2),
+                ("double-free", "error", 1),
+                ("array-new-delete", "warning", 5),
+                ("boundary-leak", "note", 3),
+            ],
+        )
+        foreign = found[0]
+        self.assertEqual(foreign["bytes"], 68000)
+        self.assertEqual(foreign["processes"], [4711])
+        self.assertIn("munmap_chunk(): invalid pointer", foreign["without_homefree"])
+        self.assertIn("Free the block", foreign["remedy"])
+        place = {"symbol": None, "file": None, "line": None}
+        self.assertEqual(
+            foreign["allocated"],
+            {
+                "object": "/opt/lib/libtable.so",
+                "allocator": "jemalloc",
+                "allocator_object": "/opt/lib/libtable.so",
+                "function": "malloc",
+                **place,
+                "stack": [
+                    {"object": "/opt/lib/libtable.so", **place, "offset": 0x1234},
+                    {"object": "/opt/bin/app", **place, "offset": 0x800},
+                ],
+                "python": [
+                    {"file": "app.py", "function": "main", "line": 3},
+                    {"file": "app.py", "function": "<module>", "line": 9},
+                ],
+            },
+        )
+        self.assertEqual(foreign["freed"].keys(), foreign["allocated"].keys())
+        self.assertEqual(foreign["freed"]["object"], "/opt/bin/app")
+        self.assertEqual(foreign["freed"]["function"], "free")
+        self.assertEqual((found[1]["asked"], found[1]["said"]), (64, 32))
+        self.assertEqual(found[2]["first_freed"]["object"], "/opt/bin/app")
+        self.assertEqual(found[3]["allocated"]["function"], "operator new[](unsigned long)")
+        self.assertEqual(found[4]["freed"]["object"], None)
+        self.assertEqual(document["suppressed"], [])
+        self.assertEqual(
+            document["matrix"],
+            [
+                {
+                    "allocated_by": "/opt/lib/libtable.so",
+                    "freed_by": "/opt/lib/libtable.so",
+                    "blocks": 800,
+                    "bytes": 80000,
+                    "threads": 1,
+                },
+                {
+                    "allocated_by": "/opt/lib/libtable.so",
+                    "freed_by": "/opt/bin/app",
+                    "blocks": 17,
+                    "bytes": 68000,
+                    "threads": 2,
+                },
+                {
+                    "allocated_by": "/opt/bin/app",
+                    "freed_by": None,
+                    "blocks": 4,
+                    "bytes": 400,
+                    "threads": 1,
+                },
+            ],
+        )
+        self.assertEqual(len(document["timeline"]), 8)
+        self.assertEqual(
+            document["timeline"][2],
+            {"pid": 4711, "time": 0.25, "object": "/opt/bin/app", "bytes": 1000},
+        )
+
+    def test_ends(self):
+        for end, name, status in (
+            (RUNS, None, None),
+            (SIGNAL, "signal", 6),
+            (EXEC, "exec", None),
+        ):
+            recorded = Recorded(end=end, status=6, ended=0, parent=0, host=b"", mode=3)
+            process = self.document(self.write(recorded), status=0)["processes"][0]
+            self.assertEqual((process["end"], process["status"]), (name, status))
+            self.assertEqual((process["ended"], process["parent"]), (None, None))
+            self.assertEqual((process["host"], process["mode"]), (None, "strict"))
+
+    def test_every_function_and_rule_has_its_name(self):
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        for address, function in enumerate(FUNCTIONS):
+            site = recorded.site(number, address + 1, function)
+            recorded.finding("foreign-free", 0, site, site)
+        for rule in RULES.values():
+            if rule != 0:
+                recorded.finding(rule, 0, site, 0)
+        document = self.document(self.write(recorded))
+        self.assertFalse(document["processes"][0]["truncated"])
+        names = {finding["freed"]["function"] for finding in document["findings"]}
+        known = {name or None for _, name in rows("report_functions.def", "HF_REPORT_FUNCTION")}
+        self.assertEqual(names, known)
+        self.assertEqual(
+            {finding["rule"] for finding in document["findings"]}, set(RULES) - {""}
+        )
+
+    def test_the_order_of_arguments_makes_no_difference(self):
+        paths = []
+        for process in range(6):
+            recorded = something_of_everything(process + 1, 0x7F0000000000 + (process << 12))
+            recorded.finding("interior-free", count=process)
+            paths.append(self.write(recorded, f"{process}/{process}-0.hfreport"))
+        first = report("--json", *paths).stdout
+        self.assertEqual(report("--json", *reversed(paths)).stdout, first)
+        self.assertEqual(report("--json", self.folder).stdout, first)
+        self.assertEqual(report("--json", self.folder, *paths, self.folder).stdout, first)
+
+    def test_moments_are_thinned(self):
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        other = recorded.object("/opt/lib/libtable.so")
+        for moment in range(60000):
+            recorded.sample(moment * 1000, number, moment)
+            recorded.sample(moment * 1000, other, 1)
+        timeline = self.document(self.write(recorded))["timeline"]
+        self.assertLess(len(timeline), 21000)
+        self.assertGreater(len(timeline), 10000)
+        self.assertEqual(timeline[0]["time"], 0)
+        self.assertEqual(timeline[-1]["time"], 0.059999)
+        by_time = {}
+        for moment in timeline:
+            by_time.setdefault(moment["time"], []).append(moment["object"])
+        self.assertEqual({len(objects) for objects in by_time.values()}, {2})
+
+
+class Merging(ReportTest):
+    def test_processes_are_one(self):
+        """Addresses differ from process to process, and paths from machine to machine."""
+        self.write(something_of_everything(1), "1-0.hfreport")
+        self.write(something_of_everything(2, base=0x7E0000000000), "2-0.hfreport")
+        other = something_of_everything(3, base=0x7D0000000000, host=b"other").bytes()
+        moved = other.replace(b"/opt/lib/libtable.so", b"/srv/lib/libtable.so")
+        (self.folder / "machine").mkdir()
+        (self.folder / "machine/3-0.hfreport").write_bytes(moved)
+        document = self.document(self.folder, status=1)
+        counts = {finding["rule"]: finding["count"] for finding in document["findings"]}
+        # jemalloc is named by its object's path, which is another one there.
+        self.assertEqual(counts["array-new-delete"], 15)
+        self.assertEqual(counts["double-free"], 3)
+        foreign = [
+            finding["count"]
+            for finding in document["findings"]
+            if finding["rule"] == "foreign-free"
+        ]
+        self.assertEqual(sorted(foreign), [17, 34])
+        sized = next(item for item in document["findings"] if item["rule"] == "sized-delete")
+        self.assertEqual(sized["processes"], [1, 2, 3])
+        crossing = next(pair for pair in document["matrix"] if pair["bytes"] == 3 * 68000)
+        self.assertEqual((crossing["blocks"], crossing["threads"]), (51, 6))
+
+    def test_other_builds_are_others(self):
+        for name, build in ("1", b"one"), ("2", b"two"), ("3", b""), ("4", b""):
+            recorded = Recorded(int(name))
+            site = recorded.site(recorded.object("/opt/bin/app", 0, build), 100)
+            recorded.finding("stack-free", 0, site, site)
+            self.write(recorded, f"{name}-0.hfreport")
+        counts = [finding["count"] for finding in self.document(self.folder)["findings"]]
+        self.assertEqual(counts, [2, 1, 1])
+
+    def test_a_stack_that_another_process_has(self):
+        self.write(Recorded(1), "1-0.hfreport")
+        for name in "1", "2":
+            recorded = Recorded(int(name))
+            number = recorded.object("/opt/bin/app")
+            site = recorded.site(number, 100)
+            stack = recorded.stack([(number, 100)]) if name == "2" else 0
+            recorded.finding("stack-free", 0, site, site, freed_stack=stack)
+            self.write(recorded, f"{name}-0.hfreport")
+        (finding,) = self.document(self.folder)["findings"]
+        self.assertEqual(len(finding["freed"]["stack"]), 1)
+
+    def test_a_full_folder(self):
+        self.write(Recorded())
+        (self.folder / "index").write_bytes(b"+" * (HF_REPORT_PROCESSES_MAX + 7))
+        self.assertEqual(self.document(self.folder)["left_out"], 7)
+        (self.folder / "index").write_bytes(b"+" * HF_REPORT_PROCESSES_MAX)
+        self.assertEqual(self.document(self.folder)["left_out"], 0)
+
+    def test_who_would_have_died(self):
+        """What dies is the allocator whose free is called: the freeing object's own, or libc."""
+        recorded = Recorded()
+        mimalloc = recorded.object("/opt/lib/libmi.so")
+        plain = recorded.object("/opt/bin/app")
+        jemalloc = recorded.allocator("jemalloc", "/opt/lib/libje.so")
+        own = recorded.allocator("mimalloc", "/opt/lib/libmi.so")
+        libc = recorded.allocator("libc", "/usr/lib/libc.so.6")
+        cases = [
+            (jemalloc, plain, "glibc aborts"),
+            (jemalloc, mimalloc, "mimalloc reads"),
+            (own, mimalloc, "glibc aborts"),
+            (libc, mimalloc, "mimalloc reads"),
+            (libc, plain, None),
+            (0, plain, None),
+        ]
+        for count, (allocator, number, _) in enumerate(cases):
+            site = recorded.site(number, 100 + count, "free")
+            recorded.finding("foreign-free", allocator, 0, site, count=10 - count)
+        document = self.document(self.write(recorded))
+        for finding, (_, _, what) in zip(document["findings"], cases):
+            if what is None:
+                self.assertEqual(finding["without_homefree"], None)
+            else:
+                self.assertTrue(finding["without_homefree"].startswith(what), finding)
+
+
+class Text(ReportTest):
+    def test_nothing_found(self):
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        recorded.pair(number, ALLOCATED, 12, 120)
+        text = self.text(self.write(recorded), status=0)
+        self.assertTrue(text.startswith("Nothing found in 1 process: 12 blocks allocated"), text)
+        self.assertNotIn("What to do", text)
+
+    def test_notes_alone_are_clean(self):
+        recorded = Recorded()
+        recorded.finding("boundary-leak")
+        self.assertTrue(self.text(self.write(recorded), status=0).startswith("1 note in"))
+
+    def test_the_order(self):
+        text = self.text(self.write(something_of_everything()), status=1)
+        self.assertEqual(
+            text.splitlines()[0],
+            "3 errors, 1 warning, 1 note in 1 process; the worst is foreign-free, 17 times.",
+        )
+        places = [
+            text.index(part)
+            for part in (
+                "Blocks of jemalloc in /opt/lib/libtable.so, freed by /opt/bin/app\n",
+                "Blocks of libc in /usr/lib/libc.so.6, freed by /opt/bin/app\n",
+                "Who frees whose blocks\n",
+                "What to do:\n",
+            )
+        ]
+        self.assertEqual(places, sorted(places))
+        self.assertNotIn("\x1b", text)
+        self.assertIn("    freed       0x1000 in app, with free\n", text)
+        self.assertIn("      Python  main (app.py:3)\n", text)
+        self.assertIn("2 times; allocated with 64, freed with 32\n", text)
+
+    def test_many_findings(self):
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        for address in range(1, 251):
+            recorded.finding("foreign-free", 0, recorded.site(number, address), 0, count=address)
+        text = self.text(self.write(recorded), status=1)
+        self.assertIn("\n150 more findings; --json and --html show all.\n", text)
+        self.assertIn("250 times", text)
+        self.assertEqual(text.count("  error "), 100)
+
+    def on_terminal(self, path, **environment):
+        """Runs the command with a terminal as stdout, and returns what it printed."""
+        primary, secondary = pty.openpty()
+        variables = {**os.environ, "TERM": "xterm", **environment}
+        with subprocess.Popen(
+            [HOMEFREE, "report", path], stdout=secondary, stderr=secondary, env=variables
+        ) as process:
+            os.close(secondary)
+            output = b""
+            while True:
+                try:
+                    part = os.read(primary, 65536)
+                except OSError:
+                    break
+                if not part:
+                    break
+                output += part
+            process.wait(60)
+        os.close(primary)
+        return output.decode().replace("\r\n", "\n")
+
+    def test_a_terminal(self):
+        path = self.write(something_of_everything())
+        for columns in 60, 100:
+            text = self.on_terminal(path, COLUMNS=str(columns))
+            self.assertIn("\x1b[31merror", text)
+            plain = re.sub(r"\x1b\[\d*m", "", text)
+            wrapped = plain[plain.index("Who frees") : plain.index("What to do")].splitlines()
+            wrapped += re.findall(r"(?s)without homefree.*?\n {0,5}\S", plain)[0].splitlines()[:-1]
+            self.assertLessEqual(max(len(line) for line in wrapped), columns)
+        self.assertNotIn("\x1b", self.on_terminal(path, NO_COLOR="1"))
+        self.assertNotIn("\x1b", self.on_terminal(path, TERM="dumb"))
+
+
+class Folded(ReportTest):
+    def test_lines(self):
+        path = self.write(something_of_everything())
+        output = self.folder / "folded"
+        text = self.text("--folded", output, path, status=1)
+        self.assertIn("What to do", text)
+        lines = output.read_text().splitlines()
+        self.assertEqual(lines, sorted(lines))
+        self.assertEqual(len(lines), 5)
+        for line in lines:
+            self.assertRegex(line, r"\A[a-z-]+(;[^;]+)+ \d+\Z")
+        self.assertIn(
+            "foreign-free;<module> (app.py);main (app.py);app+0x800;libtable.so+0x1234;malloc;"
+            "-- freed by --;libpython3.11.so.1.0+0x100;app+0x1000;free 17",
+            lines,
+        )
+        self.assertEqual(self.text("--folded", "-", path, status=1).splitlines(), lines)
+
+
+class Html(ReportTest):
+    def test_the_document_is_in_the_page(self):
+        recorded = something_of_everything()
+        site = recorded.site(recorded.object("/opt/</script><b>.so"), 10)
+        recorded.finding("static-free", 0, site, site)
+        path = self.write(recorded)
+        page = self.folder / "page.html"
+        report("--html", page, path)
+        text = page.read_text(encoding="utf-8")
+        self.assertNotIn("@HOMEFREE_REPORT@", text)
+        self.assertNotIn("</script><b>", text)
+        found = re.search(r"<script[^>]*application/json[^>]*>(.*?)</script>", text, re.DOTALL)
+        self.assertEqual(json.loads(found[1]), self.document(path))
+        self.assertTrue(text.rstrip().endswith(">"))
+        done = report("--html", "-", path)
+        self.assertEqual(done.stdout.decode(), text)
+
+
+class Comparing(ReportTest):
+    def recorded(self, offset=0, **counts):
+        recorded = Recorded()
+        library = recorded.object("/opt/lib/libtable.so", 0, bytes([offset + 1]))
+        for rule, count in counts.items():
+            site = recorded.site(library, 100 + offset, "free")
+            recorded.finding(rule.replace("_", "-"), 0, site, site, count=count)
+        return recorded
+
+    def both(self):
+        """The same program after a change: another build, other addresses."""
+        old = self.write(
+            self.recorded(stack_free=3, static_free=5, no_gil=2, new_free=4), "old/1-0.hfreport"
+        )
+        new = self.write(
+            self.recorded(7, stack_free=4, static_free=1, new_free=4, double_free=9),
+            "new/1-0.hfreport",
+        )
+        return old, new
+
+    def assert_compared(self, comparison, old):
+        self.assertEqual(list(comparison), ["old", "new", "more", "fewer", "gone"])
+        self.assertEqual(comparison["old"], str(old))
+        for kind, rule, before, count in (
+            ("new", "double-free", 0, 9),
+            ("more", "stack-free", 3, 4),
+            ("fewer", "static-free", 5, 1),
+            ("gone", "no-gil", 2, 0),
+        ):
+            (item,) = comparison[kind]
+            self.assertEqual(
+                (item["rule"], item["count_before"], item["count"]), (rule, before, count)
+            )
+            self.assertEqual(item["freed"]["object"], "/opt/lib/libtable.so")
+
+    def test_files_folders_and_documents(self):
+        old, new = self.both()
+        saved = self.folder / "old.json"
+        saved.write_bytes(report("--json", old).stdout)
+        for path in old, old.parent, saved:
+            document = self.document("--compare", path, new, status=1)
+            self.assert_compared(document["compare"], path)
+
+    def test_text(self):
+        old, new = self.both()
+        text = self.text("--compare", old, new)
+        self.assertIn(": 1 new, 1 gone, 1 more often, 1 less often, 1 the same\n", text)
+        self.assertIn("  gone   no-gil  2 -> 0  allocated by libtable.so, freed by", text)
+        self.assertLess(text.index("Since "), text.index("What to do"))
+
+    def test_names_of_functions(self):
+        """A function known on one side only is the same; different functions are different."""
+        side = {"object": "/opt/lib/libtable.so", "function": "free", "symbol": "make"}
+        new = self.write(self.recorded(stack_free=3))
+        finding = {"rule": "stack-free", "severity": "error", "count": 3}
+        for count, symbols in (0, ["make"]), (1, ["make", "take"]):
+            findings = [
+                {**finding, "allocated": {**side, "symbol": name}, "freed": side}
+                for name in symbols
+            ]
+            saved = self.folder / "old.json"
+            saved.write_text(json.dumps({"homefree_report": 1, "findings": findings}))
+            comparison = self.document("--compare", saved, new)["compare"]
+            self.assertEqual(len(comparison["gone"]), count)
+            self.assertEqual(comparison["new"], [])
+
+    def test_older_reports_that_are_none(self):
+        new = self.write(self.recorded(stack_free=3))
+        for content, word in (
+            ("", "neither a report nor a document"),
+            ("{}", "neither a report nor a document"),
+            ("[" * 100000, "neither a report nor a document"),
+            ('{"homefree_report": 2, "findings": []}', "newer homefree"),
+            ('{"homefree_report": 1, "findings": [{}]}', "no rule"),
+            ('{"homefree_report": 1, "findings": [[], 1]}', "no rule"),
+        ):
+            saved = self.folder / "old.json"
+            saved.write_text(content)
+            done = report("--compare", saved, new)
+            self.assertEqual((done.returncode, done.stdout), (3, b""), content[:50])
+            self.assertIn(word, done.stderr.decode())
+        done = report("--compare", self.folder / "missing", new)
+        self.assertEqual(done.returncode, 3)
+        os.mkfifo(self.folder / "fifo")
+        self.assertEqual(report("--compare", self.folder / "fifo", new).returncode, 3)
+
+
+class Running(ReportTest):
+    def test_a_file_that_is_being_written(self):
+        """Every finding that is read has the names to which it refers."""
+        path = self.folder / "1-0.hfreport"
+        ready, told = os.pipe()
+        writer = os.fork()
+        if writer == 0:
+            try:
+                self.write_forever(path, told)
+            finally:
+                os._exit(1)
+        os.close(told)
+        try:
+            os.read(ready, 1)
+            counts = []
+            for _ in range(15):
+                document = self.document(self.folder)
+                self.assertFalse(document["processes"][0]["truncated"])
+                for finding in document["findings"]:
+                    self.assertNotEqual(finding["allocated"]["object"], None)
+                counts.append(len(document["findings"]))
+            self.assertEqual(counts, sorted(counts))
+        finally:
+            os.kill(writer, 9)
+            os.waitpid(writer, 0)
+            os.close(ready)
+
+    @staticmethod
+    def write_forever(path, told):
+        """Writes a file as a process does: records first, then the number of their bytes."""
+        whole = Recorded(end=RUNS, ended=0)
+        for number in range(100000):
+            library = whole.object(f"/opt/lib/lib{number}.so", 0)
+            site = whole.site(library, number + 1)
+            whole.finding("stack-free", 0, site, site)
+            if len(whole.chunks) > 400:
+                break
+        content = whole.bytes()
+        with open(path, "wb", buffering=0) as file:
+            file.truncate(len(content))
+            os.pwrite(file.fileno(), content[:CHUNK], 0)
+            # In the order of the process: a chunk of each type at a time, findings last.
+            order = sorted(
+                range(1, len(whole.chunks) + 1),
+                key=lambda number: (
+                    whole.chunks[number - 1][0] == FINDINGS,
+                    whole.chunks[number - 1][0],
+                ),
+            )
+            findings = [n for n in order if whole.chunks[n - 1][0] == FINDINGS]
+            others = [n for n in order if whole.chunks[n - 1][0] != FINDINGS]
+            for number in others:
+                os.pwrite(file.fileno(), content[number * CHUNK :][:CHUNK], number * CHUNK)
+            os.write(told, b"x")
+            for number in findings:
+                chunk = content[number * CHUNK :][:CHUNK]
+                os.pwrite(file.fileno(), chunk[:4] + bytes(4) + chunk[8:], number * CHUNK)
+                used = int.from_bytes(chunk[4:8], "little")
+                for part in range(72, used + 1, 72):
+                    os.pwrite(file.fileno(), part.to_bytes(4, "little"), number * CHUNK + 4)
+            while True:
+                os.pwrite(file.fileno(), content[:CHUNK], 0)
+
+
+class Many(ReportTest):
+    def test_a_thousand_files(self):
+        """A folder of 1000 files of 200 KiB takes seconds, and the report adds them all up."""
+        recorded = something_of_everything(end=RUNS)
+        for number in range(2000):
+            library = recorded.object(f"/opt/lib/lib{number % 200}.so", number % 200 << 20)
+            recorded.pair(library, 1, 1, 10)
+            recorded.sample(number, library, number)
+        content = recorded.bytes()
+        content += bytes(max(0, 200 * 1024 - len(content)))
+        for number in range(1000):
+            (self.folder / f"{number}-0.hfreport").write_bytes(content)
+        document = self.document(self.folder, status=1)
+        self.assertEqual(len(document["processes"]), 1000)
+        self.assertEqual(document["findings"][0]["count"], 17000)
+
+
+if __name__ == "__main__":
+    assert DIAGNOSE.is_dir()
+    unittest.main()
