@@ -38,34 +38,6 @@ static const void *process_free = (const void *)gnu_get_libc_version;
  * meanwhile, which does not wait for the lock, sees it either open or not. */
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
 
-/* Returns the next open watch from the cursor on, NULL past the last. The cursor starts at 0. Under
- * the lock. */
-static struct hf_watch *next_open(size_t *cursor)
-{
-    while (*cursor < HF_WATCHES_MAX) {
-        struct hf_watch *watch = open_watches[(*cursor)++];
-        if (watch != NULL)
-            return watch;
-    }
-    return NULL;
-}
-
-/* False while the process forks (fork_gate.h): recording must not wait then, so the event is
- * lost. */
-static bool begin_recording(struct hf_pass *pass)
-{
-    if (!hf_gate_enter(pass))
-        return false;
-    hf_watch_lock();
-    return true;
-}
-
-static void end_recording(const struct hf_pass *pass)
-{
-    hf_watch_unlock();
-    hf_gate_leave(pass);
-}
-
 void hf_watch_offer_thunks(void (*changed)(void))
 {
     struct hf_seal seal;
@@ -160,6 +132,25 @@ static void count_crossing(struct hf_watch *watch, uint16_t from, uint16_t to, u
 
 /* ---- blocks ---- */
 
+/* What each open watch records. */
+struct event {
+    uintptr_t address;
+    size_t size;          /* 0: unknown */
+    struct origin origin; /* the caller */
+    struct origin owner;  /* of a foreign block */
+    bool resized;         /* realloc() succeeded */
+    bool freed;           /* the foreign block was freed */
+};
+
+static struct event event_at(const void *ptr, size_t size, const void *caller)
+{
+    return (struct event){
+        .address = (uintptr_t)ptr,
+        .size = size,
+        .origin = origin_of_call(caller),
+    };
+}
+
 /* A block's own counters saturate; the watch's 64-bit counters never get there. */
 static void count_up(uint32_t *counter)
 {
@@ -186,10 +177,9 @@ static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t addre
     return entry;
 }
 
-static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t size,
-                             const struct origin *origin)
+static void record_allocated(struct hf_watch *watch, const struct event *event)
 {
-    struct hf_watch_entry *entry = make_entry(watch, address);
+    struct hf_watch_entry *entry = make_entry(watch, event->address);
     if (entry == NULL)
         return;
     if (!entry->live) {
@@ -198,19 +188,19 @@ static void record_allocated(struct hf_watch *watch, uintptr_t address, size_t s
         count_up(&entry->allocated);
         watch->allocations++;
     }
-    if (size != 0)
-        entry->size = size & SIZE_MASK;
-    entry->allocated_by = side_of(watch, origin);
+    if (event->size != 0)
+        entry->size = event->size & SIZE_MASK;
+    entry->allocated_by = side_of(watch, &event->origin);
 }
 
-static void record_freed(struct hf_watch *watch, uintptr_t address, const struct origin *origin)
+static void record_freed(struct hf_watch *watch, const struct event *event)
 {
-    struct hf_watch_entry *entry = make_entry(watch, address);
+    struct hf_watch_entry *entry = make_entry(watch, event->address);
     watch->frees++;
     if (entry == NULL)
         return;
     count_up(&entry->freed);
-    entry->freed_by = side_of(watch, origin);
+    entry->freed_by = side_of(watch, &event->origin);
     if (entry->live)
         count_crossing(watch, entry->allocated_by, entry->freed_by, entry->size, 1);
     else
@@ -236,18 +226,18 @@ static void take_back_free(struct hf_watch *watch, struct hf_watch_entry *entry)
 
 /* Undoes a free: the block stayed where it was. If it was resized, it changed sides all the same.
  * No other thread had the address meanwhile. */
-static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, bool resized)
+static void record_kept(struct hf_watch *watch, const struct event *event)
 {
-    struct hf_watch_entry *entry = hf_watch_find(watch, address);
+    struct hf_watch_entry *entry = hf_watch_find(watch, event->address);
     /* This watch began after the free, or had no room for it. */
     if (entry == NULL || entry->freed == 0 || entry->live)
         return;
     take_back_free(watch, entry);
     if (!entry->was_live)
         entry->old = 1;
-    if (resized) {
+    if (event->resized) {
         entry->live = 1;
-        entry->size = size & SIZE_MASK;
+        entry->size = event->size & SIZE_MASK;
         entry->allocated_by = entry->freed_by;
     } else if (entry->was_live) {
         entry->live = 1;
@@ -256,79 +246,75 @@ static void record_kept(struct hf_watch *watch, uintptr_t address, size_t size, 
     }
 }
 
+static void record_foreign(struct hf_watch *watch, const struct event *event)
+{
+    struct hf_watch_entry *entry = make_entry(watch, event->address);
+    watch->foreign += event->freed;
+    if (entry == NULL)
+        return;
+    if (event->freed) {
+        count_up(&entry->freed);
+        count_up(&entry->freed_unmatched);
+    }
+    entry->size = event->size & SIZE_MASK;
+    entry->allocated_by = side_of(watch, &event->owner);
+    entry->freed_by = side_of(watch, &event->origin);
+    count_crossing(watch, entry->allocated_by, entry->freed_by, event->size, 1);
+}
+
+/* Records the event in every open watch. An event during a fork is lost, because recording must not
+ * wait then (fork_gate.h). */
+static void record(void (*in)(struct hf_watch *watch, const struct event *event),
+                   const struct event *event)
+{
+    struct hf_pass pass;
+    if (!hf_gate_enter(&pass))
+        return;
+    hf_watch_lock();
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        if (open_watches[i] != NULL)
+            in(open_watches[i], event);
+    hf_watch_unlock();
+    hf_gate_leave(&pass);
+}
+
 void hf_watch_allocated(const void *ptr, size_t size, const void *caller)
 {
-    struct origin origin = origin_of_call(caller);
-    struct hf_pass pass;
-    if (!begin_recording(&pass))
-        return;
-    struct hf_watch *watch;
-    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
-        record_allocated(watch, (uintptr_t)ptr, size, &origin);
-    end_recording(&pass);
+    const struct event event = event_at(ptr, size, caller);
+    record(record_allocated, &event);
 }
 
 void hf_watch_freed(const void *ptr, const void *caller)
 {
-    struct origin origin = origin_of_call(caller);
-    struct hf_pass pass;
-    if (!begin_recording(&pass))
-        return;
-    struct hf_watch *watch;
-    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
-        record_freed(watch, (uintptr_t)ptr, &origin);
-    end_recording(&pass);
+    const struct event event = event_at(ptr, 0, caller);
+    record(record_freed, &event);
 }
 
 void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
 {
-    struct origin origin = origin_of_call(caller);
-    struct hf_pass pass;
-    if (!begin_recording(&pass))
-        return;
-    struct hf_watch *watch;
-    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;)
-        if (resized == NULL || resized == ptr)
-            record_kept(watch, (uintptr_t)ptr, size, resized != NULL);
-        else
-            record_allocated(watch, (uintptr_t)resized, size, &origin);
-    end_recording(&pass);
+    const bool moved = resized != NULL && resized != ptr;
+    struct event event = event_at(moved ? resized : ptr, size, caller);
+    event.resized = resized != NULL;
+    record(moved ? record_allocated : record_kept, &event);
 }
 
 void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
                             bool freed)
 {
-    struct origin origin = origin_of_call(caller), owner = {object, 0, object};
-    struct hf_pass pass;
-    if (object == NULL)
-        owner = origin_of(__atomic_load_n(&process_free, __ATOMIC_RELAXED));
-    if (!begin_recording(&pass))
-        return;
-    struct hf_watch *watch;
-    for (size_t cursor = 0; (watch = next_open(&cursor)) != NULL;) {
-        struct hf_watch_entry *entry = make_entry(watch, (uintptr_t)ptr);
-        watch->foreign += freed;
-        if (entry == NULL)
-            continue;
-        if (freed) {
-            count_up(&entry->freed);
-            count_up(&entry->freed_unmatched);
-        }
-        entry->size = size & SIZE_MASK;
-        entry->allocated_by = side_of(watch, &owner);
-        entry->freed_by = side_of(watch, &origin);
-        count_crossing(watch, entry->allocated_by, entry->freed_by, size, 1);
-    }
-    end_recording(&pass);
+    struct event event = event_at(ptr, size, caller);
+    event.owner = object != NULL ? (struct origin){object, 0, object}
+                                 : origin_of(__atomic_load_n(&process_free, __ATOMIC_RELAXED));
+    event.freed = freed;
+    record(record_foreign, &event);
 }
 
 /* ---- beginning and ending ---- */
 
 static size_t count_open(void)
 {
-    size_t count = 0, cursor = 0;
-    while (next_open(&cursor) != NULL)
-        count++;
+    size_t count = 0;
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        count += open_watches[i] != NULL;
     return count;
 }
 
