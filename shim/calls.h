@@ -11,6 +11,7 @@
 #include <homefree/homefree.h>
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -28,6 +29,16 @@ static inline void *allocate_pages(size_t size)
     }
     return hf_memalign(page, size == 0 ? page : (size + page - 1) & -page);
 }
+
+/* The body of a variadic function: a call with the arguments after `last` in the va_list `ap`. */
+#define VARIADIC_BODY(last, call) \
+    {                             \
+        va_list ap;               \
+        va_start(ap, last);       \
+        int length = call;        \
+        va_end(ap);               \
+        return length;            \
+    }
 
 /* Aborts, as glibc does, if the buffer is smaller than the caller says. */
 static inline char *checked_getcwd(char *buffer, size_t size, size_t room)

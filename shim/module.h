@@ -39,14 +39,7 @@
 #define VARIADIC_0(...)
 #define VARIADIC_1(name, parameters, last, call)      \
     HIDDEN int shim_##name parameters __asm__(#name); \
-    int shim_##name parameters                        \
-    {                                                 \
-        va_list ap;                                   \
-        va_start(ap, last);                           \
-        int length = call;                            \
-        va_end(ap);                                   \
-        return length;                                \
-    }
+    int shim_##name parameters VARIADIC_BODY(last, call)
 #include "shim/functions.def"
 
 #endif

@@ -31,14 +31,7 @@ _Static_assert(REPLACEMENT_COUNT <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room
         return call;                                       \
     }
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \
-    static int replacement_##name parameters           \
-    {                                                  \
-        va_list ap;                                    \
-        va_start(ap, last);                            \
-        int length = call;                             \
-        va_end(ap);                                    \
-        return length;                                 \
-    }
+    static int replacement_##name parameters VARIADIC_BODY(last, call)
 #include "shim/functions.def"
 
 /* ---- replacements with an original ---- */
