@@ -70,9 +70,7 @@ static const struct hf_argument arguments_table[] = {
      .value = "FILE",
      .help = "show a record that hf_doctor_record() wrote",
      .offset = offsetof(struct request, record)},
-    {.name = "rules",
-     .help = "list the rules: what each finds, why it matters, what to do",
-     .offset = offsetof(struct request, rules)},
+    HF_RULES_ARGUMENT(struct request),
     {.name = NULL},
 };
 

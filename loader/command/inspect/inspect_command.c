@@ -29,9 +29,7 @@ static const struct hf_argument arguments_table[] = {
     {.name = "json",
      .help = "print a JSON document instead of the table",
      .offset = offsetof(struct request, json)},
-    {.name = "rules",
-     .help = "list the rules: what each finds, why it matters, what to do",
-     .offset = offsetof(struct request, rules)},
+    HF_RULES_ARGUMENT(struct request),
     {.name = NULL},
 };
 
