@@ -11,6 +11,19 @@ import support
 
 MODULES = pathlib.Path(sys.argv.pop(1)).resolve()
 
+PRELUDE = """
+import os, sys
+import homefree
+def refused(path, *texts, **options):
+    try:
+        homefree.load(path, **options)
+    except ImportError as error:
+        for text in texts:
+            assert text in str(error), error
+    else:
+        raise AssertionError("it was loaded")
+"""
+
 
 class TestCase(support.TestCase):
     def setUp(self):

@@ -9,9 +9,7 @@ import unittest
 
 import pieces
 
-PRELUDE = """
-import os, sys
-import homefree
+KINDS = """
 def kinds(module):
     return {homefree.owner_of(block).kind for block in module.allocate().values()}
 """
@@ -19,7 +17,7 @@ def kinds(module):
 
 class Loads(pieces.TestCase):
     def load(self, code):
-        self.fine(code, prelude=PRELUDE)
+        self.fine(code, prelude=pieces.PRELUDE + KINDS)
 
     def test_as_import_does(self):
         path = self.take("multi")
@@ -217,15 +215,10 @@ class Refuses(pieces.TestCase):
         path = self.take("multi")
         self.fine(
             f"""
-            try:
-                homefree.load({str(path)!r}, adopt=True)
-            except ImportError as error:
-                assert "route:off" in str(error), error
-            else:
-                raise AssertionError
+            refused({str(path)!r}, "route:off", adopt=True)
             homefree.load({str(path)!r})
             """,
-            prelude="import homefree\n",
+            prelude=pieces.PRELUDE,
             HOMEFREE_CONF="route:off",
         )
 
@@ -274,15 +267,10 @@ class Refuses(pieces.TestCase):
         self.fine(
             f"""
             module = homefree.load({str(first)!r})
-            try:
-                homefree.load({str(second)!r})
-            except ImportError as error:
-                assert "loaded already" in str(error), error
-            else:
-                raise AssertionError
+            refused({str(second)!r}, "loaded already")
             assert homefree.load({str(second)!r}, private=True) is not module
             """,
-            prelude="import homefree\n",
+            prelude=pieces.PRELUDE,
         )
 
     def test_missing_file_of_a_name_that_is_taken(self):

@@ -14,19 +14,6 @@ import textwrap
 
 import pieces
 
-PRELUDE = """
-import os, sys
-import homefree
-def refused(path, *texts, **options):
-    try:
-        homefree.load(path, **options)
-    except ImportError as error:
-        for text in texts:
-            assert text in str(error), error
-    else:
-        raise AssertionError("it was loaded")
-"""
-
 # Subinterpreters, by the names that each version has for them. `own`: with a GIL of its own, where
 # this Python has such.
 INTERPRETERS = """
@@ -47,7 +34,7 @@ def run(interpreter, code):
 
 
 class Private(pieces.TestCase):
-    def run_code(self, code, *flags, prelude=PRELUDE, **environment):
+    def run_code(self, code, *flags, prelude=pieces.PRELUDE, **environment):
         self.fine(code, *flags, prelude=prelude, **environment)
         self.assertEqual(self.left(), [])
 
@@ -220,7 +207,7 @@ class Files(pieces.TestCase):
             sys.stdout.flush()
             {end}
             """,
-            prelude=PRELUDE,
+            prelude=pieces.PRELUDE,
             **environment,
         )
         return outcome, sorted(set(outcome.out.split()))
@@ -379,7 +366,7 @@ def found(folder):
         done = subprocess.run(
             ["unshare", "-m", "sh", "-ec", f'{script}\nexec "$@"', "sh"]
             + [sys.executable, "-c"]
-            + [PRELUDE + self.FOUND + textwrap.dedent(code) + "\nprint('done')"],
+            + [pieces.PRELUDE + self.FOUND + textwrap.dedent(code) + "\nprint('done')"],
             env={**os.environ, "PYTHONPATH": package, "build": build, "here": here},
             capture_output=True,
             text=True,

@@ -2,12 +2,15 @@
 #ifndef TESTS_LOADER_BLOCKS_H
 #define TESTS_LOADER_BLOCKS_H
 
+#include "death.h"
 #include "modules/user.h"
 
 #include <check.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Frees many blocks, and a large one: the wrong allocator would not survive that, and the right one
@@ -50,6 +53,17 @@ static inline char *resize_array_content(const struct user *user, char *block, s
     return block;
 }
 
+/* libc grows a line of `size` bytes until a long text fits into it. */
+static inline char *grow_line(char *line, size_t size)
+{
+    static char text[20000];
+    memset(text, 'x', sizeof text - 1);
+    FILE *stream = fmemopen(text, sizeof text - 1, "r");
+    ck_assert_int_eq(getdelim(&line, &size, '\n', stream), sizeof text - 1);
+    fclose(stream);
+    return line;
+}
+
 /* The next of a thread's sizes: small ones mostly, and one in fifty is `large`. */
 static inline size_t next_size(unsigned *random, size_t large)
 {
@@ -57,14 +71,52 @@ static inline size_t next_size(unsigned *random, size_t large)
     return (*random >> 8) % 50 == 0 ? large : (*random >> 8) % 3000 + 1;
 }
 
-/* Four threads run this at once, each with a number of its own. */
-static inline void run_in_threads(void *(*body)(void *number))
+/* How threads exchange blocks; `random` differs for each block. */
+struct exchange {
+    int rounds;
+    size_t large; /* the size of one block in fifty */
+    char *(*allocate)(unsigned random, size_t size);
+    void (*release)(unsigned random, void *block);
+};
+
+/* Allocates blocks and puts each where any thread may take it; frees the block that was there. */
+static inline void exchange_blocks(const struct exchange *how, unsigned random)
 {
-    pthread_t threads[4];
+    static char *places[64];
+    for (int i = 0; i < how->rounds; i++) {
+        size_t size = next_size(&random, how->large);
+        char *block = how->allocate(random, size);
+        must(block != NULL);
+        block[0] = block[size - 1] = 1;
+        how->release(random,
+                     __atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL));
+    }
+}
+
+struct exchanger {
+    const struct exchange *how;
+    unsigned number;
+    pthread_t thread;
+};
+
+static inline void *run_exchanger(void *context)
+{
+    const struct exchanger *exchanger = context;
+    exchange_blocks(exchanger->how, exchanger->number);
+    return NULL;
+}
+
+/* Four threads do it at once. */
+static inline void exchange_in_threads(const struct exchange *how)
+{
+    struct exchanger threads[4];
+    for (unsigned i = 0; i < 4; i++) {
+        threads[i].how = how;
+        threads[i].number = i * 77;
+        ck_assert_int_eq(pthread_create(&threads[i].thread, NULL, run_exchanger, &threads[i]), 0);
+    }
     for (size_t i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, body, (void *)(i * 77)), 0);
-    for (size_t i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+        pthread_join(threads[i].thread, NULL);
 }
 
 #endif

@@ -121,14 +121,8 @@ END_TEST
 START_TEST(grown_by_libc)
 {
     set_up();
-    static char text[20000];
-    memset(text, 'x', sizeof text - 1);
     for (int i = 0; i < 20; i++) {
-        size_t size = 16;
-        char *line = block_of(size);
-        FILE *stream = fmemopen(text, sizeof text - 1, "r");
-        ck_assert_int_eq(getdelim(&line, &size, '\n', stream), sizeof text - 1);
-        fclose(stream);
+        char *line = grow_line(block_of(16), 16);
         assert_theirs(line);
         free(line);
     }
@@ -155,25 +149,24 @@ START_TEST(libcs_own_are_not_touched)
 }
 END_TEST
 
-/* Each thread allocates, also large blocks that are mapped anew, and frees another's by free(). */
-static void *exchange(void *context)
+static char *allocate_either(unsigned random, size_t size)
 {
-    static char *places[64];
-    unsigned random = (unsigned)(uintptr_t)context;
-    for (int i = 0; i < 4000; i++) {
-        size_t size = next_size(&random, 4 << 20);
-        char *block = (random >> 20) % 3 == 0 ? malloc(size) : embedded->acquire(size);
-        must(block != NULL);
-        block[0] = block[size - 1] = 1;
-        free(__atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL));
-    }
-    return NULL;
+    return (random >> 20) % 3 == 0 ? malloc(size) : embedded->acquire(size);
 }
+
+static void free_either(unsigned random, void *block)
+{
+    (void)random;
+    free(block);
+}
+
+/* The large blocks are mapped anew. */
+static const struct exchange exchange = {4000, 4 << 20, allocate_either, free_either};
 
 START_TEST(many_threads)
 {
     set_up();
-    run_in_threads(exchange);
+    exchange_in_threads(&exchange);
 }
 END_TEST
 
@@ -182,7 +175,7 @@ static void free_in_child(void *context)
     free(context);
     for (int i = 0; i < 100; i++)
         user->release(embedded->acquire((size_t)i * 100));
-    (void)exchange(NULL);
+    exchange_blocks(&exchange, 0);
 }
 
 START_TEST(after_fork)
@@ -226,13 +219,9 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 6)
-        return 2;
-    before = strcmp(arguments[1], "before") == 0;
-    homefree_path = arguments[2];
-    module_path = arguments[3];
-    allocator = arguments[4];
-    user_path = arguments[5];
+    const char *order;
+    TAKE_ARGUMENTS(&order, &homefree_path, &module_path, &allocator, &user_path);
+    before = strcmp(order, "before") == 0;
     is_stripped = strstr(module_path, "stripped") != NULL;
     if (is_stripped)
         return RUN_TESTS("mmap tracking", stripped_it_is_named, libcs_own_are_not_touched);

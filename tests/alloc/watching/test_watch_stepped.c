@@ -133,13 +133,7 @@ static void begin_and_end(void *unused)
     must(ended == 0 && begun == 0 && steps > 100 && failures == 0);
 }
 
-START_TEST(children_forked_at_any_instruction_record_once)
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, begin_and_end, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
+CALL_TEST(children_forked_at_any_instruction_record_once, begin_and_end, NULL)
 
 int main(void)
 {

@@ -76,11 +76,17 @@ static const char *const no_modules[] = {
     "a\xc2\x85z",
 };
 
+static void assert_refused(const char *fault, int result)
+{
+    ck_assert_ptr_nonnull(fault);
+    ck_assert_int_eq(result, -EINVAL);
+    ck_assert_uint_eq(hf_exports_count(list), 0);
+}
+
 START_TEST(what_is_no_module_name_adds_nothing)
 {
-    ck_assert_ptr_nonnull(hf_exports_module_fault(no_modules[_i]));
-    ck_assert_int_eq(hf_exports_add_module(list, no_modules[_i]), -EINVAL);
-    ck_assert_uint_eq(hf_exports_count(list), 0);
+    assert_refused(hf_exports_module_fault(no_modules[_i]),
+                   hf_exports_add_module(list, no_modules[_i]));
 }
 END_TEST
 
@@ -120,9 +126,8 @@ static const char *const no_symbols[] = {
 
 START_TEST(what_is_no_symbol_adds_nothing)
 {
-    ck_assert_ptr_nonnull(hf_exports_symbol_fault(no_symbols[_i]));
-    ck_assert_int_eq(hf_exports_add_symbol(list, no_symbols[_i]), -EINVAL);
-    ck_assert_uint_eq(hf_exports_count(list), 0);
+    assert_refused(hf_exports_symbol_fault(no_symbols[_i]),
+                   hf_exports_add_symbol(list, no_symbols[_i]));
 }
 END_TEST
 

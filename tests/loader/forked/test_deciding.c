@@ -108,13 +108,7 @@ static void fork_meanwhile(void *unused)
     must(waitpid(child, &status, 0) == child && status == 0);
 }
 
-START_TEST(a_child_decides_by_itself)
-{
-    struct outcome outcome;
-    outcome_of_function(&outcome, fork_meanwhile, NULL);
-    assert_exited(&outcome, 0, 0, "");
-}
-END_TEST
+CALL_TEST(a_child_decides_by_itself, fork_meanwhile, NULL)
 
 int main(void)
 {

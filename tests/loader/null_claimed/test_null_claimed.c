@@ -48,9 +48,6 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
-    claims_path = arguments[1];
-    user_path = arguments[2];
+    TAKE_ARGUMENTS(&claims_path, &user_path);
     return RUN_TESTS("null_claimed", null_is_nobodys);
 }

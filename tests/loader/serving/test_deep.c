@@ -170,27 +170,25 @@ START_TEST(found_by_name)
 }
 END_TEST
 
-static void *exchange(void *context)
+static char *allocate_either(unsigned random, size_t size)
 {
-    static char *places[64];
-    unsigned random = (unsigned)(uintptr_t)context;
-    for (int i = 0; i < 20000; i++) {
-        size_t size = next_size(&random, 1 << 20);
-        char *block = (random >> 20) % 2 == 0 ? allocate(size) : plugin->acquire(size);
-        block[0] = block[size - 1] = 1;
-        char *other = __atomic_exchange_n(&places[(random >> 24) % 64], block, __ATOMIC_ACQ_REL);
-        if ((random >> 21) % 2 == 0)
-            release(other);
-        else
-            plugin->release(other);
-    }
-    return NULL;
+    return (random >> 20) % 2 == 0 ? allocate(size) : plugin->acquire(size);
 }
+
+static void release_either(unsigned random, void *block)
+{
+    if ((random >> 21) % 2 == 0)
+        release(block);
+    else
+        plugin->release(block);
+}
+
+static const struct exchange exchange = {20000, 1 << 20, allocate_either, release_either};
 
 START_TEST(many_threads)
 {
     set_up();
-    run_in_threads(exchange);
+    exchange_in_threads(&exchange);
 }
 END_TEST
 

@@ -29,15 +29,6 @@ static void run(struct outcome *outcome, int way, const char *name, const char *
     outcome_of_program(outcome, &program);
 }
 
-static void each_way(const char *name, const char *text, const char *more)
-{
-    struct outcome outcome;
-    for (int way = SHIM; way <= LATE; way++) {
-        run(&outcome, way, name, "full");
-        assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", text, more, "; called from ");
-    }
-}
-
 START_TEST(correct_deletes_pass)
 {
     struct outcome outcome;
@@ -50,47 +41,44 @@ START_TEST(correct_deletes_pass)
 }
 END_TEST
 
-START_TEST(wrong_sizes_are_found)
+/* What the program does, and what the line says about it. */
+static const struct {
+    const char *name, *text, *more;
+} wrong[] = {
+    {"through base", "allocated with 64 bytes and is freed as one of 40",
+     "without a virtual destructor"},
+    {"array sized", "allocated with 100 bytes and is freed as one of 99", "length"},
+    {"aligned sized", "allocated with 100 bytes and is freed as one of 164", "length"},
+
+    {"over aligned", "freed with the alignment 64", "address is not a multiple of that"},
+    {"aligned only", "freed with the alignment 32", "address is not a multiple of that"},
+    {"aligned nothrow", "freed with the alignment 4096", "is not a multiple of that"},
+    {"no power", "freed with the alignment 48", "not a power of two"},
+    {"no alignment", "freed with the alignment 0", "not a power of two"},
+
+    {"twice", "is free already", "double free"},
+    {"twice aligned", "is free already", "double free"},
+
+    {"interior", "inside a block", "not at its first byte"},
+    {"interior aligned", "inside a block", "not at its first byte"},
+    {"array as object", "inside a block", "not at its first byte"},
+};
+
+START_TEST(wrong_deletes_are_found)
 {
-    each_way("through base", "allocated with 64 bytes and is freed as one of 40",
-             "without a virtual destructor");
-    each_way("array sized", "allocated with 100 bytes and is freed as one of 99", "length");
-    each_way("aligned sized", "allocated with 100 bytes and is freed as one of 164", "length");
+    struct outcome outcome;
+    for (int way = SHIM; way <= LATE; way++) {
+        run(&outcome, way, wrong[_i].name, "full");
+        assert_killed(&outcome, SIGABRT, "homefree: fatal: free(0x", wrong[_i].text, wrong[_i].more,
+                      "; called from ");
+    }
 }
 END_TEST
 
-START_TEST(wrong_alignments_are_found)
+int main(int count, char **arguments)
 {
-    each_way("over aligned", "freed with the alignment 64", "address is not a multiple of that");
-    each_way("aligned only", "freed with the alignment 32", "address is not a multiple of that");
-    each_way("aligned nothrow", "freed with the alignment 4096", "is not a multiple of that");
-    each_way("no power", "freed with the alignment 48", "not a power of two");
-    each_way("no alignment", "freed with the alignment 0", "not a power of two");
-}
-END_TEST
-
-START_TEST(deleting_twice_is_found)
-{
-    each_way("twice", "is free already", "double free");
-    each_way("twice aligned", "is free already", "double free");
-}
-END_TEST
-
-START_TEST(interior_pointers_are_found)
-{
-    each_way("interior", "inside a block", "not at its first byte");
-    each_way("interior aligned", "inside a block", "not at its first byte");
-    each_way("array as object", "inside a block", "not at its first byte");
-}
-END_TEST
-
-int main(int argc, char **argv)
-{
-    if (argc != 4)
-        return 2;
-    with_shim = argv[1];
-    plain = argv[2];
-    library = argv[3];
-    return RUN_SUITE(correct_deletes_pass, wrong_sizes_are_found, wrong_alignments_are_found,
-                     deleting_twice_is_found, interior_pointers_are_found);
+    TAKE_ARGUMENTS(&with_shim, &plain, &library);
+    TCase *deletes = NEW_CASE("deletes", correct_deletes_pass);
+    tcase_add_loop_test(deletes, wrong_deletes_are_found, 0, sizeof wrong / sizeof wrong[0]);
+    return RUN_CASES("deletes", deletes);
 }
