@@ -78,15 +78,8 @@ extern "C" {
  * Signals: unsafe.
  * Since: 1.0
  */
-#define hf_ck_assert_no_crossing(...)                              \
-    do {                                                           \
-        struct hf_ck hf_ck_;                                       \
-        ck_assert_msg(hf_ck_begin(&hf_ck_), HF_CK_TEXT);           \
-        {                                                          \
-            __VA_ARGS__;                                           \
-        }                                                          \
-        ck_assert_msg(hf_ck_end_no_crossing(&hf_ck_), HF_CK_TEXT); \
-    } while (0)
+#define hf_ck_assert_no_crossing(...) \
+    HF_CK_AROUND(hf_ck_begin(&hf_ck_), hf_ck_end_no_crossing(&hf_ck_), __VA_ARGS__)
 
 /*
  * Asserts that at least one block of memory crosses from one object to another while a block of
@@ -104,15 +97,9 @@ extern "C" {
  * Signals: unsafe.
  * Since: 1.0
  */
-#define hf_ck_assert_crossed(allocated_by, freed_by, ...)                                  \
-    do {                                                                                   \
-        struct hf_ck hf_ck_;                                                               \
-        ck_assert_msg(hf_ck_begin(&hf_ck_), HF_CK_TEXT);                                   \
-        {                                                                                  \
-            __VA_ARGS__;                                                                   \
-        }                                                                                  \
-        ck_assert_msg(hf_ck_end_crossed(&hf_ck_, (allocated_by), (freed_by)), HF_CK_TEXT); \
-    } while (0)
+#define hf_ck_assert_crossed(allocated_by, freed_by, ...)                                      \
+    HF_CK_AROUND(hf_ck_begin(&hf_ck_), hf_ck_end_crossed(&hf_ck_, (allocated_by), (freed_by)), \
+                 __VA_ARGS__)
 
 /*
  * Asserts that a block of memory is freed exactly once while a block of code runs, by any object.
@@ -131,20 +118,24 @@ extern "C" {
  * Signals: unsafe.
  * Since: 1.0
  */
-#define hf_ck_assert_freed_once(p, ...)                                      \
-    do {                                                                     \
-        struct hf_ck hf_ck_;                                                 \
-        ck_assert_msg(hf_ck_begin_freed_once(&hf_ck_, (p), #p), HF_CK_TEXT); \
-        {                                                                    \
-            __VA_ARGS__;                                                     \
-        }                                                                    \
-        ck_assert_msg(hf_ck_end_freed_once(&hf_ck_), HF_CK_TEXT);            \
-    } while (0)
+#define hf_ck_assert_freed_once(p, ...)                                                   \
+    HF_CK_AROUND(hf_ck_begin_freed_once(&hf_ck_, (p), #p), hf_ck_end_freed_once(&hf_ck_), \
+                 __VA_ARGS__)
 
 /* ---- internal ---- */
 
 #define HF_CK_TEXT   "%s", hf_ck_.text
 #define HF_CK_INLINE static inline __attribute__((unused))
+
+#define HF_CK_AROUND(begin, end, ...)       \
+    do {                                    \
+        struct hf_ck hf_ck_;                \
+        ck_assert_msg((begin), HF_CK_TEXT); \
+        {                                   \
+            __VA_ARGS__;                    \
+        }                                   \
+        ck_assert_msg((end), HF_CK_TEXT);   \
+    } while (0)
 
 struct hf_ck {
     struct hf_watch *watch;

@@ -173,6 +173,37 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
     hf_py_error_put_back(&kept);
 }
 
+/* Allocates a managed tensor, `size` bytes with room for the shape and strides behind it. Returns
+ * NULL with an exception set. */
+static inline void *hf_py_dl_allocate(const struct hf_dl_tensor *tensor, size_t size)
+{
+    void *managed;
+    if (hf_py_dl_check(tensor) != 0)
+        return NULL;
+    managed = hf_malloc(size + hf_py_dl_room(tensor));
+    if (managed == NULL)
+        PyErr_NoMemory();
+    return managed;
+}
+
+/* Copies the tensor into a managed one, makes the capsule and takes the reference to the memory.
+ * Frees the managed tensor on failure. */
+static inline PyObject *hf_py_dl_capsule(void *managed, const char *name, struct hf_dl_tensor *copy,
+                                         const struct hf_dl_tensor *tensor, int64_t *numbers,
+                                         struct hf_release *memory, void *deleter)
+{
+    PyObject *capsule = hf_py_dl_copy(copy, tensor, numbers) == 0
+                            ? PyCapsule_New(managed, name, hf_py_dl_capsule_destroy)
+                            : NULL;
+    if (capsule == NULL) {
+        hf_free(managed);
+        return NULL;
+    }
+    hf_release_pin(deleter);
+    hf_release_take(memory);
+    return capsule;
+}
+
 /*
  * Makes a DLPack capsule.
  *
@@ -199,54 +230,32 @@ static inline void hf_py_dl_capsule_destroy(PyObject *capsule)
  */
 static inline PyObject *hf_dlpack_new(struct hf_release *memory, const struct hf_dl_tensor *tensor)
 {
-    struct hf_dl_managed *managed;
-    PyObject *capsule;
-    if (hf_py_dl_check(tensor) != 0)
-        return NULL;
-    managed =
-        HF_PY_CAST(struct hf_dl_managed *, hf_malloc(sizeof *managed + hf_py_dl_room(tensor)));
+    struct hf_dl_managed *managed =
+        HF_PY_CAST(struct hf_dl_managed *, hf_py_dl_allocate(tensor, sizeof *managed));
     if (managed == NULL)
-        return PyErr_NoMemory();
-    capsule = hf_py_dl_copy(&managed->tensor, tensor, HF_PY_CAST(int64_t *, managed + 1)) == 0
-                  ? PyCapsule_New(managed, "dltensor", hf_py_dl_capsule_destroy)
-                  : NULL;
-    if (capsule == NULL) {
-        hf_free(managed);
         return NULL;
-    }
-    hf_release_pin(HF_PY_FUNCTION(hf_py_dl_delete));
-    hf_release_take(memory);
     managed->context = memory;
     managed->deleter = hf_py_dl_delete;
-    return capsule;
+    return hf_py_dl_capsule(managed, "dltensor", &managed->tensor, tensor,
+                            HF_PY_CAST(int64_t *, managed + 1), memory,
+                            HF_PY_FUNCTION(hf_py_dl_delete));
 }
 
 static inline PyObject *hf_dlpack_new_versioned(struct hf_release *memory,
                                                 const struct hf_dl_tensor *tensor, uint64_t flags)
 {
-    struct hf_dl_managed_versioned *managed;
-    PyObject *capsule;
-    if (hf_py_dl_check(tensor) != 0)
-        return NULL;
-    managed = HF_PY_CAST(struct hf_dl_managed_versioned *,
-                         hf_malloc(sizeof *managed + hf_py_dl_room(tensor)));
+    struct hf_dl_managed_versioned *managed =
+        HF_PY_CAST(struct hf_dl_managed_versioned *, hf_py_dl_allocate(tensor, sizeof *managed));
     if (managed == NULL)
-        return PyErr_NoMemory();
-    capsule = hf_py_dl_copy(&managed->tensor, tensor, HF_PY_CAST(int64_t *, managed + 1)) == 0
-                  ? PyCapsule_New(managed, "dltensor_versioned", hf_py_dl_capsule_destroy)
-                  : NULL;
-    if (capsule == NULL) {
-        hf_free(managed);
         return NULL;
-    }
-    hf_release_pin(HF_PY_FUNCTION(hf_py_dl_delete_versioned));
-    hf_release_take(memory);
     managed->major = HF_DL_MAJOR;
     managed->minor = HF_DL_MINOR;
     managed->flags = flags;
     managed->context = memory;
     managed->deleter = hf_py_dl_delete_versioned;
-    return capsule;
+    return hf_py_dl_capsule(managed, "dltensor_versioned", &managed->tensor, tensor,
+                            HF_PY_CAST(int64_t *, managed + 1), memory,
+                            HF_PY_FUNCTION(hf_py_dl_delete_versioned));
 }
 
 /*
