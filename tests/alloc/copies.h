@@ -95,7 +95,7 @@ static inline struct hf_stats copy_stats(const struct copy *copy)
     return stats;
 }
 
-/* Whether the copy sees a live block of the heap that begins there. */
+/* Whether the copy knows a live block of the heap that begins at `p`. */
 static inline bool copy_has(const struct copy *copy, const void *p)
 {
     struct hf_owner owner = {.size = sizeof owner};
@@ -103,7 +103,7 @@ static inline bool copy_has(const struct copy *copy, const void *p)
     return owner.kind == HF_OWNER_HEAP && owner.block == p;
 }
 
-/* Each frees, grows and measures what the other allocated. */
+/* Each copy frees, resizes and measures the other's blocks. */
 static inline void must_share(const struct copy *one, const struct copy *other)
 {
     const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};
@@ -126,13 +126,13 @@ static inline void must_share(const struct copy *one, const struct copy *other)
     char *s = one->strdup("shared");
     must(other->owns(s) && strcmp(s, "shared") == 0);
     other->free(s);
-    /* A free through the other copy really frees. */
+    /* Freeing through the other copy must release the memory. */
     void *large = one->malloc(5 << 20);
     other->free(large);
     must(!copy_has(one, large));
 }
 
-/* A record that one made is dropped by the other, and counted once, where both look. */
+/* A record that one copy made can be dropped through the other; both count it once. */
 static inline void must_share_records(const struct copy *one, const struct copy *other)
 {
     struct hf_release *record = NULL;

@@ -7,7 +7,7 @@
 #pragma weak hf_free
 #pragma weak hf_region_range
 
-/* Exported for the program to look at. */
+/* Exported for the program. */
 HF_API extern char *early_block;
 HF_API extern size_t early_region_size;
 HF_API extern int early_mode;

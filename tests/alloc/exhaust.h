@@ -8,14 +8,14 @@
 #include <homefree/homefree.h>
 #include <string.h>
 
-/* A list through the blocks themselves: nothing else needs memory. */
+/* The list runs through the blocks themselves, so it needs no other memory. */
 struct link {
     struct link *next;
     size_t size;
     unsigned char bytes[];
 };
 
-/* Allocates blocks of `size` bytes, each full of its own pattern, until there is no more. */
+/* Allocates blocks of `size` bytes, each filled with its own pattern, until none is left. */
 static inline struct link *exhaust(size_t size, size_t *count)
 {
     struct link *first = NULL;
@@ -33,7 +33,7 @@ static inline struct link *exhaust(size_t size, size_t *count)
     }
 }
 
-/* Checks the patterns. */
+/* Checks the patterns of all blocks. */
 static inline void check_links(const struct link *first, size_t count)
 {
     for (; first != NULL; first = first->next) {
@@ -53,7 +53,7 @@ static inline void free_links(struct link *first)
     }
 }
 
-/* Every way to ask fails alike, and a block that could not be resized is kept. */
+/* Every allocating function must fail, and a block that could not be resized must be intact. */
 static inline void must_all_fail(struct link *some, size_t size)
 {
     void *out = &out;
@@ -68,7 +68,7 @@ static inline void must_all_fail(struct link *some, size_t size)
     must(some->next == next);
 }
 
-/* All of it, twice over, with blocks of this size: at least `least` of them. */
+/* Exhausts the heap twice with blocks of this size; each time there must be at least `least`. */
 static inline void exhaust_and_go_on(size_t size, size_t least)
 {
     size_t count, again;

@@ -8,8 +8,8 @@
 
 #include <homefree/homefree.h>
 
-/* Runs work(context) `warm` times, then `more` times. Fails the test when live blocks and the
- * heap's own bookkeeping together grew by `allowed` bytes or more during the latter. */
+/* Runs work(context) `warm` times, then `more` times. Fails the test if the second series grows
+ * live blocks and the heap's metadata by `allowed` bytes or more together. */
 static inline void assert_no_growth(void (*work)(void *context), void *context, int warm, int more,
                                     uint64_t allowed)
 {

@@ -43,7 +43,7 @@ START_TEST(one_gibibyte)
 {
     const size_t gib = (size_t)1 << 30;
     if (stats_now().region_reserved < 8 * gib)
-        return; /* a limit on address space, or valgrind: no room for two of them */
+        return; /* no room for two of them, under a limit on address space or valgrind */
     char *a = hf_aligned_alloc(gib, 4096);
     check_aligned(a, gib, 4096);
     char *b = hf_memalign(gib, 1);
@@ -54,7 +54,7 @@ START_TEST(one_gibibyte)
 }
 END_TEST
 
-/* glibc's memalign() does so, and its aligned_alloc() did for twenty years. */
+/* glibc's memalign() rounds up, and so did its aligned_alloc() for twenty years. */
 START_TEST(other_alignments_are_rounded_up)
 {
     const size_t odd[] = {0, 1, 3, 24, 48, 100, 4097}, rounded[] = {1, 1, 4, 32, 64, 128, 8192};
@@ -84,7 +84,7 @@ START_TEST(wrong_alignments_are_refused)
         ck_assert_int_eq(errno, EBADF);
         ck_assert_ptr_eq(out, &out);
     }
-    /* Powers of two, but no multiple of a pointer's size. */
+    /* Powers of two that are no multiples of a pointer's size. */
     for (size_t alignment = 1; alignment < sizeof(void *); alignment *= 2)
         ck_assert_int_eq(hf_posix_memalign(&out, alignment, 64), EINVAL);
     ck_assert_ptr_eq(out, &out);

@@ -37,7 +37,7 @@ START_TEST(dirty_memory_comes_back_zeroed)
 }
 END_TEST
 
-/* Pairs whose product wraps, also to a small number. */
+/* Pairs whose product wraps around, some to a small number. */
 static const size_t overflows[][2] = {
     {SIZE_MAX, 2},
     {SIZE_MAX / 2, 3},

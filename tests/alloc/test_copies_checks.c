@@ -7,7 +7,7 @@
 
 static const char *paths[2];
 
-/* Blocks of the heap's are freed through the copy that forwards. */
+/* Each function frees the heap's blocks through the forwarding copy. */
 static void wrong_size(void *unused)
 {
     (void)unused;

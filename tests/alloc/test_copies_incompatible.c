@@ -13,7 +13,7 @@
 
 static const char *paths[2];
 
-/* What holds for the heap and a copy that cannot forward to it. */
+/* Checks the heap against a copy that cannot forward to it. */
 static void must_be_incompatible(const struct copy *heap, const struct copy *incompatible)
 {
     struct hf_stats stats = {.size = sizeof stats};
@@ -25,7 +25,7 @@ static void must_be_incompatible(const struct copy *heap, const struct copy *inc
     struct hf_watch *watch = NULL;
     must(incompatible->watch_begin(&watch, 0) == -ENOTSUP && watch == NULL);
 
-    /* Its memory is libc's. */
+    /* The incompatible copy allocates from libc. */
     const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         size_t size = sizes[i];
@@ -48,7 +48,7 @@ static void must_be_incompatible(const struct copy *heap, const struct copy *inc
     must(!heap->owns(s));
     free(s);
 
-    /* The heap's memory goes home through it. */
+    /* It sends the heap's blocks home. */
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
         char *ours = heap->malloc(sizes[i]);
         must(incompatible->owns(ours) &&
@@ -68,7 +68,7 @@ static void count_record(void *pointer)
     records_freed++;
 }
 
-/* Its records work too, in libc's memory, and either copy drops them. */
+/* Its records work too, in libc's memory, and either copy can drop them. */
 static void must_have_records(const struct copy *heap, const struct copy *incompatible)
 {
     const struct copy *droppers[] = {incompatible, heap};
@@ -117,7 +117,7 @@ START_TEST(the_later_one_stands_aside)
 }
 END_TEST
 
-/* An error with the heap's pointer ends at the heap. */
+/* A wrong free of the heap's pointer is reported by the heap. */
 static void free_twice_through_the_incompatible(void *unused)
 {
     (void)unused;

@@ -24,7 +24,7 @@ START_TEST(one_is_the_heap)
     ck_assert_uint_eq(forwards[0] + forwards[1], 1);
     size_t heap = forwards[0] == 0 ? 0 : 1;
     must_be_one_heap(&copies[heap], &copies[1 - heap]);
-    /* The libraries' own calls. */
+    /* Calls of the two libraries. */
     void *p = allocate_first(100), *q = allocate_second(100);
     ck_assert(copies[0].owns(p) && copies[0].owns(q));
     copies[1].free(p);

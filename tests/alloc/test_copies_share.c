@@ -62,7 +62,7 @@ static void foreign_pointers(void *unused)
 
 CALL_TEST(libcs_pointers_go_home_through_each, foreign_pointers, NULL)
 
-/* Threads that know only the forwarding copy, and threads that use both. */
+/* Some threads use only the forwarding copy, others both copies. */
 static struct copy one, two;
 
 static void *use_both(void *context)
@@ -106,7 +106,7 @@ static void many_threads(void *unused)
 
 CALL_TEST(threads_use_either, many_threads, NULL)
 
-/* A watch through any copy sees what goes through every copy. */
+/* A watch that was begun through any copy records the calls through all. */
 static void watch_through_both(void *unused)
 {
     (void)unused;
@@ -127,7 +127,7 @@ static void watch_through_both(void *unused)
 
 CALL_TEST(a_watch_sees_all_copies, watch_through_both, NULL)
 
-/* An error is found by the heap, and reported as in one copy. */
+/* The heap finds errors and reports them as it does with one copy. */
 static void free_twice_over(void *unused)
 {
     (void)unused;

@@ -13,7 +13,7 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* What the child calls, in order; each with the block or an address derived from it. */
+/* The calls of the child, with the block or an address derived from it. */
 static void free_it(void *p)
 {
     hf_free(p);
@@ -47,7 +47,7 @@ static void free_and_measure(void *p)
     measure_it(p);
 }
 
-/* Asserts the death of body(p), and that the line has the call, the pointer and the fact. */
+/* Asserts that body(p) dies, and that the line names the call, the pointer and the fact. */
 static void assert_corruption(void (*body)(void *), void *p, const char *call, const char *fact)
 {
     char start[64];
@@ -56,7 +56,7 @@ static void assert_corruption(void (*body)(void *), void *p, const char *call, c
                   "called from ", "test_corruption+0x");
 }
 
-/* The same for every call that meets a block which is freed already. */
+/* Asserts that for every call on a block that is free already. */
 static void assert_freed_already(void *p, const char *fact)
 {
     assert_corruption(free_twice, p, "free", fact);
@@ -74,7 +74,7 @@ START_TEST(never_allocated)
 {
     char *base = (char *)hf_region_range.base;
     size_t size = hf_region_range.size;
-    /* The heap's own first page; reserved pages near by, half-way and at the very end. */
+    /* The heap's first page; reserved pages close by, half-way and at the very end. */
     char *const wild[] = {
         base,           base + 64 * MIB, base + size / 2, base + size / 2 + 8, base + size - 4096,
         base + size - 1};
@@ -97,7 +97,7 @@ END_TEST
 
 START_TEST(large_block_freed_twice)
 {
-    /* The first two are kept by the thread's cache, the others go back at once. */
+    /* The thread's cache keeps blocks of the first two sizes; the others are given back at once. */
     const size_t sizes[] = {20000, 32768, 40960, 100000, MIB, 20 * MIB};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         assert_freed_already(hf_malloc(sizes[i]), sizes[i] <= 32768 ? TWICE : NO_BLOCK);
@@ -116,7 +116,7 @@ START_TEST(inside_a_block)
             assert_corruption(free_it, p + 16, "free", INSIDE);
         hf_free(p);
     }
-    /* jemalloc's map knows a large block's first and last page. */
+    /* jemalloc's page map knows the first and the last page of a large block. */
     char *p = hf_malloc(MIB);
     assert_corruption(free_it, p + MIB / 2, "free", NO_BLOCK);
     assert_corruption(free_it, p + hf_usable_size(p) - 8, "free", "the pointer is inside ");
@@ -129,15 +129,15 @@ END_TEST
 struct case_later {
     size_t size;
     size_t offset;
-    bool in_thread; /* the frees are those of a thread that then ends; else the cache overflows */
+    bool in_thread; /* the freeing thread ends; otherwise the cache overflows */
     char *blocks[3];
 };
 
-/* A, B, A; or one pointer inside A. */
+/* Frees A, B, A, or a pointer inside A. */
 static void *free_wrongly(void *context)
 {
     const struct case_later *later = context;
-    hf_free(hf_malloc(1)); /* a thread has no caches before its first malloc */
+    hf_free(hf_malloc(1)); /* a thread has no cache before its first malloc */
     if (later->offset != 0) {
         hf_free(later->blocks[0] + later->offset);
     } else {
@@ -175,7 +175,7 @@ static void assert_found_later(size_t size, size_t offset, bool in_thread)
         later.blocks[i] = hf_malloc(size);
     snprintf(start, sizeof start, "homefree: fatal: free(%p): ", later.blocks[0] + offset);
     outcome_of_function(&outcome, free_wrongly_and_empty, &later);
-    /* A pointer inside is found at once where the fast path did not take it. */
+    /* Interior pointers that the fast path refuses are found at once. */
     assert_killed(&outcome, SIGABRT, start, offset == 0 ? LATER : "inside", "-fsanitize=address",
                   "valgrind");
     for (size_t i = 0; i < 3; i++)
@@ -216,7 +216,8 @@ static void *free_given(void *p)
     return NULL;
 }
 
-/* The block goes back with the cache of a thread that ends; this thread frees it again. */
+/* Another thread frees the block and ends, which empties its cache; then this one frees it again.
+ */
 static void free_after_another_thread(void *p)
 {
     pthread_t thread;

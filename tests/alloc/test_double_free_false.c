@@ -28,8 +28,8 @@ static void *free_all(void *unused)
     return NULL;
 }
 
-/* Leaves addresses in the bin's memory, while the blocks go back to their slabs: a thread that ends
- * frees them. */
+/* Leaves the blocks' addresses in the bin's memory while the blocks return to their slabs, because
+ * the ending thread frees them. */
 static void use_and_return(size_t size)
 {
     pthread_t thread;
@@ -40,11 +40,11 @@ static void use_and_return(size_t size)
     must(pthread_join(thread, NULL) == 0);
 }
 
-/* Frees each block of a size at each level that the bin can have; at one of them it is empty. */
+/* Frees a block of this size at each fill level of the bin; at one level the bin is empty. */
 static void free_at_each_level(size_t size)
 {
     static void *kept[LEVELS];
-    allocate_all(size, 2 * BLOCKS); /* as many bytes, so that the same pages serve again */
+    allocate_all(size, 2 * BLOCKS); /* the same number of bytes: the same pages again */
     for (size_t level = 0; level < LEVELS; level++) {
         for (size_t i = 0; i < count; i++) {
             hf_free(blocks[i]);

@@ -46,7 +46,7 @@ START_TEST(of_foreign_blocks)
 {
     FREE(malloc(10));
     FREE(strdup("libc's"));
-    FREE(malloc(64 << 20)); /* libc unmaps this one */
+    FREE(malloc(64 << 20)); /* libc unmaps this block */
 }
 END_TEST
 

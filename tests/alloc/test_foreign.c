@@ -25,7 +25,7 @@ END_TEST
 
 START_TEST(libc_gets_its_memory_back)
 {
-    /* Were they not freed, this would be 4 GiB. */
+    /* A leak would be 4 GiB. */
     for (int i = 0; i < 4096; i++) {
         char *p = malloc(1 << 20);
         ck_assert_ptr_nonnull(p);
@@ -53,13 +53,13 @@ START_TEST(foreign_stays_foreign)
         ck_assert_uint_ge(hf_usable_size(p), sizes[i]);
         ck_assert_uint_eq(hf_usable_size(p), malloc_usable_size(p));
     }
-    ck_assert_ptr_null(hf_realloc(p, 0)); /* frees it, as libc's does */
+    ck_assert_ptr_null(hf_realloc(p, 0)); /* frees the block, as libc's realloc() does */
 }
 END_TEST
 
 START_TEST(a_foreign_failure_keeps_the_block)
 {
-#ifndef __SANITIZE_ADDRESS__ /* whose allocator ends the process instead */
+#ifndef __SANITIZE_ADDRESS__ /* the sanitizer's allocator ends the process instead */
     char *p = strdup("kept");
     errno = 0;
     ck_assert_ptr_null(hf_realloc(p, (size_t)1 << 60));

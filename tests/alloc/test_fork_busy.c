@@ -50,7 +50,7 @@ static void *be_busy(void *context)
     return NULL;
 }
 
-/* Starts and ends threads all the while: their data is made and given back under locks too. */
+/* Starts and ends threads all the time: their data, too, is made and given back under locks. */
 static void *be_short(void *unused)
 {
     (void)unused;
@@ -70,8 +70,8 @@ static void *start_short(void *unused)
     return NULL;
 }
 
-/* A thread whose data is gone works under a lock of its own kind: this one does so all the while,
- * in a destructor of thread-specific data, and each thread of a child does so once. */
+/* A thread without thread data uses the heap under a special lock. One thread does so all the time,
+ * in a destructor of thread-specific data; each thread of a child does so once. */
 static pthread_key_t late_key;
 
 static void use_late(void *always)
@@ -90,7 +90,7 @@ static void *be_late(void *unused)
     return NULL;
 }
 
-/* Statistics take the region's lock by itself, and jemalloc's others. */
+/* Statistics take the region's lock alone, and then the locks of jemalloc. */
 static void *ask_always(void *unused)
 {
     (void)unused;

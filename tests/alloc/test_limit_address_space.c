@@ -47,7 +47,7 @@ START_TEST(small_blocks)
 }
 END_TEST
 
-/* Too little for any heap: one line, not a crash. */
+/* Too little for any heap: the process ends with one line and does not crash. */
 START_TEST(no_room_for_a_heap)
 {
     const char *const arguments[] = {own_path(), "100", NULL};

@@ -37,7 +37,7 @@ static void go_on(void *unused)
 START_TEST(the_heap_goes_on)
 {
     if (stats_now().region_reserved < 1024 * MIB)
-        return; /* limited already */
+        return; /* a limit is set already */
     assert_succeeds(outcome_of_call(go_on, NULL));
 }
 END_TEST

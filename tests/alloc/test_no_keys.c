@@ -37,7 +37,7 @@ static long resident_kilobytes(void)
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
-/* Each thread's blocks are its own as long as it lives. */
+/* No other thread writes to a thread's blocks while it lives. */
 static void *work(void *context)
 {
     unsigned char *blocks[BLOCKS];
@@ -73,7 +73,7 @@ static void *fork_in_thread(void *context)
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child == 0) {
-        /* The child's only thread keeps its data while others come and go. */
+        /* The child's only thread keeps its data while other threads come and go. */
         unsigned char *block = heap_malloc(BLOCK);
         memset(block, 77, BLOCK);
         run_threads(20);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parses over the defaults in a child, which must then find `expected` in `field`. */
+/* A child parses `text` over the defaults and must then find `expected` in `field`. */
 struct expectation {
     const char *text;
     size_t field; /* offset in struct hf_options */
@@ -24,7 +24,7 @@ static void parse(void *context)
     uint64_t got;
     memcpy(&got, (char *)&options + e->field, sizeof got);
     must(got == e->expected);
-    /* Nothing else has moved. */
+    /* Every other field has kept its default. */
     memcpy((char *)&options + e->field, (char *)&hf_options + e->field, sizeof got);
     must(memcmp(&options, &hf_options, sizeof options) == 0);
 }
@@ -35,7 +35,7 @@ static void accepted(const char *text, size_t field, uint64_t expected)
     assert_succeeds(outcome_of_call(parse, &e));
 }
 
-/* One line that names the key and has `part` in it; the default stays. */
+/* The text is refused with one line that names the key and contains `part`; the default stays. */
 static void refused(const char *text, size_t field, const char *key, const char *part)
 {
     struct expectation e = {text, field, 0};
@@ -127,7 +127,7 @@ START_TEST(overflow_is_no_number)
     static const char *const regions[] = {"region:18446744073709551616",
                                           "region:18446744073709551615",
                                           "region:99999999999999999999999999999999",
-                                          /* Would wrap to 16 MiB and to 0. */
+                                          /* These would wrap around, to 16 MiB and to 0. */
                                           "region:17592186044432M", "region:16777216T"};
     for (size_t i = 0; i < sizeof regions / sizeof regions[0]; i++)
         refused(regions[i], FIELD(region), "region", "is ignored");
@@ -163,7 +163,7 @@ START_TEST(items)
     accepted("", FIELD(arenas), 0);
     accepted(",,,", FIELD(arenas), 0);
     accepted(",arenas:3,,", FIELD(arenas), 3);
-    accepted("arenas:3,arenas:4", FIELD(arenas), 4); /* the last one counts */
+    accepted("arenas:3,arenas:4", FIELD(arenas), 4); /* the last one wins */
     refused("arenas:3x,,", FIELD(arenas), "arenas", "'3x'");
 }
 END_TEST
@@ -193,7 +193,7 @@ START_TEST(unknown_keys_are_named)
         char text[100], named[100];
         snprintf(text, sizeof text, "%s:1", unknown[i]);
         snprintf(named, sizeof named, "unknown key '%s'", unknown[i]);
-        /* The line says which keys there are. */
+        /* The line lists the known keys. */
         refused(text, FIELD(region), named, "tcache_max");
     }
     refused("justaword", FIELD(region), "unknown key 'justaword'", "route");

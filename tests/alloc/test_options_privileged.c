@@ -60,13 +60,13 @@ START_TEST(the_variable_is_ignored)
     run_helper(&privileged, "HOMEFREE_CONF=region:64M", become_nobody);
     assert_exited(&privileged, 0, 1, "secure 1 region ");
     ck_assert_ptr_null(strstr(privileged.text, "67108864"));
-    /* It is not even parsed. */
+    /* The variable is not even parsed. */
     run_helper(&wrong, "HOMEFREE_CONF=nonsense:1", become_nobody);
     assert_exited(&wrong, 0, 1, "secure 1 region ");
 }
 END_TEST
 
-/* NULL, or why this machine cannot show it. */
+/* Returns NULL, or the reason why this machine cannot run the test. */
 static const char *set_up(char **argv)
 {
     if (geteuid() != 0)

@@ -9,7 +9,7 @@
 
 #define MIB ((uint64_t)1 << 20)
 
-/* Uses the heap a little; then the numbers must be those of the arguments ("-" for any). */
+/* Uses the heap a little, then compares its figures with the arguments ("-" matches any). */
 static int part(char **arguments)
 {
     static void *blocks[3000];
@@ -68,7 +68,7 @@ START_TEST(extremes_make_heaps_that_work)
         "HOMEFREE_CONF=thp:always",
         "HOMEFREE_CONF=thp:never",
         "HOMEFREE_CONF=route:off",
-        "HOMEFREE_CONF=region:33554433", /* no whole number of pages */
+        "HOMEFREE_CONF=region:33554433", /* not a whole number of pages */
         "HOMEFREE_CONF=region:64T",
     };
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
@@ -76,7 +76,7 @@ START_TEST(extremes_make_heaps_that_work)
 }
 END_TEST
 
-/* jemalloc would complain about each of these, or count arenas by them. */
+/* jemalloc itself would complain about each of these or count its arenas by them. */
 START_TEST(jemallocs_variables_do_nothing)
 {
     struct outcome outcome;

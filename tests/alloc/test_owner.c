@@ -102,7 +102,7 @@ START_TEST(what_nobody_knows)
     char *mapped = mmap(NULL, 12288, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     void *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     void *reserved = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    /* What looks like a chunk of libc's, but for its size, its flags, its place. */
+    /* Words that look like a chunk of libc's except for size, flags or position. */
     size_t *words = (size_t *)(void *)mapped;
     words[1] = (size_t)1 << 40 | 2;
     words[5] = 8192 | 2;
@@ -165,7 +165,7 @@ START_TEST(libcs_blocks)
         assert_libcs(blocks[i], blocks[i], usable);
         assert_libcs(blocks[i] + usable / 2, blocks[i], usable);
         assert_libcs(blocks[i] + usable - 1, blocks[i], usable);
-        assert_libcs(blocks[i] - 1, NULL, 0); /* its header */
+        assert_libcs(blocks[i] - 1, NULL, 0); /* the chunk's header */
     }
     for (size_t i = 0; i < 7; i++)
         free(blocks[i]);
@@ -189,7 +189,7 @@ START_TEST(libcs_mapped_blocks)
 }
 END_TEST
 
-/* A thread, its stack and its arena, looked at from itself and from outside. */
+/* A thread, its stack and its arena, asked about from itself and from outside. */
 static char *thread_block, *thread_local_address;
 static pthread_barrier_t looking;
 static __thread char a_thread_local = 1;
@@ -213,7 +213,7 @@ START_TEST(threads)
     pthread_t thread;
     char *inside = NULL;
     pthread_barrier_init(&looking, NULL, 2);
-    /* The main arena is taken, so that the thread gets one of its own. */
+    /* The main arena is locked, so that the thread gets an arena of its own. */
     ck_assert_int_eq(pthread_create(&thread, NULL, stand_still, &inside), 0);
     pthread_barrier_wait(&looking);
     ck_assert_int_eq(owner_of(inside).kind, HF_OWNER_STACK);
@@ -222,7 +222,7 @@ START_TEST(threads)
     struct hf_owner owner = owner_of(thread_block);
     ck_assert_int_eq(owner.kind, HF_OWNER_LIBC);
     ck_assert_int_eq(owner_of(thread_block + 50).kind, HF_OWNER_LIBC);
-    /* What the arena has not taken yet is not its memory. */
+    /* Addresses that the arena has not taken yet are not its memory. */
     uintptr_t heap = (uintptr_t)thread_block & -((uintptr_t)64 << 20);
     ck_assert_int_eq(owner_of((void *)(heap + ((uintptr_t)60 << 20))).kind, HF_OWNER_UNKNOWN);
     pthread_barrier_wait(&looking);
@@ -231,7 +231,7 @@ START_TEST(threads)
 }
 END_TEST
 
-/* A stack of the program's own making: exact where the thread asks itself. */
+/* A stack that the program made: exact if the thread asks about it itself. */
 static void *on_given_stack(void *context)
 {
     char here = 1;
@@ -254,8 +254,9 @@ START_TEST(stacks_that_the_program_made)
 }
 END_TEST
 
-/* Moves the program break behind libc's back: the heap of libc is not its alone any more. By name,
- * because an object that imports sbrk() may have called it before anybody looked. */
+/* Moves the program break behind libc's back, so that the break is no longer libc's alone. sbrk()
+ * is looked up by name, because an object that imports it counts as one that may have called it
+ * before. */
 START_TEST(a_break_that_others_move)
 {
     void *block = calloc(1, 100);
@@ -272,7 +273,7 @@ END_TEST
 
 START_TEST(the_main_stack)
 {
-    /* A sanitizer keeps variables elsewhere. */
+    /* A sanitizer keeps variables in places of its own. */
     const void *here = __builtin_frame_address(0);
     ck_assert_int_eq(owner_of(here).kind, HF_OWNER_STACK);
     ck_assert_int_eq(owner_of(environ).kind, HF_OWNER_STACK);
@@ -280,7 +281,7 @@ START_TEST(the_main_stack)
 }
 END_TEST
 
-/* Every place where something begins or ends. */
+/* Asks about every address at which a mapping begins or ends. */
 START_TEST(every_boundary_of_the_process)
 {
     static uintptr_t bounds[8192];
@@ -339,7 +340,7 @@ END_TEST
 int main(void)
 {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-    /* Under valgrind, malloc and the break are valgrind's. */
+    /* Under valgrind, malloc and the program break are valgrind's. */
     if (getenv("CK_FORK") == NULL) {
         int failed = RUN_SUITE(libcs_blocks, libcs_mapped_blocks, threads,
                                stacks_that_the_program_made, a_break_that_others_move);

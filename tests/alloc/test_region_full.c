@@ -14,7 +14,7 @@ static int part(size_t size)
     must(hf_stats(&stats) == 0);
     must(stats.region_reserved == 16 * MIB);
     exhaust_and_go_on(size, 4 * MIB / size);
-    /* The next larger size finds room in what the smaller ones left. */
+    /* The next larger size must fit where the smaller blocks were. */
     exhaust_and_go_on(2 * size, 1);
     must(hf_stats(&stats) == 0);
     must(stats.region_used <= stats.region_reserved);

@@ -10,7 +10,7 @@
 #define GIVEN   50
 
 struct share {
-    void *given[GIVEN]; /* the main thread's blocks, to be freed by another */
+    void *given[GIVEN]; /* blocks of the main thread that another thread frees */
     size_t got;
 };
 

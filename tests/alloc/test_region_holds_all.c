@@ -118,7 +118,7 @@ START_TEST(the_bounds_are_exact)
     ck_assert(hf_owns(base + size - 1));
     ck_assert(!hf_owns(base - 1));
     ck_assert(!hf_owns(base + size));
-    /* The exported function is the same test as the inlined one. */
+    /* The exported function agrees with the inlined one. */
     bool (*volatile exported)(const void *) = hf_owns;
     ck_assert(exported(base));
     ck_assert(exported(base + size - 1));

@@ -44,7 +44,7 @@ static void fails_when_there_is_no_room(void *unused)
     must(!hf_owned(&unused));
 }
 
-/* The limit is lowered below what is mapped: pages can still be given back and had again. */
+/* The limit falls below what is mapped; pages can still be given back and mapped again. */
 static void gives_back_under_a_lowered_limit(void *unused)
 {
     (void)unused;

@@ -29,7 +29,7 @@ static char *base(void)
     return (char *)hf_region.base;
 }
 
-/* Whether a byte may be read, as the system sees it. */
+/* Whether the kernel lets a byte be read. */
 static bool readable(const char *at)
 {
     FILE *maps = fopen("/proc/self/maps", "re");
@@ -89,7 +89,8 @@ static void refuses(void *unused)
         errno = 0;
         must(hf_region_map(hints[i], MIB, WRITABLE, NEW) == MAP_FAILED && errno == ENOMEM);
     }
-    /* Fixed: outside, beginning before, ending after, and wrapping round. */
+    /* Fixed mappings that are refused: outside the region, across its beginning, across its end,
+     * and wrapping around. */
     char *const fixed[] = {base() + SIZE, base() - MIB, base() - PAGE, base() + SIZE - PAGE, NULL};
     for (size_t i = 0; i < 5; i++) {
         errno = 0;
@@ -160,7 +161,7 @@ static void full_and_not_full_again(void *unused)
     must(hf_region_map(NULL, SIZE, WRITABLE, NEW) == base());
 }
 
-/* Many holes: none is lost, and none handed out twice. */
+/* Makes many holes; none may be lost or handed out twice. */
 static void many_holes(void *unused)
 {
     (void)unused;
@@ -189,8 +190,8 @@ static void many_holes(void *unused)
 
 /* ---- against a model ---- */
 
-/* What the region should look like: one byte a page, and the live pieces. A mapping may fail only
- * if it fits nowhere. */
+/* The model of the region: a byte for each page, and the live pieces. A mapping may fail only if it
+ * fits nowhere. */
 #define PIECES_MAX 1000
 
 static struct {
@@ -255,7 +256,7 @@ static void step_map(size_t count)
     add_piece(page, count);
 }
 
-/* Gives back a stretch of a piece, as jemalloc trims head and tail. */
+/* Unmaps a part of a piece, as jemalloc does when it trims head and tail. */
 static void step_unmap(size_t which, size_t from, size_t count)
 {
     size_t page = model.pieces[which].page, total = model.pieces[which].count;
@@ -287,7 +288,7 @@ static void random_steps(void *context)
     }
     while (model.pieces_count > 0)
         step_unmap(model.pieces_count - 1, 0, model.pieces[model.pieces_count - 1].count);
-    /* All of it has merged into one again. */
+    /* Everything has merged into one hole again. */
     must(hf_region_used() == 0);
     must(hf_region_map(NULL, SIZE, WRITABLE, NEW) == base());
 }

@@ -22,7 +22,7 @@ static char *zeroed(size_t size)
     return at;
 }
 
-/* Notes a word for the page of an address, making the nodes on the way. */
+/* Stores a word for the page of an address and makes the nodes on the way. */
 static void note(uintptr_t *node, unsigned levels, unsigned bits, unsigned page_shift,
                  size_t leaf_words, uintptr_t address, uintptr_t word)
 {
@@ -67,7 +67,7 @@ START_TEST(shapes)
                                        here << 8,   here >> 12, here ^ (UINT64_C(1) << 31)};
         for (size_t k = 0; k < sizeof elsewhere / sizeof elsewhere[0]; k++)
             ck_assert(!hf_rtree_holds(&tree, (void *)elsewhere[k]));
-        /* A page that was given back: a class and flags, but no pointer. */
+        /* A page that was given back: it has a class and flags, but no pointer. */
         note((uintptr_t *)(symbol + BEFORE_ROOT), all[i].levels, all[i].bits, all[i].page_shift,
              all[i].leaf_words, here, all[i].leaf_words == 1 ? UINT64_C(0x00e8000000000003) : 0);
         ck_assert(!hf_rtree_holds(&tree, (void *)here));
@@ -75,8 +75,7 @@ START_TEST(shapes)
 }
 END_TEST
 
-/* Somewhere between an object's variables, some of which are pointers to elsewhere or to nowhere.
- */
+/* The tree lies between an object's variables, some of which point elsewhere or nowhere. */
 START_TEST(found_without_a_symbol)
 {
     static const struct {
@@ -93,7 +92,7 @@ START_TEST(found_without_a_symbol)
         for (size_t at = 0; at < BEFORE; at += 16)
             memcpy(variables + at,
                    &(uintptr_t){at % 32 == 0 ? UINT64_C(0x123456789000) : (uintptr_t)variables}, 8);
-        /* What jemalloc knows of the stretch: bits, address, size. */
+        /* jemalloc's description of the extent: bits, address, size. */
         static _Alignas(128) uintptr_t extent[3];
         extent[1] = here - ((uintptr_t)1 << all[i].page_shift);
         extent[2] = (uintptr_t)2 << all[i].page_shift | 5;
@@ -108,15 +107,15 @@ START_TEST(found_without_a_symbol)
         ck_assert(!hf_rtree_proves(&tree, (void *)(here + (1 << 16))));
         ck_assert(!hf_rtree_proves(&tree, (void *)UINTPTR_MAX));
         ck_assert(hf_rtree_describes(&tree, (void *)here));
-        /* A leaf that is dense with other words is none: a pointer to code looks so. */
+        /* A leaf filled with other words, as a pointer to code looks, is refused. */
         extent[2] = (uintptr_t)1 << all[i].page_shift;
         ck_assert(!hf_rtree_describes(&tree, (void *)here));
         cursor = 0;
         ck_assert(!hf_rtree_search(variables, size, (void *)here, &cursor, &tree));
-        /* What is no tree is not followed. */
+        /* A pointer that leads to no tree is not followed. */
         tree.root = (uintptr_t *)UINT64_C(0x123456789000);
         ck_assert(!hf_rtree_proves(&tree, (void *)here));
-        /* Nor is what cannot be read. */
+        /* Neither is one that leads to unreadable memory. */
         ck_assert_int_eq(mprotect(variables, size, PROT_NONE), 0);
         cursor = 0;
         ck_assert(!hf_rtree_search(variables, size, (void *)here, &cursor, &tree));
@@ -125,8 +124,8 @@ START_TEST(found_without_a_symbol)
 }
 END_TEST
 
-/* jemalloc keeps the addresses of the leaves that a thread used last among its variables, too. What
- * lies around them is anything: no root begins there, although the block's word is right. */
+/* jemalloc's variables also contain the addresses of the leaves that a thread used last. No root
+ * begins there, although the block's word is right, because arbitrary words surround them. */
 START_TEST(a_cached_leaf_is_no_root)
 {
     enum { BEFORE = 4096 };
@@ -142,10 +141,10 @@ START_TEST(a_cached_leaf_is_no_root)
     uintptr_t *cached = (uintptr_t *)(variables + BEFORE + (here >> 30) * 8);
     *cached = (uintptr_t)leaf;
     ck_assert(hf_rtree_search(variables, size, (void *)here, &cursor, &tree));
-    cached[9] = (uintptr_t)&variables | 1; /* a flag in a pointer */
+    cached[9] = (uintptr_t)&variables | 1; /* a pointer with a flag in it */
     cursor = 0;
     ck_assert(!hf_rtree_search(variables, size, (void *)here, &cursor, &tree));
-    cached[9] = (uintptr_t)extent; /* inside an object, as code and constants are */
+    cached[9] = (uintptr_t)extent; /* points into an object, as pointers to code and constants do */
     ck_assert(!hf_rtree_search(variables, size, (void *)here, &cursor, &tree));
 }
 END_TEST
@@ -157,7 +156,8 @@ START_TEST(no_shape)
                             1u << 22, SIZE_MAX, SIZE_MAX - 7};
     struct hf_rtree tree;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        bool alone = sizes[i] == 1 << 18 || sizes[i] == 1 << 21; /* a root with nothing before it */
+        bool alone =
+            sizes[i] == 1 << 18 || sizes[i] == 1 << 21; /* a root with nothing in front of it */
         ck_assert_int_eq(hf_rtree_from(&tree, sizes[i], &tree), alone);
     }
 }

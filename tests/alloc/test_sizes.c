@@ -50,7 +50,7 @@ START_TEST(every_size_has_a_block)
 {
     for (size_t size = 0; size <= 4096; size++)
         check_size(size);
-    /* Four classes to each doubling. */
+    /* Each doubling has four size classes. */
     for (size_t power = 4096; power <= (size_t)128 << 20; power *= 2)
         for (size_t step = 4; step < 8; step++) {
             size_t size = power / 4 * step;

@@ -15,7 +15,7 @@ static pthread_key_t keys[KEYS];
 static _Thread_local int rounds[KEYS];
 static atomic_int most_rounds;
 
-/* Frees the value, and asks for one more round with a new one. */
+/* Frees the value and sets a new one, which causes one more round. */
 static void destroy(size_t key, void *value)
 {
     must(*(size_t *)value == key);
@@ -39,7 +39,7 @@ static void destroy(size_t key, void *value)
     }
 }
 
-/* A destructor is not told its key. */
+/* A destructor does not get its key. */
 #define DESTROY(key)                       \
     static void destroy_##key(void *value) \
     {                                      \
@@ -97,7 +97,7 @@ START_TEST(many_keys_in_every_round)
 {
     void *(*body)(void *) = set_all;
     make_keys();
-    /* A thread's data is 2.6 KB. */
+    /* The data of one thread takes 2.6 KB. */
     assert_no_growth(run_thread, &body, 20, 200, 256 << 10);
     ck_assert_int_eq(most_rounds, PTHREAD_DESTRUCTOR_ITERATIONS);
 }
@@ -111,7 +111,7 @@ START_TEST(one_key_in_every_round)
 }
 END_TEST
 
-/* What threads use after their own data is gone is one for all of them, under a lock. */
+/* Threads that have lost their own data share one, under a lock. */
 static void end_together(void *unused)
 {
     pthread_t threads[8];
@@ -129,7 +129,7 @@ START_TEST(many_threads_at_once)
 }
 END_TEST
 
-/* The value was made by another thread, so this thread's first use of the heap is in a destructor,
+/* Another thread made the value, so this thread uses the heap for the first time in a destructor,
  * in the first round. */
 static void destroy_foreign(void *value)
 {
@@ -160,7 +160,7 @@ START_TEST(first_use_is_in_a_destructor)
 }
 END_TEST
 
-/* hf_stats works inside jemalloc's own tables, which want thread data of their own. */
+/* hf_stats() works inside jemalloc, whose own tables need thread data. */
 static void destroy_with_statistics(void *value)
 {
     struct hf_stats stats = {.size = sizeof stats};

@@ -35,7 +35,7 @@ struct Holder {
 thread_local Holder holder;
 pthread_key_t key;
 
-// Runs after ~Holder, and after the heap's own destructor.
+// Runs after ~Holder and after the heap's own destructor.
 void use_again(void *value)
 {
     hf_free(value);

@@ -35,7 +35,7 @@ static void one_round(void *unused)
 
 START_TEST(caches_come_back)
 {
-    /* A thread's full caches hold far more than the growth that is allowed to all of them. */
+    /* The full caches of one thread hold far more than the growth allowed to all threads. */
     assert_no_growth(one_round, NULL, 4, 16, 2 << 20);
 }
 END_TEST

@@ -22,7 +22,7 @@ static void free_unsized_aligned(void *ptr, size_t alignment, size_t size)
     free(ptr);
 }
 
-/* C++'s sized operators take the arguments in another order than C23's functions. */
+/* C++'s sized operators and C23's functions take these arguments in different orders. */
 static void (*delete_sized_aligned)(void *ptr, size_t size, size_t alignment);
 
 static void free_deleted(void *ptr, size_t alignment, size_t size)
@@ -30,7 +30,7 @@ static void free_deleted(void *ptr, size_t alignment, size_t size)
     delete_sized_aligned(ptr, size, alignment);
 }
 
-/* Leaves what is there where nobody defines the name. */
+/* Leaves the pointer unchanged if no object defines the name. */
 static bool find(const char *name, void *function)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
@@ -49,7 +49,7 @@ int main(void)
                             free_unsized,
                             free_unsized_aligned,
                             malloc_usable_size};
-    /* An allocator's own way to free with a size; without libstdc++, nobody else defines these. */
+    /* The allocator's own sized free; without libstdc++ nothing else defines these names. */
     (void)find("_ZdlPvm", &family.free_sized);
     if (find("_ZdlPvmSt11align_val_t", &delete_sized_aligned))
         family.free_aligned_sized = free_deleted;

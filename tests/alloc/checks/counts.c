@@ -12,7 +12,7 @@
 
 enum { SECONDS = 5 };
 
-/* The signal that a case dies of, 0 where it lives on; `line` gets what it wrote. */
+/* Returns the signal that killed the case, or 0 if it survived, and its output in `line`. */
 static int run_case(const struct error *error, const struct family *family, char *line, size_t size)
 {
     int ends[2], status;

@@ -9,12 +9,12 @@
 struct counts {
     size_t all;
     size_t caught;  /* SIGABRT: the allocator ended the process */
-    size_t crashed; /* another signal */
-    size_t hung;    /* did not end within seconds */
-    size_t missed;  /* went on to the end */
+    size_t crashed; /* died of another signal */
+    size_t hung;    /* did not end in time */
+    size_t missed;  /* survived */
 };
 
-/* explain: writes a line on stderr for each case that does not end with homefree's one line. */
+/* With `explain`, prints each case that did not end with homefree's one line. */
 struct counts count_errors(const struct family *family, bool explain);
 
 #endif

@@ -32,7 +32,7 @@ static void twice(const struct family *heap, size_t size, size_t amount)
     heap->free(hide(p));
 }
 
-/* With `amount` other blocks freed in between. */
+/* Frees `amount` other blocks between the two frees. */
 static void interleaved(const struct family *heap, size_t size, size_t amount)
 {
     enum { MOST = 300 };

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* The functions that a case is run with: the heap's, or libc's for comparison. */
+/* The functions that a case calls: the heap's, or libc's for comparison. */
 struct family {
     void *(*malloc)(size_t size);
     void *(*calloc)(size_t count, size_t size);
@@ -20,11 +20,11 @@ struct family {
 struct error {
     const char *name;
     void (*make)(const struct family *heap, size_t size, size_t amount);
-    const char *text; /* of the fatal line, with checks:full */
+    const char *text; /* part of the fatal line with checks:full */
     size_t size, amount;
 };
 
-/* The case of a number; false past the last. */
+/* Stores the case with this number. Returns false past the last one. */
 _Bool error_at(size_t number, struct error *out);
 
 #endif

@@ -24,7 +24,7 @@ static int part(const char *what)
     must(counts.all >= 100);
     if (full)
         must(counts.caught == counts.all);
-    else /* found late or not at all, but no crash in our own code */
+    else /* found late or never, but homefree's own code must not crash */
         must(counts.crashed == 0 && counts.hung == 0);
     return 0;
 }

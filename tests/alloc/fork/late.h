@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the tests call of it: result, name without hf_, parameters. */
+/* The functions that the tests use: result, name without hf_, parameters. */
 #define LATE_FUNCTIONS(FUNCTION)                                     \
     FUNCTION(void *, malloc, (size_t size))                          \
     FUNCTION(void *, calloc, (size_t count, size_t size))            \
@@ -42,7 +42,7 @@ static inline void load_now(const char *path)
 #undef FUNCTION
 }
 
-/* Every way to use the heap, through its slow paths too. */
+/* Calls the heap in every way, including its slow paths. */
 static inline void use_the_heap(void)
 {
     static const size_t sizes[] = {1, 100, 3000, 50000, 3 << 20};

@@ -13,7 +13,7 @@
 
 static const char *library, *other_library;
 static atomic_bool armed, stop;
-static char *before; /* of the heap, allocated before the fork */
+static char *before; /* a heap block from before the fork */
 static char *carried;
 
 static void use_libc(void)
@@ -25,7 +25,7 @@ static void use_libc(void)
     hf.free(p);
     p = hf.malloc(100);
     must(p != NULL);
-    free(p); /* routed */
+    free(p); /* goes through a routed slot */
 }
 
 static void prepare_uses_the_heap(void)
@@ -85,7 +85,7 @@ static void afterwards_unlocks(void)
         pthread_mutex_unlock(&shared);
 }
 
-/* Has the lock when the fork begins, and uses the heap before it gives it up. */
+/* Holds the lock when the fork begins, and uses the heap before releasing it. */
 static void *allocate_locked(void *unused)
 {
     (void)unused;
@@ -155,7 +155,7 @@ static void fork_once(void)
         must(before[0] == 'b' && before[99] == 'b');
         use_the_heap();
         char *block = hf.malloc(200000);
-        must(block != NULL && hf.owns(block)); /* the gate is open again */
+        must(block != NULL && hf.owns(block)); /* the gate is open in the child */
         hf.free(block);
         has_worker = false;
         pid_t grandchild = fork();

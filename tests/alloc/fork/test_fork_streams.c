@@ -16,7 +16,7 @@ static const char *library;
 static pthread_barrier_t writing, prepared;
 static bool forced;
 
-/* Runs after the heap's own handler, because it was registered before. */
+/* Runs after the heap's prepare handler, because it was registered earlier. */
 static void prepare(void)
 {
     if (forced)

@@ -21,7 +21,7 @@ struct link {
     struct link *next;
 };
 
-/* Fills the heap with blocks of a size, until there is no more. */
+/* Fills the heap with blocks of one size until it is full. */
 static size_t fill(size_t size, struct link **first)
 {
     size_t bytes = 0;
@@ -47,12 +47,12 @@ struct turn {
     size_t size, bytes;
 };
 
-/* Fills and frees, and lives on: its arena and its cache stay its own. */
+/* Fills the heap, frees the blocks and stays alive, so that its arena and its cache stay in use. */
 static void *take_turn(void *context)
 {
     struct turn *turn = context;
     struct link *first;
-    hf_free(hf_malloc(100)); /* an arena of its own, while there is room for one */
+    hf_free(hf_malloc(100)); /* gets an arena of its own if there is room for one */
     pthread_barrier_wait(&turn->ready);
     pthread_barrier_wait(&turn->go);
     turn->bytes = fill(turn->size, &first);
@@ -62,8 +62,8 @@ static void *take_turn(void *context)
     return NULL;
 }
 
-/* Arguments: the size that all threads fill with, the size of the last one, and how much of what
- * the first one got it must get, in percent. */
+/* Arguments: the block size of all threads, that of the last thread, and the percentage of the
+ * first thread's yield that the last one must reach. */
 static int part(char **arguments)
 {
     static struct turn turns[THREADS];
@@ -99,8 +99,8 @@ static int part(char **arguments)
     return 0;
 }
 
-/* With small blocks, what describes the slabs that an arena had at once stays its own: an eighth of
- * a kilobyte for each. */
+/* With small blocks, an arena keeps the metadata of the slabs that it had at its peak: an eighth of
+ * a kilobyte each. */
 #define LARGE_PERCENT "90"
 #define SMALL_PERCENT "75"
 
@@ -124,7 +124,7 @@ static int limit_data(void)
     return setrlimit(RLIMIT_DATA, &(struct rlimit){1024 * MIB, 1024 * MIB});
 }
 
-/* A test that is one such run. */
+/* A test that runs part() once. */
 #define SPACE_TEST(name, ...) \
     START_TEST(name)          \
     {                         \

@@ -39,7 +39,7 @@ static void *watch(void *unused)
     for (int i = 0; i < times(ROUNDS); i++) {
         struct hf_watch *watch;
         struct hf_watch_report report = {.size = sizeof report};
-        hf.free(hf.malloc(100)); /* on the fast path from now on */
+        hf.free(hf.malloc(100)); /* takes the fast path from now on */
         pthread_barrier_wait(&closed);
         must(hf.begin(&watch, 1000) == 0);
         void *block = hf.malloc(100);
@@ -74,7 +74,7 @@ static void watch_while_forking(void *unused)
         if (child == 0)
             _exit(0);
         must(waitpid(child, &status, 0) == child && status == 0);
-        pthread_barrier_wait(&watched); /* what happens during a fork is left out */
+        pthread_barrier_wait(&watched); /* events during the fork are lost */
     }
     must(pthread_join(thread, NULL) == 0);
     must(recorded == times(ROUNDS));

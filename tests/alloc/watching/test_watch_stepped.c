@@ -83,7 +83,7 @@ int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_
 
 #if defined(__x86_64__)
 
-enum { TRAP = 0x100 }; /* a trap after each instruction */
+enum { TRAP = 0x100 }; /* the flag that traps after each instruction */
 
 static struct hf_watch *always;
 static volatile bool stepping;
@@ -93,7 +93,7 @@ static void check_in_child(void)
 {
     static int block;
     stepping = false;
-    hf_watch_reset(); /* as the heap's handler does */
+    hf_watch_reset(); /* as the heap's fork handler does */
     uint64_t before = always->allocations;
     hf_watch_allocated(&block, sizeof block, &block);
     must(always->allocations == before + 1);

@@ -18,7 +18,7 @@ namespace
 
 void *volatile hidden;
 
-/* The compiler does not know what comes back. */
+/* Hides from the compiler which object the pointer refers to. */
 template <class T> T *hide(void *ptr)
 {
     hidden = ptr;
@@ -57,7 +57,7 @@ void *get(std::size_t size, std::size_t alignment)
     return ::operator new(size, static_cast<std::align_val_t>(alignment));
 }
 
-/* A block that is aligned to no more than 16 bytes. */
+/* Returns a block that is aligned to 16 bytes at most. */
 void *get_narrow(std::size_t size)
 {
     for (int i = 0; i < 100; i++) {
@@ -119,8 +119,8 @@ void no_alignment()
     ::operator delete(hide<void>(get(96, 64)), std::size_t(96), std::align_val_t(0));
 }
 
-/* Another block keeps the slab: without any, there is no block to say of that it is free already.
- */
+/* The second block keeps the slab: an empty slab is given back, and then no block is there to be
+ * reported as free. */
 void twice()
 {
     hide<void>(get(sizeof(derived), 16));
@@ -149,7 +149,7 @@ void interior_aligned()
     ::operator delete(hide<void>(bytes + 64), std::align_val_t(64));
 }
 
-/* delete of what new[] made: the array's length lies in front of the first element. */
+/* Deletes an array as an object; the array's length is stored in front of its first element. */
 void array_as_object()
 {
     auto *length = hide<std::size_t>(get(sizeof(std::size_t) + 3 * sizeof(counted), 16));

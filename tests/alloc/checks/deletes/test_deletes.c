@@ -41,7 +41,7 @@ START_TEST(correct_deletes_pass)
 }
 END_TEST
 
-/* What the program does, and what the line says about it. */
+/* The name of each error in deletes.cc, and two parts of the line that must report it. */
 static const struct {
     const char *name, *text, *more;
 } wrong[] = {
