@@ -66,8 +66,8 @@ CALL_TEST(foreign_pointers_stay_in_their_namespace, each_libc_gets_its_own, NULL
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&paths[0], &paths[1]);
-    if (dlsym(RTLD_DEFAULT, "_dl_find_object") ==
-        NULL) { /* came with the glibc that makes namespaces visible */
+    /* This function came with the glibc that makes other namespaces visible. */
+    if (dlsym(RTLD_DEFAULT, "_dl_find_object") == NULL) {
         printf("skipped: other namespaces are invisible before glibc 2.35\n");
         return SKIPPED;
     }

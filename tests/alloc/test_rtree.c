@@ -156,8 +156,7 @@ START_TEST(no_shape)
                             1u << 22, SIZE_MAX, SIZE_MAX - 7};
     struct hf_rtree tree;
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-        bool alone =
-            sizes[i] == 1 << 18 || sizes[i] == 1 << 21; /* a root with nothing in front of it */
+        bool alone = sizes[i] == 1 << 18 || sizes[i] == 1 << 21; /* nothing in front of the root */
         ck_assert_int_eq(hf_rtree_from(&tree, sizes[i], &tree), alone);
     }
 }

@@ -12,39 +12,40 @@
 #include <stdint.h>
 #include <time.h>
 
-/* What a program ends with when a library that it should measure is not there. */
+/* Exit status if a library to be measured is not installed. */
 #define BENCH_SKIPPED 77
 
-/* What a program ends with when its sample was spoilt by something else on the machine. */
+/* Exit status if something else on the machine disturbed the sample. */
 #define BENCH_DISTURBED 75
 
-/* Says why on stderr, and exits with 1. */
+/* Prints the reason on stderr and exits with 1. */
 __attribute__((noreturn, format(printf, 1, 2))) void bench_fail(const char *format, ...);
 
-/* Pins the calling thread to one of the processors that the process may use; index counts those and
- * wraps around. */
+/* Pins the calling thread to one of the processors that the process may use; `index` counts these
+ * and wraps around. */
 void bench_pin(size_t index);
 
-/* CLOCK_THREAD_CPUTIME_ID for work of one thread: time that others had the core does not count. */
+/* The clock's time. CLOCK_THREAD_CPUTIME_ID, for the work of one thread, leaves out the time that
+ * others had the core. */
 double bench_nanoseconds(clockid_t clock);
 
-/* Sorts the values. */
+/* The median. Sorts the values. */
 double bench_median(double *values, size_t count);
 
-/* The least of the values: of repeats within one process, the one that was disturbed least. A busy
- * machine makes work slower, also in processor time, and never faster. */
+/* The least of the values: the least disturbed repeat within one process. A busy machine makes work
+ * slower, also in processor time, and never faster. */
 double bench_least(const double *values, size_t count);
 
-/* Opens a shared object; bench_fail() where it cannot be. */
+/* Opens a shared object, or ends with bench_fail(). */
 void *bench_open(const char *path, int mode);
 
-/* The address of a symbol, never NULL. */
+/* Returns the address of a symbol, never NULL. */
 void *bench_symbol(void *handle, const char *name);
 
-/* Ends with BENCH_SKIPPED where soname is not loaded: ld.so only warns about a missing preload. */
+/* Ends with BENCH_SKIPPED if soname is not loaded; ld.so only warns about a missing preload. */
 void bench_require_loaded(const char *soname);
 
-/* The value of an argument "--name VALUE"; preset where there is none. */
+/* Returns the value of an argument "--name VALUE", or preset if there is none. */
 const char *bench_argument(int argc, char **argv, const char *name, const char *preset);
 long bench_number(int argc, char **argv, const char *name, long preset);
 

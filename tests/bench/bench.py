@@ -24,7 +24,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-# What would change the allocators under test.
+# Variables that would change the allocators under test.
 TUNING = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "HOMEFREE_CONF")
 SKIPPED = 77
 DISTURBED = 75
@@ -33,11 +33,12 @@ PEERS = {
     "mimalloc": "libmimalloc.so.2",
     "tcmalloc": "libtcmalloc_minimal.so.4",
 }
-# The rivals of a row, with the wanted ratio.
+# The rivals of a row, each with the wanted ratio.
 PAIR_PEERS = (("jemalloc", 1.05), ("glibc", 0.80), ("mimalloc", None), ("tcmalloc", None))
 CHURN_PEERS = (("jemalloc", 1.05), ("glibc", None), ("mimalloc", None), ("tcmalloc", None))
 OBJECT_KINDS = ["lazy", "relro", "now", "noplt", "words", "large"]
-# Which kinds to load. A third to two thirds of the libraries of a real process free anything.
+# The kinds of objects to load. In a real process, a third to two thirds of the libraries free
+# memory.
 ROUTED = {"routing": OBJECT_KINDS, "half": OBJECT_KINDS + ["idle"] * len(OBJECT_KINDS)}
 OBJECTS = 300
 ALL_TITLE = f"routing {OBJECTS} loaded objects"
@@ -61,7 +62,7 @@ class Sampler:
         return [str(self.programs / program), *map(str, args)]
 
     def run(self, command, preload=None):
-        """The figures of one process; None when what it should measure is not installed."""
+        """The figures of one process, or None if what it measures is not installed."""
         environment = {k: v for k, v in os.environ.items() if k not in TUNING}
         if preload is not None:
             environment["LD_PRELOAD"] = preload
@@ -75,10 +76,10 @@ class Sampler:
         return {name: float(value) for name, value in pairs}
 
     def interleave(self, variants, rounds):
-        """variants: {name: (command, preload)}. One round is one sample of each of them."""
+        """variants: {name: (command, preload)}. A round takes one sample of each."""
         alive = dict(variants)
         for number in range(rounds):
-            # Every other round goes backwards, so that none is always the one after a slow one.
+            # Every other round goes backwards, so that no variant always follows a slow one.
             for name in list(alive)[:: 1 if number % 2 == 0 else -1]:
                 figures = self.measure(*alive[name])
                 if figures == SKIPPED:
@@ -179,7 +180,7 @@ def figure_row(sampler, what, variant, figure, unit, scale=1.0, wanted=None):
 
 
 def pair_variants(sampler, cpu):
-    """Rows 1 to 3: where the loop's malloc and free lead."""
+    """Rows 1 to 3: where the malloc and free of a loop lead."""
     plain = ["pairs", "--cpu", cpu, "--module", sampler.programs / "plain.so"]
     late = ["pairs", "--cpu", cpu, "--module", sampler.programs / "with_homefree.so"]
     variants = {"homefree": (sampler.command(*late, "--home", "yes"), None)}
@@ -234,7 +235,7 @@ def measure_owns(sampler, options):
 
 
 def copy_objects(sampler, folder, kinds, count):
-    """Files of their own, because the loader loads a file once."""
+    """Copies of the object: the loader loads each file only once."""
     copies = []
     for number in range(count):
         kind = kinds[number % len(kinds)]
@@ -303,11 +304,11 @@ MEASURES = {
 
 
 def count_instructions(sampler, command, preload):
-    """Instructions of a whole process."""
+    """The instructions of a whole process."""
     tool = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     environment = dict(os.environ)
     environment.pop("LD_PRELOAD", None)
-    # Set by env(1), inside, so that valgrind itself does not get the peer.
+    # Set by env(1) below valgrind, so that valgrind itself is not preloaded.
     preloading = ["env", f"LD_PRELOAD={preload}"] if preload is not None else []
     trace = ["--trace-children=yes", "--trace-children-skip=*/env"] if preloading else []
     done = subprocess.run(
@@ -383,7 +384,7 @@ def arguments():
     unknown = set(options.only.split(",")) - set(MEASURES)
     if unknown or options.rounds < 1:
         parser.error(f"no such rows: {', '.join(sorted(unknown))}" if unknown else "no rounds")
-    # The last processor: the first one tends to have the machine's interrupts.
+    # The last processor, because the first one usually gets the machine's interrupts.
     if options.cpu < 0:
         options.cpu = len(os.sched_getaffinity(0)) - 1
     return options

@@ -26,7 +26,7 @@ int main(int argc, char **argv)
         bench_require_loaded(preloaded);
     void *module = bench_open(path, RTLD_NOW | RTLD_LOCAL);
     work_churn_function *churn = (work_churn_function *)bench_symbol(module, "work_churn");
-    /* Read once, while nothing is pinned yet. */
+    /* Taken once, before any thread is pinned. */
     double cpu, total = (double)(threads * operations);
     double real = churn(threads, operations, bench_pin, &cpu);
     printf("churn.real %.4f\n", real / total);

@@ -29,7 +29,7 @@ COLUMNS = ("all", "caught", "crashed", "hung", "missed")
 
 
 def count(program, settings):
-    """What count_errors prints, as a dict; None where the preloaded library is not there."""
+    """What count_errors prints, as a dict; None if the preloaded library is not installed."""
     environment = {k: v for k, v in os.environ.items() if k not in TUNING}
     environment.update(settings)
     done = subprocess.run(

@@ -31,7 +31,7 @@ struct result {
     double inlined[REPEATS], called[REPEATS];
 };
 
-/* The compiler may neither guess the answer nor keep the range in registers. */
+/* Keeps the compiler from guessing the answer and from holding the range in registers. */
 #define CONSUME(answer) __asm__ volatile("" : "+r"(answer) : : "memory")
 
 static double time_inlined(void)
@@ -85,7 +85,8 @@ static uint32_t draw(void)
     return random >> 8;
 }
 
-/* Half are the heap's, a quarter libc's, an eighth on the caller's stack, an eighth static. */
+/* Half of the pointers are the heap's, a quarter libc's, an eighth on the stack, an eighth static.
+ */
 static void fill_pointers(const char *stack, size_t stack_size)
 {
     static char fixed[64];

@@ -49,7 +49,8 @@ static double measure(work_pairs_function *work, const size_t *sizes, size_t siz
     return bench_least(samples, repeats);
 }
 
-/* libc ends the process if its free gets a block of the heap, so that this proves the route. */
+/* Proves that the calls are routed: libc ends the process if its free() gets a block of the heap.
+ */
 static void check_routed(const char *library, work_give_function *give, owns_function **owns)
 {
     void *handle = bench_open(library, RTLD_NOW | RTLD_LOCAL);
@@ -92,7 +93,7 @@ int main(int argc, char **argv)
         (strcmp(only, "batch") == 0 ? batches : pairs)(mix, MIX, count);
         return 0;
     }
-    measure(pairs, mix, MIX, repeats); /* the core gets up to speed */
+    measure(pairs, mix, MIX, repeats); /* warms up the core */
     printf("pair.mix %.4f\n", measure(pairs, mix, MIX, repeats));
     printf("batch.mix %.4f\n", measure(batches, mix, MIX, repeats));
     for (size_t size = SMALLEST; size <= LARGEST; size *= 2)

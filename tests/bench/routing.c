@@ -35,7 +35,7 @@ static struct hf_route_report ask(void)
     return sums;
 }
 
-/* How often this thread lost the core against its will. */
+/* Involuntary context switches of this thread. */
 static long preemptions(void)
 {
     struct rusage usage;
@@ -56,7 +56,7 @@ int main(int argc, char **argv)
         else
             bench_open(argv[i], RTLD_LAZY | RTLD_LOCAL);
     }
-    sched_yield(); /* a new time slice */
+    sched_yield(); /* begins with a fresh time slice */
     long before_load = preemptions();
     void *handle = bench_open(library, RTLD_NOW | RTLD_LOCAL);
     if (preemptions() != before_load)
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
 
     struct hf_route_report before = ask();
     bench_open(last, RTLD_LAZY | RTLD_LOCAL);
-    route(); /* in case that dlopen was not seen */
+    route(); /* in case the dlopen was not routed */
     struct hf_route_report after = ask();
     if (after.changed <= before.changed)
         bench_fail("the new object was not routed");

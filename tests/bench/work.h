@@ -13,27 +13,25 @@
 /* Blocks that are live at once in work_batches(). */
 #define WORK_BATCH 64
 
-/* count times: malloc(the next size), free. One block is live at a time. */
+/* Calls malloc(the next size) and free `count` times. One block is live at a time. */
 typedef void work_pairs_function(const size_t *sizes, size_t size_count, size_t count);
 WORK_API work_pairs_function work_pairs;
 
-/* count pairs, WORK_BATCH at a time: all are allocated, then all are freed in the same order. */
+/* Makes `count` pairs, WORK_BATCH at a time: allocates a batch, then frees it in the same order. */
 typedef void work_batches_function(const size_t *sizes, size_t size_count, size_t count);
 WORK_API work_batches_function work_batches;
 
-/* The module's malloc and free, to see which allocator they are. */
+/* The module's malloc and free, which show the allocator that it uses. */
 typedef void *work_take_function(size_t size);
 WORK_API work_take_function work_take;
 typedef void work_give_function(void *ptr);
 WORK_API work_give_function work_give;
 
-/*
- * Larson-like churn: each thread owns slots and replaces the block in a random one by a new one of
- * 16 to 1024 bytes, `operations` times. Of eight replaced blocks it frees seven; the eighth goes to
- * another thread (the next one, if that is not behind), which frees it. pin(index) is called at the
- * start of each thread. Result: nanoseconds of real time, and of processor time in *cpu, from the
- * moment when every thread was warm to the moment when the last one was done.
- */
+/* Larson-like churn: each thread owns slots and replaces the block in a random one by a new one of
+ * 16 to 1024 bytes, `operations` times. It frees seven of eight replaced blocks; the eighth goes to
+ * another thread (the next one, unless that is behind), which frees it. Each thread calls
+ * pin(index) at its start. Result: nanoseconds of real time, and of processor time in *cpu, from
+ * the moment when every thread was warm until the last one was done. */
 typedef double work_churn_function(size_t threads, size_t operations, void (*pin)(size_t),
                                    double *cpu);
 WORK_API work_churn_function work_churn;

@@ -18,14 +18,14 @@ enum {
     SLOTS = 1000,
     SMALLEST = 16,
     LARGEST = 1024,
-    SHARE = 8,    /* one block in so many is handed over */
-    CHAIN = 16,   /* so many at a time, so that the hand-over itself costs little */
-    BEHIND = 512, /* blocks that wait for a thread which is behind */
+    SHARE = 8,    /* one block in SHARE is handed over */
+    CHAIN = 16,   /* blocks that are handed over at once, so that handing over costs little */
+    BEHIND = 512, /* blocks that may wait for a thread that is behind */
     THREADS_MAX = 64,
     CACHE_LINE = 64,
 };
 
-/* A block that is on its way to another thread: its first bytes link it. */
+/* A block on its way to another thread; its first bytes are the link. */
 struct parcel {
     struct parcel *next;
 };
@@ -33,7 +33,7 @@ struct parcel {
 struct worker {
     _Alignas(CACHE_LINE) _Atomic(struct parcel *) inbox;
     _Atomic size_t waiting;
-    char apart[CACHE_LINE - 2 * sizeof(void *)]; /* what follows is the thread's own */
+    char apart[CACHE_LINE - 2 * sizeof(void *)]; /* the members below belong to the thread alone */
     struct worker *next;
     struct parcel *chain, *chain_end;
     size_t chain_length;

@@ -45,7 +45,7 @@ static uint64_t leaked(void)
         }                                                               \
     } while (0)
 
-/* A record whose capsule is in the interpreter, and a reference here. */
+/* Makes a record that a capsule in the interpreter and the caller refer to. */
 static struct hf_release *share(void)
 {
     PyObject *capsule = hf_capsule_new(hf_malloc(64), "shared", destroy);
@@ -73,7 +73,7 @@ int main(void)
     PyObject *capsule;
     uint64_t before;
 
-    /* Before CPython: records need none. */
+    /* Before CPython: records do not need it. */
     MUST(hf_release_new(&record, hf_malloc(1), destroy, NULL) == 0);
     hf_release_drop(record);
     MUST(destroyed == 1);
@@ -98,7 +98,7 @@ int main(void)
     drop_in_thread(held);
     MUST(leaked() == before + 1);
 
-    /* CPython again: an object of its first life is not of its second. */
+    /* CPython starts again: an object of its first life does not belong to the second. */
     Py_Initialize();
     hf_release_drop(kept);
     MUST(leaked() == before + 2);
@@ -107,18 +107,18 @@ int main(void)
     hf_release_drop(held);
     MUST(leaked() == before + 2);
 
-    /* Another interpreter's object is let go of there, and nowhere else. */
+    /* An object of another interpreter is released there and nowhere else. */
     main_state = PyThreadState_Get();
     state = Py_NewInterpreter();
     MUST(state != NULL);
     held = hold();
-    hf_python_drop(kept); /* the main interpreter's */
+    hf_python_drop(kept); /* belongs to the main interpreter */
     MUST(leaked() == before + 3);
     record = share();
     hf_python_drop(hold());
     MUST(leaked() == before + 3);
-    /* A thread can tell by itself from 3.12 on; before, it must not wait for the GIL it may have.
-     */
+    /* A thread knows whether it has the GIL only from 3.12 on; before that it must not wait for a
+     * GIL that it may have. */
     hf_release_drop(hold());
     before += PY_VERSION_HEX < 0x030c0000;
     MUST(leaked() == before + 3);
@@ -132,7 +132,7 @@ int main(void)
     hf_release_drop(record);
     MUST(destroyed == 3);
     PyThreadState_Swap(main_state);
-    /* A second interpreter there was: whether this thread has a GIL must still be known. */
+    /* After a second interpreter, it must still be known whether this thread has a GIL. */
     hf_release_drop(hold());
     MUST(leaked() == before + 4);
     Py_Finalize();

@@ -100,7 +100,7 @@ def held_after_python():
 
 def held_while_ending():
     capsules.hold_while_ending([Thing() for _ in range(10000)])
-    sum(range(1000000))  # the other thread wants the GIL now
+    sum(range(1000000))  # lets the other thread ask for the GIL
 
 
 def held_never():

@@ -36,12 +36,12 @@ for name in ("_interpreters", "_xxsubinterpreters"):
 else:
     interpreters = None
 
-# The collections below look at what the tests make, not at the objects of all of torch's modules.
+# Collections then look at the objects of the tests, not at those of all of torch's modules.
 gc.collect()
 gc.freeze()
 
 LIMITED = capsules.__file__.endswith(".abi3.so")
-# NumPy speaks DLPack 1.0 from 2.1 on.
+# NumPy supports DLPack 1.0 from 2.1 on.
 VERSIONED = numpy is not None and tuple(map(int, numpy.__version__.split(".")[:2])) >= (2, 1)
 BUFFERS = hasattr(capsules, "buffer")
 NONE = {"live": 0, "run": 0, "leaked": 0, "destroyed": 0, "wrong_owner": 0, "forged": 0, "arrow": 0}
@@ -50,7 +50,7 @@ NONE = {"live": 0, "run": 0, "leaked": 0, "destroyed": 0, "wrong_owner": 0, "for
 class Case(unittest.TestCase):
     @contextlib.contextmanager
     def changes(self, **wanted):
-        """The counts change by so much, and the others not at all."""
+        """The counts change by these numbers; the others do not change."""
         gc.collect()
         before = capsules.counts()
         yield
@@ -63,7 +63,7 @@ class Case(unittest.TestCase):
 
 
 class Thing:
-    """Can be referred to weakly."""
+    """Allows weak references."""
 
 
 class Capsules(Case):
@@ -180,7 +180,7 @@ class Thing:
 
 kept = [capsules.capsule(), capsules.capsule()]
 kept.append(kept)
-capsules.at_end = capsules.hold(Thing())  # let go of while the interpreter ends
+capsules.at_end = capsules.hold(Thing())  # released while the interpreter ends
 del kept[1]
 capsules.hold(Thing())
 tensor = capsules.dlpack(kept[0], (1, 0))
@@ -202,7 +202,7 @@ class Interpreters(Case):
     @unittest.skipIf(LIMITED, "the limited API has no slot for interpreters with their own GIL")
     def test_each_frees_its_own(self):
         buffers = 1 if BUFFERS else 0
-        # Two capsules, the module's own, the buffer; two objects held.
+        # Two capsules, that of the module and the buffer; two objects held.
         with self.changes(run=5 + buffers, destroyed=3 + buffers):
             self.run_in_one(IN_AN_INTERPRETER.format(folder=os.path.dirname(capsules.__file__)))
 
@@ -217,7 +217,7 @@ class Forks(Case):
     def test_a_child_lets_go(self):
         memory, thing = capsules.capsule(), Thing()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which numpy has
+            warnings.simplefilter("ignore", DeprecationWarning)  # NumPy warns about threads
             child = os.fork()
         if child == 0:
             status = 1
@@ -318,7 +318,7 @@ class Buffers(Case):
             del view
 
     def test_what_it_is_not(self):
-        """A consumer that does not understand strides gets an error, not other elements."""
+        """A consumer that does not support strides gets an error, not other elements."""
         with self.changes(run=3, destroyed=3):
             with self.assertRaisesRegex(BufferError, "not row-major"):
                 hashlib.sha256(capsules.buffer((2, 3), "F"))
@@ -374,7 +374,7 @@ class Buffers(Case):
 
 
 class Source:
-    """A producer, as a module would write it."""
+    """A producer as a module would write it."""
 
     def __init__(self, flags=0):
         self.memory = capsules.capsule()

@@ -4,7 +4,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-/* CPython may refuse a capsule for want of memory. */
+/* Makes CPython refuse capsules as if it had no memory. */
 static int refuse_capsules;
 #define PyCapsule_New(pointer, name, destructor) \
     (refuse_capsules ? PyErr_NoMemory() : (PyCapsule_New)(pointer, name, destructor))
@@ -18,7 +18,7 @@ static int refuse_capsules;
 #include <stdlib.h>
 #include <unistd.h>
 
-/* As dlpack.h and Arrow's specification lay them out, on 64-bit machines. */
+/* The layouts of dlpack.h and of Arrow's specification on 64-bit machines. */
 static_assert(offsetof(struct hf_dl_tensor, device) == 8, "DLTensor");
 static_assert(offsetof(struct hf_dl_tensor, ndim) == 16, "DLTensor");
 static_assert(offsetof(struct hf_dl_tensor, dtype) == 20, "DLTensor");
@@ -39,7 +39,7 @@ static_assert(offsetof(struct hf_arrow_stream, release) == 24, "ArrowArrayStream
 #define ELEMENTS 6
 
 static int destroyed, wrong_owner, forged_calls, arrow_calls;
-static const char *at_end; /* what the exit handler says first */
+static const char *at_end; /* what the exit handler prints first */
 
 static void destroy(void *pointer)
 {
@@ -130,7 +130,7 @@ static PyObject *null_destroy(PyObject *self, PyObject *args)
     return hf_capsule_new(&destroyed, NAME, NULL);
 }
 
-/* refused(): what hf_capsule_new() leaves when there is no memory for a capsule. */
+/* refused(): the exception of hf_capsule_new() if there is no memory for a capsule. */
 static PyObject *refused(PyObject *self, PyObject *args)
 {
     void *pointer = block();
@@ -139,7 +139,7 @@ static PyObject *refused(PyObject *self, PyObject *args)
     refuse_capsules = 1;
     made = hf_capsule_new(pointer, NAME, destroy);
     refuse_capsules = 0;
-    hf_free(pointer); /* still ours */
+    hf_free(pointer); /* was not taken */
     return made;
 }
 
@@ -159,7 +159,7 @@ static PyObject *name_of(PyObject *self, PyObject *object)
     return Py_BuildValue("z", PyCapsule_GetName(object));
 }
 
-/* rename(capsule, keep): another name, whose memory is freed again if not keep. */
+/* rename(capsule, keep): gives the capsule another name, and frees that name unless `keep`. */
 static PyObject *rename_it(PyObject *self, PyObject *args)
 {
     PyObject *object;
@@ -215,7 +215,7 @@ static void destroy_badly(void *pointer)
     PyErr_SetString(PyExc_KeyError, "a destroy function that calls Python");
 }
 
-/* error_kept(): a capsule goes while an exception is set, and its destroy sets another. */
+/* error_kept(): drops a capsule while an exception is set; its destroy sets another one. */
 static PyObject *error_kept(PyObject *self, PyObject *args)
 {
     PyObject *made = hf_capsule_new(block(), NAME, destroy_badly);
@@ -241,7 +241,7 @@ static void *drop_in_thread(void *record)
     return NULL;
 }
 
-/* Waits, without the GIL, until such a thread has ended; None. */
+/* Waits without the GIL until a thread has dropped the record. Result: None. */
 static PyObject *dropped_in_thread(struct hf_release *record)
 {
     pthread_t thread;
@@ -252,8 +252,8 @@ static PyObject *dropped_in_thread(struct hf_release *record)
     Py_RETURN_NONE;
 }
 
-/* thread_drop(capsule): a C thread holds on to the record, and lets go of it while this thread
- * waits without the GIL. */
+/* thread_drop(capsule): a C thread takes the record and drops it while this thread waits without
+ * the GIL. */
 static PyObject *thread_drop(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_capsule_record(object);
@@ -273,7 +273,7 @@ static void drop_late(void)
         hf_release_drop(late[--lates]);
 }
 
-/* at_exit(capsule): an exit handler of C, which runs after Python's end, lets go of the record. */
+/* at_exit(capsule): an exit handler in C, which runs after Python's end, drops the record. */
 static PyObject *at_exit(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_capsule_record(object);
@@ -289,7 +289,7 @@ static PyObject *at_exit(PyObject *self, PyObject *object)
 
 /* ---- held objects ---- */
 
-/* hold(object): a capsule that holds the object, and lets go with the GIL. */
+/* hold(object): a capsule that holds the object and releases it with the GIL. */
 static PyObject *hold(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_object_hold(object);
@@ -307,7 +307,7 @@ static void plain_destructor(PyObject *object)
     hf_release_drop((struct hf_release *)PyCapsule_GetPointer(object, NULL));
 }
 
-/* hold_plainly(object): let go by code that does not say that it holds the GIL. */
+/* hold_plainly(object): released by code that does not say that it has the GIL. */
 static PyObject *hold_plainly(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_object_hold(object);
@@ -315,7 +315,7 @@ static PyObject *hold_plainly(PyObject *self, PyObject *object)
     return record != NULL ? PyCapsule_New(record, NULL, plain_destructor) : NULL;
 }
 
-/* hold_in_thread(object): held, and let go of by a thread that Python does not know. */
+/* hold_in_thread(object): held, and released by a thread that Python does not know. */
 static PyObject *hold_in_thread(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_object_hold(object);
@@ -323,7 +323,7 @@ static PyObject *hold_in_thread(PyObject *self, PyObject *object)
     return record != NULL ? dropped_in_thread(record) : NULL;
 }
 
-/* hold_without_gil(object): let go of by this thread while it has given up the GIL. */
+/* hold_without_gil(object): released by this thread after it has given up the GIL. */
 static PyObject *hold_without_gil(PyObject *self, PyObject *object)
 {
     struct hf_release *record = hf_object_hold(object);
@@ -362,8 +362,8 @@ static void join_dropper(void)
     pthread_join(dropper, NULL);
 }
 
-/* hold_while_ending(objects): a C thread lets go of them, one by one, while the interpreter ends.
- * An exit handler waits for it. */
+/* hold_while_ending(objects): a C thread releases them one by one while the interpreter ends. An
+ * exit handler waits for the thread. */
 static PyObject *hold_while_ending(PyObject *self, PyObject *objects)
 {
     Py_ssize_t i, count = PyList_Size(objects);
@@ -540,7 +540,7 @@ static void forged_destructor(PyObject *object)
         forged.deleter(&forged);
 }
 
-/* forge(major, has_deleter): what a strange producer makes. */
+/* forge(major, has_deleter): a capsule of an unusual producer. */
 static PyObject *forge(PyObject *self, PyObject *args)
 {
     static double data[ELEMENTS];
@@ -560,7 +560,7 @@ static PyObject *forge(PyObject *self, PyObject *args)
     return PyCapsule_New(&forged, "dltensor_versioned", has_deleter ? forged_destructor : NULL);
 }
 
-/* delete_twice(dlpack capsule): what a consumer must not do. */
+/* delete_twice(dlpack capsule): a consumer's error. */
 static PyObject *delete_twice(PyObject *self, PyObject *object)
 {
     struct hf_dl_managed *managed =
@@ -605,7 +605,7 @@ static void arrow_release_array(struct hf_arrow_array *array)
     array->release = NULL;
 }
 
-/* arrow(moved): (schema, array); moved: a consumer has set release to NULL. */
+/* arrow(moved): (schema, array); `moved`: a consumer has set release to NULL. */
 static PyObject *arrow(PyObject *self, PyObject *args)
 {
     struct hf_arrow_schema *schema =
@@ -664,7 +664,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* The module's state holds a capsule, as modules do. */
+/* The state of the module holds a capsule, as modules do. */
 struct state {
     PyObject *capsule;
 };

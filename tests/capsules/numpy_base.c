@@ -8,7 +8,8 @@
 
 #include <homefree/python.h>
 
-/* array(capsule, how): of 6 doubles. how: 0 plain, 1 over an array that owns its data, 2 twice. */
+/* array(capsule, how): an array of 6 doubles. how: 0 plain, 1 over an array that owns its data, 2
+ * twice. */
 static PyObject *array(PyObject *self, PyObject *args)
 {
     PyObject *capsule, *made;

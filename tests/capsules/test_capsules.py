@@ -44,8 +44,8 @@ print(json.dumps({
 }))
 """
 
-# Each ending: what stands at the very end, after Python's. `state` is the capsule in the module's
-# own state. A daemon thread's is never let go of; nothing can be said of those at work.
+# For each ending, the output after Python's end. `state` is the capsule in the module's own state.
+# A daemon thread's capsule is never dropped; for running threads, the output can vary.
 ENDINGS = {
     "in_globals": {"live": 0, "leaked": 0, "destroyed": 4},
     "in_sys": {"live": 0, "leaked": 0, "destroyed": 3},
@@ -71,7 +71,7 @@ def environment():
 
 
 def call(command, **keywords):
-    """(exit status, what it said)."""
+    """(exit status, output)."""
     try:
         done = subprocess.run(
             [str(word) for word in command],
@@ -114,7 +114,7 @@ class Run:
         self.work.mkdir(parents=True)
 
     def compile(self, source, output, includes, *arguments, shared=True):
-        """None, or what the compiler said."""
+        """None, or the compiler's messages."""
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [
             *self.compilers[source.suffix],
@@ -160,7 +160,7 @@ class Run:
     def all_endings(self, known, folder):
         results = []
         for name, wanted in ENDINGS.items():
-            # A race: where it is lost, it is not lost every time.
+            # A race: an error would not show every time.
             for _ in range(6 if name == "held_while_ending" else 1):
                 results += self.ending(known, folder, name, wanted)
         return results
@@ -184,7 +184,7 @@ class Run:
         return [] if (status, said) == (0, "fine\n") else [f"embed: exit status {status}\n{said}"]
 
     def one(self, known, newest):
-        """Everything with the full API; as C++ for the newest."""
+        """Everything with the full API; as C++ too for the newest Python."""
         folder = self.work / known["name"].replace(" ", "-")
         module = HERE / "module.c"
         folder.mkdir(parents=True)
@@ -209,8 +209,8 @@ class Run:
         )
 
     def limited(self, known, every, version):
-        """One module, built with one CPython's headers for the limited API, in all that may use
-        it."""
+        """A module that is built with one CPython's headers for the limited API works in all
+        that can load it."""
         folder = self.work / f"limited-3.{version}"
         wrong = self.compile(
             HERE / "module.c",

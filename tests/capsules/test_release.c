@@ -40,7 +40,7 @@ static struct hf_release *make(const char *name)
     return record;
 }
 
-/* What changed in the counts since `before`. */
+/* Asserts how the counts have changed since `before`. */
 static void assert_counts(const struct hf_stats *before, int64_t live, uint64_t run,
                           uint64_t leaked)
 {
@@ -198,7 +198,7 @@ static void *run_many(void *records)
     return drop_many(records);
 }
 
-/* Half of the threads only drop, half run first: once, all the same. */
+/* Half of the threads only drop, the others run first; the record is freed once all the same. */
 START_TEST(threads_free_once)
 {
     enum { RECORDS = 20000 };
@@ -251,7 +251,7 @@ START_TEST(threads_count_references)
 }
 END_TEST
 
-/* The object that holds destroy is unloaded by everybody else, and is still there. */
+/* Everybody else unloads the object that contains `destroy`; it stays loaded. */
 START_TEST(the_functions_object_stays)
 {
     struct hf_release *record = NULL;
@@ -310,8 +310,8 @@ START_TEST(exit_handlers_still_free)
 }
 END_TEST
 
-/* After libhomefree's own end the pointer is left: the program's last destructor, which runs after
- * it, drops the record (last_drop.c). */
+/* After libhomefree's own end, the pointer is left alone. The program's last destructor, which runs
+ * later, drops the record (last_drop.c). */
 extern void last_drop(struct hf_release *record, void (*drop)(struct hf_release *),
                       int (*stats)(struct hf_stats *));
 
@@ -350,8 +350,8 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     releaser = argv[1];
-    /* First the one that needs fresh counts, and no other object loaded: the loader would order the
-     * ends anew. */
+    /* The first test needs fresh counts, and no other object loaded: loading one would make the
+     * loader reorder the destructors. */
     return RUN_SUITE(too_late_it_is_leaked, the_last_reference_frees_once,
                      run_early_it_is_not_run_again, forbidden_it_is_the_callers,
                      what_its_function_cannot_free_is_counted, the_name_is_copied,

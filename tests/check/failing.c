@@ -90,7 +90,7 @@ END_TEST
 START_TEST(the_end_of_the_suite_holds)
 {
     struct hf_watch *watches[HF_WATCHES_MAX];
-    /* None of the others has left one open. */
+    /* No test before has left a watch open. */
     for (int i = 0; i < HF_WATCHES_MAX; i++)
         ck_assert_int_eq(hf_watch_begin(&watches[i], 1), 0);
     for (int i = 0; i < HF_WATCHES_MAX; i++)

@@ -38,7 +38,7 @@ static void be_counted(enum state state)
         begin_and_end(&watch);
     if (state == WATCHED && hf_watch_begin(&watch, 0) != 0)
         _exit(1);
-    pairs(); /* one more slow path, which finds that the fast ones are open again */
+    pairs(); /* takes one more slow path, which opens the fast paths again */
     if (ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
         _exit(SKIPPED);
     raise(SIGSTOP);
@@ -47,7 +47,7 @@ static void be_counted(enum state state)
     _exit(0);
 }
 
-/* Instructions between the two stops; 0 where processes may not be traced. */
+/* Returns the number of instructions between the two stops; 0 if processes may not be traced. */
 static unsigned long instructions(enum state state)
 {
     pid_t child = fork();
@@ -79,7 +79,7 @@ START_TEST(as_fast_as_before)
     if (never == 0)
         return;
     unsigned long afterwards = instructions(AFTERWARDS), watched = instructions(WATCHED);
-    /* A pair may meet one of jemalloc's events in one run and not in the other. */
+    /* One of jemalloc's events may fall into one run and not into the other. */
     ck_assert_uint_le(afterwards, never + never / 20);
     ck_assert_uint_ge(watched, 2 * never);
 }

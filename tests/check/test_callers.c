@@ -16,7 +16,7 @@
     *(void **)&name = dlsym(RTLD_DEFAULT, "hf_" #name); \
     ck_assert(name != NULL)
 
-/* Nothing that happened since the watch began involved another object than the program. */
+/* Asserts that every event since the watch began is the program's own. */
 static void assert_own(struct hf_watch *watch, uint64_t blocks)
 {
     struct hf_watch_report report = report_of(watch);

@@ -12,7 +12,7 @@ import unittest
 
 MODULE, *PROGRAMS = sys.argv[1:]
 
-# What a line of Check's must have in it, by test; the others pass.
+# The text that Check's line for each failing test must contain; all other tests pass.
 FAILS = {
     "owner_fails": r"&here \(0x[0-9a-f]+, HF_OWNER_STACK\) does not belong to HF_OWNER_HEAP$",
     "no_crossing_fails": (

@@ -76,8 +76,7 @@ START_TEST(a_record_is_the_library_s_own)
 }
 END_TEST
 
-/* Resizing is one crossing, whether the block stays where it is or not; it is the resizer's then.
- */
+/* Resizing is one crossing, whether or not the block moves; the block is then the resizer's. */
 START_TEST(resizing)
 {
     const size_t sizes[] = {11, 100000};

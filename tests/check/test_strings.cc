@@ -15,7 +15,7 @@ START_TEST(libstdcxx_frees_what_the_module_allocated)
 {
     hf_ck_assert_crossed("module_cxx", "libstdc++", {
         std::string text = module->text(1000);
-        text.append(5000, 'x'); // in libstdc++, which gives the module's block back
+        text.append(5000, 'x'); // in libstdc++, which frees the module's block
     });
 }
 END_TEST

@@ -44,8 +44,8 @@ START_TEST(the_end)
 }
 END_TEST
 
-/* A thread that a watch slowed down, and that ends without another call, leaves jemalloc's lists
- * all the same: the next watch walks them. */
+/* A watch slows down a thread that then ends without another call. jemalloc must forget the thread
+ * all the same, because the next watch walks its list of threads. */
 enum { IDLE = 8, ROUNDS = 20 };
 static pthread_barrier_t used, watched;
 
@@ -92,8 +92,8 @@ START_TEST(no_room)
 }
 END_TEST
 
-/* Code that no object holds, as a JIT compiler makes it, is a side by its address: many of them
- * fill the table of sides. Each calls a function with two arguments. */
+/* Code outside every object, such as a JIT compiler's, is a side by its address, so that much of it
+ * fills the table of sides. Each thunk calls a function with two arguments. */
 typedef void *thunk(void *first, size_t second, void *(*function)(void *first, size_t second));
 enum { THUNK = 16, THUNKS = 4096 };
 
@@ -119,19 +119,19 @@ static void *by(unsigned char *code, size_t index, void *first, size_t second,
     return ((thunk *)(void *)(code + index * THUNK))(first, second, function);
 }
 
-/* A block whose allocating side found no room, and one whose side is known, stay where they are:
- * neither counts as freed. */
+/* Blocks stay where they are, one whose allocating side found no room and one whose side is known;
+ * neither may count as freed. */
 START_TEST(no_room_for_sides)
 {
     unsigned char *code = make_thunks();
     if (code == MAP_FAILED)
         return;
-    /* Taken before the watch: during it, slots of this program lead to what names it. */
+    /* Taken before the watch, which makes this program's slots lead to caller thunks. */
     void *(*volatile resize)(void *, size_t) = hf_realloc;
     struct hf_watch *watch = begin(0);
     void *kept = NULL;
     for (size_t i = 0; i < THUNKS; i++) {
-        /* hf_realloc(NULL, …) jumps to hf_malloc(): the thunk is the caller. */
+        /* hf_realloc(NULL, …) jumps to hf_malloc(), so the thunk is the caller. */
         kept = by(code, i, NULL, 100, resize);
         ck_assert_ptr_nonnull(kept);
         if (i + 1 < THUNKS)
@@ -207,7 +207,7 @@ START_TEST(a_visitor_may_allocate)
 }
 END_TEST
 
-/* The child's records are its own, and so is the end of its watches. */
+/* The child has records of its own, and ends its watches for itself alone. */
 static void be_a_child(void *context)
 {
     struct hf_watch *watch = context;
@@ -249,7 +249,7 @@ static void nothing(void *context)
     hf_free(module.make(10));
 }
 
-/* Watches begin and end, and processes fork, while threads allocate. */
+/* Watches begin and end and processes fork while threads allocate. */
 START_TEST(threads)
 {
     pthread_t others[4];
@@ -274,12 +274,12 @@ START_TEST(threads)
 }
 END_TEST
 
-/* What a thread does that began before the watch is seen as well. */
+/* The calls of a thread that is older than the watch are recorded, too. */
 static pthread_barrier_t turn;
 
 static void *take_turns(void *context)
 {
-    hf_free(module.make(10)); /* its fast paths are warm */
+    hf_free(module.make(10)); /* warms up its fast paths */
     pthread_barrier_wait(&turn);
     pthread_barrier_wait(&turn);
     hf_free(module.make(10));

@@ -50,7 +50,7 @@ static inline struct wanted_crossing crossed(struct hf_watch *watch, const char 
     return wanted;
 }
 
-/* So many blocks, of so many bytes, crossed from one to the other. */
+/* Asserts that `count` blocks of `bytes` bytes together crossed from one object to the other. */
 static inline void assert_crossed(struct hf_watch *watch, const char *allocated_by,
                                   const char *freed_by, uint64_t count, uint64_t bytes)
 {

@@ -33,7 +33,7 @@ def commands(readme):
 
 
 def step(what, command, folder, variables):
-    """Its output goes to the test's log as it comes."""
+    """The output goes to the test's log as it comes."""
     print(f"---- {what}", flush=True)
     status = subprocess.run(command, cwd=folder, env=variables, stderr=subprocess.STDOUT).returncode
     if status != 0:
@@ -41,7 +41,7 @@ def step(what, command, folder, variables):
 
 
 def shared_objects(folders, own):
-    """What the commands built: shared objects that are neither homefree's nor stand for it."""
+    """The shared objects that the commands built, except homefree's own and its substitutes."""
     for folder in folders:
         for path in sorted(folder.rglob("*.so*")):
             inside = own is not None and own in path.parents
@@ -90,7 +90,7 @@ def check(arguments, tools, place):
     source = arguments.example.resolve()
     bin_folder, site = installation.environment(PYTHON, tools, place / "environment")
     path = [str(bin_folder), os.environ["PATH"]]
-    # The environment's own programs, which otherwise would run in that of the tools.
+    # The environment's own programs, instead of those of the tools' environment.
     for name in ("pip", "pytest", "swig"):
         program = bin_folder / name
         words = f"-m {name}" if name != "swig" else f"{tools}/bin/swig"
@@ -112,18 +112,18 @@ def check(arguments, tools, place):
         path.insert(0, str(installed.path))
         (site / "prefix.pth").write_text(f"{installed.site}\n")
         own = None
-    # PyPI's pkg-config, in front of the system's, only for those who ask for it.
+    # PyPI's pkg-config comes before the system's only for projects that ask for it.
     project = source / "pyproject.toml"
     if project.exists() and "pkgconf" in project.read_text():
         path.insert(path.index(str(bin_folder)) + 1, str(tools / "bin"))
-    # What is built by a PEP 517 backend finds a wheel by its entry points.
+    # A PEP 517 backend finds the wheel by its entry points.
     if arguments.form == "prefix" or not project.exists():
         variables.update(installed.build_variables())
     variables.update(
         PATH=os.pathsep.join(path),
         VIRTUAL_ENV=str(place / "environment"),
         XDG_CACHE_HOME=str(place / "cache"),
-        PIP_NO_BUILD_ISOLATION="0",  # pip's way of saying: do not isolate
+        PIP_NO_BUILD_ISOLATION="0",  # pip reads this as "do not isolate"
         PIP_NO_DEPS="1",
         PIP_NO_INDEX="1",
         PIP_DISABLE_PIP_VERSION_CHECK="1",
@@ -131,7 +131,7 @@ def check(arguments, tools, place):
         NO_COLOR="1",
     )
 
-    # Next to nothing else; but what lies beside the example and is shared by its kind comes along.
+    # Copies only the example and the files beside it that examples of its kind share.
     work = place / "work"
     for folder in [source, *source.parent.glob("library")]:
         shutil.copytree(

@@ -12,7 +12,7 @@ import tempfile
 import textwrap
 import unittest
 
-# value() is what VALUE says; owned() is whether the module's memory is the heap's.
+# value() returns VALUE; owned() returns whether the module's memory is the heap's.
 MODULE = r"""
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -80,7 +80,7 @@ PyMODINIT_FUNC HF_MODULE_INIT(void)
 }
 """
 
-# What every piece of code finds.
+# Begins every piece of code.
 PRELUDE = """
 import os, sys
 from homefree import extension
@@ -115,7 +115,7 @@ class TestCase(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.work, ignore_errors=True)
         self.cache = self.work / "cache"
         self.log = self.work / "log"
-        # LD_LIBRARY_PATH is Meson's: modules find libhomefree themselves.
+        # Meson sets LD_LIBRARY_PATH; modules must find libhomefree without it.
         dropped = (
             "LD_LIBRARY_PATH",
             "CC",
@@ -132,7 +132,7 @@ class TestCase(unittest.TestCase):
             if key not in dropped and not key.startswith("HOMEFREE_")
         }
         self.environment["HOMEFREE_BUILD_DIR"] = str(self.cache)
-        # Counts what is compiled; links and questions for the version are not.
+        # Counts compilations, but not links and calls that ask for the version.
         self.environment["CC"] = str(self.counting("cc", "cc"))
         self.write("fast.c", MODULE)
         self.write("value.h", "#define VALUE 1\n")
@@ -156,11 +156,11 @@ class TestCase(unittest.TestCase):
         )
 
     def compiled(self):
-        """How many files were compiled so far."""
+        """The number of files that were compiled so far."""
         return len(self.log.read_text().split()) if self.log.exists() else 0
 
     def begin(self, code, *, prelude=PRELUDE, **environment):
-        """The process that runs the code in the work folder."""
+        """Starts a process that runs the code in the work folder."""
         merged = {**self.environment, **environment}
         process = subprocess.Popen(
             [sys.executable, "-s", "-c", prelude + textwrap.dedent(code)],
@@ -195,7 +195,7 @@ class TestCase(unittest.TestCase):
         return self.finish(self.begin(code, **environment))
 
     def fine(self, code, **environment):
-        """The code's asserts hold and nothing is said on stderr. Result: what it printed."""
+        """The code's asserts hold and it writes nothing to stderr. Result: its output."""
         outcome = self.run_code(code, **environment)
         self.assertEqual((outcome.status, outcome.err), (0, ""), outcome.out)
         return outcome.out

@@ -181,7 +181,7 @@ class Folder(support.TestCase):
 
 
 class Damage(support.TestCase):
-    """What is in the cache is not what was put there."""
+    """The cache contains something else than homefree put there."""
 
     def assert_made_again(self, count=2):
         self.assertEqual(self.value(), 1)
@@ -218,7 +218,7 @@ class Damage(support.TestCase):
         self.value()
         record = self.entries()[0] / "record"
         os.truncate(record, record.stat().st_size // 2)
-        # The index alone decides while nothing has changed.
+        # While nothing has changed, only the index is read.
         os.utime(self.work / "value.h")
         self.assert_made_again()
 
@@ -247,7 +247,8 @@ class Damage(support.TestCase):
             cuts.append(bytes(noisy))
         for number, content in enumerate(cuts):
             (self.work / f"garbage-{number}").write_bytes(content)
-        # Whatever the index says: a module that fits, or none; and the same for who reads it all.
+        # Whatever the index says, load() finds a matching module or none, and so does a process
+        # that reads the whole index.
         self.fine(
             f"""
             from homefree.extension import _cache, _request

@@ -27,7 +27,7 @@ def exported(path):
 
 
 class Result(support.TestCase):
-    """What is made."""
+    """The module that is built."""
 
     def assert_clean(self, path):
         done = subprocess.run([_command.find(), "inspect", path], stdout=subprocess.PIPE, text=True)
@@ -124,7 +124,8 @@ class Result(support.TestCase):
         self.fine("load('even', ['odd.cc'])", CPPFLAGS="-std=c++20")
 
     def test_standard_is_the_one_that_torchs_headers_require(self):
-        # A double of torch: the real one's headers require C++14, C++17 or C++20, by its version.
+        # A double of torch, because the real one's headers require C++14, C++17 or C++20, depending
+        # on the version.
         self.write(
             "torch/__init__.py",
             """
@@ -161,7 +162,7 @@ class Result(support.TestCase):
             self.fine(f"load({name!r}, ['odd.cc'], torch=True)")
 
     def test_cuda_sources_go_to_nvcc_and_the_runtime_is_linked(self):
-        # A double named nvcc: it keeps what it was told, and compiles as C++ what is C++.
+        # A double of nvcc: it records its arguments, and compiles C++ sources.
         home = self.work / "cuda"
         (home / "lib64").mkdir(parents=True)
         (home / "include").mkdir()
@@ -265,7 +266,7 @@ class Result(support.TestCase):
 
 
 class Again(support.TestCase):
-    """What is compiled again, and what is not."""
+    """What is compiled again and what is not."""
 
     def test_warm_load_compiles_nothing_and_starts_nothing(self):
         self.assertEqual(self.value(), 1)
@@ -306,7 +307,7 @@ class Again(support.TestCase):
         self.value()
         os.utime(self.work / "value.h", ns=(1, 1))
         self.assertEqual(self.value(), 1)
-        # And from then on it is not read any more.
+        # It is not read again after that.
         self.fine("load(); assert 'hashlib' not in sys.modules")
         self.assertEqual(self.compiled(), 1)
 
@@ -363,7 +364,8 @@ class Again(support.TestCase):
     def test_what_changes_while_it_is_compiled_is_compiled_again(self):
         once = f"[ -e {self.work}/done ] || {{ touch {self.work}/done; sed -i s/1/6/ value.h; }}"
         self.counting("cc", "cc", before=f"cd {self.work}; {once}; cd - >/dev/null")
-        # The double changes the header before the compiler reads it: what it saw is not known.
+        # The double changes the header before the compiler reads it, so it is unknown which
+        # contents the compiler saw.
         self.assertEqual(self.value(), 6)
         self.assertEqual(self.compiled(), 2)
         self.assertEqual(self.value(), 6)
@@ -371,7 +373,7 @@ class Again(support.TestCase):
 
 
 class Process(support.TestCase):
-    """What a process sees of it."""
+    """What users see of the builds in a process."""
 
     def test_same_module_twice_is_one(self):
         self.fine("assert load() is load()")
@@ -496,7 +498,7 @@ class Process(support.TestCase):
         self.assertIn("something", outcome.err)
 
     def on_terminal(self, **environment):
-        """What a process writes to a terminal that is its stderr."""
+        """What a process writes when its stderr is a terminal."""
         mine, its = pty.openpty()
         process = subprocess.Popen(
             [sys.executable, "-s", "-c", support.PRELUDE + "load()"],
@@ -509,7 +511,7 @@ class Process(support.TestCase):
         while True:
             try:
                 block = os.read(mine, 4096)
-            except OSError:  # the terminal's other end is closed
+            except OSError:  # the other end of the terminal is closed
                 break
             if not block:
                 break

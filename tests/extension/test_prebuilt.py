@@ -17,7 +17,7 @@ class Prebuilt(support.TestCase):
         self.assertEqual(self.compiled(), 1)
 
     def loaded(self, code="prebuilt='package'", **environment):
-        """The file that was loaded."""
+        """The path of the file that was loaded."""
         return self.fine(f"print(load('package.fast', {code}).__file__)", **environment).strip()
 
     def assert_built(self, code="prebuilt='package'"):

@@ -10,7 +10,7 @@ import support
 
 PROCESSES = 16
 
-# Sixteen workers, each of which imports this file and so loads the module, and a number of each.
+# Sixteen workers. Each imports this file, and so loads the module, and gets a number of its own.
 POOL = """
 import multiprocessing, os
 from homefree import extension
@@ -28,7 +28,7 @@ if __name__ == "__main__":
     assert len(set(pid for pid, _ in found)) == {count}
     print(sum(value for _, value in found))
 """
-# The parent has nothing but the pool, so that the workers meet an empty cache.
+# The parent only has the pool, so that the workers find an empty cache.
 WORKERS = """
 import multiprocessing, os
 
@@ -68,7 +68,7 @@ class Together(support.TestCase):
         )
 
     def test_unrelated_processes_with_a_cold_cache_build_once(self):
-        # As torchrun starts them: nothing in common but the command line.
+        # As torchrun starts them: the processes share only the command line.
         code = "sys.stdin.read(1); print(load().value())"
         processes = [self.begin(code) for _ in range(PROCESSES)]
         for process in processes:
@@ -78,28 +78,29 @@ class Together(support.TestCase):
 
 
 class Killed(support.TestCase):
-    """The compiler is a double that says when it has begun, and goes on when it is told to."""
+    """The compiler is a double that reports when it has begun, and waits for permission to
+    continue."""
 
     def setUp(self):
         super().setUp()
         begun, go = self.work / "begun", self.work / "go"
         os.mkfifo(begun)
         os.mkfifo(go)
-        # For both, so that opening waits for nobody.
+        # Open for reading and writing, so that opening does not wait.
         self.begun, self.go = os.open(begun, os.O_RDWR), os.open(go, os.O_RDWR)
         self.addCleanup(os.close, self.begun)
         self.addCleanup(os.close, self.go)
         self.slow = self.counting("slow", "cc", before=f"echo >{begun}; read x <{go}")
 
     def begin_slowly(self, code="load()"):
-        """A process whose compiler has begun, and waits."""
+        """Starts a process and returns when its compiler waits."""
         process = self.begin(code, CC=self.slow)
         self.assertEqual(os.read(self.begun, 100), b"\n")
         return process
 
     @staticmethod
     def kill(process):
-        # It alone: what it has started is left to itself.
+        # Only this process; its children live on.
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
 
@@ -114,7 +115,7 @@ class Killed(support.TestCase):
 
     def test_one_that_waits_is_told_whom_for_and_takes_over(self):
         process = self.begin_slowly()
-        # What they are asked for must be the same, down to the compiler's name.
+        # The two compilers must have the same name, because it is part of the key.
         os.replace(self.counting("cc", "cc"), self.slow)
         waiter = self.begin("print(load(verbose=True).value())", CC=self.slow)
         said = waiter.stderr.readline()
@@ -152,7 +153,7 @@ class Killed(support.TestCase):
             pass
         self.assertEqual(builder.stdout.readline(), "forked\n")
         self.kill(builder)
-        # The child is there, and its parent's lock is not.
+        # The child is alive, but its parent's lock is gone.
         self.assertEqual(self.value(), 1)
         with open(self.work / "end", "w"):
             pass
@@ -166,7 +167,7 @@ class Killed(support.TestCase):
     def test_folder_that_is_removed_meanwhile(self):
         process = self.begin_slowly("refused('removed meanwhile', 'again')")
         shutil.rmtree(self.cache)
-        # Another lock file by now: this one need not wait.
+        # The lock file is another one by now, so this process need not wait.
         self.assertEqual(self.value(), 1)
         os.write(self.go, b"\n")
         outcome = self.finish(process)
@@ -179,9 +180,9 @@ class Killed(support.TestCase):
         shutil.rmtree(self.cache)
         second = self.begin_slowly()
         self.kill(first)
-        # What it has now is a file that nobody else can find.
+        # Its lock file is now one that nobody else can find.
         self.assertIn(f"by process {second.pid} ", waiter.stderr.readline())
-        os.write(self.go, b"\n\n")  # the first one's compiler is there as well
+        os.write(self.go, b"\n\n")  # also for the first process's compiler
         self.assertEqual(self.finish(waiter).out, "1\n")
         self.assertEqual(self.compiled(), 2)
 

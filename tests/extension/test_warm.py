@@ -52,7 +52,7 @@ class Warm(unittest.TestCase):
         return path
 
     def lines(self):
-        """The lines of a block, as _index.py writes them."""
+        """The lines of a block as _index.py writes them."""
         lines = ["0123", "fast.so", _files.identity(self.module), "3"]
         lines += ["cc", str(self.compiler), _files.identity(self.compiler)]
         for path in (self.source, self.header):
@@ -67,7 +67,7 @@ class Warm(unittest.TestCase):
 
     def write(self, text):
         index = self.folder / "index"
-        # A file that is cut and written again is flushed by some file systems.
+        # Some file systems flush a file that is truncated and rewritten.
         index.unlink(missing_ok=True)
         index.write_bytes(text if isinstance(text, bytes) else os.fsencode(text))
 
@@ -277,7 +277,7 @@ class Damaged(Warm):
             path = self.find()
             self.assertIn(path, (None, str(self.module)), number)
             found += path is not None
-        # Not more than those that hit the first line, or put the same byte there.
+        # No more than the changes that hit the first line or wrote the same byte again.
         self.assertLess(found, 1000)
 
     def test_index_of_nothing_but_random_bytes(self):
@@ -338,14 +338,14 @@ class Damaged(Warm):
                 lines = self.lines()
                 lines[number] = long
                 self.write(self.index(self.block(lines)))
-                # A compiler that is not there is no change.
+                # A compiler that does not exist counts as unchanged.
                 self.assertEqual(self.find(), str(self.module) if number == 4 else None)
 
     def test_folders_that_are_too_long(self):
         long = str(self.root) + "/." * 3000
         self.assertIsNone(_homefree.find_warm(long, str(self.folder), TEXT, ""))
         self.assertIsNone(_homefree.find_warm(str(self.root), long, TEXT, ""))
-        # The folder has just room, and what is in it has none.
+        # The path of the folder just fits, those of its files do not.
         for length in range(4070, 4100):
             folder = str(self.folder)
             folder += "/" * (length - len(folder))
@@ -368,7 +368,7 @@ class Damaged(Warm):
         index.mkdir()
         self.assert_none()
         index.rmdir()
-        # Nobody writes to it: who opens it to read waits.
+        # Nobody writes to the pipe, so opening it for reading would wait.
         os.mkfifo(index)
         self.assert_none()
 

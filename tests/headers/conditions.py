@@ -33,7 +33,7 @@ def _find():
         python = ["-isystem", lines[0], "-include", "Python.h"]
         found["python"] = found["python"] or python
         if len(lines) > 1 and found["numpy"] is None:
-            # The two belong together.
+            # The two versions belong together.
             found["python"] = python
             found["numpy"] = ["-isystem", lines[1], "-include", "numpy/arrayobject.h"]
     return found
@@ -43,7 +43,7 @@ FOUND = _find()
 
 
 def flags_for(header):
-    """The compiler's arguments in front of a header, by its path; None if a library is missing."""
+    """The compiler's arguments for a header, by its path; None if a library is missing."""
     if header.name == "check.h":
         return FOUND["check"]
     if header.parent.name != "python" and header.name != "python.h":

@@ -66,7 +66,7 @@ class Alone(unittest.TestCase):
         self.assertEqual(sorted(HEADERS), sorted(contents.parent.rglob("*.h")))
 
     def test_homefree_h_alone_gives_every_name(self):
-        """A program that includes homefree/homefree.h alone may use every name of the interface."""
+        """A program that includes only homefree/homefree.h may use every name of the interface."""
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "all.c"
             source.write_text(

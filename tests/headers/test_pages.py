@@ -20,7 +20,7 @@ from pathlib import Path
 
 from conditions import FOUND, flags_for
 
-# Exported for copies of the library to find each other, and the range that hf_owns() reads.
+# Exported so that copies of the library find each other, and the range that hf_owns() reads.
 NOT_FUNCTIONS_OF_USERS = {"hf_instance_record", "hf_loader_lock_call", "hf_region_range"}
 INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_)|HF_")
 # Includes another page.
@@ -39,7 +39,8 @@ def compile_c(source, *flags):
 
 
 def umbrella():
-    """Every header whose library is there, as one source, and the flags that it needs."""
+    """One source that includes every header whose library is installed, and the flags that it
+    needs."""
     names, flags = [], []
     for header in sorted(arguments.include.rglob("*.h")):
         more = flags_for(header)
@@ -50,7 +51,7 @@ def umbrella():
 
 
 def synopsis(page):
-    """A page's synopsis as a reader sees it, and the header that it names."""
+    """The synopsis of a page as it is displayed, and the header that it names."""
     text = subprocess.run(
         ["groff", "-mdoc", "-Tascii", "-rLL=300n", "-P-cbou", page],
         check=True,
@@ -108,7 +109,7 @@ class Contents(unittest.TestCase):
                     shown = prototypes.strip().rstrip(";").replace(" ", "")
                     self.assertIn(f"#define {shown} ", macros)
                     continue
-                # Where a declaration differs in anything from the one before, C has an error.
+                # Two declarations that differ are an error in C.
                 source = f"#include <{header}>\n#include <homefree/homefree.h>\n{prototypes}"
                 code, _, errors = compile_c(source, *flags, "-fsyntax-only")
                 self.assertEqual(code, 0, f"{prototypes}\n{errors}")
@@ -124,7 +125,7 @@ class Contents(unittest.TestCase):
         self.assertGreater(compiled, 60)
 
     def test_a_wrong_prototype_is_an_error(self):
-        """That the test above can fail."""
+        """The test above can fail."""
         wrong = "#include <homefree/alloc.h>\nvoid *hf_malloc(int size);\n"
         code, _, errors = compile_c(wrong, "-fsyntax-only")
         self.assertNotEqual(code, 0)
@@ -142,7 +143,7 @@ class Form(unittest.TestCase):
         tools = {
             "groff": ["groff", "-mdoc", "-ww", "-z"],
             "man": ["man", "--warnings", "-l"],
-            # Links are what man-db wants; `ln` would need every installer to keep them.
+            # man-db recommends links; `ln` would force every installer to preserve them.
             "mandoc": ["mandoc", "-T", "lint", "-W", "warning"],
         }
         available = [command for tool, command in tools.items() if shutil.which(tool)]
@@ -163,7 +164,7 @@ class Form(unittest.TestCase):
                     self.assertEqual((result.stdout or "") + result.stderr, "")
 
     def broken(self, change):
-        """What the generator says of alloc.h after a change to its text."""
+        """The generator's messages about alloc.h after a change to its text."""
         with tempfile.TemporaryDirectory() as folder:
             header = Path(folder) / "alloc.h"
             text = (arguments.include / "homefree/alloc.h").read_text()

@@ -75,7 +75,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(names, ["PyInit_greet"])
         dynamic = run("readelf", "-d", module)
         needed = sorted(line.split("[")[1][:-1] for line in dynamic.split("\n") if "NEEDED" in line)
-        # Some toolchains leave libc out where the module calls nothing of it.
+        # Some toolchains leave libc out if the module calls nothing of it.
         self.assertIn(needed, (["libc.so.6", "libhomefree.so.1"], ["libhomefree.so.1"]))
         answer = run(
             PYTHON,
@@ -103,7 +103,7 @@ class Installed(unittest.TestCase):
         )
         if shutil.which("man") is None:
             self.skipTest("man is not installed")
-        # A page of its own, and one that includes another.
+        # One page has text of its own, the other includes another page.
         for name in ("hf_malloc", "hf_calloc"):
             page = run("man", "-M", folder.parent, "3", name, MANPAGER="cat", LC_ALL="C")
             self.assertIn("hf_malloc, hf_calloc", page)
@@ -115,7 +115,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(loaded, {str(self.libdir.resolve() / "libhomefree-preload.so")})
 
     def test_package_is_compiled_to_bytecode(self):
-        """Compiling its sources at import takes longer than everything else that importing does."""
+        """Compiling the sources takes longer than all other work of an import."""
         if INSTALLED.site is None:
             self.skipTest("homefree was built without its Python package")
         sources = list((INSTALLED.site / "homefree").rglob("*.py"))
@@ -175,7 +175,7 @@ class Installed(unittest.TestCase):
             inside / "homefree",
             ignore=shutil.ignore_patterns("build*", ".git", "__pycache__"),
         )
-        # Built already: this test is about the dependency, not about jemalloc.
+        # Built before: this test is about the dependency, not about jemalloc.
         prebuilt = inside / "homefree/prebuilt/alloc"
         prebuilt.mkdir(parents=True)
         shutil.copy2(BUILD / "alloc/libhf_jemalloc.a", prebuilt)

@@ -43,16 +43,16 @@ parser.add_argument("--print", action="store_true")
 ROOMS = ("alloc", "shim", "loader")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 SEAM = "alloc/jemalloc"
-# Names that build tools and Python give a meaning of their own.
+# Names that build tools and Python require.
 SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi"}
 
 
-# Arrows of the loader that go up or close a circle: known, and to be cut. Nothing may be added.
+# Known upward arrows and circles, to be cut. Nothing may be added.
 BREACHES: set = set()
-# Units of libhomefree with constructors: the one that runs all stages in a written order. Nothing may
-# be added. (libhomefree-diagnose.so, which is not read here, has alloc/diagnose/diagnosis besides.)
+# Units of libhomefree that have constructors. Nothing may be added. libhomefree-diagnose.so, which is
+# not read here, has alloc/diagnose/diagnosis besides.
 CONSTRUCTORS = {"loader/init"}
-# Names that two folders have: known, and to be changed. Nothing may be added.
+# File names that two folders share, known and to be changed. Nothing may be added.
 SAME_NAMES: set = set()
 
 
@@ -77,7 +77,7 @@ def source_files(root):
 
 
 def include_arrows(root):
-    """Who includes whom: {(user, used): files}."""
+    """The includes: {(user, used): files}."""
     arrows = defaultdict(set)
     for path in source_files(root):
         if path.suffix not in SOURCES:
@@ -114,7 +114,7 @@ def global_symbols(path):
 
 
 def object_units(root, build, binaries):
-    """The object files that were built for `binaries`: {path: unit}."""
+    """The object files of the `binaries`: {path: unit}."""
     folders = {(binary.parent / (binary.name + ".p")).resolve() for binary in binaries}
     commands = json.loads((build / "compile_commands.json").read_text(encoding="utf-8"))
     units = {}
@@ -125,7 +125,7 @@ def object_units(root, build, binaries):
         if output.parent not in folders or not output.is_file():
             continue
         if source.is_relative_to(build.resolve()):
-            # One generated source a function, all from shim/module.c.in.
+            # Each function has a generated source, all made from shim/module.c.in.
             units[output] = unit_of("shim/module.c.in")
         elif source.is_relative_to(root.resolve()):
             units[output] = unit_of(source.relative_to(root.resolve()).as_posix())
@@ -140,7 +140,7 @@ def has_constructor(path):
 
 
 def seam_symbols(root):
-    """Every name of ours in the headers of the interface to jemalloc."""
+    """The names in the headers of the interface to jemalloc that are ours."""
     names = set()
     for path in (root / SEAM).glob("*.h"):
         text = without_comments(path.read_text(encoding="utf-8"))
@@ -149,13 +149,13 @@ def seam_symbols(root):
 
 
 def symbol_arrows(options):
-    """Whose object file needs whose symbols: {(user, used): symbols}."""
+    """The symbols that object files need: {(user, used): symbols}."""
     units = object_units(options.source, options.build, options.binaries)
     symbols = {path: global_symbols(path) for path in units}
     home = {}
     for path, (defined, _) in symbols.items():
         for name in defined:
-            # The shim defines libc's names, for modules.
+            # The shim defines libc's names for modules.
             if not units[path].startswith("shim/") or name.startswith("hf_"):
                 home[name] = units[path]
     ours, needed = global_symbols(options.jemalloc)
@@ -215,7 +215,7 @@ class Layers:
         return self.names.index(name)
 
     def of(self, unit):
-        """The rank of a unit, by the longest place that holds it; None where there is none."""
+        """The rank of the longest entry that contains the unit; None if there is none."""
         found = None
         for place, rank in self.places.items():
             stem = place if place == SEAM or "." not in place else unit_of(place)
@@ -281,7 +281,7 @@ class Arrows(Lists):
 class Constructors(Lists):
     def test_constructors_are_known(self):
         units = object_units(options.source, options.build, options.binaries)
-        # The shim is linked into modules and has constructors there.
+        # The shim is linked into modules and may have constructors there.
         library = {path: unit for path, unit in units.items() if not unit.startswith("shim/")}
         found = {unit for path, unit in library.items() if has_constructor(path)}
         self.must_be_none(sorted(found - CONSTRUCTORS), "these have constructors")

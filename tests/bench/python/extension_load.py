@@ -104,7 +104,8 @@ class Bench:
         )
 
     def once(self, *arguments):
-        """[from the first import, without homefree's, the last statement alone, process], in ms"""
+        """[from the first import, the same without homefree's, the last statement alone, the
+        process], in ms"""
         before = time.perf_counter_ns()
         process = self.start(*arguments)
         out, _ = process.communicate()
@@ -145,7 +146,7 @@ class Bench:
         ).stdout
 
     def cold(self, name, source):
-        """(seconds that load() took, seconds of its commands by hand), least of three."""
+        """(seconds of load(), seconds of the same commands by hand), the least of three."""
         code = (
             "import sys, time; sys.path.insert(0, sys.argv[1]); import homefree.extension as e;"
             "t = time.perf_counter(); e.load(*sys.argv[2:]); print(time.perf_counter() - t)"
@@ -189,7 +190,7 @@ def main():
             print(f"  {load:.2f} s / {hand:.2f} s  {verdict}")
             cache = os.path.join(work, "cache", name)
             entry = next(one for one in os.scandir(cache) if one.is_dir())
-            # Both once, so that what Python writes for itself is there.
+            # Each once, so that Python has written its caches.
             for how in ("import", "load"):
                 bench.once(how, name, source, entry.path)
             rows = [

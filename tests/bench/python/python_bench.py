@@ -26,7 +26,7 @@ from pathlib import Path
 
 WORKER = Path(__file__).resolve().parent / "worker.py"
 TUNING = ("PYTHON", "LD_", "MALLOC_", "HOMEFREE_", "GLIBC_")
-# Loops of one repeat: 10 to 30 ms each.
+# Loops of one repeat; a repeat takes 10 to 30 ms.
 LOOPS = {
     "object_tree": 2,
     "tuple_tree": 6,
@@ -46,7 +46,7 @@ TITLES = {
     "attributes": "attribute access",
 }
 SETTLE, REPEATS = 3, 25
-# install() is arena; the others are reported.
+# install() uses "arena"; the other modes are only reported.
 WANTED_EACH, WANTED_MEAN = {"arena": 1.04}, {"arena": 1.01}
 CALLGRIND_LOOPS = (2, 6)
 
@@ -72,7 +72,7 @@ def run(command, package, seed):
 
 
 def pinned(options, command):
-    """On one processor, so that the scheduler's moves are not measured."""
+    """Stays on one processor, so that the scheduler's moves are not measured."""
     if options.cpu < 0 or not shutil.which("taskset"):
         return command
     return ["taskset", "-c", str(options.cpu), *command]
@@ -84,7 +84,7 @@ def sample(options, how, work, seed):
 
 
 def instructions(options, how, work):
-    """Of one loop: startup and settling are the same in both runs."""
+    """Instructions of one loop; startup and warm-up are the same in both runs and cancel out."""
     counts = []
     for loops in CALLGRIND_LOOPS:
         done = run(
@@ -111,14 +111,14 @@ def measure(options):
         return values
     for number in range(options.rounds):
         for work in options.works:
-            # Every other round goes backwards, so that none is always the one after a slow one.
+            # Every other round goes backwards, so that no variant always follows a slow one.
             for how in rivals[:: 1 if number % 2 == 0 else -1]:
                 values[work][how].append(sample(options, how, work, number + 1))
     return values
 
 
 def summary(values):
-    """{how: {work: (median, quartile, quartile)}} of the ratios to stock."""
+    """{how: {work: (median, quartile, quartile)}} of the ratios to stock Python."""
     table = {}
     for work, rivals in values.items():
         for how, mine in rivals.items():
@@ -160,7 +160,7 @@ def geometric_mean(rows):
 
 
 def newest(wheels):
-    """The environment with NumPy that is made for tests/real."""
+    """The environment with NumPy that tests/real makes."""
     found = wheels.glob("cpython-3.*/ready") if wheels else []
     found = sorted(found, key=lambda path: int(path.parent.name.rpartition(".")[2]))
     return found[-1].parent / "bin" / "python" if found else None

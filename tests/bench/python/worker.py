@@ -32,7 +32,7 @@ class Point:
 
 
 def object_tree():
-    """Objects of a class, 8,191 alive at the end of each loop."""
+    """Objects of a class; 8,191 are alive at the end of each loop."""
 
     def grow(depth):
         if depth == 0:
@@ -49,7 +49,7 @@ def object_tree():
 
 
 def tuple_tree():
-    """Tuples in tuples, nothing but allocation and release."""
+    """Nested tuples: allocation and release only."""
 
     def grow(depth):
         return (depth, depth) if depth == 0 else (grow(depth - 1), grow(depth - 1))
@@ -58,7 +58,7 @@ def tuple_tree():
 
 
 def dict_churn():
-    """Dicts, strings and lists that come and go in another order."""
+    """Dicts, strings and lists that are freed in another order than they were made."""
     order = list(range(4000))
     random.Random(1).shuffle(order)
 
@@ -106,7 +106,7 @@ def pickles():
 
 
 def numpy_arrays():
-    """Arrays of a few bytes to a few kilobytes, as array code makes them in passing."""
+    """Arrays of a few bytes to a few kilobytes, such as the temporaries of array code."""
     import numpy as np
 
     base = {size: np.arange(size, dtype=np.float64) for size in (3, 30, 300, 1000)}
@@ -122,7 +122,7 @@ def numpy_arrays():
 
 
 def attributes():
-    """Hardly any memory: what it costs that homefree is there at all."""
+    """Hardly any memory: the cost of homefree's mere presence."""
     points = [Point(i, -i) for i in range(500)]
 
     def loop():
