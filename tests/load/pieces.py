@@ -39,7 +39,7 @@ class TestCase(support.TestCase):
         return path
 
     def left(self, folder=None):
-        """What private copies have left."""
+        """What private copies have left behind."""
         found = []
         for root, folders, files in os.walk(folder or self.folder):
             found += [
@@ -50,7 +50,8 @@ class TestCase(support.TestCase):
         return found
 
     def refused(self, path, *texts, arguments="", before="", ran=False):
-        """load() raises an ImportError with all of the texts; no code of the file has run."""
+        """load() raises an ImportError that contains all of the texts; no code of the file has
+        run."""
         prelude = "import ctypes, os, sys, homefree\n"
         code = f"""
             path = {os.fspath(path)!r}

@@ -56,7 +56,7 @@ static void look(const struct hf_route_entry *entry, void *context)
     if (entry->state == HF_ROUTE_CHANGED) {
         seen->changed++;
         seen->mallocs += strcmp(entry->function, "malloc") == 0;
-        /* What changed slots hold is libhomefree's. */
+        /* Changed slots lead to libhomefree. */
         ck_assert_ptr_nonnull(strstr(object_of(*(void *const *)entry->slot), "libhomefree"));
     } else {
         seen->refused++;
@@ -80,7 +80,7 @@ START_TEST(every_way_of_every_module)
         const struct worker *worker = ((worker_function *)symbol_of(handle, "worker"))();
         *worker->changed_malloc = program_malloc;
         for (const struct worker_way *way = worker->ways; way->name != NULL; way += 2)
-            use(way, false, path); /* the others' slots are not resolved yet */
+            use(way, false, path); /* the slots of the other ways are not resolved yet */
         void *before = worker->take(1000);
         ck_assert_int_ne(kind_of(before), HF_OWNER_HEAP);
         struct seen routed = look_at(path);
@@ -93,7 +93,7 @@ START_TEST(every_way_of_every_module)
             for (const struct worker_way *way = worker->ways; way->name != NULL; way++)
                 use(way, true, path);
 
-        /* By address, and what the program put there. */
+        /* Calls by address; what the program stored is left alone. */
         void *block = (*worker->constant_malloc)(10);
         ck_assert_int_eq(kind_of(block), HF_OWNER_HEAP);
         free(block);
@@ -102,13 +102,13 @@ START_TEST(every_way_of_every_module)
         free(block);
         ck_assert(*worker->changed_malloc == program_malloc);
 
-        /* What was allocated before stays where it is, also when it grows. */
+        /* A block from before stays where it is, also when it grows. */
         memset(before, 42, 1000);
         before = worker->resize(before, 100000);
         ck_assert_int_ne(kind_of(before), HF_OWNER_HEAP);
         ck_assert_int_eq(((char *)before)[999], 42);
         free(before);
-        /* And a heap block stays in the heap. */
+        /* A heap block stays in the heap. */
         block = worker->resize(worker->resize(NULL, 10), 100000);
         ck_assert_int_eq(kind_of(block), HF_OWNER_HEAP);
         free(block);
@@ -119,7 +119,7 @@ START_TEST(every_way_of_every_module)
         ck_assert_uint_ge(adopted.mallocs, 2);
         ck_assert_uint_eq(adopted.refused, routed.refused);
 
-        /* Once more, also after routing has looked at everything again. */
+        /* Adopts again, also after another routing pass. */
         ck_assert_int_eq(hf_adopt(handle), 0);
         dlclose(load("libm.so.6", RTLD_NOW));
         (void)hf_route();
@@ -133,7 +133,7 @@ START_TEST(every_way_of_every_module)
 }
 END_TEST
 
-/* The heap says no, the operator that was there before says it in its own way. */
+/* If the heap has no memory, the previous operator reports it in its own way. */
 START_TEST(no_memory_is_an_exception)
 {
     for (int i = 0; i < module_count; i++) {
@@ -147,7 +147,7 @@ END_TEST
 
 START_TEST(only_that_object)
 {
-    /* The program's own calls, and those of the C++ runtime. */
+    /* The calls of the program and of the C++ runtime stay as they are. */
     void *block = malloc(10);
     ck_assert_int_ne(kind_of(block), HF_OWNER_HEAP);
     free(block);

@@ -27,7 +27,7 @@ enum { MODULES_MAX = 8, NOBODY = 65534 };
 static const char *paths[MODULES_MAX];
 static int module_count;
 
-/* A folder as an installation has it: the modules, and their library in a folder beside them. */
+/* A folder as an installation has it: the modules, and their library in a folder below. */
 static char folder[] = "/tmp/homefree-test-copy-XXXXXX";
 
 static void copy_file(const char *from, const char *to)
@@ -111,7 +111,7 @@ static void check_copies(const char *path, int mode)
     assert_differ(b, original, path);
     ck_assert_msg(a->of_library() == a->library(), "%s: the library's own", path);
 
-    /* Relative to the module's file, at run time. */
+    /* The path is relative to the module's file at run time. */
     void *late = a->open("$ORIGIN/friends/late.so");
     ck_assert_msg(late != NULL, "%s: %s", path, dlerror());
     ck_assert_ptr_eq(a->open("${ORIGIN}/friends/late.so"), late);
@@ -119,7 +119,7 @@ static void check_copies(const char *path, int mode)
     void *found = a->open("late.so");
     ck_assert_msg(found == late, "%s: %s", path, dlerror());
 
-    /* The file is there for debuggers until it is removed. */
+    /* The file stays for debuggers until the copy is removed. */
     ck_assert_int_eq(access(first, R_OK), 0);
     ck_assert_int_eq(hf_private_remove(first), 0);
     ck_assert_int_eq(hf_private_remove(first), 0);
@@ -163,7 +163,7 @@ START_TEST(beside_the_original)
 }
 END_TEST
 
-/* As somebody who may not write there. */
+/* As a user who may not write to the modules' folder. */
 START_TEST(elsewhere)
 {
     char copy[PATH_MAX];
@@ -201,14 +201,14 @@ START_TEST(arguments_of_both)
     ck_assert_int_eq(mkfifo(path, 0600), 0);
     ck_assert_int_eq(hf_private_copy(path, copy, sizeof copy), -EINVAL);
     ck_assert_int_eq(hf_private_remove(NULL), -EINVAL);
-    /* By a relative name. */
+    /* A relative path. */
     ck_assert_int_eq(chdir(folder), 0);
     ck_assert_int_eq(hf_private_copy(strrchr(paths[0], '/') + 1, copy, sizeof copy), 0);
     ck_assert_msg(is_beside(copy), "%s", copy);
 }
 END_TEST
 
-/* Copies the first module under another name; returns its size. */
+/* Copies the first module under another name. Returns its size. */
 static off_t copy_first(const char *name, char path[static PATH_MAX])
 {
     struct stat status;
@@ -218,7 +218,7 @@ static off_t copy_first(const char *name, char path[static PATH_MAX])
     return status.st_size;
 }
 
-/* Every length that a file can be cut to: an error or a copy, never a crash. */
+/* Cuts the file to every length: the result is an error or a copy, never a crash. */
 START_TEST(cut_short)
 {
     char path[PATH_MAX], copy[PATH_MAX];
@@ -233,7 +233,8 @@ START_TEST(cut_short)
 }
 END_TEST
 
-/* A file with changed bytes, most of them where the reader looks: an error or a copy. */
+/* Changes bytes of the file, mostly those that the reader looks at: the result is an error or a
+ * copy. */
 START_TEST(changed_bytes)
 {
     char path[PATH_MAX], copy[PATH_MAX];

@@ -105,7 +105,7 @@ for name in ("broken", "newer"):
     else:
         raise AssertionError(name)
     assert name not in sys.modules
-import json, sqlite3, decimal  # Python's own are fine
+import json, sqlite3, decimal  # Python's own modules pass
 """)
 
     def test_does_not_refuse(self):
@@ -156,7 +156,7 @@ assert [path for path in adopted if "/numpy/" in path], adopted
 """)
 
     def test_numpy_in_interpreters(self):
-        """Its modules keep state in globals, and are made for one interpreter."""
+        """NumPy's modules keep state in globals and support only one interpreter."""
         self.numpy()
         self.run_code(f"""
 try:

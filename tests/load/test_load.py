@@ -66,7 +66,7 @@ class Loads(pieces.TestCase):
                 functions = {{e.function for e in homefree.route_report().entries
                               if e.object == {str(path)!r} and e.state == "changed"}}
                 assert {{"malloc", "strdup", "calloc"}} <= functions, functions
-                # libc and Python go on as before.
+                # libc and Python work as before.
                 import ctypes
                 libc = ctypes.CDLL(None)
                 libc.malloc.restype = ctypes.c_void_p
@@ -83,7 +83,7 @@ class Loads(pieces.TestCase):
         """)
 
     def test_what_python_raises(self):
-        """The module's own error comes through as it is, and nothing is left in sys.modules."""
+        """The module's own error is passed on unchanged, and nothing is left in sys.modules."""
         path = self.take("multi")
         self.load(f"""
             import importlib.machinery
@@ -198,14 +198,15 @@ class Refuses(pieces.TestCase):
         self.refused(self.take("newer"), "HOMEFREE_1.99", "upgrade homefree")
 
     def test_allocator_of_its_own(self):
-        """It can be loaded, but not adopted."""
+        """The module can be loaded, but not adopted."""
         path = self.take("hoarder")
         for arguments in (", adopt=True", ", adopt=True, private=True"):
             self.refused(path, "an allocator of its own", arguments=arguments, ran=True)
         self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
 
     def test_allocator_inside(self):
-        """One that routing cannot see: found in the file, so that nothing of it runs."""
+        """Routing cannot see the allocator: it is found in the file, before any of its code
+        runs."""
         path = self.take("embedded")
         for arguments in (", adopt=True", ", adopt=True, private=True"):
             self.refused(path, "own inside (jemalloc)", "adopt=False", arguments=arguments)
@@ -223,12 +224,13 @@ class Refuses(pieces.TestCase):
         )
 
     def test_missing_library(self):
-        """The state modules need a library in a folder beside them, which is not there."""
+        """The library of the state modules belongs in a folder beside them and is missing."""
         path = self.take("state-runpath", "state.so")
         self.refused(path, "PyInit_state")
 
     def test_static_tls(self):
-        """More than glibc keeps for late libraries; not that it defines no function."""
+        """The module needs more than glibc keeps for late libraries. The message must say that,
+        not that the module defines no function."""
         path = self.take("huge")
         for arguments in ("", ", private=True"):
             self.refused(

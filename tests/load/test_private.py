@@ -14,8 +14,8 @@ import textwrap
 
 import pieces
 
-# Subinterpreters, by the names that each version has for them. `own`: with a GIL of its own, where
-# this Python has such.
+# Subinterpreters, under the names that each version has for them. `own`: with a GIL of its own,
+# where Python supports that.
 INTERPRETERS = """
 import textwrap
 try:
@@ -81,7 +81,7 @@ class Private(pieces.TestCase):
         """)
 
     def test_interpreters(self):
-        """Of every kind, twice each, and they end before the process does."""
+        """Modules of every kind, twice each, in interpreters that end before the process does."""
         for name in ("single", "single_sized", "multi", "multi_silent"):
             for own in (False, True):
                 path = self.take(name)
@@ -125,8 +125,8 @@ assert public.count() == 2
                     self.run_code(code)
 
     def test_what_an_interpreter_refuses(self):
-        """Without private, a GIL of one's own refuses single-phase modules, and still does so after
-        a private one was loaded."""
+        """Without private, an interpreter with a GIL of its own refuses single-phase modules,
+        also after a private one was loaded."""
         if sys.version_info < (3, 12):
             self.skipTest("no GIL of one's own before 3.12")
         path = self.take("single")
@@ -161,7 +161,8 @@ interpreters.destroy(interpreter)
         """)
 
     def test_static_tls(self):
-        """Each copy takes of what glibc keeps for late libraries, until there is none left."""
+        """Each copy takes some of the static TLS that glibc keeps for late libraries, until none
+        is left."""
         path = self.take("greedy")
         self.run_code(f"""
             made = []
@@ -177,7 +178,7 @@ interpreters.destroy(interpreter)
         """)
 
     def test_errors_of_the_module(self):
-        """What its own code raises comes through, and its copy goes."""
+        """An error of the module's own code is passed on, and its copy is removed."""
         path = self.take("failing")
         self.run_code(f"""
             for options in ({{}}, {{"private": True}}):
@@ -193,10 +194,10 @@ interpreters.destroy(interpreter)
 
 
 class Files(pieces.TestCase):
-    """What lies where, and that nothing stays."""
+    """Where the files are, and that none is left behind."""
 
     def start_with(self, end, *, path=None, count=2, before="", **environment):
-        """A process that makes copies, says where they are, and ends."""
+        """Runs a process that makes copies, prints their places, and ends."""
         outcome = self.start(
             f"""
             {before}
@@ -225,7 +226,7 @@ class Files(pieces.TestCase):
             self.assertEqual(self.left(), [])
 
     def test_crash(self):
-        """What a crash left is removed by the next; a living process's copies are not."""
+        """The next process removes what a crash left; the copies of a living process stay."""
         _, files = self.start_with("os.kill(os.getpid(), 9)")
         self.assertEqual(sorted(self.left()), files)
         sleeper = subprocess.Popen(
@@ -250,7 +251,7 @@ class Files(pieces.TestCase):
         self.assertEqual(self.left(), [])
 
     def test_only_what_is_ours(self):
-        """Files of that name that have another shape, another mode or another owner stay."""
+        """Files of that name with another form, mode or owner stay."""
         _, files = self.start_with("os._exit(0)", count=1)
         stale = pathlib.Path(files[0])
         like = [
@@ -278,7 +279,7 @@ class Files(pieces.TestCase):
             self.assertTrue(os.path.lexists(path), path)
 
     def test_fork(self):
-        """A child that ends leaves its parent's copies, and removes its own."""
+        """A child that ends leaves its parent's copies alone and removes its own."""
         outcome, _ = self.start_with(
             f"""
             for _ in range(2):
@@ -296,7 +297,7 @@ class Files(pieces.TestCase):
         self.assertEqual(self.left(), [])
 
     def elsewhere(self, **environment):
-        """As somebody who cannot write beside the original; the folder of the copies."""
+        """Makes copies as a user who cannot write beside the original. Result: their folder."""
         before = "homefree.load"
         if os.geteuid() == 0:
             before += "; os.setresuid(65534, 65534, 65534)"
@@ -322,15 +323,15 @@ class Files(pieces.TestCase):
                 os.chown(folder, 65534, 65534)
         names = {"XDG_RUNTIME_DIR": str(runtime), "TMPDIR": str(temporary)}
         self.assertEqual(self.elsewhere(**names), str(runtime))
-        # A folder that everybody may change is not safe, nor one that does not exist.
+        # A folder that everybody may change is not safe; one that is missing cannot be used.
         runtime.chmod(0o777)
         self.assertEqual(self.elsewhere(**names), str(temporary))
         temporary.rmdir()
         self.assertEqual(self.elsewhere(**names), "/tmp")
         self.assertEqual(self.elsewhere(TMPDIR="relative"), "/tmp")
 
-    # Mounts an empty file system over a folder, with the options given. The build folder stays
-    # where it was, even if the checkout lies below the folder that is covered.
+    # Mounts an empty file system with these options over a folder. The build folder stays in its
+    # place, even if the checkout is below the covered folder.
     COVER = """
         cover() {
             cd "$build"
@@ -345,7 +346,7 @@ class Files(pieces.TestCase):
         }
         """
 
-    # What a process has left in a folder that is covered.
+    # What a process has left in a covered folder.
     FOUND = """
 def found(folder):
     return sorted(name for name in os.listdir(folder)
@@ -353,8 +354,8 @@ def found(folder):
 """
 
     def mounted(self, script, code):
-        """Runs Python code in a mount namespace of its own, after a shell script that mounts. The
-        module lies in the current folder, $here, below the build folder."""
+        """Runs Python code in a mount namespace of its own, after a shell script that mounts.
+        The module is in the current folder, $here, below the build folder."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
             self.skipTest("needs root, to mount a file system")
         here = tempfile.mkdtemp(prefix="mounted-", dir=pieces.MODULES)
@@ -399,7 +400,7 @@ def found(folder):
         )
 
     def test_noexec(self):
-        """Code cannot be executed from there: the next place is taken, if there is one."""
+        """Code cannot be executed from there: the next place is used, if there is one."""
         readonly = """
             mount --bind -o ro "$here" "$here"
             mount -o remount,bind,ro "$here"
@@ -425,7 +426,7 @@ def found(folder):
 
 class Debugger(pieces.TestCase):
     def test_gdb(self):
-        """A breakpoint by name, in the copy's file, with the source's lines."""
+        """gdb stops at a breakpoint by name, in the copy's file, and shows the source lines."""
         gdb = shutil.which("gdb")
         if gdb is None:
             self.skipTest("no gdb")

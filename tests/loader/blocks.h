@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Frees many blocks, and a large one: the wrong allocator would not survive that, and the right one
- * gives them out again. */
+/* Frees many blocks and a large one. The wrong allocator would not survive that, and the right one
+ * hands the blocks out again. */
 static inline void assert_given_out_again(char *(*block_of)(size_t size), size_t large,
                                           void (*release)(void *ptr))
 {
@@ -36,7 +36,7 @@ static inline void assert_given_out_again(char *(*block_of)(size_t size), size_t
     release(block_of(large));
 }
 
-/* A block that holds "content" holds it when it was resized, too. */
+/* A block that contains "content" still does after it was resized. */
 static inline char *resize_content(void *(*resize)(void *ptr, size_t size), char *block,
                                    size_t size)
 {
@@ -64,7 +64,7 @@ static inline char *grow_line(char *line, size_t size)
     return line;
 }
 
-/* The next of a thread's sizes: small ones mostly, and one in fifty is `large`. */
+/* The next size of a thread: mostly small ones, and `large` once in fifty times. */
 static inline size_t next_size(unsigned *random, size_t large)
 {
     *random = *random * 1664525 + 1013904223;

@@ -17,7 +17,7 @@ import threading
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
 from threads import joined, started
 
-# Extensions of the standard library, many with libraries of their own; not all are everywhere.
+# Extensions of the standard library, many of which need other libraries; some may be missing.
 LATE = (
     "_decimal",
     "_hashlib",
@@ -67,7 +67,7 @@ def report(heap):
 
 
 def crossings(heap, libc, raw, rounds=20):
-    """Blocks of each allocator, freed and resized by each other."""
+    """Blocks of each allocator, freed and resized through the others."""
     for i in range(rounds):
         size = 1 + i * i * 37
         for allocate in (heap.hf_malloc, libc.malloc, raw.PyMem_RawMalloc):
@@ -98,7 +98,7 @@ def in_threads(work):
 
 
 def in_child(work):
-    """Forked while other threads are in the allocators."""
+    """Forks while other threads use the allocators."""
     over = threading.Event()
 
     def churn():
@@ -121,7 +121,7 @@ def in_child(work):
 
 
 class Late:
-    """Freed by the interpreter's end."""
+    """Blocks that the end of the interpreter frees."""
 
     def __init__(self, free, block):
         self.free, self.block = free, block

@@ -21,7 +21,7 @@ TIMEOUT = 80
 
 
 def interpreters():
-    """Each real interpreter once: (path, version)."""
+    """Each real interpreter once, as (path, version)."""
     folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
     folders.append(Path("/usr/bin"))
     candidates = [
@@ -48,7 +48,7 @@ def is_elf(path):
 
 
 def version(python):
-    """Its version, or None where it is too old or has no ctypes."""
+    """Its version, or None if it is too old or has no ctypes."""
     code = "import sys, ctypes; print(*sys.version_info[:3]); assert sys.version_info >= (3, 6)"
     try:
         done = subprocess.run(
@@ -65,7 +65,7 @@ def version(python):
 
 
 def run(python, name, arguments):
-    """One line that says what is wrong, or None."""
+    """A line that says what is wrong, or None."""
     environment = {
         key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "MALLOC_"))
     }

@@ -69,7 +69,7 @@ END_TEST
 
 START_TEST(unloaded_and_loaded_again)
 {
-    /* The loader puts it at the same place, in the same state as before: not routed. */
+    /* The loader maps it at the same place, unrouted as it was before. */
     const void *place = NULL;
     int same = 0;
     for (int i = 0; i < 20; i++) {
@@ -87,7 +87,7 @@ END_TEST
 
 START_TEST(a_copy_of_the_file_is_another_module)
 {
-    /* Also when another one was unloaded since, so that the place is a used one. */
+    /* The same after another module was unloaded, so that the place is a used one. */
     char folder[] = "/tmp/homefree-dlopen-hooks-XXXXXX", path[64], command[256];
     ck_assert_ptr_nonnull(mkdtemp(folder));
     void *first = load(user_path, RTLD_LAZY);
@@ -127,9 +127,9 @@ START_TEST(dlsym_answers_with_routed_functions)
         (void (*)(void *))opener->versioned_symbol(RTLD_DEFAULT, "free", "GLIBC_2.2.5"));
     ck_assert_ptr_null(opener->versioned_symbol(RTLD_DEFAULT, "free", "GLIBC_0.0"));
 #endif
-    /* What allocates is nobody's business. */
+    /* Allocating functions are not routed. */
     ck_assert_ptr_null(strstr(object_of(dlsym(RTLD_DEFAULT, "malloc")), "libhomefree"));
-    /* A name that no allocator has, and one that nobody has. */
+    /* A name that is not routed, and one that does not exist. */
     ck_assert_ptr_eq(dlsym(libc, "getpid"), (void *)getpid);
     ck_assert_ptr_null(dlsym(user, "tc_free"));
     ck_assert_ptr_nonnull(strstr(dlerror(), "tc_free"));
@@ -138,7 +138,7 @@ END_TEST
 
 START_TEST(a_namespace_of_its_own)
 {
-    /* The module brings a second libc, with a second heap. */
+    /* The module brings a second libc with a heap of its own. */
     const struct opener *opener =
         ((opener_function *)symbol_of(load(opener_path, RTLD_LAZY), "opener"))();
     for (int by_module = 0; by_module < 2; by_module++) {
@@ -153,10 +153,10 @@ START_TEST(a_namespace_of_its_own)
         ck_assert(hf_owns(block));
         ck_assert_uint_ge(user->measure(block), LARGE);
         user->constant->release(block);
-        /* Its own libc's blocks go back to its own libc. */
+        /* Blocks of that libc go back to it. */
         for (int i = 0; i < 1000; i++)
             user->release(user->resize(user->acquire(100), (size_t)i * 100 + 1));
-        /* And that libc frees the heap's when it is asked to. */
+        /* That libc's free() sends the heap's blocks home. */
         void *libc = dlmopen(LM_ID_BASE, "libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
         void (*second)(void *) = (void (*)(void *))symbol_of(handle, "free");
         ck_assert_ptr_ne((void *)second, dlsym(libc, "free"));

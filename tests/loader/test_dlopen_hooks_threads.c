@@ -46,7 +46,7 @@ static void *load_and_unload(void *argument)
         user->release(block);
         struct hf_owner owner = {.size = sizeof owner};
         hf_owner_of(block, &owner);
-        /* Another thread may have got the same pages. */
+        /* Another thread may own the same pages by now. */
         expect(owner.block == NULL || owner.block == block, "a strange owner", path);
         block = user->resize(hf_malloc(48), 4800);
         expect(hf_owns(block), "realloc did not keep the owner", path);
@@ -85,7 +85,7 @@ int main(int count, char **arguments)
     over = true;
     for (int i = 0; i < FREEING; i++)
         pthread_join(threads[loading + i], NULL);
-    /* All blocks came home: what is left in use is what the heap keeps for itself. */
+    /* All blocks came home: the rest is what the heap keeps for itself. */
     struct hf_stats stats = {.size = sizeof stats};
     expect(hf_stats(&stats) == 0 && stats.allocated < (uint64_t)64 << 20, "blocks were lost", "");
     return failures == 0 ? EXIT_SUCCESS : EXIT_FAILURE;

@@ -28,7 +28,7 @@ namespace
 
 enum { EXIT_CODE = 3 };
 
-/* Written past stdio, whose buffers may be gone. */
+/* Writes without stdio, whose buffers may be gone. */
 void tell(const char *stage)
 {
     const std::string line = std::string(stage) + "\n";
@@ -68,7 +68,7 @@ struct static_object {
         delete text;
         tell("program's static object");
     }
-    std::string *text = nullptr; /* the module's */
+    std::string *text = nullptr; /* owned by the module */
 };
 static_object object;
 
@@ -94,7 +94,7 @@ void *churn(void *)
     return nullptr;
 }
 
-/* The child: every stage holds memory that the heap, the module or libc gave. */
+/* In the child, every stage holds memory of the heap, of the module and of libc. */
 int child(const char *how, const char *module_path)
 {
     std::atexit(late_handler);

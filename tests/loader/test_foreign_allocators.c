@@ -46,7 +46,7 @@ static void set_up(void)
     their_ownership = (int (*)(const void *))dlsym(handle, "MallocExtension_GetOwnership");
 }
 
-/* A block of the foreign allocator, by its own word. */
+/* Returns a block that the foreign allocator calls its own. */
 static char *block_of(size_t size)
 {
     char *block = their_malloc(size);
@@ -137,7 +137,7 @@ END_TEST
 
 START_TEST(found_by_name_in_the_callers_own_scope)
 {
-    /* The allocator is nobody's but the module's: only in its own scope is there such a name. */
+    /* Only the module loaded the allocator, so the name exists only in the module's scope. */
     const struct asker *asker =
         ((asker_function *)symbol_of(load(asker_path, RTLD_LAZY), "asker"))();
     set_up();
@@ -156,7 +156,7 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&allocator, &library, &asker_path, &user_path);
-    /* In a process of its own, so that each test begins without it. */
+    /* Each test runs in a process of its own, which begins without the allocator. */
     char command[512];
     snprintf(command, sizeof command, "LD_PRELOAD='%s' /bin/true 2>&1 | grep -q ignored", library);
     if (system(command) == 0) {

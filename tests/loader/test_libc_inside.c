@@ -19,7 +19,7 @@
 #include <string.h>
 #include <wordexp.h>
 
-/* libc's own function, whatever this program would call under its name. */
+/* libc's own function, whatever this program calls under that name. */
 #define LIBC(name) ((__typeof__(&name))symbol_of(RTLD_DEFAULT, #name))
 
 enum { LARGE = 1 << 20 };
@@ -110,7 +110,7 @@ END_TEST
 
 START_TEST(patterns_grow_in_heap_blocks)
 {
-    /* GNU's interface: the caller's buffer, which is grown and freed. */
+    /* GNU's interface grows and frees the caller's buffer. */
     struct re_pattern_buffer pattern = {.buffer = hf_malloc(16), .allocated = 16};
     pattern.fastmap = hf_malloc(LARGE);
     const void *fastmap = pattern.fastmap;
@@ -133,7 +133,7 @@ START_TEST(realloc_and_its_kind_by_libcs_own_address)
     ck_assert_uint_ge(LIBC(malloc_usable_size)(block), 2 * LARGE);
     LIBC(free)(block);
     assert_gone(block);
-    /* libc's older names, that programs of today can still be linked against. */
+    /* Older names of libc's, to which programs can still be linked. */
     void (*libc_free)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "__libc_free");
     if (libc_free != NULL) {
         block = hf_malloc(LARGE);

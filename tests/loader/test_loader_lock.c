@@ -25,7 +25,7 @@
 
 static const char *gate_path;
 
-/* What the gate's constructor and destructor do; they find these two in the program. */
+/* Called by the gate's constructor and destructor, which find them in the program. */
 static void (*on_enter)(void);
 __attribute__((visibility("default"))) void gate_enter(void);
 __attribute__((visibility("default"))) void gate_leave(void);
@@ -44,10 +44,10 @@ void gate_leave(void)
 
 /* ---- one thread waits for another ---- */
 
-static atomic_int other_thread; /* its number, when it is about to take the lock */
+static atomic_int other_thread; /* its thread ID, stored just before it takes the lock */
 static atomic_bool other_ran, inside_over, ran_inside;
 
-/* Whether the thread sleeps in futex(2). */
+/* Whether the thread waits in futex(2). */
 static bool is_waiting(int thread)
 {
     char path[64], text[64];
@@ -96,8 +96,8 @@ static void *other(void *argument)
     return NULL;
 }
 
-/* In the constructor: starts the other thread, and stays until that one has run, which is wrong, or
- * waits for what only this thread can give. */
+/* Runs in the constructor: starts the other thread and stays until that one has run, which is an
+ * error, or waits for the lock that this thread holds. */
 static pthread_t started;
 static void enter_and_watch(void)
 {
@@ -117,7 +117,7 @@ static void check_waits(void (*run)(void))
     pthread_join(started, NULL);
     ck_assert(other_ran);
     ck_assert_msg(!ran_inside, "it ran while a constructor was running");
-    /* The same in dlclose(). */
+    /* The same during dlclose(). */
     dlclose(handle);
     pthread_join(started, NULL);
     ck_assert(other_ran);
@@ -182,7 +182,7 @@ START_TEST(runs_once_a_call)
         ck_assert_int_eq(twin_lock_run(nested, &left), 0);
         ck_assert_int_eq(left, 0);
     }
-    /* Somebody else who looks the symbol up starts nothing. */
+    /* Another caller that looks the symbol up starts nothing. */
     deepest = 0;
     ck_assert_ptr_nonnull(dlsym(RTLD_DEFAULT, "hf_loader_lock_call"));
     ck_assert_int_eq(deepest, 0);

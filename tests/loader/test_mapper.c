@@ -62,15 +62,15 @@ START_TEST(mapped_and_unmapped)
     ck_assert_str_eq(owner.allocator, "mimalloc");
     ck_assert_ptr_nonnull(strstr(owner.object, "mapper-words.so"));
     ck_assert(is_theirs(at));
-    /* In the middle, then both ends. */
+    /* The middle, then both ends. */
     ck_assert_int_eq(mapper->unmap(at + 16 * PAGE, 16 * PAGE), 0);
     ck_assert_int_eq(kind_of(at + 16 * PAGE), HF_OWNER_UNMAPPED);
     ck_assert(is_theirs(at + 16 * PAGE - 1) && is_theirs(at + 32 * PAGE));
-    /* Others' memory in the hole is theirs, not the module's. */
+    /* Others' memory in the hole is not the module's. */
     void *others = mmap(at + 16 * PAGE, PAGE, BOTH, PLAIN | MAP_FIXED, -1, 0);
     ck_assert_ptr_eq(others, at + 16 * PAGE);
     ck_assert_int_eq(kind_of(others), HF_OWNER_UNKNOWN);
-    ck_assert_int_eq(munmap(at, LARGE), 0); /* by somebody else */
+    ck_assert_int_eq(munmap(at, LARGE), 0); /* unmapped by somebody else */
     for (size_t offset = 0; offset < LARGE; offset += PAGE)
         ck_assert_int_eq(kind_of(at + offset), HF_OWNER_UNMAPPED);
     others = mmap(at, LARGE, BOTH, PLAIN | MAP_FIXED_NOREPLACE, -1, 0);
@@ -80,7 +80,7 @@ START_TEST(mapped_and_unmapped)
 }
 END_TEST
 
-/* libc's own mappings come to where theirs were, by no call that anybody sees. */
+/* libc's own mappings come to the same addresses, by calls that nobody sees. */
 START_TEST(libc_maps_where_they_were)
 {
     const struct mapper *mapper = load_mapper(words_path);
@@ -116,7 +116,7 @@ START_TEST(what_is_not_recorded)
     ck_assert(!is_theirs(at));
     at = mapper->map(NULL, PAGE, BOTH, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert(!is_theirs(at));
-    /* A file over memory that was recorded. */
+    /* A mapping of a file replaces memory that was recorded. */
     at = mapper->map(NULL, 2 * PAGE, BOTH, PLAIN, -1, 0);
     ck_assert(is_theirs(at));
     ck_assert_ptr_eq(mapper->map(at, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, file, 0), at);
@@ -129,13 +129,13 @@ START_TEST(moved_by_mremap)
 {
     const struct mapper *mapper = load_mapper(words_path);
     char *at = mapper->map(NULL, 8 * PAGE, BOTH, PLAIN, -1, 0);
-    /* In place: no room to grow, then smaller. */
+    /* In place: fails to grow, then shrinks. */
     ck_assert_ptr_eq(mapper->remap(at, 8 * PAGE, (size_t)1 << 46, 0), MAP_FAILED);
     ck_assert(is_theirs(at) && is_theirs(at + 8 * PAGE - 1));
     ck_assert_ptr_eq(mapper->remap(at, 8 * PAGE, 4 * PAGE, 0), at);
     ck_assert(is_theirs(at + 4 * PAGE - 1));
     ck_assert_int_eq(kind_of(at + 4 * PAGE), HF_OWNER_UNMAPPED);
-    /* Something in the way, so that it has to move. */
+    /* A mapping behind it forces it to move. */
     ck_assert_ptr_ne(mmap(at + 4 * PAGE, PAGE, PROT_NONE, PLAIN | MAP_FIXED, -1, 0), MAP_FAILED);
     char *moved = mapper->remap(at, 4 * PAGE, LARGE, MREMAP_MAYMOVE);
     ck_assert_ptr_ne(moved, at);
@@ -160,7 +160,7 @@ START_TEST(by_number_and_by_the_break)
     ck_assert(is_theirs(grown) && is_theirs(grown + 64 * PAGE - 1));
     ck_assert_ptr_eq(mapper->move_break(-32 * PAGE), grown + 64 * PAGE);
     ck_assert(is_theirs(grown) && !is_theirs(grown + 32 * PAGE));
-    /* libc goes on behind it. */
+    /* libc continues behind it. */
     for (int i = 0; i < 1000; i++) {
         char *block = calloc(1, 5000);
         ck_assert(!is_theirs(block));
@@ -168,7 +168,7 @@ START_TEST(by_number_and_by_the_break)
 }
 END_TEST
 
-/* UCX calls brk(2) like this while it is loaded, which torch of Debian 13 does. */
+/* UCX calls brk(2) this way while it is loaded; Debian 13's torch loads UCX. */
 START_TEST(by_number_with_six_arguments)
 {
     const struct mapper *mapper = load_mapper(functions_path);
@@ -214,7 +214,7 @@ START_TEST(large_ranges)
     const size_t size = (size_t)9 << 30, flags = PLAIN | MAP_NORESERVE;
     char *at = mapper->map(NULL, size, PROT_NONE, (int)flags, -1, 0);
     if (at == MAP_FAILED)
-        return; /* a limit on address space */
+        return; /* there is a limit on address space */
     for (size_t offset = 0; offset < size; offset += (size_t)255 << 20)
         ck_assert(is_theirs(at + offset));
     ck_assert(is_theirs(at + size - 1));
@@ -251,12 +251,12 @@ START_TEST(blocks_go_home)
         ck_assert(is_theirs(block));
         ck_assert_uint_eq(user->measure(block), 9000);
         ck_assert_uint_eq(hf_usable_size(block), 9000);
-        /* To nothing: frees, as libc's does, whatever theirs would do. */
+        /* A resize to 0 frees, as libc's does, whatever the other allocator would do. */
         int released = *mapper->released;
         ck_assert_ptr_null(resizes[i](block, 0));
         ck_assert_int_eq(*mapper->released, released + 1);
     }
-    /* libc grows a buffer of theirs. */
+    /* libc grows a buffer of the other allocator. */
     size_t size = 4;
     char *line = mapper->allocate(size);
     FILE *stream = fmemopen((char[]){"a line that is longer than four\n"}, 32, "r");
@@ -322,9 +322,9 @@ START_TEST(unloaded_it_is_forgotten)
     void *block = mapper->map(NULL, PAGE, BOTH, PLAIN, -1, 0);
     ck_assert(is_theirs(block));
     ck_assert_int_eq(dlclose(handle), 0);
-    (void)load_user(user_path, RTLD_NOW); /* a pass */
+    (void)load_user(user_path, RTLD_NOW); /* runs a pass */
     ck_assert_int_eq(kind_of(block), HF_OWNER_UNKNOWN);
-    /* And known again when it is loaded again. */
+    /* It is known again after it is loaded again. */
     mapper = load_mapper(words_path);
     ck_assert(is_theirs(mapper->map(NULL, PAGE, BOTH, PLAIN, -1, 0)));
     ck_assert_int_eq(kind_of(block), HF_OWNER_UNKNOWN);
@@ -351,7 +351,7 @@ START_TEST(the_report_names_them)
     ck_assert_int_eq(hf_route_report(NULL, look_for_remark, remarks), 0);
     ck_assert_ptr_nonnull(strstr(remarks, "mimalloc; its blocks cannot be sent home"));
     ck_assert_ptr_nonnull(strstr(remarks, "rpmalloc; its blocks go home to it"));
-    /* A pass that begins anew, because something was unloaded, finds nobody twice. */
+    /* A pass that starts over, because an object was unloaded, finds no allocator twice. */
     ck_assert_int_eq(dlclose(load(user_path, RTLD_NOW)), 0);
     (void)load(user_path, RTLD_NOW);
     remarks[0] = '\0';
@@ -380,7 +380,7 @@ static void *keep_mapping(void *context)
     return NULL;
 }
 
-/* libc maps and unmaps blocks in the places that the others have just left. */
+/* libc maps and unmaps blocks where the others have just unmapped theirs. */
 START_TEST(many_threads)
 {
     pthread_t threads[4];
@@ -390,7 +390,7 @@ START_TEST(many_threads)
     for (int i = 0; i < 3000; i++) {
         char *block = malloc((size_t)32 * PAGE + (size_t)i % 7 * PAGE);
         block[0] = 1;
-        free(block); /* ends the process where it is taken for theirs */
+        free(block); /* ends the process if the block is taken for theirs */
     }
     stop = 1;
     for (int i = 0; i < 4; i++)

@@ -35,7 +35,7 @@ static const struct user *user;
 static void (*delete)(void *ptr);
 
 enum { EARLY = 12, HUGE = 64 << 20 };
-static char *early[EARLY]; /* from before libhomefree, if the module was there */
+static char *early[EARLY]; /* blocks from before libhomefree, if the module was there */
 
 static char *block_of(size_t size)
 {
@@ -136,7 +136,7 @@ START_TEST(libcs_own_are_not_touched)
         char *block = calloc(1, size), *text = NULL;
         struct hf_owner owner = {.size = sizeof owner};
         ck_assert_int_eq(owner_of(block, &owner), 0);
-        /* Exact, too: who moves the program break besides can be asked. */
+        /* Exact: an allocator that moves the program break, too, can be asked. */
         if (is_stripped)
             ck_assert_int_ne(owner.kind, HF_OWNER_ALLOCATOR);
         else
@@ -160,7 +160,7 @@ static void free_either(unsigned random, void *block)
     free(block);
 }
 
-/* The large blocks are mapped anew. */
+/* Each of the large blocks is a mapping of its own. */
 static const struct exchange exchange = {4000, 4 << 20, allocate_either, free_either};
 
 START_TEST(many_threads)
@@ -193,7 +193,7 @@ START_TEST(after_dlclose)
     char *block = block_of(100), *large = block_of(HUGE);
     void *handle = load(module_path, RTLD_NOW | RTLD_NOLOAD);
     dlclose(handle);
-    dlclose(handle); /* the one that set_up() opened */
+    dlclose(handle); /* the handle that set_up() opened */
     free(block);
     free(large);
 }
@@ -209,8 +209,8 @@ static void free_theirs(void *context)
 START_TEST(stripped_it_is_named)
 {
     set_up();
-    (void)block_of(HUGE);         /* begins in what was mapped before anybody looked, perhaps */
-    char *block = block_of(HUGE); /* mapped just now */
+    (void)block_of(HUGE);         /* may begin in an older mapping */
+    char *block = block_of(HUGE); /* mapped after libhomefree came */
     assert_theirs(block);
     assert_killed(outcome_of_call(free_theirs, block), SIGABRT, "homefree: fatal: free(0x",
                   allocator, "stripped", "called from", "debug file");

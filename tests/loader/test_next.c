@@ -22,7 +22,7 @@ END_TEST
 
 START_TEST(foreign_blocks_pass_through_the_wrapper)
 {
-    /* Check frees too, in its assertions: none between the two looks at the counter. */
+    /* Check's assertions free, too, so there is none between the two reads of the counter. */
     void *block = malloc(100);
     int before = counter_calls;
     free(block);
@@ -34,7 +34,7 @@ END_TEST
 
 START_TEST(heap_blocks_do_not)
 {
-    /* Called through memory, so that the compiler does not take the block for gone. */
+    /* Called through a variable, so that the compiler does not treat the block as freed. */
     void (*volatile release)(void *) = free;
     void *block = hf_malloc(1 << 20);
     int before = counter_calls;

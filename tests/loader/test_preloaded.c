@@ -18,7 +18,7 @@
 static const char *user_path;
 static int (*control)(const char *name, void *old, size_t *old_size, void *new, size_t new_size);
 
-/* Bytes that this thread has freed so far, as jemalloc counts. */
+/* The bytes that this thread has freed, by jemalloc's count. */
 static uint64_t freed(void)
 {
     uint64_t bytes = 0;
@@ -76,7 +76,8 @@ END_TEST
 
 START_TEST(libcs_own_functions)
 {
-    /* They allocate from the preloaded one; the heap copies what it takes over. */
+    /* These functions allocate from the preloaded jemalloc; the heap copies the blocks it takes
+     * over. */
     for (int i = 0; i < 100; i++) {
         char *path = hf_realpath("/", NULL);
         ck_assert(hf_owns(path));

@@ -24,7 +24,7 @@ struct counted {
     uint64_t changed, refused, out_of_reach, of_user, linkers;
 };
 
-/* A slot holds an address; an entry of a symbol table one that counts from its object's bias. */
+/* A slot holds an address, an entry of a symbol table an offset from its object's base. */
 static bool leads_to_homefree(const void *slot)
 {
     const char *value = *(char *const *)slot;
@@ -49,7 +49,7 @@ static void visit(const struct hf_route_entry *entry, void *context)
         ck_assert_ptr_nonnull(entry->slot);
         ck_assert_ptr_null(entry->reason);
         ck_assert_int_eq(entry->error, 0);
-        /* The slot lies in the object that is named, what it holds in libhomefree. */
+        /* The slot is in the object that is named, and leads to libhomefree. */
         if (entry->object[0] == '/')
             ck_assert_str_eq(object_of(entry->slot), entry->object);
         ck_assert_msg(leads_to_homefree(entry->slot), "%s of %s holds %s", entry->function,
@@ -102,7 +102,7 @@ START_TEST(sums_and_entries_agree)
     ck_assert_uint_gt(with.passes, before.passes);
     ck_assert_uint_gt(counted.of_user, 0);
 
-    /* Looking changes nothing. */
+    /* A report changes nothing. */
     struct hf_route_report again = report(&counted);
     ck_assert_uint_eq(again.passes, with.passes);
     ck_assert_uint_eq(again.nanoseconds, with.nanoseconds);

@@ -28,7 +28,7 @@ static const struct opener *load_opener(const char *path, const char *function)
     return ((opener_function *)symbol_of(load(path, RTLD_NOW), function))();
 }
 
-/* The module is the one in the folder, and (when routing is on) routed. */
+/* Asserts that the module is the one in the folder and, if routing is on, that it is routed. */
 static void assert_is_found(const struct opener *opener, void *handle)
 {
     ck_assert_msg(handle != NULL, "%s", opener->error());
@@ -62,7 +62,7 @@ static void check(const char *path, const char *function, bool finds)
         } else {
             assert_not_found(opener, handle);
         }
-        /* Whether the file exists is not asked then; glibc says nothing. */
+        /* With RTLD_NOLOAD the file need not exist, and glibc leaves no error. */
         ck_assert_ptr_null(opener->open(NAME, RTLD_LAZY | RTLD_NOLOAD));
         (void)opener->error();
     }
@@ -143,7 +143,7 @@ START_TEST(missing_files)
         }
         ck_assert_ptr_null(opener->symbol(RTLD_DEFAULT, "homefree_no_such_symbol"));
         ck_assert_ptr_nonnull(strstr(opener->error(), "homefree_no_such_symbol"));
-        /* An error that nobody asked for does not outlive a success. */
+        /* An error that was not fetched does not outlive a success. */
         ck_assert_ptr_null(opener->open("homefree-missing.so", RTLD_NOW));
         ck_assert_ptr_nonnull(opener->open(NULL, RTLD_NOW));
         ck_assert_ptr_null(opener->error());
@@ -158,7 +158,7 @@ START_TEST(modes)
     ck_assert_ptr_eq(program, dlopen(NULL, RTLD_LAZY));
     ck_assert_ptr_nonnull(opener->symbol(program, "malloc"));
     ck_assert_ptr_eq(opener->open("", RTLD_NOW), program);
-    ck_assert_ptr_null(opener->open(NAME, 0)); /* neither lazy nor now */
+    ck_assert_ptr_null(opener->open(NAME, 0)); /* neither RTLD_LAZY nor RTLD_NOW */
     ck_assert_ptr_nonnull(opener->error());
 
     void *handle = opener->open(NAME, RTLD_NOW | RTLD_LOCAL);

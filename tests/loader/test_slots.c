@@ -36,7 +36,7 @@ static int user_count;
 
 static int own_calls;
 
-/* What the program puts into a module's table. */
+/* The program stores this function in a module's table. */
 static void own_release(void *ptr)
 {
     (void)ptr;
@@ -71,8 +71,8 @@ static void load_modules(void)
     }
 }
 
-/* A block that comes back to the heap: large ones are gone then, of the small ones the same thread
- * gets the last. */
+/* Asserts that a block comes back to the heap: a large one is unmapped, a small one is the next
+ * that the same thread gets. */
 static void assert_goes_home(void (*release)(void *ptr), const char *how, const char *path)
 {
     void *large = hf.malloc(LARGE), *small = hf.malloc(48);
@@ -113,7 +113,7 @@ static void check_user(const struct user *user, const char *path)
         ck_assert_ptr_null(owner.block);
     }
 
-    /* libc's own. */
+    /* A block of libc's. */
     char *theirs = user->acquire(100);
     ck_assert(!hf.owns(theirs));
     ck_assert_uint_ge(user->measure(theirs), 100);
@@ -170,7 +170,7 @@ static void release_directly(void *ptr)
 
 START_TEST(the_programs_own_calls)
 {
-    /* In a program at a fixed address this is the address of its own PLT entry. */
+    /* In a program at a fixed address, this is the address of its own PLT entry. */
     void (*volatile pointer)(void *) = free;
     void *(*volatile resize)(void *, size_t) = realloc;
     assert_goes_home(release_directly, "free", "the program");
@@ -219,8 +219,8 @@ START_TEST(the_report_knows_every_module)
     for (int i = 0; i < user_count; i++) {
         struct seen seen = {.path = paths[i]};
         ck_assert_int_eq(hf.route_report(NULL, look, &seen), 0);
-        /* At least a slot each for free, realloc, reallocarray and malloc_usable_size, and the six
-         * initialised pointers that still hold what they held. */
+        /* At least one slot each for free, realloc, reallocarray and malloc_usable_size, and the
+         * six initialised pointers that nobody changed. */
         ck_assert_msg(seen.changed >= 10, "%s: only %d slots changed", paths[i], seen.changed);
     }
 }

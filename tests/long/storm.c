@@ -42,7 +42,8 @@ static void use(void *handle, const char *path)
     const struct user *user = function();
     user->release(hf_malloc(1 + (size_t)rounds % 5000));
     user->release(user->acquire(100));
-    /* While another thread forks for long, either block may be libc's (README, Honest limits). */
+    /* While another thread takes long to fork, either block may be libc's (README, Honest limits).
+     */
     char *block = hf_malloc(48);
     memset(block, 7, 48);
     block = user->resize(block, 4800);
@@ -80,7 +81,7 @@ static void *make_namespaces(void *argument)
         const char *path = paths[(state >> 16) % paths_count];
         void *handle = dlmopen(LM_ID_NEWLM, path, RTLD_LAZY | RTLD_LOCAL);
         if (handle == NULL)
-            continue; /* no static TLS is left, or no namespace */
+            continue; /* there is no static TLS left, or no namespace */
         use(handle, path);
         dlclose(handle);
         namespaces++;
@@ -103,7 +104,7 @@ static void *allocate_and_free(void *argument)
     return NULL;
 }
 
-/* A child has one thread, and may find the loader's lock taken: it must not load. */
+/* A child has one thread and may inherit a held loader's lock, so it must not load. */
 static void *fork_children(void *argument)
 {
     (void)argument;
@@ -142,7 +143,7 @@ int main(int count, char **arguments)
     paths = arguments + 2;
     paths_count = (unsigned)count - 2;
     sealed = find_sealed();
-    alarm(2 * seconds + 60); /* a deadlock ends by SIGALRM */
+    alarm(2 * seconds + 60); /* SIGALRM ends a deadlock */
     for (size_t kind = 0; kind < sizeof numbers / sizeof numbers[0]; kind++)
         for (int i = 0; i < numbers[kind]; i++, started++)
             if (pthread_create(&threads[started], NULL, kinds[kind],

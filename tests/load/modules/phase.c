@@ -32,7 +32,7 @@ const char *phase_message = "<jemalloc>: what every message of jemalloc begins w
 #endif
 
 static long counter;
-static long starts; /* how often the module was made of this object */
+static long starts; /* how often a module was made from this object */
 long phase_exported;
 
 #ifdef PHASE_TLS
@@ -53,7 +53,7 @@ static PyObject *count_exported(PyObject *module, PyObject *none)
     return PyLong_FromLong(++phase_exported);
 }
 
-/* The addresses of blocks that only free() can release; they leak. */
+/* Returns the addresses of blocks that only free() can release; they leak. */
 static PyObject *allocate(PyObject *module, PyObject *none)
 {
     (void)module;
@@ -70,7 +70,8 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* How often the module's code has run, as an environment variable: to see that it has not. */
+/* Counts in an environment variable how often the module's code has run, so that tests see whether
+ * it has. */
 static int execute(PyObject *module)
 {
     setenv("PHASE_RAN", "1", 1);
@@ -114,7 +115,7 @@ PyMODINIT_FUNC INIT(PHASE_NAME)(void)
     return module;
 }
 #else
-/* Py_mod_multiple_interpreters, from 3.12 on; older ones refuse numbers that they do not know. */
+/* Py_mod_multiple_interpreters, known from 3.12 on; older versions refuse unknown numbers. */
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}, {0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, TEXT(PHASE_NAME), NULL, 0, methods, slots, NULL, NULL, NULL,

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 #include <string>
 
-template class std::basic_string<char>; /* defines what libstdc++ defines */
+template class std::basic_string<char>; /* a definition that libstdc++ has, too */
 
 int state_global;
 inline int state_unique = 0;
@@ -76,14 +76,14 @@ void *address_of_runtime()
 
 void *open_file(const char *file)
 {
-    /* Not a jump, which would make our caller the one who asks. */
+    /* Not a tail call, which would make our caller the caller of dlopen(). */
     void *volatile handle = dlopen(file, RTLD_NOW);
     return handle;
 }
 
 } // namespace
 
-/* A debugger finds it by name. */
+/* Debuggers find this function by its name. */
 extern "C" __attribute__((visibility("default"), noinline)) int state_count(void)
 {
     return ++internal;

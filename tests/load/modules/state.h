@@ -8,18 +8,18 @@
 extern "C" {
 #endif
 
-/* Each gives the address of a variable. */
+/* Each returns the address of a variable. */
 struct state {
     int *(*global)(void);            /* exported */
     int *(*internal)(void);          /* static */
     int *(*unique)(void);            /* an inline variable: STB_GNU_UNIQUE */
-    int *(*inside)(void);            /* static in an inline function: the same */
+    int *(*inside)(void);            /* static in an inline function: STB_GNU_UNIQUE, too */
     int *(*thread)(void);            /* thread-local */
-    void *(*of_library)(void);       /* an inline variable that the library it needs defines too */
-    void *(*of_runtime)(void);       /* one that libstdc++ defines too */
+    void *(*of_library)(void);       /* an inline variable that the needed library defines, too */
+    void *(*of_runtime)(void);       /* a variable that libstdc++ defines, too */
     void *(*library)(void);          /* the address of a function of the library */
     void *(*open)(const char *file); /* dlopen() */
-    int (*count)(void);              /* one more each time */
+    int (*count)(void);              /* increments */
 };
 
 typedef const struct state *state_function(void);

@@ -15,7 +15,7 @@ struct alignas(128) Aligned {
     char bytes[128];
 };
 
-/* A class with an operator of its own, which is defined in every object that uses it. */
+/* A class with operators of its own, which every object that uses it defines. */
 struct Own {
     char bytes[64];
     static void *operator new(size_t size)
@@ -66,7 +66,7 @@ void *take(size_t size)
 {
     try {
         void *volatile block = ::operator new(size);
-        return block != nullptr ? block : reinterpret_cast<void *>(1); /* must have thrown */
+        return block != nullptr ? block : reinterpret_cast<void *>(1); /* should have thrown */
     } catch (const std::bad_alloc &) {
         return nullptr;
     }

@@ -13,15 +13,16 @@ extern "C" {
 
 struct worker_way {
     const char *name;
-    void *(*make)(void);         /* a block */
-    void (*release)(void *made); /* gives it back as the module would */
+    void *(*make)(void);         /* returns a block */
+    void (*release)(void *made); /* frees it as the module would */
 };
 
 struct worker {
-    const struct worker_way *ways; /* the last has no name */
+    const struct worker_way *ways; /* the last one has no name */
     void *(*resize)(void *block, size_t size);
-    void *(*take)(size_t size); /* by malloc or operator new; NULL when there is no memory */
-    /* Variables that hold malloc's and realloc's addresses, and one that the program may change. */
+    void *(*take)(size_t size); /* by malloc or operator new; NULL if there is no memory */
+    /* Variables that hold the addresses of malloc and realloc, and one that the program may
+     * change. */
     void *(*const *constant_malloc)(size_t size);
     void *(**variable_malloc)(size_t size);
     void *(**changed_malloc)(size_t size);

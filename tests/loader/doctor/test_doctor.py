@@ -35,7 +35,7 @@ def environment(**more):
 
 
 class InFolder(unittest.TestCase):
-    """Each test has an empty folder, and helpers that say what went wrong."""
+    """Each test has an empty folder; the helpers report what went wrong."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-doctor-"))
@@ -65,7 +65,7 @@ class InFolder(unittest.TestCase):
         )
 
     def document(self, status, *arguments, **options):
-        """Runs it with --json; the document, checked for its shape."""
+        """Runs doctor with --json. Result: the document, after a check of its form."""
         result = self.run_doctor("--json", *arguments, **options)
         self.assertEqual(result.returncode, status, result.stderr.decode(errors="replace"))
         document = json.loads(result.stdout)
@@ -129,7 +129,7 @@ def object_named(process, part):
 
 
 class Facts(InFolder):
-    """What it tells of processes that end well."""
+    """The report about processes that end normally."""
 
     def test_plain_program(self):
         program = self.build("hello", HELLO)
@@ -183,8 +183,8 @@ class Facts(InFolder):
         self.assertIn("jemalloc", found["message"])
 
     def test_death_inside_a_hidden_allocator(self):
-        # The allocator's own free() is called directly with memory of libc's: a bare SIGSEGV, of
-        # which the report once said "Nothing" to do.
+        # The allocator's own free() gets memory of libc's in a direct call: a bare SIGSEGV. The
+        # report must not say that there is nothing to do.
         module = self.build_around_jemalloc(
             "#include <stdlib.h>\n#include <string.h>\n"
             "#include <dlfcn.h>\n"
@@ -220,12 +220,12 @@ class Facts(InFolder):
             self.assertFalse(each["remedy"].startswith("Nothing"), each)
         process = self.document(0, "--", PYTHON, "-c", code % 1, env=env)["processes"][0]
         self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
-        # tcmalloc and mimalloc end by abort(), which is libc's code.
+        # tcmalloc and mimalloc call abort(), which is code of libc.
         process = self.process(1, "--", PYTHON, "-c", code % 2, env=env)
         found = self.finding(process, "died-in-allocator")
         self.assertIn("SIGABRT", found["message"])
         self.assertEqual(found["names"], [module])
-        # abort() leaves parts of its frame as they were: return addresses of calls that are over.
+        # abort() leaves return addresses of finished calls in its frame.
         self.build(
             "left.so",
             "static int __attribute__((noinline, noclone)) deep(volatile int *n) {\n"
@@ -235,14 +235,14 @@ class Facts(InFolder):
         )
         process = self.process(1, "--", PYTHON, "-c", code % 5, env=env)
         self.assertEqual(self.finding(process, "died-in-allocator")["names"], [module])
-        # What libc or homefree have said by themselves is not the hidden allocator's.
+        # A message of libc or homefree themselves is not the hidden allocator's.
         for own in (3, 4):
             process = self.process(1, "--", PYTHON, "-c", code % own, env=env)
             self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
 
     def test_deepbind_under_a_preloaded_allocator(self):
-        # flux, oneTBB, falco, gperftools: the preloaded allocator serves the process, but what is
-        # loaded with RTLD_DEEPBIND sees libc first.
+        # flux, oneTBB, falco, gperftools: the preloaded allocator serves the process, but objects
+        # that are loaded with RTLD_DEEPBIND see libc first.
         if ctypes.util.find_library("jemalloc") is None:
             self.skipTest("no libjemalloc.so.2")
         plugin = self.build(
@@ -265,7 +265,7 @@ class Facts(InFolder):
         self.assertIn("jemalloc serves the process", found["message"])
         self.assertIn("RTLD_DEEPBIND", found["remedy"])
         self.assertNotIn("no harm", self.finding(process, "preloaded-allocator")["remedy"])
-        # A clean end says that jemalloc's blocks come home, if homefree says so as well.
+        # A clean end shows that jemalloc's blocks go home; homefree must report the same.
         result = self.run_doctor("--json", "--", program, plugin, "0", env=env)
         process = json.loads(result.stdout)["processes"][0]
         allocator = next(a for a in process["allocators"] if a["name"] == "jemalloc")
@@ -388,7 +388,7 @@ class Facts(InFolder):
         self.refused(3, "cannot use", "--library", place / "none", "--", program)
 
     def test_default_command(self):
-        # Whatever comes first in PATH: the command looks at the Python that it belongs to.
+        # The command examines the Python that it belongs to, whatever comes first in PATH.
         bin_folder = self.folder / "bin"
         bin_folder.mkdir()
         (bin_folder / "python3").symlink_to("/bin/false")
@@ -399,7 +399,7 @@ class Facts(InFolder):
             self.assertIn("pymalloc", {each["name"] for each in process["allocators"]})
 
     def test_default_command_beside_the_command(self):
-        # As in a virtual environment; in a user's own folder there is no Python beside it.
+        # As in a virtual environment; beside a command in a user's own folder there is no Python.
         bin_folder = self.folder / "bin"
         bin_folder.mkdir()
         command = bin_folder / "homefree"
@@ -420,7 +420,7 @@ class Facts(InFolder):
 
 
 class Ends(InFolder):
-    """Programs that end in other ways than by returning."""
+    """Programs that end in other ways than by returning from main()."""
 
     def test_crashes(self):
         for name, source, number in (
@@ -445,7 +445,7 @@ class Ends(InFolder):
                 self.assertEqual(object_named(process, name)["refused"], 0)
 
     def test_crash_while_another_thread_loads(self):
-        # The loader's lock is held by a thread that the copy does not have: it must not wait.
+        # A thread that the child does not have holds the loader's lock: the child must not wait.
         module = self.build(
             "crash.so",
             "#include <pthread.h>\n"
@@ -466,7 +466,7 @@ class Ends(InFolder):
         result = self.run_doctor("--", program)
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"{program} was ended by SIGABRT".encode(), result.stdout)
-        # Which of its checks libc fails first depends on what lies in front of the block.
+        # The word in front of the block decides which of libc's checks fails first.
         self.assertRegex(result.stderr, rb"(free|munmap_chunk)\(\): invalid pointer")
 
     def test_exit_status_is_told(self):
@@ -475,7 +475,7 @@ class Ends(InFolder):
         self.assertIn(b"sh exited with status 7.\n", result.stdout)
 
     def test_failure_is_a_finding(self):
-        # A script that asks doctor must not take a program that failed for a clean one.
+        # A script that calls doctor must not take a failed program for a clean one.
         for at in ("exit", "start"):
             document = self.document(1, "--at", at, "--", "sh", "-c", "exit 7")
             self.assertEqual(document["command"]["status"], 7)
@@ -587,7 +587,7 @@ class Ends(InFolder):
         self.refused(3, "left no record", "--", program)
 
     def test_vfork(self):
-        # What the child does in the memory that it shares must not be taken for the parent's end.
+        # A vfork() child shares its parent's memory; what it does there is not the parent's end.
         program = self.build(
             "vforks",
             "#include <sys/wait.h>\n#include <unistd.h>\n"
@@ -599,7 +599,7 @@ class Ends(InFolder):
             self.assertEqual(document["command"]["status"], 0)
 
     def test_fork_while_threads_load(self):
-        # A child of fork() has only one thread; the loader's lock may be another's for ever.
+        # A child of fork() has one thread; the loader's lock may be held by a thread that is gone.
         code = (
             "import ctypes, os, threading\n"
             "stop = False\n"
@@ -634,7 +634,7 @@ class Ends(InFolder):
         )
 
     def test_request_of_others_is_ignored(self):
-        # The variable without the command: libhomefree must do nothing, whatever it says.
+        # Without the command, libhomefree must ignore the variable, whatever its value.
         program = self.build("hello", HELLO)
         for request in ("", "exit", "exit:0:", "exit:0:relative", "never:0:/tmp", "exit:-1:/tmp",
                         "exit:99999999999999999999:/tmp", "exit:0:/" + "x" * 5000):  # fmt: skip
@@ -644,7 +644,7 @@ class Ends(InFolder):
 
 
 class Records(InFolder):
-    """Reading what a process wrote, or what says so."""
+    """Reading records, and the messages about bad ones."""
 
     def record(self):
         program = self.build("hello", HELLO)
@@ -739,7 +739,7 @@ class Records(InFolder):
             result = self.read(data)
             self.assertEqual((result.returncode, result.stdout), (3, b""), line)
             self.assertIn(b"the record is damaged", result.stderr)
-        # What a path says stays text, also on a terminal.
+        # Control characters of a path are displayed as text, also on a terminal.
         data = head + b"object\t0\tordinary\tm\t/x%1b[31m%0a\t-\n" + b"end\t%d\n" % (count + 1)
         result = self.run_doctor("--all", "--read", self.write(data))
         self.assertEqual(result.returncode, 0)
@@ -752,7 +752,7 @@ class Records(InFolder):
 
 
 class Faces(InFolder):
-    """Usage, colours, rules, pages, and the other ways to call it."""
+    """Usage, colours, rules, pages, and the other ways to call the command."""
 
     def test_wrong_usage(self):
         for arguments, message in (
@@ -784,7 +784,7 @@ class Faces(InFolder):
         try:
             while block := os.read(leader, 4096):
                 out += block
-        except OSError:  # what the end looks like here
+        except OSError:  # the other end of the terminal is closed
             pass
         os.close(leader)
         self.assertEqual(running.wait(timeout=60), 1)
@@ -856,7 +856,7 @@ class Faces(InFolder):
 
     @unittest.skipUnless(PACKAGE, "the Python package was not built")
     def test_module_does_not_ignore_pipes(self):
-        # Python ignores SIGPIPE; the command must not inherit that.
+        # Python ignores SIGPIPE; the program must not inherit that.
         code = "grep -i '^SigIgn' /proc/self/status"
         module = self.as_module(
             "doctor", "-o", self.folder / "report", "--", "sh", "-c", code

@@ -126,7 +126,7 @@ void fixture_archive(struct fixture *out, const struct fixture *const *members, 
 
 void fixture_write(const char *path, const void *bytes, size_t size)
 {
-    unlink(path); /* ext4 brings a file to the disk at once when it is truncated and written */
+    unlink(path); /* ext4 writes a truncated and rewritten file to the disk at once */
     FILE *file = fopen(path, "wbe");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fwrite(bytes, 1, size, file), size);

@@ -17,7 +17,7 @@ struct fixture {
     size_t size;
 };
 
-/* As the fields of Elf64_Sym. */
+/* Fields as in Elf64_Sym. */
 struct fixture_symbol {
     const char *name;
     unsigned char info;
@@ -25,20 +25,18 @@ struct fixture_symbol {
     uint16_t section; /* 0: undefined; 1: the fixture's .text */
 };
 
-/*
- * Makes an ELF64 file for this machine's byte order, of `type` ET_REL (symbols in .symtab) or
- * ET_DYN (in .dynsym).
- */
+/* Makes an ELF64 file in this machine's byte order, of `type` ET_REL (symbols in .symtab) or ET_DYN
+ * (symbols in .dynsym). */
 void fixture_object(struct fixture *out, uint16_t type, const struct fixture_symbol *symbols,
                     size_t count);
 
-/* Where the header of the section with the symbols lies in what fixture_object() made. */
+/* Returns the offset of the symbol section's header in a file by fixture_object(). */
 size_t fixture_symbols_header(const struct fixture *object);
 
-/* Makes an archive of the members, in their order, named 0.o, 1.o and so on. */
+/* Makes an archive of the members, in this order and named 0.o, 1.o and so on. */
 void fixture_archive(struct fixture *out, const struct fixture *const *members, size_t count);
 
-/* Writes `size` bytes to a new file at `path`, in place of what was there. */
+/* Writes `size` bytes to a new file at `path`, which replaces any other. */
 void fixture_write(const char *path, const void *bytes, size_t size);
 
 #endif

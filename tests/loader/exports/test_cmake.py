@@ -20,7 +20,7 @@ BUILT = [Path(name).resolve() for name in sys.argv[1:4]]
 CC = shlex.split(os.environ.get("CC", "cc"))
 GENERATORS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 
-# Where the package lies when libdir is this deep is computed by Meson; the test reads it back.
+# Meson computes how far the package is below the prefix; the test reads the result back.
 UP = re.compile(r'\$\{_homefree_here\}/((?:\.\./?)+)" ABSOLUTE')
 
 PROJECT = """
@@ -83,7 +83,7 @@ def needed(shared_object):
 
 class Package(unittest.TestCase):
     def setUp(self):
-        # A blank and a plus in the name: both have broken generated build rules before.
+        # A blank and a plus in the name: both have broken generated build rules.
         self.folder = Path(tempfile.mkdtemp(prefix="homefree c+make-"))
         self.addCleanup(shutil.rmtree, self.folder)
         self.prefix = self.install(self.folder / "first")
@@ -164,8 +164,8 @@ class Package(unittest.TestCase):
             build,
             f"-Dhomefree_DIR={package}",
             "-DCMAKE_C_COMPILER=" + CC[-1],
-            # The lists of inputs that linkers write for CMake 3.27 and later do not cope with the
-            # space in our folder's name: everything would be linked each time.
+            # The linkers' lists of inputs, which CMake uses from 3.27 on, do not support a blank in
+            # the folder's name: everything would be linked each time.
             "-DCMAKE_LINK_DEPENDS_USE_LINKER=OFF",
             "--no-warn-unused-cli",
         )
@@ -188,7 +188,8 @@ class Package(unittest.TestCase):
                 self.assertEqual(exported(build / "fast.so"), ["T PyInit_fast"])
                 self.assertEqual(needed(fast)[0], "libhomefree.so.1")
 
-                # Nothing to do is nothing done; a changed list links again, and only what uses it.
+                # A build without changes does nothing; a changed list causes a link, only of what
+                # uses it.
                 def times(renamed=renamed, fast=fast):
                     return fast.stat().st_mtime_ns, renamed.stat().st_mtime_ns
 

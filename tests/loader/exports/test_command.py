@@ -48,7 +48,7 @@ def run(*arguments, **options):
 
 
 def exported(shared_object):
-    """What nm says that others can see, without addresses."""
+    """The symbols that nm shows as visible to others, without addresses."""
     out = subprocess.run(
         ["nm", "-D", "--defined-only", shared_object], check=True, stdout=subprocess.PIPE, text=True
     ).stdout
@@ -56,20 +56,20 @@ def exported(shared_object):
 
 
 class InFolder(unittest.TestCase):
-    """Each test has the name of an empty folder, and helpers that say what went wrong."""
+    """Each test has the name of an empty folder; the helpers report what went wrong."""
 
     def setUp(self):
         self.folder = Path(tempfile.mkdtemp(prefix="homefree-exports-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
     def clean(self, *arguments):
-        """Runs `homefree exports`, which must work and say nothing but the result."""
+        """Runs `homefree exports`, which must succeed and print nothing but the result."""
         result = run("exports", *arguments)
         self.assertEqual((result.returncode, result.stderr), (0, b""))
         return result.stdout.decode()
 
     def refused(self, status, message, *arguments, **options):
-        """Runs `homefree exports`, which must write one line to stderr and nothing else."""
+        """Runs `homefree exports`, which must print one line on stderr and nothing else."""
         result = run("exports", *arguments, **options)
         errors = result.stderr.decode(errors="replace")
         self.assertEqual(result.returncode, status, errors)
@@ -359,7 +359,7 @@ class Output(InFolder):
         self.assertEqual((other / "target").read_text(), SCRIPT_X)
 
     def test_what_is_no_regular_file_is_written_to_and_not_replaced(self):
-        # A pipe in place of a device: a command that failed here as root would replace /dev/null.
+        # A pipe instead of a device: as root, a faulty command would replace /dev/null.
         pipe = self.folder / "pipe"
         os.mkfifo(pipe)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

@@ -25,7 +25,7 @@ static void teardown(void)
 
 /* ---- modules -------------------------------------------------------------------------------- */
 
-/* The encodings are those of Python's str.encode('punycode'), hyphens as underscores. */
+/* The encoding of Python's str.encode('punycode'), with underscores instead of hyphens. */
 static const struct {
     const char *name, *symbol;
 } modules[] = {
@@ -98,7 +98,8 @@ START_TEST(a_name_may_be_as_long_as_a_file_name)
     name[255] = 'a';
     ck_assert_ptr_nonnull(hf_exports_module_fault(name));
 
-    /* The costliest to encode: few bytes a code point, all of them far from each other. */
+    /* The most expensive names to encode: few bytes for each code point, and code points far
+     * apart. */
     memset(name, 0, sizeof name);
     for (size_t i = 0; i < 63; i++)
         snprintf(name + 4 * i, 5, "%s", i % 2 == 0 ? "\xf0\x90\x80\x80" : "\xf3\xa0\x87\xaf");

@@ -26,7 +26,7 @@
 #define GLOBAL_FUNCTION ELF64_ST_INFO(STB_GLOBAL, STT_FUNC)
 
 static unsigned long rounds;
-static int file; /* in memory: no disk is slow, and none wears */
+static int file; /* in memory, because disks are slow and wear out */
 
 static void setup(void)
 {
@@ -46,7 +46,7 @@ static int ignore(const char *symbol, void *argument)
     return 0;
 }
 
-/* Reads what lies in `file`; `why`, if given, is what the complaint must hold. */
+/* Reads `file`. If `why` is given, the error message must contain it. */
 static int read_file(const char *why)
 {
     char path[64], told[160];
@@ -89,7 +89,7 @@ static void put_number(unsigned char *at, uint64_t value, size_t width, bool big
         at[big ? width - 1 - i : i] = (unsigned char)(value >> 8 * i);
 }
 
-/* An object of 32 bits: header, symbols, names, three section headers. */
+/* A 32-bit object: header, symbols, names, three section headers. */
 static size_t small_object(unsigned char out[512], bool big)
 {
     static const char names[] = "\0PyInit_small";
@@ -148,7 +148,7 @@ static const struct fixture_symbol symbols[] = {
     {"other", GLOBAL_FUNCTION, STV_DEFAULT, 1},
 };
 
-/* The files whose bytes are changed: an object, an archive of two, an object of 32 bits. */
+/* The files whose bytes are changed: an object, an archive of two, a 32-bit object. */
 static void make(struct fixture *out, int which)
 {
     struct fixture object;
@@ -199,7 +199,7 @@ START_TEST(thousands_damaged)
         understood +=
             read_bytes(copy.bytes, random_below(8) == 0 ? random_below(copy.size) : copy.size) == 0;
     }
-    /* A fuzzer whose copies are all refused at the door tests the door. */
+    /* If nearly all changed files were refused at the header, only that check would be tested. */
     ck_assert_uint_gt(understood * 50, rounds);
 }
 END_TEST
@@ -210,8 +210,8 @@ struct table {
     uint64_t names_size, symbols, sections;
 };
 
-/* An object with that many symbols, all of one name, and that many symbol tables over them. The
- * names hold "PyInit_" and as many letters as there is room for. */
+/* An object with that many symbols of one name, and that many symbol tables over them. The name is
+ * "PyInit_" and as many letters as fit. */
 static void put_object(const struct table *table)
 {
     const uint64_t names = sizeof(Elf64_Ehdr), first = names + (table->names_size + 7) / 8 * 8,
@@ -225,7 +225,7 @@ static void put_object(const struct table *table)
         .e_shoff = sections,
         .e_shentsize = sizeof(Elf64_Shdr),
     };
-    const Elf64_Shdr zero = {.sh_size = count}, /* e_shnum 0: the count is here */
+    const Elf64_Shdr zero = {.sh_size = count}, /* the count is here if e_shnum is 0 */
         text = {.sh_type = SHT_STRTAB, .sh_offset = names, .sh_size = table->names_size},
                      list = {.sh_type = SHT_SYMTAB,
                              .sh_offset = first,
@@ -274,7 +274,7 @@ START_TEST(what_is_said_often_is_not_read_often)
 }
 END_TEST
 
-/* A file with holes costs its writer nothing. */
+/* A sparse file costs its writer nothing. */
 START_TEST(tables_of_gigabytes_are_refused)
 {
     struct fixture object;
@@ -283,7 +283,7 @@ START_TEST(tables_of_gigabytes_are_refused)
     ck_assert_int_eq(ftruncate(file, 0), 0);
     put(object.bytes, object.size, 0);
     if (ftruncate(file, (off_t)size + 4096) != 0)
-        return; /* more than this machine's files can be */
+        return; /* larger than a file can be on this machine */
     put(&size, sizeof size, fixture_symbols_header(&object) + offsetof(Elf64_Shdr, sh_size));
     ck_assert_int_eq(read_file("larger than"), -EFBIG);
 }
@@ -301,7 +301,7 @@ START_TEST(sizes_of_members_are_checked)
 {
     static const struct {
         const char *size;
-        int members; /* that come before the end or the error */
+        int members; /* members before the end or the error */
         int result;
     } sizes[] = {
         {"4", 2, 0},
@@ -343,7 +343,7 @@ START_TEST(indexes_are_no_members)
     };
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         char bytes[128] = "!<arch>\n";
-        /* An index of 2135247942 symbols begins as an ELF file does. */
+        /* An index of 2135247942 symbols begins with the bytes of an ELF file. */
         const size_t size = 8 + put_member(bytes + 8, names[i].name, "4", "\177ELF");
         struct hf_archive archive;
         struct hf_archive_member member;

@@ -17,7 +17,7 @@
 
 #define FUNCTION(binding) ELF64_ST_INFO(binding, STT_FUNC)
 
-static char found[512]; /* what was found, with a space behind each */
+static char found[512]; /* what was found, each followed by a space */
 static char why[160];
 static struct hf_objects_seen seen;
 
@@ -36,7 +36,7 @@ static int stop(const char *symbol, void *argument)
     return 7;
 }
 
-/* Reads what lies at `path`. */
+/* Reads the file at `path`. */
 static int read_path(void)
 {
     memset(&seen, 0, sizeof seen);
@@ -104,7 +104,7 @@ START_TEST(all_members_of_an_archive_are_read)
 }
 END_TEST
 
-/* BSD's ar, and llvm-ar where it is asked to, put a long name in front of the member's content. */
+/* BSD's ar, and llvm-ar on request, put a long name in front of the member's content. */
 START_TEST(members_with_bsd_names_are_read)
 {
     enum { NAME = 20, HEADER = 60 };
@@ -200,7 +200,7 @@ START_TEST(what_is_no_file_is_refused)
 {
     ck_assert_int_eq(read_path(), -ENOENT);
     ck_assert_int_eq(mkfifo(scratch_file, 0600), 0);
-    ck_assert_int_eq(read_path(), -ENOEXEC); /* and does not wait for a writer */
+    ck_assert_int_eq(read_path(), -ENOEXEC); /* must not wait for a writer */
     unlink(scratch_file);
     snprintf(scratch_file, sizeof scratch_file, "%s", scratch_folder);
     ck_assert_int_eq(read_path(), -EISDIR);
@@ -283,7 +283,7 @@ START_TEST(an_archive_cut_short_anywhere_gives_no_more_than_it_holds)
     const size_t first_end = 8 + 60 + object.size;
     for (size_t size = 0; size < archive.size; size++) {
         const int result = read_bytes(archive.bytes, size);
-        /* Cut exactly between two members, it is an archive of those before. */
+        /* If it is cut exactly between two members, it is an archive of the first ones. */
         if (size == 8 || size == first_end)
             ck_assert_int_eq(result, 0);
         else
@@ -292,7 +292,7 @@ START_TEST(an_archive_cut_short_anywhere_gives_no_more_than_it_holds)
 }
 END_TEST
 
-/* Any answer is right here: what is tested is that there is one. */
+/* Every result is right; the reader must only not crash. */
 START_TEST(no_changed_byte_crashes_the_reader)
 {
     static const unsigned char changes[] = {0x01, 0x80, 0xff};

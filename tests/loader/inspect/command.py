@@ -25,7 +25,7 @@ ONLY_INIT = "{ global: PyInit_*; local: *; };"
 
 
 def inspect(*arguments, **options):
-    """Runs the command. It must end by itself, not by a signal, and in time."""
+    """Runs the command, which must end by itself in time, not by a signal."""
     options.setdefault("stdout", subprocess.PIPE)
     options.setdefault("timeout", 60)
     result = subprocess.run(
@@ -39,7 +39,7 @@ def inspect(*arguments, **options):
 
 
 class InspectTest(unittest.TestCase):
-    """A folder for each test, and a compiler."""
+    """Gives each test a folder and a compiler."""
 
     maxDiff = None
 
@@ -58,7 +58,7 @@ class InspectTest(unittest.TestCase):
         return path
 
     def build(self, name, source=MODULE, *flags, script=None, language="c"):
-        """A shared object; `script` is a version script."""
+        """Builds a shared object; `script` is a version script."""
         output = self.folder / name
         output.parent.mkdir(parents=True, exist_ok=True)
         command = [*CC, "-O1", "-fPIC", "-shared", "-o", output, "-x", language]
@@ -76,7 +76,7 @@ class InspectTest(unittest.TestCase):
         return json.loads(result.stdout)
 
     def facts(self, file):
-        """The document's part about one file."""
+        """The part of the document about one file."""
         document = self.document(file)
         self.assertEqual(len(document["files"]), 1)
         return document["files"][0]

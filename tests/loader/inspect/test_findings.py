@@ -14,7 +14,7 @@ from pathlib import Path
 
 from command import CC, LIBRARY, MODULE, MULTIARCH, ONLY_INIT, SHIM, InspectTest, inspect, main
 
-# What names a hidden allocator; the functions do nothing. Doubles: their names are what counts.
+# Names that give away a hidden allocator. These doubles do nothing, because only the names count.
 DOUBLES = {
     "jemalloc": ("private_mallctl", "private_"),
     "mimalloc": ("mi_malloc", ""),
@@ -33,7 +33,7 @@ KEEP = '__attribute__((used, visibility("%s")))'
 
 
 def libtorch(test):
-    """The system's, whichever release it is."""
+    """The system's libtorch, of any release."""
     found = sorted(MULTIARCH.glob("libtorch_cpu.so.*"))
     if not found:
         test.skipTest("libtorch is not installed")
@@ -66,7 +66,7 @@ class Clean(InspectTest):
         self.assertTrue(facts["homefree"]["itself"])
 
     def test_who_only_asks_an_allocator(self):
-        """A user of jemalloc's interface, or of its configuration, holds none."""
+        """Calling jemalloc's interface, or configuring it, does not make a module contain it."""
         source = (
             MODULE
             + """
@@ -106,7 +106,7 @@ class Allocators(InspectTest):
                 self.assertEqual(inspect(module).returncode, 1)
 
     def test_free_of_its_own(self):
-        """Memory of libc's that the module's own hidden free() gets is a bare SIGSEGV."""
+        """Memory of libc's that reaches the module's own hidden free() causes a bare SIGSEGV."""
         frees = (
             "#include <stddef.h>\nchar *strdup(const char *);\n"
             "ptrdiff_t getline(char **, size_t *, void *);\n"
@@ -158,7 +158,7 @@ class Allocators(InspectTest):
                     self.assert_rules(module, "embedded-allocator")
 
     def test_a_list_of_allocators(self):
-        """Who carries the strings of all of them looks for allocators, as homefree does."""
+        """A file that contains the strings of all allocators looks for them, as homefree does."""
         text = "; ".join(STRINGS.values())
         module = self.build(
             "it.so", f'{MODULE}\nconst char *volatile text = "{text}";', script=ONLY_INIT
@@ -167,7 +167,7 @@ class Allocators(InspectTest):
         self.assert_rules(module)
 
     def test_strings_wherever_they_lie(self):
-        """Over the border of what is read at once, at the beginning, at the end."""
+        """Strings across the border of two reads, at the beginning and at the end."""
         text = "<jemalloc>: "
         for before in 0, 1, 250_000, 262_144 - 6, 262_144 - 1, 262_144, 300_000, 524_288 - 11:
             with self.subTest(before):
@@ -179,7 +179,7 @@ class Allocators(InspectTest):
                 self.assertEqual(self.allocator(module)["name"], "jemalloc")
 
     def test_a_real_one_in_a_module(self):
-        """The build's own jemalloc, linked into a module as others link theirs."""
+        """The build's own jemalloc, linked into a module as others do it."""
         archive = os.environ.get("JEMALLOC_ARCHIVE")
         if archive is None:
             self.skipTest("$JEMALLOC_ARCHIVE names no archive")
@@ -187,7 +187,8 @@ class Allocators(InspectTest):
         ours = {
             word for word in names.stdout.split() if word.startswith("hf_") and "je_" not in word
         }
-        thread_local = {"hf_gate_own", "hf_gate_inside"}  # the kind of a symbol must be right
+        # The linker refuses a symbol of another type.
+        thread_local = {"hf_gate_own", "hf_gate_inside"}
         source = MODULE + "".join(
             f"{KEEP % 'hidden'} {'__thread' if name in thread_local else ''} char {name}[64];"
             for name in ours
@@ -280,7 +281,8 @@ class StaticTls(InspectTest):
         self.assertEqual(facts["tls"], {"bytes": 700, "static": False})
 
     def test_what_the_dynamic_linker_says(self):
-        """The limit is glibc's: what is called too large is refused, half of it is not."""
+        """glibc sets the limit: a module that is called too large cannot be loaded, half of it
+        can."""
         for size, loads in (800, True), (4000, False):
             module = self.build_used(size)
             code = f"import ctypes; ctypes.CDLL({str(module)!r})"
@@ -290,7 +292,8 @@ class StaticTls(InspectTest):
                 self.assertIn("static TLS", done.stderr)
 
     def build_with_needed(self):
-        """A module, a library that it needs, and one which that needs and whose TLS is large."""
+        """A module, a library that it needs, and a library needed by that one, whose TLS is
+        large."""
         self.build(
             "liblarge.so",
             """static _Thread_local char block[4000] __attribute__((tls_model("initial-exec")));
@@ -360,7 +363,7 @@ class Homefree(InspectTest):
                 self.assertEqual(self.facts(module)["homefree"]["needed"], node)
 
     def test_a_renamed_copy(self):
-        """auditwheel puts a hash into the name of the library that a wheel carries."""
+        """auditwheel puts a hash into the names of the libraries in a wheel."""
         module = self.linked("HOMEFREE_1.0", "libhomefree-1b2c3d4e.so.1.0.0")
         self.assert_rules(module)
         self.assertTrue(self.facts(module)["homefree"]["linked"])
@@ -468,7 +471,7 @@ class Libraries(InspectTest):
         self.assertEqual(self.states(module)["libidle.so"], "not found")
 
     def test_as_ldd_says(self):
-        """An independent answer about a real library."""
+        """Another tool's answer about a real library."""
         library = libtorch(self)
         done = subprocess.run(["ldd", "-u", library], capture_output=True, text=True)
         theirs = {Path(line.strip()).name for line in done.stdout.splitlines()[1:]}
@@ -493,7 +496,8 @@ class RealModules(InspectTest):
                     self.assertEqual(found, rules)
 
     def test_a_hundred_megabytes_in_time(self):
-        """Far over what it takes (bench_inspect.py measures): a scan that is quadratic is not."""
+        """Far more time than the scan takes (bench_inspect.py measures it), and far less than a
+        quadratic scan would."""
         library = libtorch(self)
         self.assertEqual(inspect(library, timeout=5).returncode, 0)
 

@@ -17,8 +17,8 @@ static unsigned long rounds;
 static char **files;
 static int files_count;
 
-/* Where the structures are: the beginning of the file, and what its segments and sections that
- * are no code point to. */
+/* Returns a place in a structure: the beginning of the file, or what its segments and its sections
+ * (without code) point to. */
 static size_t interesting_place(const struct image *image)
 {
     const Elf64_Ehdr *header = (const Elf64_Ehdr *)(const void *)image->data;
@@ -37,7 +37,7 @@ static size_t interesting_place(const struct image *image)
                 return segments[i].p_offset + random_below(segments[i].p_filesz);
         return 0;
     }
-    case 4: { /* any section but the code */
+    case 4: { /* any section except code */
         if (header->e_shnum == 0)
             return random_below(4096);
         const Elf64_Shdr *sections =
@@ -63,7 +63,7 @@ static void damage(struct image *copy, const struct image *original)
             continue;
         uint64_t value = random_below(2) == 0 ? random_next() : values[random_below(8)];
         if (random_below(4) == 0)
-            value = random_below(copy->size); /* an offset that could be right */
+            value = random_below(copy->size); /* an offset that may be valid */
         memcpy(copy->data + at, &value, width);
     }
 }
@@ -82,7 +82,7 @@ START_TEST(damaged)
         inspected += inspect_image(&copy, files[_i]) == 0;
         image_free(&copy);
     }
-    /* A fuzzer whose copies are all refused at the door tests the door. */
+    /* If nearly all changed files were refused when opened, only that check would be tested. */
     printf("%s: %lu of %lu opened, %lu inspected\n", files[_i], opened, count, inspected);
     ck_assert_uint_gt(opened * 4, count);
     ck_assert_uint_gt(inspected * 20, count);

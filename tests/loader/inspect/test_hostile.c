@@ -54,7 +54,7 @@ static void change(size_t from, size_t to)
         for (size_t m = 0; m < sizeof masks; m++) {
             sample.data[at] = right ^ masks[m];
             walk(&sample);
-            if (m == 0) /* looks for libraries in the system's folders too */
+            if (m == 0) /* also searches the system's folders for libraries */
                 inspect_image(&sample, path);
         }
         sample.data[at] = 0;
@@ -66,7 +66,7 @@ static void change(size_t from, size_t to)
 
 START_TEST(every_byte_changed)
 {
-    /* A part of the file each time. */
+    /* Another part of the file each time. */
     const size_t part = sample.size / 8 + 1;
     change((size_t)_i * part, (size_t)(_i + 1) * part);
 }
@@ -99,7 +99,8 @@ static Elf64_Dyn *tag_of(int64_t tag)
     return entry;
 }
 
-/* The file's bytes at an address. In the sample the first segments lie at their own offsets. */
+/* The file's bytes at an address. In the sample, the addresses of the first segments are their
+ * offsets. */
 static void *at_address(uint64_t address)
 {
     ck_assert_uint_lt(address, sample.size);
@@ -120,7 +121,7 @@ static const uint64_t numbers[] = {0,
                                    UINT64_MAX};
 enum { NUMBERS = sizeof numbers / sizeof numbers[0] };
 
-/* Writes each number over the `size` bytes of a field. */
+/* Writes each number into a field of `size` bytes. */
 static void try_numbers(void *field, size_t size)
 {
     uint64_t right = 0;
@@ -181,7 +182,7 @@ START_TEST(table_numbers)
     try_numbers(&hash[0], 4);
     try_numbers(&hash[1], 4);
     uint32_t *gnu = at_address(tag_of(DT_GNU_HASH)->d_un.d_ptr);
-    /* The other hash table must not help out. */
+    /* The reader must not fall back on the other hash table. */
     const int64_t tag = DT_HASH;
     Elf64_Dyn *entry = tag_of(DT_HASH);
     entry->d_tag = DT_DEBUG;
@@ -207,7 +208,7 @@ END_TEST
 
 /* ---- shapes that hurt ------------------------------------------------------------------------ */
 
-/* Entries of versions that lie over each other, and chains that leave the table. */
+/* Version entries that overlap, and chains that leave the table. */
 START_TEST(versions_overlapping)
 {
     Elf64_Verneed *need = at_address(tag_of(DT_VERNEED)->d_un.d_ptr);
@@ -225,14 +226,14 @@ START_TEST(versions_overlapping)
 }
 END_TEST
 
-/* Of this thread's processor time: what is quadratic takes twenty seconds, what is linear half of
- * one, also where a sanitizer slows it down. */
+/* Processor time of this thread: quadratic work takes twenty seconds, linear work half a second,
+ * also with a sanitizer. */
 static void assert_quick(void)
 {
     ck_assert_uint_lt((uint64_t)clock() / CLOCKS_PER_SEC, 6);
 }
 
-/* Thousands of sections that all cover the whole of a large file. */
+/* Thousands of sections, each covering the whole of a large file. */
 START_TEST(overlapping_sections)
 {
     enum { SIZE = 32 * 1024 * 1024, SECTIONS = 4000 };
@@ -259,7 +260,7 @@ START_TEST(overlapping_sections)
 }
 END_TEST
 
-/* A million symbols that share one name of many megabytes. */
+/* A million symbols with the same name of many megabytes. */
 START_TEST(long_names)
 {
     enum { SIZE = 48 * 1024 * 1024, SYMBOLS = 1000000 };
@@ -270,7 +271,7 @@ START_TEST(long_names)
     struct image small = sample;
     sample = large;
     uint64_t at = (small.size + 63) / 64 * 64;
-    /* One segment that is the whole file. */
+    /* One segment covers the whole file. */
     Elf64_Phdr *load = segment_of(PT_LOAD);
     load->p_offset = load->p_vaddr = 0;
     load->p_filesz = load->p_memsz = SIZE;

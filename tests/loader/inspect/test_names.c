@@ -18,7 +18,8 @@ static const char *const patterns[] = {
 };
 enum { PATTERNS = sizeof patterns / sizeof patterns[0] };
 
-/* The definition: the first pattern that fnmatch(3) accepts; endings are for C's names. */
+/* The definition of a match: the first pattern that fnmatch(3) accepts. Suffixes are for the names
+ * of C functions. */
 static int naive(const char *name)
 {
     const bool mangled = name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
@@ -81,7 +82,7 @@ START_TEST(allocators)
         ck_assert_uint_ge(hf_allocator_strings[i].length, 8);
         ck_assert_uint_lt(hf_allocator_strings[i].length, 64);
     }
-    /* What can be called where nothing recognises the allocator is of no use. */
+    /* A function to call is of no use if nothing recognises its allocator. */
     for (size_t i = 0; i < hf_allocator_releases_count; i++)
         ck_assert_ptr_nonnull(hf_allocator_releases[i].name);
     char name[64];
@@ -98,7 +99,7 @@ START_TEST(allocators)
 }
 END_TEST
 
-/* Every rule can be shown: a name for scripts, sentences for people. */
+/* Every rule can be displayed: it has a name for scripts and sentences for people. */
 START_TEST(rules)
 {
     for (size_t i = 0; i < HF_RULE_COUNT; i++) {

@@ -51,7 +51,7 @@ START_TEST(forbidden)
     const int made = open(scratch_file, O_WRONLY | O_CREAT | O_CLOEXEC, 0);
     ck_assert_int_ge(made, 0);
     close(made);
-    if (access(scratch_file, R_OK) == 0) /* root may read everything */
+    if (access(scratch_file, R_OK) == 0) /* root may read every file */
         expect(scratch_file, -ENOEXEC, "the file is empty");
     else
         expect(scratch_file, -EACCES, "the file cannot be opened");
@@ -120,7 +120,7 @@ START_TEST(both_machines_are_read)
 }
 END_TEST
 
-/* The caller's descriptor stays, wherever it stands, also when the name is gone. */
+/* The caller's descriptor keeps its position, and works after the name is gone. */
 START_TEST(by_descriptor)
 {
     struct image image = image_read(path);
@@ -137,7 +137,7 @@ START_TEST(by_descriptor)
     ck_assert(symbol.defined && symbol.type == STT_FUNC && symbol.value != 0);
     ck_assert_int_eq(find_symbol(&elf, "sample_local", &symbol), 0); /* .symtab only */
     ck_assert_int_eq(symbol.binding, STB_LOCAL);
-    ck_assert_int_eq(find_symbol(&elf, "malloc", &symbol), -ENOENT); /* not its own */
+    ck_assert_int_eq(find_symbol(&elf, "malloc", &symbol), -ENOENT); /* not defined here */
     hf_elf_close(&elf);
     hf_elf_close(&elf);
     ck_assert_int_eq(lseek(descriptor, 0, SEEK_CUR), 9);
@@ -147,7 +147,7 @@ START_TEST(by_descriptor)
 }
 END_TEST
 
-/* A file that shrinks after it was opened: an error, where a mapped one would be SIGBUS. */
+/* A file that shrinks after it was opened: an error, not the SIGBUS that a mapping would cause. */
 START_TEST(cut_while_open)
 {
     struct image image = image_read(path);

@@ -30,19 +30,19 @@ def _run(*words):
 
 
 def _dump(path):
-    """What the reader prints, by its first word."""
+    """The reader's output, by the first word of each line."""
     facts = {}
     for line in _run(DUMP, path).split("\n")[:-1]:
         kind, *fields = line.split("\t")
         facts.setdefault(kind, []).append(tuple(fields))
     for kind in ("dynsym", "symtab"):
-        # readelf gives the symbol that stands for a version no version.
+        # readelf shows no version at the symbol that stands for a version.
         facts[kind] = [(*s[:8], "" if s[7] == s[8] else s[8], s[9]) for s in facts.get(kind, [])]
     return facts
 
 
 def _libraries(path):
-    """The library from which a version is wanted, by the version's index."""
+    """The library that a version is required from, by the version's index."""
     library, found = None, {}
     for line in _run("readelf", "-VW", path).split("\n"):
         file = re.search(r"Version: 1 +File: (\S+)", line)
@@ -58,7 +58,7 @@ def _number(text):
 
 
 def _symbols(path):
-    """The rows of both tables as the dump has them."""
+    """The rows of both tables in the form of the dump."""
     libraries, tables, rows = _libraries(path), {}, None
     for line in _run("readelf", "--syms", "--dyn-syms", "-W", path).split("\n"):
         title = re.match(r"Symbol table '(\.\w+)'", line)
@@ -83,7 +83,7 @@ def _symbols(path):
                 str(_BINDINGS[binding]),
                 str(_VISIBILITIES[visibility]),
                 str(int(section != "UND")),
-                "" if kind == "SECTION" else name,  # readelf gives the section's
+                "" if kind == "SECTION" else name,  # readelf shows the section's
                 version,
                 library,
             )

@@ -38,7 +38,7 @@ void image_free(struct image *image)
     image->data = NULL;
 }
 
-/* Reads a string, as far as a user of the reader would. */
+/* Reads a string as far as the reader's users do. */
 static size_t touch(const char *text)
 {
     return text == NULL ? 0 : strnlen(text, 4096);

@@ -9,24 +9,25 @@
 #include "loader/inspect/inspect.h"
 
 struct image {
-    unsigned char *data; /* exactly `size` bytes, so that a sanitizer sees one too far */
+    unsigned char *data; /* exactly `size` bytes, so that a sanitizer notices a read past the end */
     size_t size;
 };
 
-/* Fails the test when the file cannot be read. */
+/* Reads a file; fails the test if that is impossible. */
 struct image image_read(const char *path);
-struct image image_copy(const struct image *image, size_t size); /* the first bytes of it */
+struct image image_copy(const struct image *image, size_t size); /* copies the first `size` bytes */
 void image_free(struct image *image);
 
-/* The defined symbol of that name in the dynamic symbols, or else in .symtab: 0, -ENOENT, or
- * another negative errno. */
+/* Finds the defined symbol of that name among the dynamic symbols or, failing that, in .symtab.
+ * Result: 0, -ENOENT or another negative errno. */
 int find_symbol(struct hf_elf *elf, const char *name, struct hf_elf_symbol *out);
 
-/* Opens, asks everything, closes. Fails the test when an answer contradicts the interface. Result:
- * that of opening. */
+/* Opens the file, calls every function and closes it. Fails the test if a result contradicts the
+ * interface. Result: that of opening. */
 int walk(const struct image *image);
 
-/* Inspects; fails the test when a failure does not say why. Result: that of hf_inspect_elf(). */
+/* Inspects the file; fails the test if a failure gives no reason. Result: that of
+ * hf_inspect_elf(). */
 int inspect_image(const struct image *image, const char *path);
 
 #endif

@@ -23,7 +23,7 @@ static void *resize(void *ptr, size_t size)
 static void *find(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
-    __asm__ volatile("" ::: "memory"); /* a jump would make another caller of this */
+    __asm__ volatile("" ::: "memory"); /* a tail call would change the caller */
     return found;
 }
 

@@ -18,7 +18,7 @@ void free(void *ptr)
     next(ptr);
 }
 
-/* The same for a function that is none of routing's business. */
+/* A function that is not routed. */
 __attribute__((visibility("default"))) int answer(void);
 
 int answer(void)

@@ -20,7 +20,7 @@ void rpfree(void *ptr);
 void *rprealloc(void *ptr, size_t size);
 size_t rpmalloc_usable_size(void *ptr);
 
-/* The block's size lies before it. */
+/* The block's size is stored in front of it. */
 void *rpmalloc(size_t size)
 {
     char *at = mmap(NULL, size + 64, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -62,11 +62,11 @@ void *rprealloc(void *ptr, size_t size)
 static long call_and_look(bool *kept, long number, void *a, size_t b, size_t c)
 {
 #    if defined(__x86_64__)
-    /* A compiler's choice of what to keep there is no test. */
+    /* Written out, because a compiler may keep nothing at that place. */
     const long variable = 0x5eed;
     long result = 0, found, unused;
     __asm__ volatile("mov %%rsp, %%rbx\n\t"
-                     "sub $128, %%rsp\n\t" /* the red zone */
+                     "sub $128, %%rsp\n\t" /* skips the red zone */
                      "and $-16, %%rsp\n\t"
                      "xor %%r8d, %%r8d\n\t"
                      "xor %%r9d, %%r9d\n\t"
@@ -105,11 +105,11 @@ static void *remap(void *at, size_t size, size_t new_size, int flags)
 
 static long call_by_number(long number, void *argument)
 {
-    /* A variable of the caller's, where a seventh argument would lie. */
+    /* The caller's variable is where a seventh argument would be. */
     return syscall(number, argument);
 }
 
-/* None of these may end in a jump: the caller would be taken for who maps. */
+/* None of these may end in a tail call, which would change who maps. */
 static void *map(void *at, size_t size, int protection, int flags, int file, off_t offset)
 {
     void *mapped = mmap(at, size, protection, flags, file, offset);

@@ -18,11 +18,12 @@ struct mapper {
                            off_t offset);
     int (*unmap_by_number)(void *at, size_t size);
     long (*call_by_number)(long number, void *argument);
-    /* The rest is only in the one with functions. */
+    /* The members below are only in the module with functions. */
     void *(*allocate)(size_t size);
-    /* syscall(2); *kept: whether the caller's stack is as it was where a seventh argument lies. */
+    /* Calls syscall(2). *kept: whether the caller's stack is unchanged where a seventh argument
+     * would be. */
     long (*call_and_look)(bool *kept, long number, void *a, size_t b, size_t c);
-    const int *released, *resized, *measured; /* how often each was called */
+    const int *released, *resized, *measured; /* how often each function was called */
 };
 
 typedef const struct mapper *mapper_function(void);

@@ -9,7 +9,7 @@
 
 const struct opener *opener(void);
 
-/* Kept from becoming jumps: the caller is found by the return address. */
+/* Prevents tail calls, because the return address identifies the caller. */
 #define KEEP_FRAME __asm__ volatile("" ::: "memory")
 
 static void *open_object(const char *file, int mode)

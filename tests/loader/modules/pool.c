@@ -34,7 +34,7 @@ API void free(void *ptr)
 
 API void *calloc(size_t count, size_t size)
 {
-    return malloc(count * size); /* never given out twice */
+    return malloc(count * size); /* this pool never reuses memory */
 }
 
 API void *realloc(void *ptr, size_t size)

@@ -7,12 +7,12 @@
 
 #include <stddef.h>
 
-/* Initialised variables that hold functions' addresses; a program may change them. */
+/* Initialised variables with addresses of functions; a program may change them. */
 struct user_table {
     void (*release)(void *ptr);
     void *(*resize)(void *ptr, size_t size);
-    void (*for_program)(void *ptr); /* free; the program may put a function of its own here */
-    void (*changed)(void *ptr); /* free at first; the module's constructor puts user_count here */
+    void (*for_program)(void *ptr); /* free; the program may store a function of its own here */
+    void (*changed)(void *ptr); /* free at first; the module's constructor stores user_count here */
 };
 
 struct user {

@@ -23,7 +23,7 @@ API bool mi_is_in_heap_region(const void *ptr)
 API void *mi_malloc(size_t size)
 {
     mi_calls++;
-    /* What maps no memory is not taken for an allocator. */
+    /* Maps memory, because an object that maps none is not taken for an allocator. */
     return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 

@@ -17,7 +17,7 @@ enum { PATTERN = 0xa5 };
 
 struct job {
     const char *file;
-    uintptr_t start; /* where the stack stood when dlopen() was called */
+    uintptr_t start; /* the stack pointer at the call of dlopen() */
     void *handle;
 };
 

@@ -23,7 +23,7 @@ int main(int count, char **arguments)
         return EXIT_FAILURE;
     }
     release(allocate(100));
-    /* The program's own dlopen() is none that a slot leads to. */
+    /* No slot leads to the program's own dlopen(). */
     if (route() < 0) {
         fprintf(stderr, "not routed\n");
         return EXIT_FAILURE;

@@ -38,7 +38,7 @@ def change(offset, value):
     return GOOD[:offset] + bytes([value]) + GOOD[offset + 1 :]
 
 
-# What is at the place of a file; None: nothing.
+# What is in the place of a file; None: nothing.
 KINDS = {
     "nothing": None,
     "good": GOOD,
@@ -76,7 +76,7 @@ def put(random_, path, kind):
 
 
 def fill(random_, root):
-    """One constellation: mostly files that the linker skips, so that it has far to go."""
+    """One arrangement: mostly files that the linker skips, so that it searches far."""
     others = [kind for kind in KINDS if kind not in ("nothing", "good")]
     skipped = ["another class", "another machine", "link to nothing", "nothing"]
     kinds = [*others, "folder", "link", "good"]
@@ -101,14 +101,14 @@ def prepare(random_, root):
 
 
 def same(line, one, other):
-    """An error names the file as it was asked for, or its path."""
+    """The error names the file as it was asked for, or its path."""
     if ("$" in line or "wrong ELF class" in one) and ": " in one:
         return one.partition(": ")[2] == other.partition(": ")[2]
     return one == other
 
 
 def answers(lines, cwd, **environment):
-    # Unprivileged where that is possible: root can read every file.
+    # Unprivileged if possible, because root can read every file.
     result = subprocess.run(
         [os.path.join(cwd, "opens")],
         input="".join(line + "\n" for line in lines),
@@ -133,7 +133,7 @@ def main():
         shutil.copy(homefree, os.path.join(top, "libhomefree.so.1"))
         for i in range(60):
             lines += prepare(random_, os.path.join(top, str(i)))
-        # The program's own $ORIGIN, which nothing in its dynamic section asks for.
+        # The program's $ORIGIN, which its own dynamic section does not use.
         put(random_, os.path.join(top, "beside", NAME), "good")
         put(random_, os.path.join(top, "$ORIGINAL", NAME), "good")
         lines += [

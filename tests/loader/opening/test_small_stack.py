@@ -14,7 +14,7 @@ program, homefree, *files = sys.argv[1:]
 
 SMALLEST = 16384  # PTHREAD_STACK_MIN
 MORE = 3072
-# A bare name is searched for on the program's RUNPATH.
+# The program's RUNPATH is searched for a bare name.
 names = ["found.so", "$ORIGIN/found.so", *files]
 
 

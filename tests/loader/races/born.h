@@ -7,15 +7,15 @@
 #include <stddef.h>
 
 struct gift {
-    /* Blocks of the heap, or NULL. */
+    /* Heap blocks, or NULL. */
     void *called, *pointed, *threaded, *resized, *deleted;
     size_t resized_to;
-    /* Memory that the module mapped, as an allocator does. */
+    /* Memory that the module maps, as an allocator does. */
     void *mapped;
     int ran;
 };
 
-/* In the program. */
+/* Defined in the program. */
 extern struct gift gift;
 
 enum { BORN_MAPPED = 1 << 20 };

@@ -12,10 +12,10 @@ struct sealed {
     size_t size;
 };
 
-/* Ends the program where there are none. */
+/* Finds the sealed pages; ends the program if there are none. */
 struct sealed find_sealed(void);
 
-/* Whether every page is "r--p", from a fresh look. Calls open, read and close alone. */
+/* Whether every page is "r--p" now. Calls only open, read and close. */
 bool is_sealed(const struct sealed *sealed);
 
 #endif

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What the process looked like when it started: nothing that changes. */
+/* Reports counters that never change. */
 __attribute__((visibility("default"))) int
 dl_iterate_phdr(int (*visit)(struct dl_phdr_info *, size_t, void *), void *context)
 {

@@ -34,7 +34,7 @@ START_TEST(the_loader_answers_with_stubs)
     ck_assert(is_stub(dlsym(RTLD_NEXT, "free")));
     ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.34")));
     ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.2.5")));
-    /* Who allocates never changes. */
+    /* Allocating functions are never changed. */
     ck_assert(!is_stub(dlsym(libc, "malloc")));
     ck_assert(!is_stub(dlsym(libc, "calloc")));
 }
@@ -67,8 +67,8 @@ START_TEST(a_runtime_that_comes_later)
 }
 END_TEST
 
-/* In a namespace of its own: libc there has a table of its own, and a free() of its own behind the
- * stub; its dlopen() is left alone, which loads into the namespace of its caller. */
+/* In another namespace: libc's symbol table there has stubs over its own free(), and its dlopen()
+ * is left alone, because it loads into its caller's namespace. */
 START_TEST(another_namespace)
 {
     void *handle = dlmopen(LM_ID_NEWLM, user_path, RTLD_NOW);
@@ -132,13 +132,14 @@ START_TEST(beside_code)
     ck_assert_int_eq(seen.refused, 1);
     ck_assert_ptr_nonnull(strstr(seen.reason, "shares a segment with code"));
     ck_assert_str_eq(permissions_at(dlsym(beside, "anything")), "r-xp");
-    /* dlsym() of a routed name still returns a stub: the dlopen hooks answer it. */
+    /* dlsym() of a routed name still returns a stub, because the dlopen hooks answer it. */
     void (*release)(void *) = (void (*)(void *))dlsym(beside, "_ZdlPv");
     release(hf_malloc(100));
 }
 END_TEST
 
-/* free() has the name of a stub's place now: none. It never was a promise, and must not crash. */
+/* dladdr() has no name for a stub, which free() now leads to. That was never promised, and must not
+ * crash. */
 START_TEST(names_of_addresses)
 {
     Dl_info info;

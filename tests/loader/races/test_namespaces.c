@@ -37,7 +37,7 @@ static void look(const struct hf_route_entry *entry, void *context)
     }
 }
 
-/* One module's free(), called by what the module shows: no dlsym() of ours is in between. */
+/* Calls a module's free() through the module's own table, so that no dlsym() of ours interferes. */
 static void check(void *handle)
 {
     const struct user *user = ((user_function *)symbol_of(handle, "user"))();
@@ -63,7 +63,7 @@ static void step(struct place *place)
     if (place->handles[1 - which] != NULL)
         ck_assert_int_eq(dlinfo(place->handles[1 - which], RTLD_DI_LMID, &id), 0);
     place->handles[which] = dlmopen(id, paths[which], RTLD_LAZY | RTLD_LOCAL);
-    /* The process has only so many, and so much static TLS for their libcs. */
+    /* A process has room for few namespaces, and for the static TLS of few libcs. */
     if (place->handles[which] == NULL)
         ck_assert_ptr_nonnull(dlerror());
 }

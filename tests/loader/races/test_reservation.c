@@ -60,7 +60,7 @@ void hf_foreign_give_back(unsigned number)
     given_back++;
 }
 
-/* The first thread is here: it finds nothing once the second one is about to record. */
+/* The first thread is here; it finds nothing when the second one is about to record. */
 bool hf_silent_publish(unsigned number, const struct link_map *map, const bool found[])
 {
     (void)map;
@@ -118,20 +118,20 @@ START_TEST(a_number_stays_until_it_is_recorded)
     hf_tracking_candidate(&object, 0);
     ck_assert_int_eq(pthread_create(&thread, NULL, record, NULL), 0);
     hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
-    /* It is decided: no allocator. The other call is about to record. */
+    /* It is decided that this is no allocator, while the other call is about to record. */
     ck_assert_int_eq(given_back, 0);
     pthread_barrier_wait(&decided);
     pthread_join(thread, NULL);
     ck_assert_int_eq(reserved, 1);
     ck_assert_int_eq(forgotten, 1);
     ck_assert_int_eq(given_back, 1);
-    /* Decided once and for all. */
+    /* The decision is final. */
     hf_tracking_mapped((void *)0x90000, SIZE, PLAIN, &object);
     ck_assert_int_eq(reserved, 1);
 }
 END_TEST
 
-/* Memory that an object maps in its constructors, if it turns out to be none of interest. */
+/* Memory that an object maps in its constructors, if the object turns out to be no allocator. */
 START_TEST(a_provisional_number_is_given_back)
 {
     recorder = pthread_self();

@@ -30,14 +30,14 @@
 enum { PAGE = 4096 };
 
 static const struct user *user;
-static void **slot; /* the module's, for free() */
+static void **slot; /* the module's slot for free() */
 static char *guarded;
 static size_t guarded_size;
 static int unguarded;
 static pthread_t main_thread;
 static sem_t inside, go_on;
 
-/* The thread's access faults: it waits until the pass is over. The main thread's own does not. */
+/* A faulting access of the thread waits until the pass is over; one of the main thread does not. */
 static void fault(int number, siginfo_t *info, void *context)
 {
     const char *at = info->si_addr;
@@ -83,7 +83,7 @@ static void **find_slot(const struct link_map *map, const char *name)
     abort();
 }
 
-/* libc's entry for free(). Other names have the same address, so it is searched for by name. */
+/* libc's symbol of free(). Other symbols have the same address, so it is found by its name. */
 static void *find_entry(void)
 {
     const struct link_map *libc = load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);

@@ -52,7 +52,8 @@ static void *load_and_unload(void *argument)
         if (handle == NULL)
             return argument;
         dlclose(handle);
-        /* A namespace's libc is a new original for every stub, until they are all taken. */
+        /* The libc of each namespace is a new original for every stub, until all stubs are taken.
+         */
         handle = i % 16 == 0 ? dlmopen(LM_ID_NEWLM, argument, RTLD_LAZY) : NULL;
         if (handle != NULL)
             dlclose(handle);
@@ -106,7 +107,7 @@ static void count_signal(int number)
     signals++;
 }
 
-/* The mask that was there before comes back. */
+/* The signal mask is restored. */
 START_TEST(signals_are_as_they_were)
 {
     sigset_t mask;

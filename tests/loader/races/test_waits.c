@@ -29,10 +29,10 @@ enum { PAGE = 4096 };
 static int (*route)(void);
 static char *guarded;
 static pthread_barrier_t held;
-static atomic_int second; /* its thread id, once it is about to call */
+static atomic_int second; /* its thread ID, stored just before it calls */
 static atomic_bool returned, released;
 
-/* Whether a thread sleeps: all that the second one can wait for is the pass. */
+/* Whether a thread sleeps. The second one has nothing to wait for except the pass. */
 static bool sleeps(int thread)
 {
     char path[64], text[256];
@@ -86,7 +86,7 @@ int main(int count, char **arguments)
         return 2;
     guard_against_hanging(60);
     pthread_barrier_init(&held, NULL, 2);
-    /* The loader's own function: it tells nobody what it loads. */
+    /* libc's own dlopen(), so that no stub sees the load. */
     void *(*load_unseen)(const char *, int);
     *(void **)&load_unseen = symbol_of(load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "dlopen");
     void *handle = load(arguments[1], RTLD_NOW);

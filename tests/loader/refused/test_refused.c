@@ -44,7 +44,7 @@ static void enter(const struct sock_filter *code, size_t count)
 #define REFUSE               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
 #define ALLOW                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
-/* mprotect(2) that makes pages writable fails: anywhere, or at one address. */
+/* Makes every mprotect(2) fail that makes pages writable: anywhere, or at one address. */
 static void refuse_opening(void)
 {
     const struct sock_filter code[] = {LOAD(nr),      UNLESS(SYS_mprotect, 3),
@@ -59,7 +59,7 @@ static void refuse_opening_at(uintptr_t address)
                                        UNLESS(SYS_mprotect, 5),
                                        LOAD(args[2]),
                                        UNLESS(PROT_READ | PROT_WRITE, 3),
-                                       LOAD(args[0]), /* the lower half tells enough */
+                                       LOAD(args[0]), /* the lower half of the address is enough */
                                        UNLESS(address, 1),
                                        REFUSE,
                                        ALLOW};
@@ -93,7 +93,7 @@ static uintptr_t relro_of_user(void)
 
 struct seen {
     unsigned changed, refused;
-    int error; /* of one that was refused */
+    int error; /* the error of a refused slot */
     char reason[256];
 };
 
@@ -140,7 +140,7 @@ static void *wait_for_ever(void *unused)
     return unused;
 }
 
-/* Beside a second thread, slots are not written through /proc/self/mem. */
+/* With a second thread, slots are not written through /proc/self/mem. */
 static void become_threaded(void)
 {
     pthread_t thread;

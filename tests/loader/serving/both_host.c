@@ -17,7 +17,7 @@ int main(int count, char **arguments)
     for (int i = 0; i < 3; i++) {
         if (first == NULL || second == NULL || first((size_t)64 << 20) == NULL)
             return 3;
-        /* Something between the two, so that they are not one stretch. */
+        /* A gap, so that the two mappings do not become one. */
         (void)mmap(NULL, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (second((size_t)8 << 20) == NULL)
             return 3;

@@ -13,7 +13,7 @@ const struct plugin *plugin(void);
 static void *find(const char *name)
 {
     void *found = dlsym(RTLD_DEFAULT, name);
-    __asm__ volatile("" ::: "memory"); /* a jump would make another caller of this */
+    __asm__ volatile("" ::: "memory"); /* a tail call would change the caller */
     return found;
 }
 
@@ -26,7 +26,7 @@ static void *libcs(const char *name)
     return found;
 }
 
-/* What its scope gives: libc's. */
+/* The functions of the plugin's scope, which are libc's. */
 static void *acquire(size_t size)
 {
     return ((void *(*)(size_t))libcs("malloc"))(size);

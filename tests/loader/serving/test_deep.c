@@ -57,7 +57,7 @@ static void set_up(void)
     if (strcmp(order, "before") == 0)
         load_plugin();
     user = load_user(user_path, RTLD_LAZY);
-    /* A program that defines free() itself calls it without any slot. */
+    /* A program that defines free() calls it without a slot. */
     if (strcmp(object_of((void *)release), object_of((void *)set_up)) == 0) {
         release = user->release;
         resize = user->resize;
@@ -71,7 +71,7 @@ static void set_up(void)
         load_plugin();
 }
 
-/* It is a test of two allocators only if there are two. */
+/* The other tests would prove nothing if both used the same allocator. */
 START_TEST(the_plugin_uses_libc)
 {
     set_up();
@@ -152,7 +152,7 @@ START_TEST(each_its_own_and_the_heaps)
 }
 END_TEST
 
-/* dlsym(RTLD_DEFAULT, …) means the caller's scope. */
+/* dlsym(RTLD_DEFAULT, …) searches the caller's scope. */
 START_TEST(found_by_name)
 {
     set_up();

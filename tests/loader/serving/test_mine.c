@@ -18,7 +18,7 @@ static const char *homefree_path, *mine_path, *mine_user_path;
 
 START_TEST(called_as_they_are)
 {
-    /* glibc 2.43 defines free_sized() and free_aligned_sized() itself, and is found first. */
+    /* glibc 2.43 and later define free_sized() and free_aligned_sized(), which are found first. */
     int count = dlsym(RTLD_DEFAULT, "free_sized") == NULL ? 7 : 4;
     void *mine = load(mine_path, RTLD_NOW | RTLD_GLOBAL);
     const struct mine_call *(*last)(void) =

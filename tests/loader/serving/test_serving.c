@@ -34,14 +34,14 @@ static bool (*owns)(const void *);
 static int (*owner_of)(const void *, struct hf_owner *);
 static int (*report)(struct hf_route_report *, hf_route_visitor *, void *);
 static const struct user *user;
-/* For blocks of the heap: a program that defines free() itself calls it without any slot. */
+/* For heap blocks: a program that defines free() calls it without a slot. */
 static void (*release_heap)(void *);
 static void *(*resize_heap)(void *, size_t);
 
 enum { EARLY = 18 };
 static char *early[EARLY];
 
-/* Called through memory, so that the compiler neither pairs nor drops the calls. */
+/* Called through variables, so that the compiler neither pairs nor drops the calls. */
 static void *(*volatile allocate)(size_t) = malloc;
 static void (*volatile release)(void *) = free;
 static void *(*volatile resize)(void *, size_t) = realloc;

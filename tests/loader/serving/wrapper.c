@@ -22,7 +22,7 @@ static void (*next_free)(void *);
 static void *(*next_malloc)(size_t);
 #endif
 
-/* dlsym() may allocate before it answers. */
+/* Serves calls from inside dlsym(), which may allocate before it returns. */
 static _Alignas(64) char early[1 << 16];
 
 static void die(const char *text)
@@ -32,7 +32,7 @@ static void die(const char *text)
 }
 
 #ifdef WRAPPER_OVER_MIMALLOC
-/* Linked to it, and it comes behind libc. */
+/* The wrapper is linked with mimalloc, which comes after libc. */
 void mi_free(void *ptr);
 void *mi_realloc(void *ptr, size_t size);
 
@@ -176,7 +176,7 @@ API char *strdup(const char *text)
 }
 #endif
 
-/* operator new and delete, replaced: in C, by their mangled names. */
+/* Replaces operator new and delete; in C, by their mangled names. */
 API void *_Znwm(size_t size);
 API void *_Znam(size_t size);
 API void _ZdlPv(void *ptr);

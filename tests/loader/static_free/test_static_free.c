@@ -28,13 +28,13 @@ static void (*heap_free)(void *ptr);
 static void *(*heap_realloc)(void *ptr, size_t size);
 static const char *homefree_path;
 
-/* A static block behind words that are no size. */
+/* A static block after words that are no valid size. */
 static struct {
     uint64_t before[2];
     char bytes[48];
 } static_block = {{0, 0}, "static contents"};
 
-/* The compiler knows neither where this points nor what is done to it. */
+/* Hides from the compiler where the pointer leads and what happens to the memory. */
 static void *volatile hidden;
 
 static void *unknown(const void *ptr)
@@ -94,7 +94,8 @@ static void free_of_library(void *unused)
     free(symbol_of(load(holder_path, RTLD_NOW), "held_by_module"));
 }
 
-/* One copy makes locales, the other one destroys them, until it takes the last one for its own. */
+/* One runtime makes locales and the other destroys them, until it takes the last one for its own.
+ */
 static void destroy_foreign_locales(void *unused)
 {
     (void)unused;
@@ -226,7 +227,7 @@ START_TEST(blocks_of_libc_are_freed)
 }
 END_TEST
 
-/* Works without homefree, so it has to work with it. */
+/* This works without homefree, so it must work with it. */
 START_TEST(a_static_block_that_libc_accepts_is_libcs)
 {
     static struct {
