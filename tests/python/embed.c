@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         install(argv[3]);
     for (int round = 0; round < 2; round++) {
         CALL(void, "Py_InitializeEx", (int))(0);
-        /* CPython from 3.12 on forgets its allocators when it is started again. */
+        /* CPython forgets its allocators when it is started again, from 3.12 on. */
         if (!before || round > 0)
             install(argv[3]);
         must(CALL(int, "PyRun_SimpleString", (const char *))(work) == 0, "the work");

@@ -20,7 +20,7 @@ def main():
     words = sys.argv[1:]
     some = words[0] == "--some"
     package, program, *arguments = words[some:]
-    # Without LD_LIBRARY_PATH, which Meson sets: the package must find its library itself.
+    # Without the LD_LIBRARY_PATH that Meson sets: the package must find its library by itself.
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -53,7 +53,7 @@ def main():
         results = pool.map(run, [path for path, _ in found])
         for (path, text), done in zip(found, results):
             print(f"CPython {text} ({path}): exit status {done.returncode}")
-            # 5: unittest of 3.12 and later has skipped every test.
+            # 5: unittest, from 3.12 on, if every test was skipped.
             if done.returncode not in (0, 5):
                 failures += 1
                 print(done.stdout, done.stderr)

@@ -8,8 +8,8 @@ import sys
 import textwrap
 import unittest
 
-# What every piece of code finds: blocks of the three domains, and libc's functions called with the
-# GIL (held) and without it (bare).
+# Begins every piece of code: blocks of the three domains, and libc's functions called with the GIL
+# (held) and without it (bare).
 PRELUDE = """
 import ctypes, os, sys, threading
 import homefree
@@ -65,14 +65,14 @@ class TestCase(unittest.TestCase):
         return Outcome(done)
 
     def fine(self, code, *flags, prelude=PRELUDE, **environment):
-        """The code's asserts hold, it says nothing, and its process ends as it should."""
+        """The code's asserts hold, it prints nothing on stderr, and its process ends normally."""
         outcome = self.start(code, *flags, prelude=prelude, end="print('done')", **environment)
         # CPython 3.12 and later warn about fork() in a process with threads.
         said = [line for line in outcome.err.splitlines() if "fork()" not in line]
         self.assertEqual((outcome.status, outcome.out, said), (0, "done\n", []), outcome.err)
 
     def dies(self, code, *texts, flags=(), prelude=PRELUDE, **environment):
-        """The code ends its process by SIGABRT, with one line that has all of the texts in it."""
+        """The code ends its process by SIGABRT, with one line that contains all of the texts."""
         outcome = self.start(code, *flags, prelude=prelude, **environment)
         self.assertEqual(outcome.status, -signal.SIGABRT, (outcome.out, outcome.err))
         lines = outcome.err.splitlines()

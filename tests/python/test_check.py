@@ -65,7 +65,7 @@ class Check(support.TestCase):
             homefree.install()
             with check.watch() as seen:
                 pass
-            before = seen.allocations  # CPython 3.14 allocates on the way in and out
+            before = seen.allocations  # CPython 3.14 allocates when a block is entered and left
             raw_free(make(100))
             assert seen.crossings == [] and seen.allocations == before
             """

@@ -112,7 +112,7 @@ class Modes(support.TestCase):
                         large.extend(large)
                         del small, more, large
                         assert churn() == 80000
-                        # What C frees still goes home, from arenas of every age.
+                        # Blocks that C frees still go home, from old arenas and new ones.
                         blocks = [object_malloc(300) for _ in range(20000)]
                         for block in blocks:
                             free(block)
@@ -172,7 +172,7 @@ class Modes(support.TestCase):
                     )
 
     def test_hooked_by_others(self):
-        """Another tool's hook comes over ours, and goes again: as a memory profiler's does."""
+        """Another tool's hooks are put over ours and removed again, as memory profilers do."""
         self.fine(
             """
             class Allocator(ctypes.Structure):

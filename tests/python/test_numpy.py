@@ -129,7 +129,7 @@ assert {where(a) for a in found[-1]} == {"heap"}
         )
 
     def test_freed_by_c(self):
-        """An array over memory of the heap's that libc's free ends, and one that C freed."""
+        """libc's free() ends the heap memory of an array, and an array that C freed."""
         self.fine(
             IMPORT
             + """
@@ -142,7 +142,8 @@ for n in range(1, 3000, 13):
         )
 
     def test_handler_of_others(self):
-        """A handler that a user has set stays theirs; their arrays end where they began."""
+        """A handler that a user has set stays; its arrays are freed through the handler that
+        made them."""
         self.fine(
             IMPORT
             + """

@@ -53,7 +53,8 @@ class Package(support.TestCase):
             with self.subTest(stub=stub):
                 tree = ast.parse((FOLDER / f"{stub}.pyi").read_text())
                 names = {node.name for node in tree.body if hasattr(node, "name")}
-                # A class of the stub's own (the shape of a dictionary) begins with a line.
+                # A class that exists only in the stub (the type of a dictionary) begins with an
+                # underscore.
                 names = {name for name in names if not name.startswith("_")}
                 for node in tree.body:
                     if isinstance(node, ast.ImportFrom) and node.level:
@@ -118,7 +119,7 @@ class Package(support.TestCase):
             homefree.owner_of(1, 2)
 
     def test_every_word_of_the_stack_of_objects(self):
-        """owner_of() says something about any address, live, freed or never mapped."""
+        """owner_of() has an answer for every address: live, freed or never mapped."""
         numbers = [id(i) + d for i in range(300) for d in (-4096, -17, -8, -1, 0, 1, 8, 5000)]
         kinds = {homefree.owner_of(number).kind for number in numbers}
         self.assertTrue(kinds)

@@ -8,7 +8,7 @@ import support
 
 class Case(support.TestCase):
     def fine_in_both_modes(self, code):
-        """As fine(), with `mode` set to each."""
+        """Calls fine() with `mode` set to each mode."""
         for mode in ("arena", "full"):
             with self.subTest(mode=mode):
                 self.fine(f"mode = {mode!r}\n" + textwrap.dedent(code))
@@ -26,7 +26,7 @@ class Threads(Case):
                     states.append(homefree.install(mode))
                     churn(50)
             def allocate():
-                # RAW, without the GIL, while the hooks are written.
+                # Allocates in the RAW domain, without the GIL, while the hooks are being written.
                 malloc = function(bare, "PyMem_RawMalloc", pointer, size_t)
                 release = function(bare, "PyMem_RawFree", None, pointer)
                 barrier.wait()

@@ -9,7 +9,8 @@ from textwrap import dedent
 
 import support
 
-# Blocks of every class, from arenas of both ages; the debug hooks need up to 32 bytes of each.
+# Blocks of every size class, from arenas made before and after install(); CPython's debug hooks
+# need up to 32 bytes of each block.
 BLOCKS = """
 largest = 464 if os.environ.get("PYTHONMALLOC") == "debug" else 512
 early = [object_malloc(n) for n in range(1, largest + 1)]
@@ -20,7 +21,7 @@ late = [object_malloc(n % largest + 1) for n in range(30000)]
 
 class Blocks(support.TestCase):
     def fine_with_hooks(self, code):
-        """As fine(), after BLOCKS, with CPython's debug hooks and without."""
+        """Calls fine() with BLOCKS first, with and without CPython's debug hooks."""
         for allocator in ("", "debug"):
             with self.subTest(allocator=allocator):
                 self.fine(BLOCKS.format(mode="") + dedent(code), PYTHONMALLOC=allocator)
@@ -87,7 +88,7 @@ assert owner_of(block - 8)[3:] == (block, 50, "mem")
         )
 
     def test_subprocess_without_install(self):
-        """What is not installed is not touched: pymalloc's blocks are then nobody's."""
+        """Without install() nothing is changed: nobody owns pymalloc's blocks then."""
         self.fine('assert kind(object()) in ("unknown", "pymalloc") and kind(0) != "heap"')
 
 
@@ -193,7 +194,7 @@ assert churn() == 80000
         )
 
     def test_own_block(self):
-        """A subinterpreter frees its own block by libc's free."""
+        """A subinterpreter frees its own block through libc's free()."""
         if sys.version_info[:2] == (3, 12):
             self.skipTest("ctypes of 3.12 does not load in subinterpreters")
         self.fine(
@@ -216,8 +217,8 @@ run(code)
         )
 
     def test_main_interpreters_block(self):
-        """Since 3.12 an isolated interpreter may not free the main one's blocks; before, and where
-        it shares the main one's memory, it may."""
+        """From 3.12 on an isolated interpreter may not free the main one's blocks. Before, and
+        if it shares the main one's memory, it may."""
         code = (
             SUBINTERPRETERS
             + """
@@ -239,7 +240,7 @@ libc.free({block})
 
 class Ends(support.TestCase):
     def test_after_the_interpreter(self):
-        """A block that outlives the interpreter, freed by an atexit handler of C's: left alone."""
+        """An atexit handler in C frees a block that outlives the interpreter: it is left alone."""
         for mode in ("'arena'", "'full'"):
             with self.subTest(mode=mode):
                 self.fine(

@@ -13,12 +13,12 @@ _kept = []
 
 
 def keep(thing):
-    """Alive until the interpreter's end."""
+    """Keeps it alive until the interpreter ends."""
     _kept.append(thing)
 
 
 def dropped_elsewhere(things):
-    """The last reference goes away in a thread that did not make it."""
+    """Drops the last reference in a thread that did not make the object."""
     box = list(things)
     things.clear()
     thread = threading.Thread(target=box.clear)
@@ -93,7 +93,7 @@ def pyarrow_polars(modules):
     lent = frame.to_arrow()
     dropped_elsewhere([frame])
     assert back.num_rows == ROWS // 2 and lent["a"][ROWS - 1].as_py() == ROWS - 1
-    # Arrow's capsules, both ways.
+    # Through Arrow's capsules, in both directions.
     assert pa.table(pl.DataFrame({"b": [1.5] * 100}))["b"][99].as_py() == 1.5
     series = pl.Series(pa.array(["x"] * 1000))
     assert (series == "x").all()
@@ -110,7 +110,7 @@ def duckdb_pyarrow(modules):
             "SELECT s, sum(a)::BIGINT AS total FROM made GROUP BY s ORDER BY s"
         ).to_arrow_table()
         connection.unregister("made")
-        # to_arrow_reader is the younger name.
+        # to_arrow_reader is the newer name.
         relation = connection.sql("SELECT i, i::VARCHAR AS s FROM range(50000) r(i)")
         read = getattr(relation, "to_arrow_reader", None) or relation.fetch_record_batch
         batches = list(read(5_000))
@@ -181,7 +181,7 @@ JOBS = {
 
 
 class Heap:
-    """homefree's C functions, and the ones that they are crossed with."""
+    """homefree's C functions, and those of others that they are mixed with."""
 
     def __init__(self, library):
         self.heap = self._declare(library, "hf_", str)
@@ -208,7 +208,7 @@ class Heap:
 
 
 def installed(heap, how, modules):
-    """install() did what it says: who owns what is new."""
+    """install() has had its effect: new objects have the right owner."""
     import homefree
 
     def kind(thing):
@@ -218,7 +218,7 @@ def installed(heap, how, modules):
     assert (kind(block) == "heap") == (how != "off"), kind(block)
     heap.raw.free(block)
     if how != "off":
-        # Enough for a new arena.
+        # Enough objects for a new arena.
         objects = [(i, float(i)) for i in range(100_000)]
         assert kind(objects[-1]) == ("heap" if how == "full" else "pymalloc"), kind(objects[-1])
     if "numpy" in modules:
@@ -226,7 +226,7 @@ def installed(heap, how, modules):
 
 
 class Late:
-    """Freed by the interpreter's end, each block by somebody else."""
+    """The end of the interpreter frees these, each through another allocator."""
 
     def __init__(self, heap):
         self.blocks = [
@@ -242,7 +242,7 @@ class Late:
 
 
 def blocks(heap):
-    """Each family allocates, resizes and frees each other's."""
+    """Each family allocates, resizes and frees the blocks of the others."""
     for size in (1, 100, 3_000, 200_000):
         for allocate in heap.families:
             for resize in heap.families:
@@ -255,7 +255,7 @@ def blocks(heap):
 
 
 def filled(heap, count):
-    """A block of homefree's heap with the numbers below count."""
+    """A block of homefree's heap that contains the numbers below `count`."""
     block = heap.heap.malloc(8 * count)
     numbers = array.array("q", range(count)).tobytes()
     ctypes.memmove(block, numbers, len(numbers))
@@ -263,8 +263,8 @@ def filled(heap, count):
 
 
 def numpy_owns(heap, modules):
-    """NumPy believes that it owns the block, as after PyArray_ENABLEFLAGS(OWNDATA): it resizes it
-    and frees it."""
+    """NumPy believes that it owns the block, as after PyArray_ENABLEFLAGS(OWNDATA), so it
+    resizes and frees it."""
     np = modules["numpy"]
     for count in (10, 1_000, 100_000):
         values = np.empty(count, np.int64)
@@ -306,7 +306,7 @@ SIZES = (100, 8_000, 300_000, 8_000_000)
 
 
 def sent_home(heap, allocate, name, object_name):
-    """Blocks of a wheel's own allocator, freed and resized by everybody else."""
+    """Blocks of the allocator inside a wheel, freed and resized by everybody else."""
     import homefree
 
     for size in SIZES:
@@ -329,7 +329,7 @@ def pyarrow_is_freed(heap, modules):
 
         def allocate(size, pool=pool):
             buffer = pa.allocate_buffer(size, pool)
-            # Nobody gives it back to pyarrow.
+            # pyarrow must not free the memory, too.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(buffer))
             return buffer.address
 
@@ -349,7 +349,7 @@ def polars_is_freed(heap, modules):
 
     def allocate(size):
         series = pl.int_range(size // 8 + 1, eager=True)
-        # Nobody gives it back to polars.
+        # polars must not free the memory, too.
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(series))
         return series.to_numpy(allow_copy=False).ctypes.data
 

@@ -22,12 +22,12 @@ import work
 
 LIBRARIES = ("numpy", "torch", "pyarrow", "polars", "duckdb")
 
-# torch 2.14 says so on Python 3.14 whenever it is imported; the test wants no word on stderr.
+# torch 2.14 warns about this on Python 3.14 at each import; the test allows no output on stderr.
 warnings.filterwarnings("ignore", "`torch.jit.script` is not supported", FutureWarning)
 
 
 def in_threads(jobs, count=4):
-    """Each thread starts at another job, so that the libraries meet."""
+    """Each thread begins with another job, so that the libraries run at the same time."""
     failures = []
 
     def run(first):
@@ -64,7 +64,7 @@ def main():
             heap = start_homefree(how, library)
             continue
         modules[name] = importlib.import_module(name)
-        # What was made before homefree came, and dies after.
+        # Objects that were made before homefree came and are freed afterwards.
         work.JOBS[name](modules[name])
         crossings.keep(work.SAMPLES[name](modules[name]))
 

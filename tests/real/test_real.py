@@ -29,7 +29,7 @@ SKIPPED = 77
 
 
 def find(wheels, name):
-    """The environment's name and interpreter; exits where there is none."""
+    """The environment's name and interpreter; exits if there is none."""
     if name == "newest":
         found = [path.name for path in wheels.glob("cpython-3.*") if (path / "ready").exists()]
         found = [found for found in found if not found.endswith("t")]
@@ -59,13 +59,13 @@ def some_orders(libraries):
 
 
 def run(python, options, order):
-    """None, or what is wrong."""
+    """None, or a description of the error."""
     environment = {
         key: value
         for key, value in os.environ.items()
         if not key.startswith(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_"))
     }
-    # Two runs share the processors, and each library would take all of them for itself.
+    # Two runs share the processors, and each library would use all of them.
     environment.update(OMP_NUM_THREADS="2", OPENBLAS_NUM_THREADS="2", POLARS_MAX_THREADS="2")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     if options.package:

@@ -90,7 +90,7 @@ def pyarrow_works(pa):
     sink = pa.BufferOutputStream()
     csv.write_csv(table.select(["key", "value"]), sink)
     assert csv.read_csv(pa.BufferReader(sink.getvalue())).num_rows == ROWS
-    # Each allocator that is compiled in, and blocks that grow.
+    # Every allocator that is compiled in, and blocks that grow.
     for pool in pools(pa):
         grown = pa.BufferOutputStream(pool)
         for i in range(100):

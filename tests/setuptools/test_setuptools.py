@@ -27,7 +27,7 @@ GIVEN = set()
 SYSTEM = pathlib.Path("/usr/bin/python3")
 LIBRARY = "libhomefree.so.1"
 SENTENCE = "this module needs homefree: python3 -m pip install homefree"
-# Where the stub does not stand in front of a libhomefree that the system has.
+# Folders before which the stub's folder must come: they may hold the system's libhomefree.
 BEFORE_STUB = ["/usr/local/$LIB", "/usr/local/lib", "/usr/$LIB"]
 
 MODULE = r"""
@@ -86,7 +86,7 @@ packages = {packages}
 
 
 def run(*command, cwd=None, fails=False, **environment):
-    """What the command says, both streams; it must succeed, or must not where `fails`."""
+    """The command's output on both streams. It must succeed, or fail if `fails` is set."""
     clean = {
         name: value
         for name, value in os.environ.items()
@@ -114,7 +114,7 @@ def has(python, *modules):
 
 
 def find_tools():
-    """The Pythons that have setuptools, wheel and pip: name -> path; the newest one is the last."""
+    """The Pythons that have setuptools, wheel and pip: name -> path, the newest last."""
     found = {"system": SYSTEM} if SYSTEM.exists() else {}
     made = (BUILD / "wheels").glob("setup-*/ready")
     for ready in sorted(made, key=lambda path: int(path.parent.name.rpartition(".")[2])):
@@ -130,8 +130,8 @@ def find_given():
 
 
 def unpack_wheel(site):
-    """homefree's own wheel as an installer unpacks it, also for a CPython older than its tag: the
-    extension keeps to the limited API of 3.9."""
+    """homefree's wheel as an installer unpacks it, also for a CPython older than its tag: the
+    extension uses the limited API of 3.9."""
     with zipfile.ZipFile(installation.find_wheel(BUILD / "dist")) as archive:
         archive.extractall(site)
     package = site / "homefree"
@@ -145,7 +145,7 @@ def dynamic(module, tag):
 
 
 def runpath(module):
-    """The folders of a RUNPATH, without those that a Python gives to every extension."""
+    """The folders of a RUNPATH, without those that a Python adds to every extension."""
     folders = [folder for value in dynamic(module, "RUNPATH") for folder in value.split(":")]
     return [folder for folder in folders if folder not in GIVEN]
 
@@ -156,7 +156,7 @@ def exports(module):
 
 
 class Environment:
-    """A virtual environment with the tools of `base`; homefree is in it where `wheel`."""
+    """A virtual environment with the tools of `base`, and homefree in it if `wheel` is set."""
 
     def __init__(self, folder, base, wheel=False):
         run(base, "-m", "venv", "--without-pip", folder)
@@ -180,7 +180,7 @@ class Environment:
 
 
 class Case(unittest.TestCase):
-    """An empty folder for a project, and what builds it."""
+    """An empty folder for a project, and the functions that build it."""
 
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(dir=WORK))
@@ -200,7 +200,7 @@ class Case(unittest.TestCase):
         path.write_text(textwrap.dedent(text), encoding="utf-8")
 
     def project(self, extensions, before="", packages=(), **arguments):
-        """A setup.py with these extensions, and greet.c."""
+        """Writes greet.c and a setup.py with these extensions."""
         words = "".join(f", {name}={value}" for name, value in arguments.items())
         self.write("greet.c", MODULE)
         self.write("greet.cpp", MODULE)
@@ -221,7 +221,7 @@ class Case(unittest.TestCase):
         )
 
     def setup(self, *words, **options):
-        """setup.py, with the homefree of the prefix."""
+        """Runs setup.py with the homefree of the prefix."""
         site = next(PREFIX.rglob("_homefree.abi3.so")).parents[1]
         options = {"cwd": self.source, "PYTHONPATH": str(site), **options}
         return run(self.tools, "setup.py", *words, **options)
@@ -236,8 +236,8 @@ class Case(unittest.TestCase):
 
     def assert_clean(self, module, needed=(LIBRARY, "libc.so.6"), name="greet"):
         self.assertEqual(exports(module), [f"PyInit_{name}"])
-        # The dynamic linker itself is needed by what has thread-local variables, and libc by what
-        # calls more of it than the shim stands for.
+        # Modules with thread-local variables need the dynamic linker itself, and those that call
+        # other functions of libc need libc.
         found = [name for name in dynamic(module, "NEEDED") if not name.startswith("ld-linux")]
         self.assertEqual({*found, "libc.so.6"}, set(needed))
         run(PREFIX / "bin/homefree", "inspect", module)
@@ -249,7 +249,7 @@ class Case(unittest.TestCase):
 
 class EveryPython(Case):
     def test_wheel_in_every_environment(self):
-        """C, C++ and the limited API, in a package and beside it, with each setuptools there is."""
+        """C, C++ and the limited API, inside a package and beside it, with each setuptools."""
         limited = "define_macros=[('Py_LIMITED_API', '0x03090000')], py_limited_api=True"
         for name, python in TOOLS.items():
             with self.subTest(name):
@@ -269,7 +269,7 @@ class EveryPython(Case):
                 low = self.built("low.abi3.so", env.site)
                 self.assert_clean(inner)
                 self.assert_clean(low, name="low")
-                # Whatever C++ library the flags of this Python ask for, this one uses none of it.
+                # The module uses nothing of the C++ library that this Python's flags ask for.
                 self.assert_clean(top, name="top")
                 self.assertEqual(
                     runpath(inner),
@@ -282,7 +282,7 @@ class EveryPython(Case):
                     self.assert_owned(module, env.python)
 
     def test_in_place_with_the_oldest_setuptools(self):
-        """The system's, and that of the oldest Python."""
+        """The system's Python and the oldest one."""
         for name, python in list(TOOLS.items())[:2]:
             with self.subTest(name):
                 shutil.rmtree(self.source)
@@ -296,7 +296,7 @@ class EveryPython(Case):
 
 
 class Places(Case):
-    """Where a module finds libhomefree."""
+    """The ways in which a module finds libhomefree."""
 
     def wheel_of_greet(self, wheel=True):
         self.project("[Extension('greet', ['greet.c'])]")
@@ -347,7 +347,7 @@ class Places(Case):
         self.assertIn(f"greet.needs/{LIBRARY},sha256=", record)
 
     def test_editable(self):
-        """By pyproject.toml: the module stays in the source, without a stub."""
+        """By pyproject.toml: the module stays in the source folder, without a stub."""
         self.project("[Extension('example.greet', ['greet.c'])]")
         self.write("pyproject.toml", PYPROJECT.format(packages='["example"]'))
         self.write("setup.py", (self.source / "setup.py").read_text().replace("packages=[], ", ""))
@@ -360,7 +360,7 @@ class Places(Case):
         self.assert_owned("example.greet", env.python)
 
     def test_editable_the_old_way(self):
-        """setup.py develop, which pip runs where there is no pyproject.toml."""
+        """setup.py develop, which pip runs if there is no pyproject.toml."""
         if SYSTEM not in TOOLS.values():
             self.skipTest("the system's Python has no setuptools, wheel and pip")
         self.project("[Extension('greet', ['greet.c'])]")
@@ -370,7 +370,7 @@ class Places(Case):
         self.assert_owned("greet", env.python)
 
     def isolated(self, env):
-        """homefree in an environment that is deleted after the build, as pip makes one."""
+        """homefree in an environment that is deleted after the build, as pip makes it."""
         site = self.work / "pip-build-env-1234/overlay/lib/site-packages"
         site.mkdir(parents=True)
         shutil.move(env.package, site / "homefree")
@@ -391,7 +391,8 @@ class Places(Case):
         self.assertEqual(runpath(self.built("greet.*.so")), [str(env.site / "homefree/lib")])
 
     def test_editable_of_an_environment_for_building_warns(self):
-        """As build and uv make one: with a Python of its own, so that the target is not known."""
+        """An environment of build or uv, which has a Python of its own, so that the target is
+        unknown."""
         self.project("[Extension('greet', ['greet.c'])]")
         env = Environment(self.work / "build-env-1234", self.tools, wheel=True)
         said = run(env.python, "setup.py", "build_ext", "--inplace", cwd=self.source)
@@ -404,7 +405,7 @@ class Places(Case):
         self.assertEqual(run(env.python, "-c", code, cwd=self.source), "True\n")
 
     def test_in_place_and_wheel_follow_each_other(self):
-        """Within one second, with sources that did not change: times do not tell."""
+        """Within one second, with unchanged sources: file times cannot show the change."""
         self.project("[Extension('greet', ['greet.c'])]")
         self.setup("build")
         self.setup("build_ext", "--inplace")
@@ -429,7 +430,7 @@ class Places(Case):
 
 
 class Parameters(Case):
-    """What setuptools' Extension takes, and what is homefree's own."""
+    """The arguments of setuptools' Extension, and those of homefree alone."""
 
     def test_positional_arguments(self):
         self.write("inc/mine.h", "#define MINE 1\n")
@@ -466,7 +467,7 @@ class Parameters(Case):
         self.assertEqual(exports(self.built("greet.*.so")), expected)
 
     def test_static_libraries_of_the_user_allocate_from_the_heap(self):
-        """The library alone calls malloc's family: the shim must come after it."""
+        """Only the library calls malloc's family: the shim must come after it in the link."""
         before, _, rest = MODULE.partition("    char *copy")
         allocates, _, after = rest.partition("    return PyBool")
         includes = "#include <homefree/homefree.h>\n#include <stdlib.h>\n#include <string.h>\n"
@@ -505,7 +506,7 @@ class Parameters(Case):
     def test_name_that_is_not_ascii(self):
         macro = "define_macros=[('MY_INIT', 'PyInitU_gre_6ka8i')]"
         self.project(f"[Extension('größe', ['greet.c'], {macro})]")
-        # Python takes such modules in two phases alone.
+        # Python imports such modules only in two phases.
         self.write("greet.c", MODULE.replace("PyModule_Create(", "PyModuleDef_Init("))
         self.write(
             "greet.c", (self.source / "greet.c").read_text().replace("NULL, -1,", "NULL, 0,")
@@ -516,7 +517,8 @@ class Parameters(Case):
         self.assert_owned("größe", cwd=self.source)
 
     def test_many_side_by_side(self):
-        # A source each: setuptools names object files after them, and would write one four times.
+        # A source for each: setuptools names object files after sources, and would write one four
+        # times.
         names = [f"pkg{number}.greet" for number in range(4)]
         self.project("[" + ", ".join(f"Extension('{n}', ['{n}.c'])" for n in names) + "]")
         for name in names:
@@ -540,7 +542,7 @@ class Parameters(Case):
 
 
 class OtherHelpers(Case):
-    """A cmdclass, and tools that make extensions of their own."""
+    """A cmdclass, and tools with extensions of their own."""
 
     def test_own_cmdclass(self):
         self.project(
@@ -581,7 +583,7 @@ class OtherHelpers(Case):
         self.assertRegex(self.setup("build"), f"OUTPUTS .*greet.needs/{LIBRARY}")
 
     def test_distribution_without_setup(self):
-        """As poetry's build scripts drive it: no setup(), and a command of their own."""
+        """As poetry's build scripts do: no setup(), and a command of their own."""
         self.project("[]")
         self.write(
             "setup.py",
@@ -631,7 +633,7 @@ class OtherHelpers(Case):
         self.assert_owned("pkg.one", cwd=self.source)
 
     def test_pybind11(self):
-        """Its build_ext, and its Extension as a second base: the standard is chosen by them."""
+        """pybind11's build_ext, and its Extension as a second base: they choose the standard."""
         if not has(self.tools, "pybind11"):
             self.skipTest("pybind11 is not installed")
         self.project(
@@ -650,7 +652,7 @@ class OtherHelpers(Case):
 
 
 class Torch(Case):
-    """torch_extension_args in torch's own three functions; only the sources are small."""
+    """torch_extension_args in torch's own three functions; only the sources are ours."""
 
     def setUp(self):
         super().setUp()
@@ -674,7 +676,7 @@ class Torch(Case):
         self.write("a/__init__.py")
 
     def test_cpp_extension_in_place(self):
-        """None of torch's libraries is linked, because none is used."""
+        """No library of torch is linked, because none is used."""
         self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
         module = self.built("a/greet.*.so")
         self.assert_clean(module)
@@ -691,7 +693,7 @@ class Torch(Case):
         self.assert_owned("a.greet", env.python)
 
     def test_cpp_extension_as_one_of_homefree(self):
-        """With all that a module in a wheel has: its place is known, and there is a stub."""
+        """With everything that a module in a wheel has: its place is known, and there is a stub."""
         self.write(
             "setup.py",
             """

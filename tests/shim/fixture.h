@@ -12,12 +12,12 @@
 
 extern struct functions module; /* as the module's linker bound them */
 extern struct idioms idioms;
-extern struct functions libc; /* through dlsym(); NULL where this libc has no such function */
+extern struct functions libc; /* through dlsym(); NULL if this libc has no such function */
 
-/* A block is the heap's if the module made it, and is not if libc did. */
+/* Asserts that the block is the heap's if the module made it, and not if libc did. */
 void assert_home(const struct functions *maker, const void *block);
 
-/* Both, to ask each for the same. */
+/* Both, so that each is asked for the same. */
 enum { MAKERS = 2 };
 extern const struct functions *const makers[MAKERS];
 

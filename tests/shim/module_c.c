@@ -11,7 +11,8 @@
 
 #define MODULE_API __attribute__((visibility("default")))
 
-/* By the linker's name, whatever the headers make of it; some are not in every libc's headers. */
+/* Declared by the linker's name, whatever the headers make of it; some are not in every libc's
+ * headers. */
 #define HF_SHIM(name, result, parameters, arguments, call) \
     extern result linked_##name parameters __asm__(#name);
 #define HF_SHIM_VARIADIC(name, parameters, last, call) \

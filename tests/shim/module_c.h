@@ -12,21 +12,21 @@
 #include <stdio.h>
 #include <wchar.h>
 
-/* Members have a prefix, because libc's headers make macros of some names. */
+/* The members have a prefix, because libc's headers define some names as macros. */
 struct functions {
 #define HF_SHIM(name, result, parameters, arguments, call) result(*f_##name) parameters;
 #define HF_SHIM_VARIADIC(name, parameters, last, call)     int(*f_##name) parameters;
 #include "shim/functions.def"
 };
 
-/* Calls that the compiler sees under libc's names, with buffers whose size it knows: with
- * _FORTIFY_SOURCE they become calls of the checking functions. */
+/* Calls under libc's names, with buffers whose size the compiler knows: with _FORTIFY_SOURCE they
+ * become calls of the checking functions. */
 struct idioms {
     char *(*format)(const char *name, int number); /* asprintf */
     char *(*format_list)(const char *format, ...); /* vasprintf */
-    char *(*absolute)(const char *path);           /* realpath into a buffer, strdup */
-    char *(*folder)(size_t size);                  /* getcwd into a buffer of 256, strdup */
-    char *(*first_line)(FILE *stream);             /* getline */
+    char *(*absolute)(const char *path);           /* realpath() into a buffer, then strdup() */
+    char *(*folder)(size_t size);      /* getcwd() into a buffer of 256 bytes, then strdup() */
+    char *(*first_line)(FILE *stream); /* getline */
 };
 
 typedef const struct functions *module_functions_function(void);

@@ -35,11 +35,12 @@ struct base {
 };
 
 struct module_cxx {
-    /* operator new: single or array, nothrow or not; alignment 0 is the form without one. */
+    /* operator new: single or array, nothrow or not; alignment 0 calls the form without an
+     * alignment. */
     void *(*allocate)(std::size_t size, std::size_t alignment, bool array, bool nothrow);
     void (*release)(void *ptr, std::size_t size, std::size_t alignment, form form);
 
-    /* Blocks of the module in the library's objects, taken along by who owns the object. */
+    /* Objects of the library with blocks of the module, which belong to the caller. */
     std::string (*text)(std::size_t length);
     std::string *(*new_text)(std::size_t length);
     std::vector<std::string> (*list)(std::size_t count);
@@ -49,13 +50,13 @@ struct module_cxx {
     std::unique_ptr<std::ostringstream> (*stream)(const char *start);
     void (*throw_error)(const std::string &message); /* throws std::runtime_error */
 
-    /* What the host made, changed and destroyed by the module. */
+    /* Objects of the host that the module changes and destroys. */
     void (*grow)(std::string &text, std::size_t times);
     void (*grow_list)(std::vector<std::string> &list, std::size_t count);
     void (*destroy)(std::string *text);
     void (*drop)(std::unique_ptr<base> object);
 
-    /* From now on a static object of the module frees this when the process exits. */
+    /* A static object of the module frees the block when the process exits. */
     void (*keep_until_exit)(void *from_host, void (*gone)(const char *stage));
 };
 

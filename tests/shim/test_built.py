@@ -22,10 +22,10 @@ for option in ("functions", "archive", "library", "include", "map"):
 parser.add_argument("--c-modules", nargs="+", required=True)
 parser.add_argument("--cxx-modules", nargs="+", required=True)
 
-# Exported for copies of the library to find each other, not for users.
+# Exported so that copies of the library find each other; not for users.
 INTERNAL = {"hf_instance_record", "hf_loader_lock_call"}
 NODE = "HOMEFREE_1.0"
-# Six thread-local pointers of ours; glibc keeps room for little more in late libraries.
+# Six thread-local pointers of ours: glibc keeps little more room for late libraries.
 STATIC_TLS_MAX = 48
 
 
@@ -36,7 +36,7 @@ def readelf(*arguments):
 
 
 def symbols(table):
-    """Each symbol line of readelf: (binding, visibility, section, name)."""
+    """The symbols in readelf's output: (binding, visibility, section, name)."""
     row = re.compile(
         r"\s*\d+:\s+[0-9a-f]+\s+\S+\s+\S+"
         r"\s+(\S+)\s+(\S+)\s+(?:\[.*?\]\s+)?(\S+)\s+(\S+)$"
@@ -45,7 +45,7 @@ def symbols(table):
 
 
 def exports(path):
-    """The names that an object offers to others, without versions."""
+    """The names that an object exports, without versions."""
     return {
         name.split("@")[0]
         for binding, visibility, section, name in symbols(readelf("--dyn-syms", path))
@@ -85,7 +85,7 @@ class Archive(unittest.TestCase):
         self.assertGreater(len(hidden), 40)
 
     def test_defines_nothing_that_could_be_exported(self):
-        # What compilers add for exceptions, hidden and the same everywhere.
+        # Compilers add these for exceptions; they are hidden and the same everywhere.
         others = {
             name
             for binding, visibility, section, name in self.symbols

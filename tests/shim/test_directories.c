@@ -16,7 +16,7 @@ static char folder[] = "/tmp/homefree-shim-XXXXXX";
 static const char *const files[] = {"alpha", "beta", "gamma.c", "delta.c"};
 enum { FILES = 4 };
 
-/* A folder with a few files and a link, made anew for each test, and left as the current one. */
+/* Makes a folder with a few files and a link, for each test anew, and enters it. */
 static void set_up(void)
 {
     strcpy(folder + strlen(folder) - 6, "XXXXXX");
@@ -36,7 +36,7 @@ static void tear_down(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-/* Frees a path, which its maker allocated. */
+/* Checks and frees a path that `maker` allocated. */
 static void check_path(const struct functions *maker, char *path, const char *expected)
 {
     assert_home(maker, path);
@@ -98,7 +98,7 @@ START_TEST(the_current_folder)
             assert_home(makers[i], paths[at]);
             ck_assert_str_eq(paths[at], folder);
         }
-        /* All that was asked for may be used. */
+        /* Everything that was asked for may be used. */
         ck_assert_uint_ge(makers[i]->f_malloc_usable_size(paths[1]), PATH_MAX);
         memset(paths[1], 1, PATH_MAX);
         for (int at = 0; at < 4; at++)
@@ -177,7 +177,7 @@ START_TEST(directory_entries)
         struct dirent **all = NULL;
         ck_assert_int_eq(makers[i]->f_scandir(".", &all, NULL, NULL), FILES + 3);
         free_entries(makers[i], all, FILES + 3);
-        /* Nothing found: still a block that may be freed. */
+        /* Nothing is found, but the result is still a block that must be freed. */
         ck_assert_int_eq(makers[i]->f_scandir(".", &all, none, alphasort), 0);
         free_entries(makers[i], all, 0);
     }

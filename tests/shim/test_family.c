@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The optimiser must not know that a size is absurd; valgrind must not think that it is negative.
- */
+/* Hides from the optimiser that the sizes are absurd; valgrind must not take them for negative. */
 static volatile size_t absurd = SIZE_MAX / 2 + 1, too_large = (size_t)1 << 46;
 
 static void assert_aligned(const void *block, size_t alignment)
@@ -21,7 +20,7 @@ static void assert_aligned(const void *block, size_t alignment)
 
 START_TEST(every_function_is_bound_in_the_module)
 {
-    /* Through the GOT of the module, a function of libc's would be another address. */
+    /* Through the module's GOT, a function of libc's would have another address. */
 #define HF_SHIM(name, result, parameters, arguments, call) \
     ck_assert_ptr_nonnull(module.f_##name);                \
     ck_assert_msg(module.f_##name != libc.f_##name, #name " is libc's");
@@ -53,7 +52,7 @@ END_TEST
 START_TEST(calloc_zeroes_and_checks_the_product)
 {
     for (int i = 0; i < MAKERS; i++) {
-        /* Again, so that a used block comes back. */
+        /* Repeated, so that a used block comes back. */
         for (int again = 0; again < 3; again++) {
             char *block = makers[i]->f_calloc(7, 100);
             assert_home(makers[i], block);
@@ -64,7 +63,7 @@ START_TEST(calloc_zeroes_and_checks_the_product)
         }
         ck_assert_ptr_null(makers[i]->f_calloc(absurd, 3));
     }
-    /* valgrind's says nothing. */
+    /* valgrind's functions do not set errno. */
     errno = 0;
     ck_assert_ptr_null(module.f_calloc(absurd, 3));
     ck_assert_int_eq(errno, ENOMEM);
@@ -90,7 +89,7 @@ START_TEST(realloc_keeps_the_content_and_the_owner)
         errno = 0;
         ck_assert_ptr_null(makers[i]->f_reallocarray(block, absurd, 3));
         ck_assert_int_eq(errno, ENOMEM);
-        ck_assert_ptr_null(makers[i]->f_realloc(block, 0)); /* frees it */
+        ck_assert_ptr_null(makers[i]->f_realloc(block, 0)); /* frees the block */
     }
 }
 END_TEST
@@ -145,7 +144,7 @@ END_TEST
 
 START_TEST(valloc_and_pvalloc_give_pages)
 {
-    /* Only the module's: valgrind ends a process that calls libc's pvalloc. */
+    /* Only the module: valgrind ends a process that calls libc's pvalloc(). */
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     void *block = module.f_valloc(10);
     assert_home(&module, block);

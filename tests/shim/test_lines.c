@@ -36,7 +36,7 @@ START_TEST(lines_of_every_kind)
         }
         errno = EDOM;
         ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), -1);
-        ck_assert_int_eq(errno, EDOM); /* the end is no error */
+        ck_assert_int_eq(errno, EDOM); /* the end of the file is no error */
         ck_assert_int_ne(feof(stream), 0);
         makers[i]->f_free(line);
         fclose(stream);
@@ -44,7 +44,8 @@ START_TEST(lines_of_every_kind)
 }
 END_TEST
 
-/* The text read as one line, into no buffer of a stated size; all of that size may be used. */
+/* Reads the text as one line into a buffer of the function's own; all of the stated size may be
+ * used. */
 static void check_first_buffer(const struct functions *maker, const char *text, size_t *size)
 {
     FILE *stream = stream_of(text, strlen(text));
@@ -88,7 +89,7 @@ START_TEST(a_buffer_that_is_too_small_grows_at_its_owner)
             ck_assert_uint_ge(makers[maker]->f_malloc_usable_size(line), size);
             const char *before = line;
             ck_assert_int_eq(makers[reader]->f_getline(&line, &size, stream), 2);
-            ck_assert_ptr_eq(line, before); /* fits: left where it is */
+            ck_assert_ptr_eq(line, before); /* it fits, so it stays where it is */
             makers[reader]->f_free(line);
             fclose(stream);
         }
@@ -144,7 +145,7 @@ START_TEST(errors)
         FILE *stream = stream_of("text\n", 5);
         char *line = NULL;
         size_t size = 0;
-        /* Only the module's: libc's own takes from the stream all the same from 2.41 on. */
+        /* Only the module: from 2.41 on, libc's function reads from the stream all the same. */
         if (makers[i] == &module) {
             errno = 0;
             ck_assert_int_eq(module.f_getline(NULL, &size, stream), -1);
@@ -153,7 +154,7 @@ START_TEST(errors)
             ck_assert_int_eq(module.f_getdelim(&line, NULL, '\n', stream), -1);
             ck_assert_int_eq(errno, EINVAL);
         }
-        /* Nothing was taken from the stream. */
+        /* Nothing was read from the stream before. */
         ck_assert_int_eq(makers[i]->f_getline(&line, &size, stream), 5);
         makers[i]->f_free(line);
         fclose(stream);

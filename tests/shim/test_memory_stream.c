@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The stream of the test that runs. */
+/* The stream of the current test. */
 static struct stream {
     FILE *file;
     char *bytes;
@@ -38,7 +38,7 @@ static void end(const struct functions *maker)
     maker->f_free(stream.bytes);
 }
 
-/* The same, and what was written is this, with a NUL behind it. */
+/* Also asserts that this was written, with a NUL behind it. */
 static void end_with(const struct functions *maker, const char *bytes, size_t size)
 {
     ck_assert_int_eq(fclose(stream.file), 0);
@@ -74,14 +74,14 @@ END_TEST
 
 START_TEST(seeking_back_and_overwriting)
 {
-    /* As POSIX has it; glibc 2.36 forgets the end when it flushes before it. */
+    /* As POSIX requires; glibc 2.36 forgets the end if it flushes at an earlier position. */
     const struct functions *maker = &module;
     begin(maker, "hello, world");
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_SET), 0);
     ck_assert_int_eq(ftell(stream.file), 0);
     fputs("JELLO", stream.file);
     ck_assert_int_eq(fflush(stream.file), 0);
-    /* The size is the position, where that is before the end. */
+    /* The size is the position if that is before the end. */
     assert_content(maker, "JELLO", 5);
     ck_assert_int_eq(fseek(stream.file, 0, SEEK_END), 0);
     ck_assert_int_eq(ftell(stream.file), 12);
@@ -132,7 +132,7 @@ START_TEST(grows_to_a_megabyte)
 {
     for (int i = 0; i < MAKERS; i++) {
         begin(makers[i], "");
-        /* One assertion: each costs more than a line does. */
+        /* One assertion for all lines, because an assertion takes longer than a line. */
         bool written = true;
         for (int at = 0; at < 1 << 18; at++)
             written &= fprintf(stream.file, "%04x", at & 0xffff) == 4;
@@ -149,7 +149,7 @@ END_TEST
 
 START_TEST(no_place_for_the_result)
 {
-    /* libc follows the pointers; the heap's says what is wrong. */
+    /* libc follows the pointers; the heap's function reports the error. */
     char *bytes;
     size_t size;
     errno = 0;

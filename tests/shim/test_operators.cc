@@ -17,7 +17,7 @@ namespace
 const module_cxx *module;
 volatile std::size_t absurd = SIZE_MAX / 2 + 1;
 
-/* Handed out by a library that knows nothing of homefree: libstdc++'s own operator. */
+/* Allocates in a library that knows nothing of homefree, by libstdc++'s own operator. */
 void *from_host(std::size_t size, std::size_t alignment, bool array)
 {
     const auto align = static_cast<std::align_val_t>(alignment);

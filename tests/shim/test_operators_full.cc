@@ -18,7 +18,7 @@ void *blocks[256];
 std::size_t held;
 int calls;
 
-/* Frees nothing at first. */
+/* Does not free anything the first time. */
 void handler()
 {
     if (++calls < 3)

@@ -29,7 +29,7 @@ END_TEST
 
 START_TEST(strndup_reads_no_further_than_it_may)
 {
-    /* Not terminated, and at the end of its block. */
+    /* A text without a NUL at the very end of its block. */
     for (int i = 0; i < MAKERS; i++) {
         char *text = makers[i]->f_malloc(16);
         memset(text, 'x', 16);
@@ -108,7 +108,7 @@ END_TEST
 
 START_TEST(formats_that_fail)
 {
-    /* In the C locale a wide character above 127 has no multibyte form. */
+    /* In the C locale, wide characters above 127 have no multibyte form. */
     setlocale(LC_ALL, "C");
     for (int i = 0; i < MAKERS; i++) {
         char *text = NULL;
@@ -149,7 +149,7 @@ START_TEST(symbol_names_are_one_block)
     }
     module.f_free(ours);
     libc.f_free(theirs);
-    /* None asked for: a block that may be freed, or NULL, as libc gives. */
+    /* No symbols are asked for: the result is a block that must be freed or NULL, as with libc. */
     module.f_free(module.f_backtrace_symbols(addresses, 0));
 }
 END_TEST

@@ -2,10 +2,8 @@
 
 
 def circles(graph):
-    """The sets of two nodes or more that all reach each other, sorted (Tarjan's algorithm).
-
-    graph: {node: the nodes that it uses}. A node that is used and not listed uses nothing.
-    """
+    """The sets of two or more nodes that all reach each other, sorted (Tarjan's algorithm).
+    graph: {node: the nodes that it uses}. A node that is used but not listed uses nothing."""
     number, low, path, found = {}, {}, [], []
 
     def visit(node):

@@ -11,9 +11,9 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPLAINED = ROOT / "tests/support/coverage_explained.txt"
-# Percent of lines that the tests of this tree must run, in each.
+# The percentage of lines that the tests must run in each room.
 ROOMS = {"alloc": 92, "shim": 92, "loader": 92}
-# Tests that cannot pass in this build; what they run counts all the same.
+# Tests that cannot pass in this build; the lines that they run count all the same.
 EXPECTED_TO_FAIL = {
     "shim archive and library": "the counters are symbols of the archive",
     "inspect command": "clang's assembler reads a quoted name otherwise than GNU as",
@@ -35,7 +35,7 @@ def is_elf(path):
 
 
 def has_mapping(path):
-    """Whether an ELF file holds instrumented code."""
+    """Whether an ELF file contains instrumented code."""
     sections = subprocess.run(
         ["readelf", "--wide", "--section-headers", path],
         stdout=subprocess.PIPE,
@@ -45,7 +45,7 @@ def has_mapping(path):
 
 
 def counts(folder):
-    """For each source file of the rooms: how often each line of code ran."""
+    """How often each line of code ran, for each source file of the rooms."""
     profiles = sorted((folder / "profiles").glob("*.profraw"))
     if not profiles:
         sys.exit("coverage.py: nothing has been measured; run tests/coverage")
@@ -58,7 +58,7 @@ def counts(folder):
     library = folder / "loader" / "libhomefree.so.1.0.0"
     others = [f"-object={p}" for p in objects if p != library]
     export = [clangs("llvm-cov"), "export", "-format=lcov", f"-instr-profile={merged}", library]
-    # It warns of inline functions that differ from object to object.
+    # llvm-cov warns about inline functions that differ between objects.
     text = subprocess.run([*export, *others], check=True, text=True, capture_output=True).stdout
     files, lines = {}, None
     for record in text.splitlines():

@@ -9,7 +9,7 @@
 
 #pragma clang diagnostic ignored "-Wreserved-identifier"
 
-/* The names of clang's runtime for profiles. It starts by itself unless the first is defined. */
+/* Names of clang's runtime for profiles, which starts by itself unless the first is defined. */
 extern int __llvm_profile_runtime __attribute__((visibility("hidden")));
 int __llvm_profile_runtime;
 extern intptr_t __llvm_profile_counter_bias __attribute__((visibility("hidden"), weak));
@@ -21,7 +21,7 @@ __attribute__((constructor(100))) static void start_counting(void)
 {
     uint64_t *first = __llvm_profile_begin_counters(), *end = __llvm_profile_end_counters();
     if (first == end)
-        return; /* nothing in this object is counted */
+        return; /* no code in this object is counted */
     __llvm_profile_initialize();
     intptr_t bias = &__llvm_profile_counter_bias != 0 ? __llvm_profile_counter_bias : 0;
     if (bias == 0)

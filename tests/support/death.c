@@ -24,11 +24,11 @@ static pid_t start_child(int text)
     pid_t child = fork();
     if (child != 0)
         return child;
-    /* Deaths are expected here: leave no core files about. */
+    /* Deaths are expected here and must leave no core files. */
     const struct rlimit none = {0, 0};
     setrlimit(RLIMIT_CORE, &none);
     dup2(text, STDERR_FILENO);
-    signal(SIGALRM, SIG_DFL); /* Check's handler would kill the test along with the child */
+    signal(SIGALRM, SIG_DFL); /* Check's handler would kill the test together with the child */
     alarm(OUTCOME_SECONDS);
     return 0;
 }

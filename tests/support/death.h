@@ -18,8 +18,8 @@ extern "C" {
 
 /* How a child ended. */
 struct outcome {
-    int status;       /* as waitpid(2) gives it */
-    char text[16384]; /* what it wrote on stderr; a NUL follows */
+    int status;       /* as waitpid(2) stores it */
+    char text[16384]; /* its output on stderr, with a NUL at the end */
 };
 
 /* Runs function(context) in a child of fork(2), which exits 0 when it returns. A child that hangs
@@ -27,12 +27,13 @@ struct outcome {
 void outcome_of_function(struct outcome *out, void (*function)(void *context), void *context);
 #define OUTCOME_SECONDS 60
 
-/* A program to start, with a clean HOMEFREE_CONF. */
+/* A program to be started, with a clean HOMEFREE_CONF. */
 struct program {
-    const char *const *arguments;   /* [0] is the path; NULL ends them */
-    const char *const *environment; /* each "NAME=value"; NULL ends them; may be NULL */
-    rlim_t address_space;           /* RLIMIT_AS in bytes; 0 leaves it */
-    int (*prepare)(void); /* called in the child before exec; not 0: exit 126. May be NULL */
+    const char *const *arguments;   /* [0] is the path; ends with NULL */
+    const char *const *environment; /* each "NAME=value"; ends with NULL; may be NULL */
+    rlim_t address_space;           /* RLIMIT_AS in bytes; 0: unchanged */
+    int (*prepare)(void); /* called in the child before exec; if it fails, the child exits with 126.
+                             May be NULL */
 };
 void outcome_of_program(struct outcome *out, const struct program *program);
 
@@ -46,7 +47,7 @@ const struct outcome *outcome_of_self(const char *setting, const char *const *ar
 #define OUTCOME_OF_SELF(setting, ...) \
     outcome_of_self((setting), (const char *const[]){own_path(), __VA_ARGS__, NULL})
 
-/* A test that is one such call. */
+/* A test that makes one such call. */
 #define CALL_TEST(name, function, context)                       \
     START_TEST(name)                                             \
     {                                                            \
@@ -54,7 +55,7 @@ const struct outcome *outcome_of_self(const char *setting, const char *const *ar
     }                                                            \
     END_TEST
 
-/* A test that is one run of the program itself: its arguments behind the setting. */
+/* A test that runs the program itself once; the arguments follow the setting. */
 #define SELF_TEST(name, setting, ...)                             \
     START_TEST(name)                                              \
     {                                                             \
@@ -65,13 +66,13 @@ const struct outcome *outcome_of_self(const char *setting, const char *const *ar
 /* The path of the running program, for outcome_of_program(). */
 const char *own_path(void);
 
-/* Fail the test unless the child was killed by `signal`, wrote exactly one line, and that line has
- * every text in it. */
+/* Fails the test unless the child was killed by `signal` and wrote exactly one line, which contains
+ * every text. */
 #define assert_killed(outcome, signal, ...)                          \
     outcome_assert(__FILE__, __LINE__, (outcome), true, (signal), 1, \
                    (const char *const[]){__VA_ARGS__, NULL})
 
-/* The same for a child that exited by itself, and wrote `lines` lines. */
+/* The same for a child that exited by itself and wrote `lines` lines. */
 #define assert_exited(outcome, code, lines, ...)                          \
     outcome_assert(__FILE__, __LINE__, (outcome), false, (code), (lines), \
                    (const char *const[]){__VA_ARGS__, NULL})

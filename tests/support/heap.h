@@ -14,7 +14,7 @@ static inline struct hf_stats stats_now(void)
     return stats;
 }
 
-/* The heap has no live block there any more. */
+/* Asserts that no live block of the heap is there any more. */
 static inline void assert_gone(const void *block)
 {
     struct hf_owner owner;

@@ -8,7 +8,7 @@ import sys
 
 
 def run(*command, cwd=None, **environment):
-    """Runs a command; its standard output. AssertionError with what it printed, if it fails."""
+    """Runs a command. Result: its standard output. AssertionError with its output if it fails."""
     result = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -23,7 +23,7 @@ def run(*command, cwd=None, **environment):
 
 
 class Installation:
-    """Where an installed homefree has what, and what a user sets to build with it."""
+    """The paths of an installed homefree, and what a user sets to build with it."""
 
     def __init__(self, root, pkgconfig, command_folder, site):
         self.root, self.pkgconfig, self.site = root, pkgconfig, site
@@ -36,7 +36,7 @@ class Installation:
 
 
 def prefix(build, folder):
-    """Installs into `folder`, as a package that is unpacked elsewhere would be."""
+    """Installs into `folder`, as a package that is unpacked elsewhere."""
     stage = pathlib.Path(folder) / "stage"
     run("meson", "install", "-C", build, "--no-rebuild", "--destdir", stage)
     (pc,) = stage.rglob("homefree.pc")
@@ -49,8 +49,8 @@ def prefix(build, folder):
 
 
 def environment(python, tools, folder):
-    """A virtual environment of `python` (a path) with its system's packages and those of another,
-    `tools`. Result: its bin folder and its site-packages."""
+    """A virtual environment of `python` (a path) with its system's packages and those of another
+    environment, `tools`. Result: its bin folder and its site-packages."""
     run(python, "-m", "venv", "--system-site-packages", "--without-pip", folder)
     (site,) = pathlib.Path(folder).glob("lib/python3*/site-packages")
     (shared,) = pathlib.Path(tools).glob("lib/python3*/site-packages")
@@ -66,7 +66,7 @@ def wheel(file, bin_folder, site):
 
 
 def find_wheel(folder):
-    """The one wheel in a folder; where there is none, the test is skipped and says so."""
+    """The one wheel in a folder; if there is none, the test is skipped with a message."""
     wheels = list(pathlib.Path(folder).glob("homefree-*.whl"))
     if len(wheels) != 1:
         print(f"no wheel in {folder}: tests/run builds it there", file=sys.stderr)

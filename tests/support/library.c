@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Not an assertion of Check's: those work inside tests only. */
+/* Does not use Check's assertions, because those only work inside tests. */
 static void *require(void *found)
 {
     if (found == NULL) {

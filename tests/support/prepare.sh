@@ -16,8 +16,8 @@
 #
 # Needs $root, the project's folder.
 
-# homefree_watched LOG COMMAND…: runs the command with its output in LOG; from time to time shows the
-# line that it has got to. Result: the command's.
+# homefree_watched LOG COMMAND…: runs the command with its output in LOG and shows the current line
+# from time to time. Result: the command's.
 homefree_watched() {
     watched=$1
     shift
@@ -41,7 +41,7 @@ homefree_watched() {
     return "$outcome"
 }
 
-# homefree_step WHAT COMMAND…: says WHAT, runs the command, and shows its output only if it fails.
+# homefree_step WHAT COMMAND…: prints WHAT, runs the command, and shows its output only if it fails.
 homefree_step() {
     echo "homefree: $1" >&2
     shift
@@ -58,7 +58,7 @@ homefree_fail() {
     exit 3
 }
 
-# What the build needs, and what may be missing: what would use it is left out then.
+# Packages that the build needs. The second list is optional: what needs it is left out.
 homefree_packages() {
     echo build-essential patch meson ninja-build pkg-config check python3-dev
 }
@@ -71,7 +71,7 @@ homefree_more_packages() {
 
 homefree_missing() {
     for package in "$@"; do
-        # A package may be there under its name with a version in it (clang-14).
+        # A package may have a version in its name (clang-14).
         dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -q '^installed' ||
             printf ' %s' "$package"
     done
@@ -98,7 +98,7 @@ homefree_install() {
     # shellcheck disable=SC2086
     if ! homefree_step "installing$needed$wanted" \
         homefree_apt_get install -y --no-install-recommends $needed $wanted; then
-        # A release under development lacks some package at times.
+        # A release under development may lack a package for a while.
         [ -z "$needed" ] || homefree_step "installing what the build needs:$needed" \
             homefree_apt_get install -y --no-install-recommends $needed ||
             homefree_fail "could not install:$needed"
@@ -126,9 +126,9 @@ homefree_archive_is_right() {
         sha256sum -c --status
 }
 
-# Debian's and Ubuntu's pools hold the release archive bit for bit, as a source package's part, for as
-# long as one of their releases has that version: any configured archive of theirs will do, whichever
-# release this machine runs. Where none has it, Meson downloads it from its origin.
+# The pools of Debian and Ubuntu hold the unchanged release archive, as part of a source package, as
+# long as one of their releases has that version. Any configured archive of theirs will do,
+# whichever release this machine runs. If none has it, Meson downloads it from its origin.
 homefree_fetch_jemalloc() {
     name=$(sed -n 's/^source_filename = //p' "$root/subprojects/jemalloc.wrap")
     archive=$root/subprojects/packagecache/$name
@@ -162,7 +162,7 @@ homefree_prepare() {
 }
 
 homefree_configure_and_build() {
-    # A folder that was configured before packages came looks for them again.
+    # A folder that was configured before the packages were installed looks for them again.
     again=
     [ -f "$folder/build.ninja" ] && [ "${homefree_installed-no}" = yes ] && again=--reconfigure
     if [ ! -f "$folder/build.ninja" ] || [ -n "$again" ]; then
@@ -180,9 +180,9 @@ homefree_build() {
         homefree_fail "the build in $folder failed"
 }
 
-# homefree_environment FOLDER PYTHON VENV-OPTION WHAT-FOR PACKAGE…: a virtual environment with
-# packages from PyPI, made once. One whose packages have no wheels for its interpreter says so in its
-# file `unavailable`.
+# homefree_environment FOLDER PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment with
+# packages from PyPI, once. If the packages have no wheels for the interpreter, its file
+# `unavailable` says so.
 homefree_environment() {
     [ -e "$1/ready" ] || [ -e "$1/unavailable" ] && return
     environment=$1
@@ -213,7 +213,7 @@ homefree_fill_environment() {
 }
 
 # homefree_style_tools FOLDER: ruff and clang-format, in a virtual environment under FOLDER/tools.
-# Other versions would write some lines otherwise than ours are.
+# Other versions would format some lines in another way.
 homefree_style_tools() {
     homefree_environment "$1/tools" "$(homefree_python)" --clear 'for the checks of style' \
         'ruff==0.14.*' 'clang-format==14.0.6'
@@ -223,7 +223,7 @@ homefree_python() {
     if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
 
-# homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports: one
+# homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports, one
 # for each CPython from 3.9 on, and one with Debian's torch and NumPy.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
@@ -239,7 +239,7 @@ if wanted and not sysconfig.get_config_var("Py_GIL_DISABLED"):
 EOT
         ) || continue
         if [ "$python" = /usr/bin/python3 ] && "$python" -c 'import numpy, torch' 2>/dev/null; then
-            # Later releases of pyarrow want a later NumPy than Debian's.
+            # Later releases of pyarrow need a later NumPy than Debian's.
             homefree_environment "$1/debian" "$python" --system-site-packages \
                 'real libraries beside the system'"'"'s torch, for tests/real' \
                 'pyarrow<26' polars duckdb
@@ -254,8 +254,8 @@ EOT
     done
 }
 
-# What people build extensions with, from PyPI; torch and NumPy are Debian's, and so is setuptools'
-# age: Debian's torch cannot do with a later one than venv brings.
+# Tools from PyPI that extensions are built with. torch and NumPy are Debian's, and setuptools is
+# the one that venv brings, because Debian's torch does not work with a later one.
 homefree_tools() {
     mkdir -p "$1/wheels" || homefree_fail "cannot make $1/wheels"
     homefree_environment "$1/wheels/tools" "$(homefree_python)" --system-site-packages \
@@ -263,7 +263,7 @@ homefree_tools() {
         'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest
 }
 
-# As a user's `pip wheel .`, but for jemalloc, which FOLDER has built already.
+# Like a user's `pip wheel .`, but with the jemalloc that FOLDER has built already.
 homefree_wheel() {
     rm -rf "$1/dist"
     homefree_step "building the wheel" "$1/wheels/tools/bin/python" -m pip wheel \
@@ -272,7 +272,7 @@ homefree_wheel() {
         homefree_fail "could not build the wheel"
 }
 
-# homefree_setup_tools FOLDER: a virtual environment with the newest setuptools and what makes
+# homefree_setup_tools FOLDER: a virtual environment with the newest setuptools and tools that make
 # extensions for it, for each CPython that homefree_wheels found.
 homefree_setup_tools() {
     for made in "$1"/cpython-3.*/bin/python; do

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-/* Loads a module that lists what it does with libc's functions: loader/modules/user.h. */
+/* Loads a module that offers libc's functions as it calls them: loader/modules/user.h. */
 struct user;
 const struct user *load_user(const char *path, int mode);
 
@@ -19,13 +19,13 @@ const struct user *load_user(const char *path, int mode);
  * storage. */
 const char *permissions_at(const void *address);
 
-/* No loaded object's relocated data (PT_GNU_RELRO) can be written. */
+/* Asserts that no loaded object's relocated data (PT_GNU_RELRO) can be written. */
 void assert_relro_is_read_only(void);
 
 /* The path of the object that holds an address; "" if none. */
 const char *object_of(const void *address);
 
-/* Ends the process when it hangs, with a line that says so. */
+/* Ends the process with a message if it still runs after that time. */
 void guard_against_hanging(unsigned seconds);
 
 #ifdef __cplusplus

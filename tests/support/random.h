@@ -14,7 +14,7 @@ static inline uint64_t random_next(void)
     return random_state * UINT64_C(2685821657736338717);
 }
 
-/* From 0 to below `limit`; 0 where that is 0. */
+/* Returns a number from 0 to below `limit`; 0 if that is 0. */
 static inline uint64_t random_below(uint64_t limit)
 {
     return limit == 0 ? 0 : random_next() % limit;

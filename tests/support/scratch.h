@@ -2,10 +2,10 @@
 #ifndef TESTS_SCRATCH_H
 #define TESTS_SCRATCH_H
 
-/* The folder, and the path of the file, which is not made. Set by make_scratch(). */
+/* The folder, and the path of a file in it that is not made. Set by make_scratch(). */
 extern char scratch_folder[64], scratch_file[96];
 
-/* Fixtures: make the folder, and remove the file and the folder. */
+/* Fixtures: the first makes the folder, the second removes the file and the folder. */
 void make_scratch(void);
 void remove_scratch(void);
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* main()'s result for a test that cannot run on this machine, as Meson knows it. */
+/* The exit status that tells Meson that a test cannot run on this machine. */
 #define SKIPPED 77
 
 #ifdef __cplusplus
@@ -31,13 +31,13 @@ extern "C" {
 #    define NULL_ENDED(type, ...) ((type const[]){__VA_ARGS__, NULL})
 #endif
 
-/* Stores the program's arguments in these `const char *` variables, one each; exits with 2 and a
- * usage line when there are more or fewer. */
+/* Stores the program's arguments in these `const char *` variables, one in each; exits with 2 and a
+ * usage line if there are more or fewer. */
 #define TAKE_ARGUMENTS(...) \
     take_arguments(count, arguments, #__VA_ARGS__, NULL_ENDED(const char **, __VA_ARGS__))
 void take_arguments(int count, char **arguments, const char *names, const char **const *values);
 
-/* Runs the named tests as one case, named after the file or by the caller; main()'s result. */
+/* Runs the named tests as one case, named after the file or by the caller. Result: for main(). */
 #define RUN_SUITE(...)       RUN_TESTS(__FILE__, __VA_ARGS__)
 #define RUN_TESTS(name, ...) RUN_CASES(name, NEW_CASE(name, __VA_ARGS__))
 
@@ -46,16 +46,16 @@ void take_arguments(int count, char **arguments, const char *names, const char *
 TCase *new_case(const char *name, const TTest *const *tests);
 #define SUITE_SECONDS 100
 
-/* Adds tests to a case that Check's own functions made. */
+/* Adds tests to a case that was made with Check's own functions. */
 #define ADD_TESTS(tcase, ...) add_tests(tcase, NULL_ENDED(const TTest *, __VA_ARGS__))
 void add_tests(TCase *tcase, const TTest *const *tests);
 
-/* Runs a suite of these cases; main()'s result. */
+/* Runs a suite of these cases. Result: for main(). */
 #define RUN_CASES(name, ...) run_cases(name, NULL_ENDED(TCase *, __VA_ARGS__))
 int run_cases(const char *name, TCase *const *cases);
 
-/* How often to do something: n times, or fewer where Check does not fork, which is how the suites
- * run under valgrind, many times slower. */
+/* The number of repetitions: n, or fewer if Check does not fork, as under valgrind, where the
+ * suites run many times slower. */
 int times(int n);
 
 #ifdef __cplusplus

@@ -63,7 +63,7 @@ USE = "import greet; print(greet.check())"
 
 
 def outside():
-    """The environment without what would lead to a homefree by other ways."""
+    """The environment without the variables through which another homefree would be found."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -95,7 +95,7 @@ class Content(unittest.TestCase):
     def test_no_path_of_the_build_is_left(self):
         for name in self.archive.namelist():
             content = self.archive.read(name)
-            # The shim's archive keeps its debug information, for those who step through a module.
+            # The shim's archive keeps its debug information, for users who step through a module.
             for room in () if name.endswith(".a") else ("alloc/", "shim/", "loader/", ".mesonpy"):
                 self.assertNotIn(f"{SOURCE}/{room}".encode(), content, name)
 
@@ -135,7 +135,7 @@ class InstalledWheel(unittest.TestCase):
         (self.work / name).write_text(text.replace("{include}", include))
 
     def ask(self, code):
-        """What an interpreter of the environment prints; it is not told where homefree is."""
+        """The output of an interpreter of the environment, which is not told where homefree is."""
         return subprocess.run(
             [self.interpreter, "-c", code],
             env=outside(),
@@ -149,7 +149,7 @@ class InstalledWheel(unittest.TestCase):
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
     def assert_missing_is_said(self):
-        """Without homefree the import says what to install; with it in the process, it works."""
+        """Without homefree the import says what to install; if it is loaded already, it works."""
         away = self.work / "away"
         away.mkdir()
         shutil.move(self.site / "homefree", away)
@@ -197,7 +197,7 @@ class InstalledWheel(unittest.TestCase):
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
     def test_an_isolated_build_finds_it(self):
-        """As pip does it for users: homefree comes into an environment that is gone afterwards."""
+        """As pip does it for users: homefree is in an environment that is gone afterwards."""
         project = shutil.copytree(SOURCE / "examples/minimal", self.work / "minimal")
         result = subprocess.run(
             [self.interpreter, "-m", "pip", "install", "-q", "--no-deps", project],

@@ -20,8 +20,8 @@ FOLDER = pathlib.Path()
 
 
 def modules_of(folder):
-    """{full name: file} of the modules in a package's folder. Compiled modules have a stub alone,
-    and generated ones a template: their file is None."""
+    """{full name: file} of the modules in a package's folder. The file is None for compiled
+    modules, which only have a stub, and for generated ones, which only have a template."""
     found = {}
     for path in [*folder.rglob("*.pyi"), *folder.rglob("*.py.in"), *folder.rglob("*.py")]:
         parts = [folder.name, *path.parent.relative_to(folder).parts, path.name.partition(".")[0]]
@@ -31,7 +31,7 @@ def modules_of(folder):
 
 
 def ancestors(name):
-    """The packages that a module lies in, the outermost first."""
+    """The packages that contain a module, the outermost first."""
     parts = name.split(".")
     return [".".join(parts[:count]) for count in range(1, len(parts))]
 
@@ -46,11 +46,8 @@ def lazy(tree):
 
 def imports(name, file, modules):
     """The modules of the package whose code or names a module needs, wherever it imports them.
-
-    Importing `a.b.c` executes `a` and `a.b` first. Where those are packages that the importing
-    module lies in, they are being executed already and do not count, unless a name of theirs is
-    imported.
-    """
+    Importing `a.b.c` executes `a` and `a.b` first. Packages that contain the importing module
+    are being executed already; they count only if one of their names is imported."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     package = name if file.name == "__init__.py" else name.rpartition(".")[0]
     found = {f"{package}.{module}" for module in lazy(tree)}
@@ -83,14 +80,14 @@ class Package(unittest.TestCase):
         self.assertEqual(circles(graph), [])
 
     def test_no_module_needs_a_name_of_the_package_that_it_lies_in(self):
-        """A module that needs its package's __init__ works only after that has been executed."""
+        """Modules that need their package's __init__ only work after it has been executed."""
         for name, targets in graph_of(FOLDER).items():
             with self.subTest(module=name):
                 self.assertEqual(targets & set(ancestors(name)), set())
 
 
 class Reading(unittest.TestCase):
-    """Each kind of import is seen, in a package made for it."""
+    """Each kind of import is recognised, in a package that the test makes."""
 
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="homefree-imports-")

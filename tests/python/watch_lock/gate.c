@@ -50,7 +50,7 @@ static void *fail_once(void *context, size_t size)
     return NULL;
 }
 
-/* Calls function(argument), whose first allocation of an object fails. */
+/* Calls function(argument) and makes its first allocation of an object fail. */
 __attribute__((visibility("default"))) object *gate_call(object *function, object *argument,
                                                          const char *path)
 {
@@ -68,7 +68,7 @@ __attribute__((visibility("default"))) object *gate_call(object *function, objec
     return result;
 }
 
-/* With the GIL given up. */
+/* Called without the GIL. */
 __attribute__((visibility("default"))) int gate_join(void)
 {
     void *handle = NULL;

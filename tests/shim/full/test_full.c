@@ -22,7 +22,7 @@ struct link {
     struct link *next;
 };
 
-/* The blocks of one size, from the latest on: nothing is left for a block of that size. */
+/* The blocks of one size, the latest first. No memory is left for another block of that size. */
 static struct link *exhaust(size_t size)
 {
     struct link *first = NULL, *link;
@@ -38,7 +38,7 @@ static void fill(void)
     static const size_t sizes[] = {1 << 20, 1 << 16, 1 << 14, 4096, 1024, 512, 256, 128};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         ck_assert(exhaust(sizes[i]) != NULL || i > 0);
-    /* Every class of small blocks that the functions below may ask for. */
+    /* Every class of small blocks that the functions below may request. */
     for (size_t size = 512; size >= 16; size -= 16)
         (void)exhaust(size);
     ck_assert_ptr_null(hf_malloc(16));
@@ -100,7 +100,7 @@ START_TEST(line_that_cannot_grow)
 }
 END_TEST
 
-/* What was written before stays, and is the caller's. */
+/* The text that was written before stays, and belongs to the caller. */
 START_TEST(stream_that_cannot_grow)
 {
     char *bytes = NULL;
@@ -130,7 +130,7 @@ START_TEST(stream_that_cannot_open)
 }
 END_TEST
 
-/* Without room for the stream's buffer, its record is given back. */
+/* If there is no room for the stream's buffer, its record is freed. */
 START_TEST(stream_without_buffer)
 {
     char *bytes = NULL;
@@ -151,7 +151,7 @@ START_TEST(stream_without_buffer)
 }
 END_TEST
 
-/* The list of names and some names fit, and go back when the next one does not. */
+/* The list and some names fit; all are freed when the next name does not fit. */
 START_TEST(directory)
 {
     struct dirent **names = NULL;
