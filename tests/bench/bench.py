@@ -369,16 +369,14 @@ def print_table(rows):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--programs", type=Path, required=True, help="folder of the built programs")
-    parser.add_argument(
-        "--library", type=Path, required=True, help="libhomefree.so.1 that was built"
-    )
+    parser.add_argument("--library", type=Path, required=True, help="the built libhomefree.so.1")
     parser.add_argument(
         "--rounds", type=int, default=21, help="samples of each rival (%(default)s)"
     )
     parser.add_argument("--cpu", type=int, default=-1, help="index of the processor for one thread")
     parser.add_argument("--only", default=",".join(MEASURES), help="rows to measure (%(default)s)")
     parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
-    parser.add_argument("--verbose", action="store_true", help="each size's own figures too")
+    parser.add_argument("--verbose", action="store_true", help="also the figures of each size")
     parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
     options = parser.parse_args()
     unknown = set(options.only.split(",")) - set(MEASURES)

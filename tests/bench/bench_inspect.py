@@ -41,7 +41,7 @@ def main():
     found = sorted(glob.glob("/usr/lib/*-linux-gnu/libtorch_cpu.so.*"))
     file = options.file or (found[0] if found else None)
     if file is None:
-        print("inspect: no large library to look at: give one, or install libtorch1.13")
+        print("inspect: no large library to inspect: name one, or install libtorch1.13")
         return 77
     rivals = {"homefree inspect": [options.homefree, "inspect", file]}
     for name, arguments in {"nm -D": ["nm", "-D"], "readelf -sW": ["readelf", "-sW"]}.items():

@@ -46,7 +46,7 @@ static double time_inlined(void)
         }
     double took = bench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began;
     if (count != owned * ROUNDS)
-        bench_fail("hf_owns, inlined: %zu answers are yes, of %zu", count, owned * ROUNDS);
+        bench_fail("hf_owns, inlined: %zu of %zu answers are true", count, owned * ROUNDS);
     return took / (ROUNDS * POINTERS);
 }
 
@@ -60,7 +60,7 @@ static double time_called(void)
             count += call(pointers[i]);
     double took = bench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began;
     if (count != owned * ROUNDS)
-        bench_fail("hf_owns, called: %zu answers are yes, of %zu", count, owned * ROUNDS);
+        bench_fail("hf_owns, called: %zu of %zu answers are true", count, owned * ROUNDS);
     return took / (ROUNDS * POINTERS);
 }
 

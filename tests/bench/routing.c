@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     report = (report_function *)bench_symbol(handle, "hf_route_report");
     struct hf_route_report all = ask();
     if (all.passes != 1)
-        bench_fail("routing took %llu passes, not one", (unsigned long long)all.passes);
+        bench_fail("routing took %llu passes instead of one", (unsigned long long)all.passes);
 
     double samples[CALLS];
     for (size_t i = 0; i < CALLS; i++) {
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         int changed = route();
         samples[i] = bench_nanoseconds(CLOCK_THREAD_CPUTIME_ID) - began;
         if (changed != 0)
-            bench_fail("hf_route with nothing new gave %d", changed);
+            bench_fail("hf_route() returned %d although nothing was loaded", changed);
     }
 
     struct hf_route_report before = ask();

@@ -72,11 +72,11 @@ def main():
     parser.add_argument("example", type=pathlib.Path)
     parser.add_argument("--form", choices=("wheel", "prefix"), required=True)
     parser.add_argument("--build", type=lambda path: pathlib.Path(path).resolve(), required=True)
-    parser.add_argument("--keep", action="store_true", help="leave the folder, and say where")
+    parser.add_argument("--keep", action="store_true", help="keep the folder and print its path")
     arguments = parser.parse_args()
     tools = arguments.build / "wheels/tools"
     if not (tools / "ready").exists():
-        print("the tools that examples are built with are not there: tests/run fetches them")
+        print("the tools that the examples are built with are missing; tests/run installs them")
         return 77
     with tempfile.TemporaryDirectory(prefix="homefree-example-") as name:
         if arguments.keep:

@@ -177,7 +177,7 @@ class TestCase(unittest.TestCase):
 
     @staticmethod
     def _too_long(*_):
-        raise AssertionError(f"it hangs: {SECONDS} seconds have gone")
+        raise AssertionError(f"it hangs: {SECONDS} seconds have passed")
 
     @staticmethod
     def _end(process):

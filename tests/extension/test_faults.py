@@ -168,7 +168,7 @@ class Folder(support.TestCase):
             stderr=subprocess.DEVNULL,
         )
         if mounted.returncode != 0:
-            self.skipTest("this root may not mount")
+            self.skipTest("root may not mount here")
         self.addCleanup(subprocess.run, ["umount", self.cache])
         self.fine("refused('No space left', 'free some space', 'HOMEFREE_BUILD_DIR')")
 

@@ -18,7 +18,7 @@ SECONDS = 120
 
 
 def too_long(*_):
-    raise AssertionError(f"it hangs: {SECONDS} seconds have gone")
+    raise AssertionError(f"it hangs: {SECONDS} seconds have passed")
 
 
 class Warm(unittest.TestCase):
@@ -194,7 +194,7 @@ class Compiler(Warm):
 
     def test_what_cannot_be_run_is_none(self):
         if os.geteuid() == 0 and os.access(self.source, os.X_OK):
-            self.skipTest("everything can be run here")
+            self.skipTest("every file can be executed here")
         self.file("early/cc").chmod(0o644)
         self.assert_found()
 

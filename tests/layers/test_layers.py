@@ -211,7 +211,7 @@ class Layers:
     def rank(self, name, where):
         name = name.strip("`")
         if name not in self.names:
-            raise SystemExit(f"ARCHITECTURE.md: layer {where} may use {name}, which is no layer")
+            raise SystemExit(f"ARCHITECTURE.md: layer {where} may use {name}, which is not a layer")
         return self.names.index(name)
 
     def of(self, unit):

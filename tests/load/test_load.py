@@ -120,7 +120,7 @@ class Refuses(pieces.TestCase):
 
     def test_permission_as_root(self):
         if os.geteuid() != 0:
-            self.skipTest("needs root to become somebody else")
+            self.skipTest("needs root to change the user")
         path = self.take("multi")
         path.chmod(0)
         self.refused(

@@ -357,7 +357,7 @@ def found(folder):
         """Runs Python code in a mount namespace of its own, after a shell script that mounts.
         The module is in the current folder, $here, below the build folder."""
         if os.geteuid() != 0 or shutil.which("unshare") is None:
-            self.skipTest("needs root, to mount a file system")
+            self.skipTest("needs root to mount a file system")
         here = tempfile.mkdtemp(prefix="mounted-", dir=pieces.MODULES)
         self.addCleanup(shutil.rmtree, here)
         shutil.copyfile(self.path, os.path.join(here, "single.so"))

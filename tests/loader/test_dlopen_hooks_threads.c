@@ -47,9 +47,10 @@ static void *load_and_unload(void *argument)
         struct hf_owner owner = {.size = sizeof owner};
         hf_owner_of(block, &owner);
         /* Another thread may own the same pages by now. */
-        expect(owner.block == NULL || owner.block == block, "a strange owner", path);
+        expect(owner.block == NULL || owner.block == block, "hf_owner_of() names another block",
+               path);
         block = user->resize(hf_malloc(48), 4800);
-        expect(hf_owns(block), "realloc did not keep the owner", path);
+        expect(hf_owns(block), "realloc changed the owner", path);
         user->constant->release(block);
         user->release(user->acquire(100));
         expect(dlclose(handle) == 0, "dlclose", path);

@@ -68,7 +68,7 @@ static void visit(const struct hf_route_entry *entry, void *context)
         counted->linkers += strstr(entry->object, "ld-linux") != NULL;
         break;
     default:
-        ck_abort_msg("a state that is none: %d", (int)entry->state);
+        ck_abort_msg("unknown state: %d", (int)entry->state);
     }
 }
 

@@ -48,7 +48,7 @@ static void use(void *handle, const char *path)
     memset(block, 7, 48);
     block = user->resize(block, 4800);
     if (block == NULL || block[0] != 7 || block[47] != 7)
-        fail(path, "realloc lost what was there");
+        fail(path, "realloc lost the contents");
     user->constant->release(block);
     user->table->release(hf_malloc(1 << 18));
     block = user->resize_array(user->resize(NULL, 10), 10, 10);
@@ -98,7 +98,7 @@ static void *allocate_and_free(void *argument)
             hf_free(malloc(size));
         }
         if (hf_route() < 0)
-            fail("hf_route", "an error");
+            fail("hf_route()", "failed");
         rounds++;
     }
     return NULL;
@@ -148,7 +148,7 @@ int main(int count, char **arguments)
         for (int i = 0; i < numbers[kind]; i++, started++)
             if (pthread_create(&threads[started], NULL, kinds[kind],
                                (void *)(uintptr_t)(started + 1)) != 0)
-                fail("pthread_create", "an error");
+                fail("pthread_create()", "failed");
     struct timespec until = {.tv_sec = seconds};
     while (nanosleep(&until, &until) != 0)
         ;
@@ -156,7 +156,7 @@ int main(int count, char **arguments)
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     if (!is_sealed(&sealed))
-        fail("the tables", "open at the end");
+        fail("the tables", "not sealed at the end");
     printf("%lu loads, %lu namespaces, %lu forks, %lu rounds\n", (unsigned long)loads,
            (unsigned long)namespaces, (unsigned long)forks, (unsigned long)rounds);
     return EXIT_SUCCESS;

@@ -195,7 +195,7 @@ class Modes(support.TestCase):
                     assert "too often" in str(error)
                     break
             else:
-                raise AssertionError("install() over another's hook takes a place each time")
+                raise AssertionError("each install() over another tool's hook takes a place")
             set(0, ctypes.byref(ours))
             raw_free(block)
             assert churn() == 80000

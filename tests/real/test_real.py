@@ -34,7 +34,7 @@ def find(wheels, name):
         found = [path.name for path in wheels.glob("cpython-3.*") if (path / "ready").exists()]
         found = [found for found in found if not found.endswith("t")]
         if not found:
-            print(f"no environment with wheels in {wheels}: homefree_wheels makes them")
+            print(f"no environment with wheels in {wheels}; tests/run makes them")
             sys.exit(SKIPPED)
         name = max(found, key=lambda text: int(re.search(r"3\.(\d+)", text)[1]))
     folder = wheels / name

@@ -199,7 +199,7 @@ class Modules(unittest.TestCase):
 
 if __name__ == "__main__":
     if platform.system() != "Linux":
-        print("reads ELF files of Linux")
+        print("this test reads ELF files of Linux")
         sys.exit(77)
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -38,7 +38,7 @@ static void end(const struct functions *maker)
     maker->f_free(stream.bytes);
 }
 
-/* Also asserts that this was written, with a NUL behind it. */
+/* Also asserts that the content is this, with a NUL behind it. */
 static void end_with(const struct functions *maker, const char *bytes, size_t size)
 {
     ck_assert_int_eq(fclose(stream.file), 0);

@@ -18,7 +18,7 @@ void *blocks[256];
 std::size_t held;
 int calls;
 
-/* Does not free anything the first time. */
+/* Frees nothing in its first two calls. */
 void handler()
 {
     if (++calls < 3)

@@ -69,6 +69,6 @@ def find_wheel(folder):
     """The one wheel in a folder; if there is none, the test is skipped with a message."""
     wheels = list(pathlib.Path(folder).glob("homefree-*.whl"))
     if len(wheels) != 1:
-        print(f"no wheel in {folder}: tests/run builds it there", file=sys.stderr)
+        print(f"no wheel in {folder}; tests/run builds one there", file=sys.stderr)
         sys.exit(77)
     return wheels[0]

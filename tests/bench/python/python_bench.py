@@ -169,11 +169,15 @@ def newest(wheels):
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--package", type=Path, required=True, help="folder that holds homefree/")
-    parser.add_argument("--python", type=Path, help="the newest of --wheels, or this one")
-    parser.add_argument("--wheels", type=Path, help="where homefree_wheels made environments")
+    parser.add_argument(
+        "--python", type=Path, help="the interpreter; default: the newest of --wheels"
+    )
+    parser.add_argument(
+        "--wheels", type=Path, help="the folder with the environments of tests/real"
+    )
     parser.add_argument("--rounds", type=int, default=15, help="samples of each (%(default)s)")
-    parser.add_argument("--only", default=",".join(LOOPS), help="works to measure (%(default)s)")
-    parser.add_argument("--how", default="arena,full", help="rivals of stock (%(default)s)")
+    parser.add_argument("--only", default=",".join(LOOPS), help="loops to measure (%(default)s)")
+    parser.add_argument("--how", default="arena,full", help="modes beside stock (%(default)s)")
     parser.add_argument("--cpu", type=int, default=os.cpu_count() - 1, help="-1: any")
     parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
     parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")

@@ -146,7 +146,7 @@ START_TEST(nodes_are_checked)
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         ck_assert_msg(hf_exports_node_fault(good[i]) == NULL, "'%s' refused", good[i]);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
-        ck_assert_msg(hf_exports_node_fault(bad[i]) != NULL, "'%s' taken", bad[i]);
+        ck_assert_msg(hf_exports_node_fault(bad[i]) != NULL, "'%s' accepted", bad[i]);
 }
 END_TEST
 

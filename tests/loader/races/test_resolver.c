@@ -119,7 +119,7 @@ static int after_fork(int (*route)(void))
     int status;
     pid_t child = fork();
     if (child == 0)
-        _exit(route() >= 0 ? expect(is_routed(), "the slot is unrouted in a child") : 2);
+        _exit(route() >= 0 ? expect(is_routed(), "the slot is unrouted in the child") : 2);
     return child > 0 && waitpid(child, &status, 0) == child && status == 0 ? EXIT_SUCCESS
                                                                            : EXIT_FAILURE;
 }
@@ -139,7 +139,7 @@ int main(int count, char **arguments)
     user = ((user_function *)symbol_of(map, "user"))();
     slot = find_slot(map, "free");
     if (object_of(*slot)[0] == '\0' || strcmp(object_of(*slot), object_of(user)) != 0)
-        return expect(false, "the slot is resolved before anybody called");
+        return expect(false, "the slot is resolved before the first call");
     sigaction(SIGSEGV, &action, NULL);
     if (store)
         guard(slot, sizeof *slot, PROT_READ, PROT_READ | PROT_WRITE);
@@ -154,12 +154,12 @@ int main(int count, char **arguments)
     sem_post(&go_on);
     pthread_join(thread, NULL);
     if (!store)
-        return expect(is_routed(), "the slot was resolved to what routing had replaced");
+        return expect(is_routed(), "the slot was resolved to the unrouted function");
     if (is_routed())
-        return expect(false, "the thread has stored nothing: no race was made");
+        return expect(false, "the thread stored nothing, so there was no race");
     if (strcmp(arguments[1], "fork") == 0)
         return after_fork(route);
     if (route() < 0)
         return expect(false, "hf_route() failed");
-    return expect(is_routed(), "the slot stays unrouted");
+    return expect(is_routed(), "the slot is still unrouted");
 }

@@ -104,6 +104,6 @@ int main(int count, char **arguments)
     pthread_join(threads[0], NULL);
     pthread_join(threads[1], NULL);
     if (!waited)
-        fprintf(stderr, "hf_route() returned while the pass was half-way\n");
+        fprintf(stderr, "hf_route() returned during the pass\n");
     return waited ? EXIT_SUCCESS : EXIT_FAILURE;
 }
