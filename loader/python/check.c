@@ -90,17 +90,14 @@ struct seen {
 static void visit(const struct hf_crossing *crossing, void *context)
 {
     struct seen *seen = context;
-    if (seen->count == seen->room) {
-        size_t room = seen->room * 2 + 16;
-        struct hf_crossing *grown = hf_reallocarray(seen->crossings, room, sizeof *grown);
-        if (grown == NULL) {
-            seen->failed = 1;
-            return;
-        }
-        seen->crossings = grown;
-        seen->room = room;
+    struct hf_crossing *crossings =
+        homefree_grown(seen->crossings, &seen->room, seen->count, sizeof *crossings);
+    if (crossings == NULL) {
+        seen->failed = 1;
+        return;
     }
-    seen->crossings[seen->count++] = *crossing;
+    seen->crossings = crossings;
+    crossings[seen->count++] = *crossing;
 }
 
 static PyObject *crossings_of(const struct seen *seen)

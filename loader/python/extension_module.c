@@ -5,12 +5,25 @@
  */
 #include "loader/python/extension_module.h"
 
+#include <homefree/homefree.h>
+
 /* The limited API of 3.9 does not declare these slots. Their numbers are part of the stable ABI of
  * the versions that know them, and an older CPython rejects unknown numbers. */
 #define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
 #define SLOT_GIL                   4 /* 3.13 */
 #define PER_INTERPRETER_GIL        ((void *)2)
 #define GIL_NOT_USED               ((void *)1)
+
+void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
+{
+    if (count < *room)
+        return array;
+    size_t doubled = *room * 2 + 32;
+    void *grown = hf_reallocarray(array, doubled, size);
+    if (grown != NULL)
+        *room = doubled;
+    return grown;
+}
 
 static int execute(PyObject *module)
 {

@@ -29,6 +29,10 @@ extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 /* warm.c: homefree.extension */
 extern PyMethodDef homefree_warm_methods[];
 
+/* Returns an array of `count` elements of `size` bytes with room for one more: the array itself, or
+ * a larger one that replaces it. NULL if there is no memory. The GIL is not needed. */
+void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
+
 /* Adds a part's types and constants; called once for each module object. Returns 0, or -1 with an
  * exception set. */
 int homefree_host_exec(PyObject *module);

@@ -306,19 +306,14 @@ static size_t keep(struct collection *all, const char *s)
 static void visit(const struct hf_route_entry *entry, void *context)
 {
     struct collection *all = context;
-    if (all->count == all->room) {
-        size_t room = all->room * 2 + 64;
-        struct seen *grown = hf_reallocarray(all->entries, room, sizeof *grown);
-        if (grown == NULL) {
-            all->failed = 1;
-            return;
-        }
-        all->entries = grown;
-        all->room = room;
+    struct seen *entries = homefree_grown(all->entries, &all->room, all->count, sizeof *entries);
+    if (entries == NULL) {
+        all->failed = 1;
+        return;
     }
-    struct seen seen = {*entry, keep(all, entry->object), keep(all, entry->function),
-                        keep(all, entry->reason)};
-    all->entries[all->count++] = seen;
+    all->entries = entries;
+    entries[all->count++] = (struct seen){*entry, keep(all, entry->object),
+                                          keep(all, entry->function), keep(all, entry->reason)};
 }
 
 static PyObject *kept(const struct collection *all, size_t at)

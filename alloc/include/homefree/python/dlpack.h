@@ -129,26 +129,26 @@ static inline int hf_py_dl_copy(struct hf_dl_tensor *to, const struct hf_dl_tens
     return 0;
 }
 
-/* The tensors' deleters, which do not call Python. A second call finds no deleter of ours, unless
- * the memory was allocated again in between. */
-static inline void hf_py_dl_delete(struct hf_dl_managed *self)
+/* Drops the tensor's reference and frees the tensor. Does not call Python. A second call finds no
+ * deleter of ours, unless the memory was allocated again in between. */
+static inline void hf_py_dl_drop(void *managed, void **context)
 {
-    void *record = self->context;
+    void *record = *context;
     if (!hf_release_is(record))
         return;
-    self->context = NULL;
+    *context = NULL;
     hf_release_drop(HF_PY_CAST(struct hf_release *, record));
-    hf_free(self);
+    hf_free(managed);
+}
+
+static inline void hf_py_dl_delete(struct hf_dl_managed *self)
+{
+    hf_py_dl_drop(self, &self->context);
 }
 
 static inline void hf_py_dl_delete_versioned(struct hf_dl_managed_versioned *self)
 {
-    void *record = self->context;
-    if (!hf_release_is(record))
-        return;
-    self->context = NULL;
-    hf_release_drop(HF_PY_CAST(struct hf_release *, record));
-    hf_free(self);
+    hf_py_dl_drop(self, &self->context);
 }
 
 /* A capsule that was not consumed still has its first name. */
