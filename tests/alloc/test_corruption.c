@@ -238,7 +238,7 @@ START_TEST(freed_by_two_threads)
 }
 END_TEST
 
-/* ---- the line ---- */
+/* ---- the message ---- */
 
 static void free_with_errno_and_closed_stdout(void *p)
 {

@@ -189,7 +189,7 @@ START_TEST(runs_once_a_call)
 }
 END_TEST
 
-/* ---- what is loaded while it runs ---- */
+/* ---- objects that are loaded meanwhile ---- */
 
 static void load_inside(void *context)
 {

@@ -228,7 +228,7 @@ START_TEST(large_ranges)
 }
 END_TEST
 
-/* ---- what can be called is ---- */
+/* ---- allocators that can be called ---- */
 
 START_TEST(blocks_go_home)
 {
@@ -279,7 +279,7 @@ START_TEST(it_stays_after_dlclose)
 }
 END_TEST
 
-/* ---- what cannot be called ---- */
+/* ---- allocators that cannot be called ---- */
 
 static const struct mapper *silent;
 

@@ -81,7 +81,7 @@ static void measured_after_free(const struct family *heap, size_t size, size_t a
     (void)heap->usable_size(hide(p));
 }
 
-/* ---- not what malloc gave ---- */
+/* ---- not the start of a block ---- */
 
 static void inside(const struct family *heap, size_t size, size_t amount)
 {
@@ -182,7 +182,7 @@ static void overflow_of_memalign(const struct family *heap, size_t size, size_t 
     heap->free(hide(p));
 }
 
-/* ---- the table: each row with each of its sizes and amounts ---- */
+/* ---- the table: each row is run with each of its sizes and amounts ---- */
 
 static const size_t none[] = {0}, few_sizes[] = {24, 100, 3000, 200000},
                     sizes[] = {1, 24, 100, 1000, 10000, 200000, 3 << 20},

@@ -64,7 +64,7 @@ static void prepare_loads(void)
     dlclose(handle);
 }
 
-/* ---- a lock under which others allocate ---- */
+/* ---- a lock held while allocating ---- */
 
 static pthread_mutex_t shared = PTHREAD_MUTEX_INITIALIZER;
 static pthread_barrier_t locked, prepared;
@@ -97,7 +97,7 @@ static void *allocate_locked(void *unused)
     return NULL;
 }
 
-/* ---- a worker that is ended ---- */
+/* ---- a worker that the handlers stop ---- */
 
 static pthread_t worker;
 static pthread_barrier_t begun, end;

@@ -11,7 +11,7 @@
 
 static const char *library;
 
-/* ---- the schedule forced ---- */
+/* ---- a forced schedule ---- */
 
 static pthread_barrier_t writing, prepared;
 static bool forced;
@@ -78,7 +78,7 @@ static void flush_meets_fork(void *unused)
     fclose(stream);
 }
 
-/* ---- as it comes ---- */
+/* ---- many schedules ---- */
 
 enum { WRITERS = 2, FORKS = 60 };
 static atomic_bool stop;

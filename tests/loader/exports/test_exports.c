@@ -162,8 +162,7 @@ START_TEST(init_functions_are_known)
 }
 END_TEST
 
-/* ---- the script -------------------------------------------------------------------------------
- */
+/* ---- the script ----------------------------------------------------------------------------- */
 
 START_TEST(a_script_keeps_the_order_and_each_symbol_once)
 {

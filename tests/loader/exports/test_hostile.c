@@ -139,7 +139,7 @@ START_TEST(objects_of_other_machines_are_read)
 }
 END_TEST
 
-/* ---- every byte ------------------------------------------------------------------------------ */
+/* ---- changed bytes --------------------------------------------------------------------------- */
 
 static const struct fixture_symbol symbols[] = {
     {"PyInit_one", GLOBAL_FUNCTION, STV_DEFAULT, 1},

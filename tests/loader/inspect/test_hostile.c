@@ -72,7 +72,7 @@ START_TEST(every_byte_changed)
 }
 END_TEST
 
-/* ---- numbers that hurt ---------------------------------------------------------------------- */
+/* ---- hostile numbers ------------------------------------------------------------------------ */
 
 static Elf64_Ehdr *header(void)
 {
@@ -206,7 +206,7 @@ START_TEST(table_numbers)
 }
 END_TEST
 
-/* ---- shapes that hurt ------------------------------------------------------------------------ */
+/* ---- hostile structures ---------------------------------------------------------------------- */
 
 /* Version entries that overlap, and chains that leave the table. */
 START_TEST(versions_overlapping)

@@ -29,7 +29,7 @@ static pthread_barrier_t deciding, recording, decided;
 static atomic_int reserved, given_back, forgotten;
 static pthread_t recorder;
 
-/* ---- what mmap_tracking.c calls ---- */
+/* ---- functions that mmap_tracking.c calls ---- */
 
 uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 bool hf_libc_heap_break_is_shared;

@@ -45,7 +45,7 @@ static void *unknown(const void *ptr)
 
 static void *(*volatile resize)(void *ptr, size_t size) = realloc;
 
-/* ---- what dies ---- */
+/* ---- frees that end the process ---- */
 
 static void free_static(void *unused)
 {
@@ -166,7 +166,7 @@ START_TEST(a_stack_is_named)
 }
 END_TEST
 
-/* ---- what goes on ---- */
+/* ---- frees that are ignored ---- */
 
 static void free_all_kinds(void)
 {
@@ -198,7 +198,7 @@ START_TEST(ignored_with_one_warning_on_request)
 }
 END_TEST
 
-/* ---- what is libc's, or looks like it ---- */
+/* ---- libc's blocks, and static blocks that look like them ---- */
 
 static void *allocate_in_thread(void *unused)
 {
