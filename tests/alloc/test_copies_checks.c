@@ -80,10 +80,8 @@ START_TEST(without_checks_nothing_is_compared)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return 2;
-    memcpy(paths, argv + 1, sizeof paths);
+    TAKE_ARGUMENTS(&paths[0], &paths[1]);
     return RUN_SUITE(a_forwarding_copy_checks, without_checks_nothing_is_compared);
 }

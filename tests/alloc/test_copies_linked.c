@@ -32,10 +32,8 @@ START_TEST(one_is_the_heap)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return 2;
-    memcpy(paths, argv + 1, sizeof paths);
+    TAKE_ARGUMENTS(&paths[0], &paths[1]);
     return RUN_SUITE(one_is_the_heap);
 }

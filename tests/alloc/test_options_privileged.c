@@ -67,7 +67,7 @@ START_TEST(the_variable_is_ignored)
 END_TEST
 
 /* Returns NULL, or the reason why this machine cannot run the test. */
-static const char *set_up(char **argv)
+static const char *set_up(const char *helper_path, const char *library_path)
 {
     if (geteuid() != 0)
         return "needs root";
@@ -75,7 +75,7 @@ static const char *set_up(char **argv)
         return "cannot make a folder";
     snprintf(helper, sizeof helper, "%s/helper", folder);
     snprintf(library, sizeof library, "%s/libhomefree.so", folder);
-    if (!copy(argv[1], helper, 04755) || !copy(argv[2], library, 0755))
+    if (!copy(helper_path, helper, 04755) || !copy(library_path, library, 0755))
         return "cannot copy the helper";
     struct statvfs system;
     if (statvfs(folder, &system) != 0 || (system.f_flag & ST_NOSUID) != 0)
@@ -83,11 +83,11 @@ static const char *set_up(char **argv)
     return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 ? NULL : "no new privileges here";
 }
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 3)
-        return 2;
-    const char *reason = set_up(argv);
+    const char *helper_path, *library_path;
+    TAKE_ARGUMENTS(&helper_path, &library_path);
+    const char *reason = set_up(helper_path, library_path);
     int result = SKIPPED;
     if (reason == NULL)
         result = RUN_SUITE(the_variable_is_ignored);

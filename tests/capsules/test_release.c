@@ -345,11 +345,9 @@ START_TEST(a_forked_child_has_records_of_its_own)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 2)
-        return 2;
-    releaser = argv[1];
+    TAKE_ARGUMENTS(&releaser);
     /* The first test needs fresh counts, and no other object loaded: loading one would make the
      * loader reorder the destructors. */
     return RUN_SUITE(too_late_it_is_leaked, the_last_reference_frees_once,

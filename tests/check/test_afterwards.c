@@ -87,8 +87,8 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return EXIT_FAILURE;
-    module = load_module(arguments[1]);
+    const char *path;
+    TAKE_ARGUMENTS(&path);
+    module = load_module(path);
     return RUN_SUITE(as_fast_as_before);
 }

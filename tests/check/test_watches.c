@@ -308,9 +308,9 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return EXIT_FAILURE;
-    module = load_module(arguments[1]);
+    const char *path;
+    TAKE_ARGUMENTS(&path);
+    module = load_module(path);
     return RUN_SUITE(threads_that_end_while_slowed_down, each_has_its_own_begin, the_end, no_room,
                      no_room_for_sides, too_many, wrong_arguments, a_visitor_may_allocate,
                      a_child_has_copies, threads, another_thread);

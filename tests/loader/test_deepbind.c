@@ -58,14 +58,14 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 4)
-        return 2;
-    if (strcmp(arguments[1], "before") == 0) {
-        load_module(arguments[3]);
-        load_homefree(arguments[2]);
+    const char *order, *homefree_path, *module_path;
+    TAKE_ARGUMENTS(&order, &homefree_path, &module_path);
+    if (strcmp(order, "before") == 0) {
+        load_module(module_path);
+        load_homefree(homefree_path);
     } else {
-        load_homefree(arguments[2]);
-        load_module(arguments[3]);
+        load_homefree(homefree_path);
+        load_module(module_path);
     }
     return RUN_TESTS("deepbind", blocks_of_the_pool_go_back_to_the_pool, heap_blocks_go_home);
 }

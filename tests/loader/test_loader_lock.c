@@ -211,13 +211,11 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    if (count != 2)
-        return 2;
+    TAKE_ARGUMENTS(&gate_path);
     if (access("/proc/self/syscall", R_OK) != 0) {
         printf("/proc/self/syscall cannot be read: no telling that a thread waits\n");
         return SKIPPED;
     }
-    gate_path = arguments[1];
     guard_against_hanging(60);
     return RUN_TESTS("loader lock", waits_for_a_constructor_in_another_thread, the_report_waits_too,
                      runs_inside_a_constructor, runs_once_a_call, may_load_and_unload);

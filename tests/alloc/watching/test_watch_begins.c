@@ -88,10 +88,8 @@ START_TEST(a_watch_that_has_begun_records)
 }
 END_TEST
 
-int main(int argc, char **argv)
+int main(int count, char **arguments)
 {
-    if (argc != 2)
-        return 2;
-    library = argv[1];
+    TAKE_ARGUMENTS(&library);
     return RUN_SUITE(a_watch_that_has_begun_records);
 }

@@ -26,14 +26,14 @@ typedef int report_function(struct hf_route_report *out, hf_route_visitor *visit
 
 int main(int count, char **arguments)
 {
-    if (count != 3)
-        return 2;
-    void *handle = load(arguments[1], RTLD_NOW);
+    const char *homefree_path, *user_path;
+    TAKE_ARGUMENTS(&homefree_path, &user_path);
+    void *handle = load(homefree_path, RTLD_NOW);
     report_function *report = (report_function *)symbol_of(handle, "hf_route_report");
     struct hf_route_report before = {.size = sizeof before}, after = before;
     if (report(&before, NULL, NULL) != 0)
         return 2;
-    const struct user *user = load_user(arguments[2], RTLD_NOW);
+    const struct user *user = load_user(user_path, RTLD_NOW);
     if (report(&after, NULL, NULL) != 0)
         return 2;
     void *(*allocate)(size_t) = (void *(*)(size_t))symbol_of(handle, "hf_malloc");

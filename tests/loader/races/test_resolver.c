@@ -128,14 +128,14 @@ int main(int count, char **arguments)
 {
     pthread_t thread;
     struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (count != 4)
-        return 2;
+    const char *what, *homefree_path, *module_path;
+    TAKE_ARGUMENTS(&what, &homefree_path, &module_path);
     guard_against_hanging(20);
-    const bool store = strcmp(arguments[1], "lookup") != 0;
+    const bool store = strcmp(what, "lookup") != 0;
     main_thread = pthread_self();
     sem_init(&inside, 0, 0);
     sem_init(&go_on, 0, 0);
-    struct link_map *map = load(arguments[3], RTLD_LAZY | RTLD_LOCAL);
+    struct link_map *map = load(module_path, RTLD_LAZY | RTLD_LOCAL);
     user = ((user_function *)symbol_of(map, "user"))();
     slot = find_slot(map, "free");
     if (object_of(*slot)[0] == '\0' || strcmp(object_of(*slot), object_of(user)) != 0)
@@ -149,7 +149,7 @@ int main(int count, char **arguments)
         return 2;
     while (sem_wait(&inside) != 0)
         ;
-    void *handle = load(arguments[2], RTLD_NOW);
+    void *handle = load(homefree_path, RTLD_NOW);
     int (*route)(void) = (int (*)(void))symbol_of(handle, "hf_route");
     sem_post(&go_on);
     pthread_join(thread, NULL);
@@ -157,7 +157,7 @@ int main(int count, char **arguments)
         return expect(is_routed(), "the slot was resolved to the unrouted function");
     if (is_routed())
         return expect(false, "the thread stored nothing, so there was no race");
-    if (strcmp(arguments[1], "fork") == 0)
+    if (strcmp(what, "fork") == 0)
         return after_fork(route);
     if (route() < 0)
         return expect(false, "hf_route() failed");

@@ -82,17 +82,17 @@ int main(int count, char **arguments)
     pthread_t threads[2];
     bool waited = false;
     struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
-    if (count != 4)
-        return 2;
+    const char *homefree_path, *first_path, *second_path;
+    TAKE_ARGUMENTS(&homefree_path, &first_path, &second_path);
     guard_against_hanging(60);
     pthread_barrier_init(&held, NULL, 2);
     /* libc's own dlopen(), so that no stub sees the load. */
     void *(*load_unseen)(const char *, int);
     *(void **)&load_unseen = symbol_of(load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "dlopen");
-    void *handle = load(arguments[1], RTLD_NOW);
+    void *handle = load(homefree_path, RTLD_NOW);
     route = (int (*)(void))symbol_of(handle, "hf_route");
-    void *first = load_unseen(arguments[2], RTLD_LAZY);
-    if (first == NULL || load_unseen(arguments[3], RTLD_LAZY) == NULL)
+    void *first = load_unseen(first_path, RTLD_LAZY);
+    if (first == NULL || load_unseen(second_path, RTLD_LAZY) == NULL)
         return 2;
     const struct user *user = ((user_function *)symbol_of(first, "user"))();
     guarded = (char *)((uintptr_t)user->table & -(uintptr_t)PAGE);
