@@ -86,6 +86,12 @@ def pass_to_threads(giver, taker):
         taker.release_in_threads(blocks)
 
 
+def pass_both(giver, taker):
+    """The blocks of both functions above."""
+    pass_blocks(giver, taker)
+    pass_to_threads(giver, taker)
+
+
 def python_api(name, result, *arguments):
     import ctypes
 
@@ -305,39 +311,30 @@ def threads_taken(process):
 
 @row("modules", "tc_free frees the module's blocks")
 def tcmalloc_frees(process):
-    partner = process.partner("tcmalloc")
-    pass_blocks(process.module, partner)
-    pass_to_threads(process.module, partner)
+    pass_both(process.module, process.partner("tcmalloc"))
 
 
 @row("modules", "the module frees tc_malloc's blocks")
 def tcmalloc_freed(process):
-    partner = process.partner("tcmalloc")
-    pass_blocks(partner, process.module)
-    pass_to_threads(partner, process.module)
+    pass_both(process.partner("tcmalloc"), process.module)
 
 
 @row("modules", "mi_free frees the module's blocks")
 def mimalloc_frees(process):
-    partner = process.partner("mimalloc")
-    pass_blocks(process.module, partner)
-    pass_to_threads(process.module, partner)
+    pass_both(process.module, process.partner("mimalloc"))
 
 
 @row("modules", "the module frees mi_malloc's blocks")
 def mimalloc_freed(process):
-    partner = process.partner("mimalloc")
-    pass_blocks(partner, process.module)
-    pass_to_threads(partner, process.module)
+    pass_both(process.partner("mimalloc"), process.module)
 
 
 @row("modules", "a second such module: blocks both ways")
 def same_both_ways(process):
     partner = process.partner(process.way)
     for giver, taker in ((process.module, partner), (partner, process.module)):
-        pass_blocks(giver, taker)
+        pass_both(giver, taker)
         pass_blocks(giver, taker, array=True)
-        pass_to_threads(giver, taker)
 
 
 @row("modules", "a second such module: pybind11's tables")
