@@ -585,7 +585,7 @@ static PyObject *thread_delete(PyObject *self, PyObject *object)
     (void)self;
     if (record == NULL)
         return NULL;
-    /* Held here all the while: the thread can have no GIL. */
+    /* This thread keeps the GIL, so the other one cannot have it. */
     if (pthread_create(&thread, NULL, drop_in_thread, record) == 0)
         pthread_join(thread, NULL);
     Py_RETURN_NONE;
