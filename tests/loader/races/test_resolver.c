@@ -10,6 +10,7 @@
  * usage: test-resolver lookup|store|fork LIBHOMEFREE MODULE
  */
 #include "../modules/user.h"
+#include "guarded.h"
 #include "process.h"
 #include "suite.h"
 
@@ -17,7 +18,6 @@
 #include <link.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,40 +27,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
-
 static const struct user *user;
 static void **slot; /* the module's slot for free() */
-static char *guarded;
-static size_t guarded_size;
-static int unguarded;
 static pthread_t main_thread;
 static sem_t inside, go_on;
 
-/* A faulting access of the thread waits until the pass is over; one of the main thread does not. */
-static void fault(int number, siginfo_t *info, void *context)
+/* The thread waits until the pass is over; the main thread does not. */
+static void hold_thread(void)
 {
-    const char *at = info->si_addr;
-    (void)context;
-    if (at < guarded || at >= guarded + guarded_size) {
-        signal(number, SIG_DFL);
+    if (pthread_equal(pthread_self(), main_thread))
         return;
-    }
-    if (!pthread_equal(pthread_self(), main_thread)) {
-        sem_post(&inside);
-        while (sem_wait(&go_on) != 0)
-            ;
-    }
-    mprotect(guarded, guarded_size, unguarded);
-}
-
-static void guard(void *at, size_t size, int protection, int before)
-{
-    guarded = (char *)((uintptr_t)at & -(uintptr_t)PAGE);
-    guarded_size = (size_t)((char *)at + size - guarded + PAGE - 1) & -(size_t)PAGE;
-    unguarded = before;
-    if (mprotect(guarded, guarded_size, protection) != 0)
-        abort();
+    sem_post(&inside);
+    while (sem_wait(&go_on) != 0)
+        ;
 }
 
 static const ElfW(Dyn) *dynamic_entry(const struct link_map *map, ElfW(Sxword) tag)
@@ -127,7 +106,6 @@ static int after_fork(int (*route)(void))
 int main(int count, char **arguments)
 {
     pthread_t thread;
-    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     const char *what, *homefree_path, *module_path;
     TAKE_ARGUMENTS(&what, &homefree_path, &module_path);
     guard_against_hanging(20);
@@ -140,11 +118,10 @@ int main(int count, char **arguments)
     slot = find_slot(map, "free");
     if (object_of(*slot)[0] == '\0' || strcmp(object_of(*slot), object_of(user)) != 0)
         return expect(false, "the slot is resolved before the first call");
-    sigaction(SIGSEGV, &action, NULL);
     if (store)
-        guard(slot, sizeof *slot, PROT_READ, PROT_READ | PROT_WRITE);
+        guard(slot, sizeof *slot, PROT_READ, PROT_READ | PROT_WRITE, hold_thread);
     else
-        guard(find_entry(), sizeof(ElfW(Sym)), PROT_NONE, PROT_READ);
+        guard(find_entry(), sizeof(ElfW(Sym)), PROT_NONE, PROT_READ, hold_thread);
     if (pthread_create(&thread, NULL, call_free, NULL) != 0)
         return 2;
     while (sem_wait(&inside) != 0)

@@ -6,6 +6,7 @@
  * usage: test-waits LIBHOMEFREE MODULE OTHER
  */
 #include "../modules/user.h"
+#include "guarded.h"
 #include "process.h"
 #include "suite.h"
 
@@ -13,10 +14,8 @@
 #include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE = 4096 };
-
 static int (*route)(void);
-static char *guarded;
 static pthread_barrier_t held;
 static atomic_int second; /* its thread ID, stored just before it calls */
 static atomic_bool returned, released;
@@ -45,19 +41,12 @@ static bool sleeps(int thread)
     return state != NULL && state[2] == 'S';
 }
 
-static void fault(int number, siginfo_t *info, void *context)
+static void hold_first(void)
 {
-    const char *at = info->si_addr;
-    (void)context;
-    if (at < guarded || at >= guarded + PAGE) {
-        signal(number, SIG_DFL);
-        return;
-    }
     pthread_barrier_wait(&held);
     while (second == 0 || (!returned && !sleeps(second)))
         sched_yield();
     released = true;
-    mprotect(guarded, PAGE, PROT_READ | PROT_WRITE);
 }
 
 static void *route_first(void *argument)
@@ -81,7 +70,6 @@ int main(int count, char **arguments)
 {
     pthread_t threads[2];
     bool waited = false;
-    struct sigaction action = {.sa_sigaction = fault, .sa_flags = SA_SIGINFO | SA_NODEFER};
     const char *homefree_path, *first_path, *second_path;
     TAKE_ARGUMENTS(&homefree_path, &first_path, &second_path);
     guard_against_hanging(60);
@@ -95,10 +83,8 @@ int main(int count, char **arguments)
     if (first == NULL || load_unseen(second_path, RTLD_LAZY) == NULL)
         return 2;
     const struct user *user = ((user_function *)symbol_of(first, "user"))();
-    guarded = (char *)((uintptr_t)user->table & -(uintptr_t)PAGE);
-    sigaction(SIGSEGV, &action, NULL);
-    if (mprotect(guarded, PAGE, PROT_NONE) != 0 ||
-        pthread_create(&threads[0], NULL, route_first, NULL) != 0 ||
+    guard((void *)user->table, 1, PROT_NONE, PROT_READ | PROT_WRITE, hold_first);
+    if (pthread_create(&threads[0], NULL, route_first, NULL) != 0 ||
         pthread_create(&threads[1], NULL, route_second, &waited) != 0)
         return 2;
     pthread_join(threads[0], NULL);
