@@ -12,16 +12,17 @@
 struct Dwfl;
 struct Dwfl_Module;
 struct Dwfl_Line;
+struct Elf;
 
 /* Dwfl_Callbacks. */
-struct hf_dwfl_callbacks {
-    int (*find_elf)(struct Dwfl_Module *, void **, const char *, uint64_t, char **, void **);
+typedef struct {
+    int (*find_elf)(struct Dwfl_Module *, void **, const char *, uint64_t, char **, struct Elf **);
     int (*find_debuginfo)(struct Dwfl_Module *, void **, const char *, uint64_t, const char *,
                           const char *, unsigned int, char **);
     int (*section_address)(struct Dwfl_Module *, void **, const char *, uint64_t, const char *,
                            uint32_t, const void *, uint64_t *);
     char **debuginfo_path;
-};
+} hf_dwfl_callbacks;
 
 static struct {
     bool tried, usable;
@@ -29,7 +30,7 @@ static struct {
 #include "loader/command/report/libdw_functions.def"
 } libdw;
 
-static struct hf_dwfl_callbacks callbacks;
+static hf_dwfl_callbacks callbacks;
 
 /* ISO C has no cast from an object pointer to a function pointer; POSIX has. */
 static bool find(void *library, const char *name, void *function)

@@ -1,0 +1,189 @@
+/*
+ * Thousands of damaged copies of a report: bytes, words and whole fields changed, mostly where the
+ * structures are. Whatever is read is merged and shown in every form, and the document must be one
+ * that can be read again; damaged copies of that are read as well. The same seed gives the same
+ * copies, so a failure can be repeated:
+ *
+ *   test-report-fuzz SEED ROUNDS FILE
+ */
+#include "loader/command/report/json_reader.h"
+#include "loader/command/report/place_names.h"
+#include "loader/command/report/report_document.h"
+#include "loader/command/report/report_exports.h"
+#include "loader/command/report/report_text.h"
+
+#include "random.h"
+#include "suite.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static unsigned long rounds;
+static const char *path;
+
+struct image {
+    unsigned char *data;
+    size_t size;
+};
+
+static struct image read_image(const char *name)
+{
+    FILE *file = fopen(name, "rbe");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
+    struct image image = {.size = (size_t)ftell(file)};
+    rewind(file);
+    image.data = malloc(image.size);
+    ck_assert_ptr_nonnull(image.data);
+    ck_assert_uint_eq(fread(image.data, 1, image.size, file), image.size);
+    fclose(file);
+    return image;
+}
+
+static size_t interesting_place(size_t size)
+{
+    const size_t chunk = random_below(size / HF_REPORT_CHUNK) * HF_REPORT_CHUNK;
+    switch (random_below(4)) {
+    case 0: /* the header, but for the magic and the version */
+        return 12 + random_below(offsetof(struct hf_report_header, command));
+    case 1: /* what a chunk holds */
+        return chunk + random_below(sizeof(struct hf_report_chunk));
+    case 2: /* its records */
+        return chunk + sizeof(struct hf_report_chunk) + random_below(512);
+    default:
+        return random_below(size);
+    }
+}
+
+static void damage(unsigned char *data, size_t size)
+{
+    static const uint64_t values[] = {0,      1,          2,          0xff,
+                                      0xffff, 0xffffffff, UINT64_MAX, UINT64_C(1) << 63};
+    for (uint64_t changes = 1 + random_below(8); changes > 0; changes--) {
+        const size_t at = interesting_place(size);
+        const size_t width = (size_t)1 << random_below(4);
+        if (width > size || at > size - width)
+            continue;
+        uint64_t value = random_below(2) == 0 ? random_next() : values[random_below(8)];
+        if (random_below(3) == 0)
+            value = random_below(2000); /* a number that could be right */
+        memcpy(data + at, &value, width);
+    }
+}
+
+/* What is shown, in memory. */
+struct shown {
+    char *text;
+    size_t length;
+};
+
+static FILE *begin(struct shown *shown)
+{
+    FILE *out = open_memstream(&shown->text, &shown->length);
+    ck_assert_ptr_nonnull(out);
+    return out;
+}
+
+static void check_document(struct hf_keep *keep, const struct hf_merged *merged)
+{
+    struct shown shown;
+    FILE *out = begin(&shown);
+    hf_report_document_write(out, merged, NULL);
+    ck_assert_int_eq(fclose(out), 0);
+    const struct hf_json_value *document = hf_json_read(keep, shown.text, shown.length);
+    ck_assert_ptr_nonnull(document);
+    ck_assert_uint_eq(hf_json_number(document, "homefree_report"), HF_REPORT_DOCUMENT);
+    for (int i = 0; i < 4; i++) {
+        char *copy = malloc(shown.length + 1);
+        ck_assert_ptr_nonnull(copy);
+        memcpy(copy, shown.text, shown.length + 1);
+        const size_t size = 1 + random_below(shown.length - 1);
+        copy[size] = '\0';
+        static const char letters[] = "{}[]\",:\\u-0.e \n\x01\xff";
+        for (uint64_t changes = random_below(4); changes > 0; changes--)
+            copy[random_below(size)] = letters[random_below(sizeof letters)];
+        hf_json_read(keep, copy, size);
+        free(copy);
+    }
+    free(shown.text);
+}
+
+static void check_text(const struct hf_merged *merged)
+{
+    struct shown shown;
+    FILE *out = begin(&shown);
+    hf_report_text_print(out, merged, NULL);
+    hf_report_folded_write(out, merged);
+    ck_assert_int_eq(fclose(out), 0);
+    for (size_t i = 0; i < shown.length; i++)
+        ck_assert((unsigned char)shown.text[i] >= 0x20 || shown.text[i] == '\n');
+    free(shown.text);
+}
+
+/* Shows a file in all ways; whether it was read. */
+static bool show(const char *name)
+{
+    struct hf_recorded file;
+    const char *why = NULL;
+    if (hf_recorded_open(&file, name, &why) != 0) {
+        ck_assert_ptr_nonnull(why);
+        return false;
+    }
+    struct hf_keep keep = {.last = NULL};
+    struct hf_merged merged;
+    hf_merged_begin(&merged, &keep);
+    hf_merged_add(&merged, &file, name);
+    hf_merged_add(&merged, &file, name);
+    hf_recorded_close(&file);
+    hf_merged_finish(&merged);
+    hf_place_names_find(&merged);
+    check_document(&keep, &merged);
+    check_text(&merged);
+    hf_keep_release(&keep);
+    return true;
+}
+
+START_TEST(damaged)
+{
+    const struct image original = read_image(path);
+    const unsigned long count =
+        getenv("CK_FORK") == NULL ? rounds : rounds / 20 + 1; /* under valgrind */
+    unsigned long read = 0;
+    ck_assert(show(path));
+    for (unsigned long round = 0; round < count; round++) {
+        const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
+        unsigned char *copy = malloc(size + 1);
+        ck_assert_ptr_nonnull(copy);
+        memcpy(copy, original.data, size);
+        if (size > 0)
+            damage(copy, size);
+        const int descriptor = memfd_create("report", MFD_CLOEXEC);
+        char name[64];
+        ck_assert_int_ge(descriptor, 0);
+        ck_assert_int_eq(write(descriptor, copy, size), (ssize_t)size);
+        snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor);
+        read += show(name);
+        close(descriptor);
+        free(copy);
+    }
+    /* A fuzzer whose copies are all refused at the door tests the door. */
+    printf("%lu of %lu read\n", read, count);
+    ck_assert_uint_gt(read * 2, count);
+    free(original.data);
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    if (count != 4)
+        return EXIT_FAILURE;
+    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
+    rounds = strtoul(arguments[2], NULL, 10);
+    path = arguments[3];
+    TCase *tcase = NEW_CASE("report fuzz", damaged);
+    tcase_set_timeout(tcase, 200);
+    return RUN_CASES("report fuzz", tcase);
+}
