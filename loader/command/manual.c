@@ -87,8 +87,8 @@ int main(int count, char **arguments)
         const char *mark;
         void (*print)(void);
     } tables[] = {{".\\\" @OPTIONS@\n", print_options},
-                {".\\\" @DOCTOR@\n", print_doctor_rules},
-                {".\\\" @REPORT@\n", print_report_rules}};
+                  {".\\\" @DOCTOR@\n", print_doctor_rules},
+                  {".\\\" @REPORT@\n", print_report_rules}};
     const size_t tables_count = sizeof tables / sizeof tables[0];
     char line[4096];
     FILE *page = count == 2 ? fopen(arguments[1], "r") : NULL;

@@ -1,5 +1,6 @@
 /*
- * embed.c - run by the build: prints the bytes of a file as the contents of a C array of unsigned char.
+ * embed.c - run by the build: prints the bytes of a file as the contents of a C array of unsigned
+ * char.
  *
  * Usage: embed FILE
  */

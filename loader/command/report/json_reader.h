@@ -29,8 +29,8 @@ struct hf_json_value {
     struct hf_json_value *first;
 };
 
-/* Returns NULL where the text is not one JSON document. It must end with a zero byte, which `length`
- * does not count. */
+/* Returns NULL where the text is not one JSON document. It must end with a zero byte, which
+ * `length` does not count. */
 const struct hf_json_value *hf_json_read(struct hf_keep *keep, const char *text, size_t length);
 
 /* The member of an object; NULL where there is none, or `object` is NULL or no object. */

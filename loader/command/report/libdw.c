@@ -48,7 +48,7 @@ static bool load(void)
     if (library == NULL)
         return false;
     libdw.usable = true;
-#define HF_LIBDW(name, result, parameters)       \
+#define HF_LIBDW(name, result, parameters)          \
     if (!find(library, #name, (void *)&libdw.name)) \
         libdw.usable = false;
 #include "loader/command/report/libdw_functions.def"

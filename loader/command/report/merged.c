@@ -352,8 +352,8 @@ static int compare_objects(const struct hf_object *one, const struct hf_object *
 static int compare_sides(const struct hf_side *one, const struct hf_side *other)
 {
     const struct hf_place *left = one->place, *right = other->place;
-    int order = compare_objects(left != NULL ? left->object : NULL,
-                                right != NULL ? right->object : NULL);
+    int order =
+        compare_objects(left != NULL ? left->object : NULL, right != NULL ? right->object : NULL);
     if (order == 0 && left != NULL && right != NULL)
         order = compare_numbers(left->offset, right->offset);
     return order != 0 ? order : compare_texts(one->function, other->function);
@@ -363,8 +363,8 @@ static int compare_findings(const void *left, const void *right)
 {
     const struct hf_merged_finding *one = *(struct hf_merged_finding *const *)left;
     const struct hf_merged_finding *other = *(struct hf_merged_finding *const *)right;
-    int order = compare_numbers(rule_texts[other->key.rule].severity,
-                                rule_texts[one->key.rule].severity);
+    int order =
+        compare_numbers(rule_texts[other->key.rule].severity, rule_texts[one->key.rule].severity);
     if (order == 0)
         order = compare_numbers(other->count, one->count);
     if (order == 0)

@@ -79,7 +79,7 @@ struct hf_moment {
 struct hf_merged_finding {
     /* What makes findings one. */
     struct hf_finding_key {
-        uint64_t rule;         /* enum hf_report_rule; its size leaves no padding */
+        uint64_t rule;                /* enum hf_report_rule; its size leaves no padding */
         const char *allocator;        /* who owns the block; NULL: unknown */
         const char *allocator_object; /* the path of the object that holds it; NULL: unknown */
         struct hf_side allocated, freed, first_freed;

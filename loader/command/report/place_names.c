@@ -41,8 +41,7 @@ static bool collect(const struct hf_elf_symbol *symbol, void *context)
         return true;
     if (functions->count == functions->capacity) {
         const size_t capacity = functions->capacity == 0 ? FIRST : functions->capacity * 2;
-        struct function *items =
-            reallocarray(functions->items, capacity, sizeof *functions->items);
+        struct function *items = reallocarray(functions->items, capacity, sizeof *functions->items);
         functions->failed = items == NULL;
         if (functions->failed)
             return false;
@@ -53,7 +52,9 @@ static bool collect(const struct hf_elf_symbol *symbol, void *context)
         .start = symbol->value,
         .size = symbol->size,
         .name = symbol->name,
-        .rank = symbol->binding == STB_GLOBAL ? 0 : symbol->binding == STB_WEAK ? 1 : 2,
+        .rank = symbol->binding == STB_GLOBAL ? 0
+                : symbol->binding == STB_WEAK ? 1
+                                              : 2,
     };
     return true;
 }
@@ -171,8 +172,7 @@ static void name_object(struct hf_keep *keep, const struct hf_object *object)
         place->symbol =
             keep_name(keep, names.symbol != NULL ? names.symbol : function_at(&functions, call));
         if (names.source != NULL && *names.source != '\0') {
-            place->file =
-                hf_keep_part(keep, names.source, strnlen(names.source, NAME_MAX_BYTES));
+            place->file = hf_keep_part(keep, names.source, strnlen(names.source, NAME_MAX_BYTES));
             place->line = (unsigned)names.line;
         }
     }

@@ -149,8 +149,7 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
     const struct hf_recorded_part part = {
         .bytes = bytes + sizeof chunk, .first = chunk.first, .count = used / size};
     const size_t count = file->parts_count[chunk.type];
-    const struct hf_recorded_part *last =
-        count == 0 ? NULL : &file->parts[chunk.type][count - 1];
+    const struct hf_recorded_part *last = count == 0 ? NULL : &file->parts[chunk.type][count - 1];
     const size_t next = last == NULL ? 0 : last->first + last->count;
     if (part.first < next) {
         file->damaged = true; /* it would give numbers twice */

@@ -140,9 +140,8 @@ int hf_command_report(int count, char **arguments)
     const int result = hf_command_read(&command, &request, count, arguments, &request.paths);
     if (result != HF_EXIT_NONE)
         return result;
-    if (request.rules &&
-        (request.paths.count > 0 || request.html != NULL || request.folded != NULL ||
-         request.compare != NULL))
+    if (request.rules && (request.paths.count > 0 || request.html != NULL ||
+                          request.folded != NULL || request.compare != NULL))
         return hf_command_wrong(who, "--rules takes no path and no option but --json");
     if (request.rules)
         return hf_rules_list(who, &hf_report_rules, request.json);

@@ -140,8 +140,7 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
     write_side(json, "allocated", &key->allocated, key->allocator, key->allocator_object,
                &finding->allocated);
     write_side(json, "freed", &key->freed, freer != NULL ? freer->allocator : NULL,
-               freer != NULL ? freer->path : NULL,
-               &finding->freed);
+               freer != NULL ? freer->path : NULL, &finding->freed);
     if (key->first_freed.place != NULL || key->first_freed.function != NULL)
         write_side(json, "first_freed", &key->first_freed, NULL, NULL, &none);
     else

@@ -44,9 +44,9 @@ static void print_side(FILE *out, struct hf_keep *keep, const struct hf_side *si
     size_t native = trace->native;
     for (size_t i = trace->python; i > 0; i--) {
         const struct hf_python_line *line = &trace->lines[i - 1];
-        print_name(out, hf_keep_format(keep, "%s (%s)",
-                                       line->function != NULL ? line->function : "?",
-                                       line->file != NULL ? hf_merged_name(line->file) : "?"));
+        print_name(out,
+                   hf_keep_format(keep, "%s (%s)", line->function != NULL ? line->function : "?",
+                                  line->file != NULL ? hf_merged_name(line->file) : "?"));
     }
     if (trace->python > 0) {
         native = 0;

@@ -83,8 +83,8 @@ static void look_at(struct search *search, const char *folder, const char *name)
 /* Counts the processes that found the folder full. */
 static void look_at_index(struct search *search, const char *folder)
 {
-    const uint64_t processes = hf_recorded_index(
-        hf_keep_format(search->merged->keep, "%s/" HF_REPORT_INDEX, folder));
+    const uint64_t processes =
+        hf_recorded_index(hf_keep_format(search->merged->keep, "%s/" HF_REPORT_INDEX, folder));
     if (processes > HF_REPORT_PROCESSES_MAX)
         search->merged->left_out += processes - HF_REPORT_PROCESSES_MAX;
 }
@@ -125,9 +125,9 @@ static void search_path(struct search *search, const char *path)
         return;
     }
     const size_t before = search->files_count;
-    const bool first_time = hf_keep_table_find(
-                                &search->seen, &(struct identity){(uint64_t)status.st_dev,
-                                                                  (uint64_t)status.st_ino}) == NULL;
+    const bool first_time =
+        hf_keep_table_find(&search->seen, &(struct identity){(uint64_t)status.st_dev,
+                                                             (uint64_t)status.st_ino}) == NULL;
     search_folder(search, path);
     if (search->files_count == before && first_time)
         hf_command_complain(who, "no report in '%s'", path);

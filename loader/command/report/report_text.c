@@ -140,8 +140,7 @@ static void print_summary(const struct page *page, const struct hf_rule_totals *
     }
     fputs(colour(page, bold), page->out);
     if (merged->findings_count == 0) {
-        fprintf(page->out, "Nothing found in %zu process%s", processes,
-                processes == 1 ? "" : "es");
+        fprintf(page->out, "Nothing found in %zu process%s", processes, processes == 1 ? "" : "es");
         fprintf(page->out, ": %" PRIu64 " blocks allocated, %" PRIu64 " freed by another object.",
                 blocks, crossed);
     } else {
@@ -297,8 +296,8 @@ static void print_group_title(const struct page *page, const struct hf_merged_fi
 static void print_findings(const struct page *page)
 {
     const struct hf_merged *merged = page->merged;
-    const size_t most = merged->findings_count < FINDINGS_MAX ? merged->findings_count
-                                                              : (size_t)FINDINGS_MAX;
+    const size_t most =
+        merged->findings_count < FINDINGS_MAX ? merged->findings_count : (size_t)FINDINGS_MAX;
     bool done[FINDINGS_MAX] = {false};
     for (size_t i = 0; i < most; i++) {
         if (done[i])

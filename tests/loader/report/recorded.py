@@ -48,7 +48,11 @@ def rows(name, macro):
     return re.findall(rf"^{macro}\((\w+),\s*\"([^\"]*)\"", text, re.MULTILINE)
 
 
-RULES = {name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))}
+RULES = {
+    name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))
+}
+    name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))
+}
 FUNCTIONS = {
     identity: number
     for number, (identity, _) in enumerate(rows("report_functions.def", "HF_REPORT_FUNCTION"))
@@ -96,7 +100,9 @@ class Recorded:
         if text is None:
             return 0
         if text not in self.known:
-            self.known[text] = 1 + self.add(STRINGS, text.encode("utf-8", "surrogateescape") + b"\0")
+            self.known[text] = 1 + self.add(
+                STRINGS, text.encode("utf-8", "surrogateescape") + b"\0"
+            )
         return self.known[text]
 
     def object(self, path, base=0, build=b""):

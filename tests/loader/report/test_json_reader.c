@@ -26,7 +26,8 @@ static const struct hf_json_value *read_text(const char *text)
 START_TEST(documents)
 {
     const struct hf_json_value *document = read_text(
-        " {\"a\" : [1, 2 ,-3, 4.5e+6, 0], \"b\":{\"c\":\"text\"},\"t\":true,\"f\":false,\n\"n\":null, "
+        " {\"a\" : [1, 2 ,-3, 4.5e+6, 0], "
+        "\"b\":{\"c\":\"text\"},\"t\":true,\"f\":false,\n\"n\":null, "
         "\"big\": 18446744073709551615, \"bigger\": 18446744073709551616, \"e\":[], \"o\":{}}\r\t");
     ck_assert_ptr_nonnull(document);
     ck_assert_str_eq(hf_json_text(hf_json_member(document, "b"), "c"), "text");
@@ -73,10 +74,10 @@ END_TEST
 START_TEST(no_documents)
 {
     static const char *const texts[] = {
-        "",       " ",       "{",         "}",        "[1,]",     "[1 2]",    "{\"a\"}",
-        "{a:1}",  "{\"a\":}", "{\"a\":1,}", "1 2",      "nul",      "True",     "-",
-        "1.",     ".5",      "1e",        "+1",       "\"",       "\"\\\"",   "\"\\x\"",
-        "\"\\u12\"", "\"\\u12g4\"", "\"\n\"", "[\"a\"",   "\"a\" x",  "{\"a\":[}", "'a'",
+        "",          " ",           "{",          "}",      "[1,]",    "[1 2]",     "{\"a\"}",
+        "{a:1}",     "{\"a\":}",    "{\"a\":1,}", "1 2",    "nul",     "True",      "-",
+        "1.",        ".5",          "1e",         "+1",     "\"",      "\"\\\"",    "\"\\x\"",
+        "\"\\u12\"", "\"\\u12g4\"", "\"\n\"",     "[\"a\"", "\"a\" x", "{\"a\":[}", "'a'",
     };
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
         ck_assert_msg(read_text(texts[i]) == NULL, "%s", texts[i]);

@@ -9,12 +9,12 @@
 
 #define hf_dwfl_callbacks Dwfl_Callbacks
 
-#define HF_LIBDW(name, result, parameters)                                                      \
-    _Static_assert(__builtin_types_compatible_p(__typeof__(&(name)), result(*) parameters),     \
+#define HF_LIBDW(name, result, parameters)                                                  \
+    _Static_assert(__builtin_types_compatible_p(__typeof__(&(name)), result(*) parameters), \
                    #name " has another type");
 #include "loader/command/report/libdw_functions.def"
 
-#define AT(member, number)                                                     \
+#define AT(member, number)                                                        \
     _Static_assert(offsetof(Dwfl_Callbacks, member) == (number) * sizeof(char *), \
                    #member " has another place")
 AT(find_elf, 0);

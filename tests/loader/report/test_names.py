@@ -196,9 +196,7 @@ class Names(unittest.TestCase):
     def test_no_build_id_at_all(self):
         path = self.build("-g", "-Wl,--build-id=none")
         offset = self.call(path, "make_table", "malloc")
-        self.assertEqual(
-            self.allocated(path, offset, b""), self.expected("make_table", MAKE_LINE)
-        )
+        self.assertEqual(self.allocated(path, offset, b""), self.expected("make_table", MAKE_LINE))
 
     def test_a_program_at_a_fixed_address(self):
         source = self.folder / "table.c"

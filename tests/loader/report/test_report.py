@@ -410,9 +410,7 @@ class Document(ReportTest):
         names = {finding["freed"]["function"] for finding in document["findings"]}
         known = {name or None for _, name in rows("report_functions.def", "HF_REPORT_FUNCTION")}
         self.assertEqual(names, known)
-        self.assertEqual(
-            {finding["rule"] for finding in document["findings"]}, set(RULES) - {""}
-        )
+        self.assertEqual({finding["rule"] for finding in document["findings"]}, set(RULES) - {""})
 
     def test_the_order_of_arguments_makes_no_difference(self):
         paths = []
