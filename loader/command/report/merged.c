@@ -8,7 +8,7 @@
 
 /* Frames of all stacks in one file that are kept: as many as fit into the largest file. Stacks of a
  * hostile file could overlap. */
-enum { FRAMES_MAX = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK / sizeof(struct hf_report_frame) };
+#define FRAMES_MAX (HF_REPORT_CHUNK / sizeof(struct hf_report_frame) * HF_REPORT_CHUNKS_MAX)
 
 /* Objects of a file that are found by number without looking at their record again. */
 enum { NUMBERED = 1 << 16 };

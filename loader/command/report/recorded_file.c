@@ -148,9 +148,9 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
     const size_t size = record_sizes[chunk.type];
     const struct hf_recorded_part part = {
         .bytes = bytes + sizeof chunk, .first = chunk.first, .count = used / size};
+    struct hf_recorded_part *parts = file->parts[chunk.type];
     const size_t count = file->parts_count[chunk.type];
-    const struct hf_recorded_part *last = count == 0 ? NULL : &file->parts[chunk.type][count - 1];
-    const size_t next = last == NULL ? 0 : last->first + last->count;
+    const size_t next = count == 0 ? 0 : parts[count - 1].first + parts[count - 1].count;
     if (part.first < next) {
         file->damaged = true; /* it would give numbers twice */
         return;
@@ -158,7 +158,7 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
     /* While the process runs, it may have added to the chunk before this one in the meantime. */
     if ((part.first > next && file->header.end != HF_REPORT_RUNS) || chunk.used % size != 0)
         file->damaged = true;
-    file->parts[chunk.type][count] = part;
+    parts[count] = part;
     file->parts_count[chunk.type]++;
 }
 
@@ -175,14 +175,15 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
 
     uint32_t *events = calloc(chunks + 1, sizeof *events);
     file->bytes = calloc(chunks + 1, HF_REPORT_CHUNK);
-    struct hf_recorded_part *parts = calloc((chunks + 1) * HF_RECORDED_TYPES, sizeof *parts);
-    file->parts[0] = parts; /* freed there; of a type that has no records */
-    if (events == NULL || file->bytes == NULL || parts == NULL) {
+    bool memory = events != NULL && file->bytes != NULL;
+    for (size_t type = 1; memory && type < HF_RECORDED_TYPES; type++) {
+        file->parts[type] = calloc(chunks + 1, sizeof *file->parts[type]);
+        memory = file->parts[type] != NULL;
+    }
+    if (!memory) {
         free(events);
         return fail(why, -ENOMEM, NULL);
     }
-    for (size_t type = 0; type < HF_RECORDED_TYPES; type++)
-        file->parts[type] = parts + type * (chunks + 1);
 
     const bool runs = file->header.end == HF_REPORT_RUNS;
     int result = runs ? note_events(descriptor, chunks, events) : 0;
@@ -208,7 +209,7 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
 int hf_recorded_open(struct hf_recorded *file, const char *path, const char **why)
 {
     *file = (struct hf_recorded){.damaged = false};
-    uint64_t size;
+    uint64_t size = 0;
     const int descriptor = open_regular(path, &size, why);
     if (descriptor < 0)
         return descriptor;
@@ -224,7 +225,8 @@ int hf_recorded_open(struct hf_recorded *file, const char *path, const char **wh
 void hf_recorded_close(struct hf_recorded *file)
 {
     free(file->bytes);
-    free(file->parts[0]);
+    for (size_t type = 1; type < HF_RECORDED_TYPES; type++)
+        free(file->parts[type]);
     file->bytes = NULL;
     memset(file->parts, 0, sizeof file->parts);
     memset(file->parts_count, 0, sizeof file->parts_count);
@@ -232,7 +234,7 @@ void hf_recorded_close(struct hf_recorded *file)
 
 uint64_t hf_recorded_index(const char *path)
 {
-    uint64_t size;
+    uint64_t size = 0;
     const char *why;
     const int descriptor = open_regular(path, &size, &why);
     if (descriptor < 0)

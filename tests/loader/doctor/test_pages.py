@@ -61,14 +61,15 @@ class Pages(unittest.TestCase):
                     self.assertIn(f"Fl Fl {option}", page)
 
     def test_every_rule(self):
-        page = text_of("homefree-doctor.1")
-        rules = json.loads(
-            subprocess.run(
-                [HOMEFREE, "doctor", "--rules", "--json"], stdout=subprocess.PIPE, check=True
-            ).stdout
-        )["rules"]
-        for rule in rules:
-            self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", page)
+        for command in "doctor", "report":
+            page = text_of(f"homefree-{command}.1")
+            rules = json.loads(
+                subprocess.run(
+                    [HOMEFREE, command, "--rules", "--json"], stdout=subprocess.PIPE, check=True
+                ).stdout
+            )["rules"]
+            for rule in rules:
+                self.assertIn(f".It Li {rule['rule']} Pq {rule['severity']}", page)
 
     def test_every_key(self):
         with open(os.path.join(ROOT, "alloc/base/options.def"), encoding="utf-8") as file:

@@ -51,8 +51,6 @@ def rows(name, macro):
 RULES = {
     name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))
 }
-    name: number for number, (_, name) in enumerate(rows("report_rules.def", "HF_REPORT_RULE"))
-}
 FUNCTIONS = {
     identity: number
     for number, (identity, _) in enumerate(rows("report_functions.def", "HF_REPORT_FUNCTION"))
