@@ -1,0 +1,53 @@
+"""Runs programs under `homefree run --diagnose` and reads what they recorded."""
+
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+TIMEOUT = 120
+
+
+class Diagnosis:
+    """A run: its exit status, its standard streams, and the report as a document."""
+
+    def __init__(self, homefree, command, *, mode="report", folder, options=(), **more):
+        self.folder = Path(folder)
+        done = subprocess.run(
+            [homefree, "run", f"--diagnose={mode}", "--report", str(folder), *options, "--", *command],
+            capture_output=True,
+            timeout=TIMEOUT,
+            **more,
+        )
+        self.status = done.returncode
+        self.output = done.stdout.decode(errors="replace")
+        self.errors = done.stderr.decode(errors="replace")
+        self.homefree = homefree
+
+    @property
+    def report(self):
+        done = subprocess.run(
+            [self.homefree, "report", "--json", str(self.folder)], capture_output=True, timeout=TIMEOUT
+        )
+        assert done.returncode in (0, 1), done.stderr.decode(errors="replace")
+        return json.loads(done.stdout)
+
+    def summary(self):
+        """The lines that the diagnosed processes printed."""
+        return [line for line in self.errors.splitlines() if line.startswith("homefree: diagnosis")]
+
+
+class Folders:
+    """A fresh folder for each report, all removed in the end."""
+
+    def __init__(self):
+        self._all = tempfile.TemporaryDirectory(prefix="homefree-test-diagnose-")
+        self._count = 0
+
+    def new(self):
+        self._count += 1
+        return os.path.join(self._all.name, str(self._count))
+
+    def remove(self):
+        self._all.cleanup()

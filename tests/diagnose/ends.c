@@ -1,0 +1,176 @@
+/*
+ * Ends as its first argument says, after it has allocated in one function and freed with a fault in
+ * another: a report must have what happened until then.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char data[64];
+
+/* The fault: frees static data. */
+static __attribute__((noinline)) void fault(void)
+{
+    void *ptr = data;
+    __asm__ volatile("" : "+r"(ptr));
+    free(ptr);
+    __asm__ volatile("");
+}
+
+static void *churn(void *argument)
+{
+    (void)argument;
+    for (int i = 0; i < 20000; i++) {
+        void *block = malloc((size_t)(i % 500) + 1);
+        __asm__ volatile("" : "+r"(block));
+        free(block);
+    }
+    return NULL;
+}
+
+static void end_threads(void)
+{
+    pthread_t threads[40];
+    for (int i = 0; i < 40; i++)
+        if (pthread_create(&threads[i], NULL, churn, NULL) != 0)
+            exit(1);
+    for (int i = 0; i < 40; i++)
+        pthread_join(threads[i], NULL);
+    fault();
+}
+
+static void end_closed(void)
+{
+    fault();
+    (void)close_range(0, ~0U, 0);
+    for (int i = 0; i < 20; i++)
+        (void)open("/dev/null", O_RDWR);
+    churn(NULL);
+    fault();
+}
+
+static void end_elsewhere(void)
+{
+    if (chdir("/") != 0)
+        exit(1);
+    fault();
+}
+
+static void end_dropped(void)
+{
+    if (geteuid() == 0 && (setgid(65534) != 0 || setuid(65534) != 0))
+        exit(1);
+    churn(NULL);
+    fault();
+}
+
+/* Only read, write, exit and sigreturn are allowed from here on. */
+static void end_sandboxed(void)
+{
+    fault();
+    if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT) != 0)
+        _exit(77);
+    void *block = malloc(10);
+    __asm__ volatile("" : "+r"(block));
+    free(block);
+    syscall(SYS_exit, 0);
+}
+
+static void end_forked(void)
+{
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            fault();
+            exit(0);
+        }
+        (void)waitpid(child, NULL, 0);
+    }
+}
+
+/* The child shares this process's memory and must leave its records alone. */
+static void end_vforked(void)
+{
+    pid_t child = vfork();
+    if (child == 0)
+        _exit(3);
+    (void)waitpid(child, NULL, 0);
+    fault();
+}
+
+static void end_storm(void)
+{
+    for (int i = 0; i < 1200; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            fault();
+            _exit(0);
+        }
+        (void)waitpid(child, NULL, 0);
+    }
+}
+
+static void end_killed(void)
+{
+    fault();
+    raise(SIGKILL);
+}
+
+static void end_aborted(void)
+{
+    const struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    fault();
+    abort();
+}
+
+static void end_at_once(void)
+{
+    fault();
+    _exit(5);
+}
+
+static void end_executed(void)
+{
+    fault();
+    execl("/bin/true", "true", (char *)NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} ends[] = {
+    {"exit", fault},
+    {"threads", end_threads},
+    {"closed", end_closed},
+    {"elsewhere", end_elsewhere},
+    {"dropped", end_dropped},
+    {"sandboxed", end_sandboxed},
+    {"forked", end_forked},
+    {"vforked", end_vforked},
+    {"storm", end_storm},
+    {"killed", end_killed},
+    {"aborted", end_aborted},
+    {"at-once", end_at_once},
+    {"executed", end_executed},
+};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; argc == 2 && i < sizeof ends / sizeof ends[0]; i++)
+        if (strcmp(argv[1], ends[i].name) == 0) {
+            ends[i].run();
+            return 0;
+        }
+    return 2;
+}
