@@ -32,6 +32,7 @@ static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
 static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
 static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */
 static char path[PATH_MAX];
+static bool refused; /* this process may not have a file */
 static atomic_bool locked;
 
 const char *hf_report_path(void)
@@ -141,7 +142,11 @@ void *hf_report_add(enum hf_report_type type, size_t size, uint32_t *number)
 void hf_report_publish(enum hf_report_type type, size_t size)
 {
     struct hf_report_chunk *chunk = chunk_at(current[type]);
-    counts[type] += counts_bytes(type) ? (uint32_t)size : 1;
+    if (counts_bytes(type))
+        counts[type] += (uint32_t)size;
+    else /* a table of pairs is many records */
+        counts[type] +=
+            type == HF_REPORT_PAIRS ? (uint32_t)(size / sizeof(struct hf_report_pair)) : 1;
     __atomic_store_n(&chunk->used, chunk->used + (uint32_t)size, __ATOMIC_RELEASE);
 }
 
@@ -223,8 +228,10 @@ int hf_report_to_file(const char *folder)
     struct hf_report_header *header = hf_report_header();
     if (header == NULL || path[0] != '\0')
         return 0;
-    if (!enter_index(folder))
+    if (refused || !enter_index(folder)) {
+        refused = true;
         return -EMFILE;
+    }
     int file = make_file(folder);
     if (file < 0) {
         path[0] = '\0';
@@ -285,6 +292,7 @@ void hf_report_in_child(void)
     int saved_errno = errno;
     struct hf_report_header *header = hf_report_header();
     hf_report_unlock();
+    refused = false;
     if (header == NULL)
         return;
     size_t used = (size_t)header->chunks * HF_REPORT_CHUNK;
