@@ -15,7 +15,16 @@ class Diagnosis:
     def __init__(self, homefree, command, *, mode="report", folder, options=(), **more):
         self.folder = Path(folder)
         done = subprocess.run(
-            [homefree, "run", f"--diagnose={mode}", "--report", str(folder), *options, "--", *command],
+            [
+                homefree,
+                "run",
+                f"--diagnose={mode}",
+                "--report",
+                str(folder),
+                *options,
+                "--",
+                *command,
+            ],
             capture_output=True,
             timeout=TIMEOUT,
             **more,
@@ -28,7 +37,9 @@ class Diagnosis:
     @property
     def report(self):
         done = subprocess.run(
-            [self.homefree, "report", "--json", str(self.folder)], capture_output=True, timeout=TIMEOUT
+            [self.homefree, "report", "--json", str(self.folder)],
+            capture_output=True,
+            timeout=TIMEOUT,
         )
         assert done.returncode in (0, 1), done.stderr.decode(errors="replace")
         return json.loads(done.stdout)

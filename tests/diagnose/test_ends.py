@@ -27,7 +27,9 @@ class Ends(unittest.TestCase):
         cls.addClassCleanup(cls.folders.remove)
 
     def end(self, how, **more):
-        return Diagnosis(arguments.homefree, [arguments.ends, how], folder=self.folders.new(), **more)
+        return Diagnosis(
+            arguments.homefree, [arguments.ends, how], folder=self.folders.new(), **more
+        )
 
     def faults(self, run):
         return sum(f["count"] for f in run.report["findings"] if f["rule"] == "static-free")

@@ -21,7 +21,8 @@ FAULTS = {
     "new-free": ("new-free", "warning", NEW, "take_new", "free", "give_free"),
     "new-realloc": ("new-free", "warning", NEW, "take_new", "realloc", "give_realloc"),
     "malloc-delete": (
-        "malloc-delete", "warning", "malloc", "take_malloc", "operator delete(void*)", "give_delete",
+        "malloc-delete", "warning", "malloc", "take_malloc",
+        "operator delete(void*)", "give_delete",
     ),
     "array-new-delete": (
         "array-new-delete", "warning", "operator new[](unsigned long)", "take_array",
@@ -32,7 +33,8 @@ FAULTS = {
         "operator delete[](void*)", "give_delete_array",
     ),
     "aligned-delete": (
-        "aligned-delete", "warning", "operator new(unsigned long, std::align_val_t)", "take_aligned",
+        "aligned-delete", "warning",
+        "operator new(unsigned long, std::align_val_t)", "take_aligned",
         "operator delete(void*)", "give_delete",
     ),
     "sized-delete": (
@@ -57,9 +59,7 @@ class Faults(unittest.TestCase):
         cls.addClassCleanup(cls.folders.remove)
 
     def diagnose(self, program, fault, **more):
-        return Diagnosis(
-            arguments.homefree, [program, fault], folder=self.folders.new(), **more
-        )
+        return Diagnosis(arguments.homefree, [program, fault], folder=self.folders.new(), **more)
 
     def check_side(self, side, function, symbol):
         self.assertEqual(side["function"], function)

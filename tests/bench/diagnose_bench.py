@@ -1,0 +1,184 @@
+#!/usr/bin/env python3
+"""What `homefree run` and its diagnostics mode cost: ratios to the plain program, in turns.
+
+    diagnose_bench.py --homefree COMMAND --programs FOLDER [--python FILE] [--rounds N]
+                      [--only WORK,...] [--peers] [--json]
+
+Works: the seven loops of python/worker.py, an allocation-heavy C program, the start of a process,
+and the memory of a live block. A figure is the median of the rounds' own ratios (for `start` and
+`memory` of the rounds' differences); every other round goes backwards. --peers adds valgrind,
+heaptrack, memray and AddressSanitizer's build where they are installed.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE / "python"))
+from python_bench import LOOPS, TITLES, TUNING, Unmeasurable  # noqa: E402
+
+LIVE = 500_000
+WANTED = {  # of the geometric mean over Python's loops, and of the C program
+    "run": (1.00, 0.85),
+    "count": (1.03, 1.15),
+    "report": (1.08, 1.40),
+}
+SETTLE, REPEATS = 3, 15
+
+
+def prefix(options, how, folder):
+    """The command in front of the program."""
+    if how == "plain":
+        return []
+    if how == "run":
+        return [options.homefree, "run", "--"]
+    if how in ("count", "report"):
+        return [options.homefree, "run", f"--diagnose={how}", "--report", folder, "--"]
+    return {
+        "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
+        "heaptrack": ["heaptrack", "-o", f"{folder}/heaptrack", "--record-only"],
+        "memray": [
+            str(options.python),
+            "-m",
+            "memray",
+            "run",
+            "-q",
+            "-f",
+            "-o",
+            f"{folder}/memray",
+        ],
+    }[how]
+
+
+def run(options, how, command):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(TUNING)}
+    environment.update(PYTHONHASHSEED="1", PYTHONDONTWRITEBYTECODE="1", OPENBLAS_NUM_THREADS="1")
+    with tempfile.TemporaryDirectory() as folder:
+        if how == "memray":
+            command = command[1:]
+        done = subprocess.run(
+            [*prefix(options, how, os.path.join(folder, "report")), *map(str, command)],
+            env=environment, capture_output=True, text=True, timeout=900,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise Unmeasurable(f"{how}: {done.stderr.strip()[-300:]}")
+    return done.stdout
+
+
+def number(text):
+    """The one line that is a number; tools print others."""
+    for line in text.splitlines():
+        try:
+            return float(line)
+        except ValueError:
+            continue
+    raise Unmeasurable(f"no figure in {text[-200:]!r}")
+
+
+def sample(options, how, work):
+    program = options.programs / "alloc_heavy"
+    if work == "alloc_heavy":
+        return number(run(options, how, [program]))
+    if work == "memory":
+        return number(run(options, how, [program, "--live", LIVE])) * 1024 / LIVE
+    if work == "start":
+        times = []
+        for _ in range(5):
+            begin = time.perf_counter()
+            run(options, how, ["/bin/true"])
+            times.append(time.perf_counter() - begin)
+        return min(times) * 1e3
+    command = [
+        options.python,
+        HERE / "python/worker.py",
+        "stock",
+        work,
+        SETTLE,
+        REPEATS,
+        LOOPS[work],
+    ]
+    return number(run(options, how, command))
+
+
+def measure(options, hows):
+    values = {work: {how: [] for how in hows} for work in options.works}
+    for round_number in range(options.rounds):
+        for work in options.works:
+            for how in hows[:: 1 if round_number % 2 == 0 else -1]:
+                if how == "memray" and work not in LOOPS:
+                    continue
+                values[work][how].append(sample(options, how, work))
+        if sys.stderr.isatty():
+            print(f"round {round_number + 1} of {options.rounds}", end="\r", file=sys.stderr)
+    return values
+
+
+def figure(rivals, how, work):
+    if not rivals[how]:
+        return None
+    pairs = zip(rivals[how], rivals["plain"])
+    if work in ("start", "memory"):
+        return statistics.median(a - b for a, b in pairs)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def print_table(table, hows):
+    width = max(len(work) for work in table) + 2
+    print("work".ljust(width) + "".join(how.rjust(11) for how in hows))
+    for work, row in table.items():
+        cells = ["" if row.get(how) is None else f"{row[how]:.3f}" for how in hows]
+        print(work.ljust(width) + "".join(cell.rjust(11) for cell in cells))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--homefree", required=True, help="the command")
+    parser.add_argument("--programs", required=True, type=Path, help="folder of the built programs")
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default=",".join([*LOOPS, "alloc_heavy", "start", "memory"]))
+    parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    options.works = options.only.split(",")
+    hows = ["plain", "run", "count", "report"]
+    if options.peers:
+        hows += [peer for peer in ("valgrind", "heaptrack") if shutil.which(peer)]
+        memray = [str(options.python), "-c", "import memray"]
+        if subprocess.run(memray, capture_output=True).returncode == 0:
+            hows.append("memray")
+    try:
+        values = measure(options, hows)
+    except (Unmeasurable, subprocess.TimeoutExpired, OSError) as error:
+        print(f"could not measure: {error}", file=sys.stderr)
+        return 1
+    table = {
+        {**TITLES, "start": "start, ms more", "memory": "memory, bytes a block more"}.get(
+            work, work
+        ): {how: figure(rivals, how, work) for how in hows[1:]}
+        for work, rivals in values.items()
+    }
+    loops = [TITLES[work] for work in options.works if work in LOOPS]
+    if loops:
+        table["geometric mean of Python"] = {
+            how: math.exp(statistics.fmean(math.log(table[work][how]) for work in loops))
+            for how in hows[1:]
+        }
+    if options.json:
+        print(json.dumps({"version": 1, "samples": values, "figures": table, "wanted": WANTED}))
+    else:
+        print_table(table, hows[1:])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
