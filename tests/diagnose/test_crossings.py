@@ -53,7 +53,7 @@ class Crossings(unittest.TestCase):
 
     def cross(self, row):
         command = [
-            arguments.modules / "python",
+            self.python,
             arguments.rows,
             str(arguments.modules),
             "private",
