@@ -516,11 +516,13 @@ class Everybody(InBrowser):
         self.media("dark", "print")
         self.assertFalse(self.one("nav").is_displayed())
         self.assertFalse(self.one("#theme").is_displayed())
+        self.assertFalse(self.one("#search").is_displayed())
         self.assertEqual(
             self.script("return getComputedStyle(document.body).color"), "rgb(23, 32, 43)"
         )
         self.script("dispatchEvent(new Event('beforeprint'))")
         self.assertEqual(len(self.all(".whole")), 5, "every site is opened for printing")
+        self.assertEqual(len(self.all("#pair-list tbody tr")), 11)
         self.script("dispatchEvent(new Event('afterprint'))")
         self.assertEqual(self.all(".group[open]"), [])
         self.media()
