@@ -223,10 +223,10 @@ class Small(InBrowser):
         self.assertEqual(
             self.texts(".owners"),
             [
-                "from jemalloc (libarrow.so.2100) to libc (libc.so.6)",
+                "from jemalloc (libtabula.so.2) to libc (libc.so.6)",
                 "from heap (libhomefree.so.1) to unknown",
                 "from libc (libc.so.6) to libc (libc.so.6)",
-                "from jemalloc (libarrow.so.2100) to unknown",
+                "from jemalloc (libtabula.so.2) to unknown",
             ],
         )
         self.assertEqual(self.texts(".group .sums")[0], "2 sites · 22 times · 67 KiB")
@@ -239,7 +239,12 @@ class Small(InBrowser):
         self.one(".site summary").click()
         self.until(lambda: len(self.all(".side")) == 2, "both sides of the first site")
         allocated, freed = self.texts(".side")
-        for words in ("je_arrow_mallocx", "table.cc:312", "_PyEval_EvalFrameDefault", "load_trips"):
+        for words in (
+            "je_tabula_mallocx",
+            "table.cc:312",
+            "_PyEval_EvalFrameDefault",
+            "load_trips",
+        ):
             self.assertIn(words, allocated)
         for words in ("join_drop_table", "/srv/app/join.c:204", "fastjoin.so+0x5400"):
             self.assertIn(words, freed)
@@ -267,7 +272,7 @@ class Small(InBrowser):
         self.assertEqual(len(self.all(".heat tbody tr")), 8)
         self.assertEqual(
             self.texts(".heat thead th"),
-            ["python3.11", "libarrow.so.2100", "libgeometry.so", "fastjoin.so"],
+            ["python3.11", "libtabula.so.2", "libgeometry.so", "fastjoin.so"],
         )
         # Two objects with one file name are told apart.
         rows = self.texts(".heat tbody th")
@@ -279,7 +284,7 @@ class Small(InBrowser):
         self.assertIn("foreign-free (2)", self.text("#pair-detail"))
         self.assertEqual(
             self.one(".heat [aria-selected='true']").get_attribute("aria-label"),
-            "libarrow.so.2100 to fastjoin.so: 22 blocks, 67 KiB, 2 findings",
+            "libtabula.so.2 to fastjoin.so: 22 blocks, 67 KiB, 2 findings",
         )
         cells = self.all(".heat td.own")
         cells[0].click()
@@ -289,7 +294,7 @@ class Small(InBrowser):
 
     def test_matrix_measure_order_crossing(self):
         self.one("#measure input[value='bytes']").click()
-        self.assertEqual(self.texts(".heat tbody th")[0], "libarrow.so.2100")
+        self.assertEqual(self.texts(".heat tbody th")[0], "libtabula.so.2")
         self.assertEqual(self.texts(".heat td[class*=heat-8]"), ["658M", "87M"])
         self.script(
             "order = document.getElementById('order'); order.value = 'name';"
@@ -306,7 +311,7 @@ class Small(InBrowser):
         self.script("document.querySelector('.heat [tabindex=\"0\"]').focus()")
         focused = lambda: self.browser.switch_to.active_element.get_attribute("aria-label")  # noqa: E731
         self.press(Keys.ARROW_LEFT)
-        self.assertIn("libarrow.so.2100 to libgeometry.so: 230", focused())
+        self.assertIn("libtabula.so.2 to libgeometry.so: 230", focused())
         self.press(Keys.ARROW_DOWN)
         self.assertEqual(focused(), "x86_64-linux-gnu/libstdc++.so.6 to libgeometry.so: none")
         self.press(Keys.HOME)
@@ -324,7 +329,7 @@ class Small(InBrowser):
     def test_findings_of_a_pair(self):
         self.one("#pair-detail button").click()
         self.assertEqual(self.text("#matches"), "2 of 5 findings.")
-        self.assertEqual(self.text("#only-pair"), "Only libarrow.so.2100 → fastjoin.so ✕")
+        self.assertEqual(self.text("#only-pair"), "Only libtabula.so.2 → fastjoin.so ✕")
         self.one("#only-pair").click()
         self.assertEqual(self.text("#matches"), "5 findings.")
         self.assertFalse(self.one("#only-pair").is_displayed())
@@ -347,7 +352,7 @@ class Small(InBrowser):
         self.assertEqual(self.texts(".group h3"), ["array-new-delete"])
         self.assertEqual(self.text("#heat"), "No pair of objects matches.")
         self.search("fastjoin")
-        self.assertEqual(self.texts(".heat tbody th"), ["fastjoin.so", "libarrow.so.2100"])
+        self.assertEqual(self.texts(".heat tbody th"), ["fastjoin.so", "libtabula.so.2"])
         # Only a frame of Python has this name.
         self.search("load_trips")
         self.assertEqual(self.text("#matches").split(",")[0], "1 of 5 findings")
@@ -371,7 +376,7 @@ class Small(InBrowser):
         self.assertEqual(len(self.all("#chart polygon")), 4)
         self.assertEqual(
             self.texts("#owners tbody td:first-child"),
-            ["libarrow.so.2100", "python3.11", "fastjoin.so", "unknown"],
+            ["libtabula.so.2", "python3.11", "fastjoin.so", "unknown"],
         )
         self.assertEqual(self.text("#moment-text"), "8.00 s: 52.5 MiB")
         self.script("document.getElementById('moment').focus()")
@@ -399,6 +404,8 @@ class Small(InBrowser):
     def test_suppressed(self):
         self.assertEqual(len(self.all("#suppressed tbody tr")), 1)
         self.assertIn("emergency pool", self.text("#suppressed"))
+        self.search("fastjoin")
+        self.assertIn("No pattern matches.", self.text("#suppressed"))
 
 
 class Everybody(InBrowser):
