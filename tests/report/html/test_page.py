@@ -646,6 +646,18 @@ class Hostile(InBrowser):
         self.assertIn("S" * 10000, shown)
         self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), 1280)
 
+    def test_enter_shows_findings_of_long_names(self):
+        """The button that shows a long name stands before the one that leads to the findings."""
+        report = reports.small()
+        name = "/" + "N" * 5000
+        report["matrix"] = [{"allocated_by": name, "freed_by": name, "blocks": 1, "bytes": 1}]
+        for side in ("allocated", "freed"):
+            report["findings"][0][side]["object"] = name
+        self.show(report)
+        self.script("document.querySelector('.heat [tabindex=\"0\"]').focus()")
+        self.press(Keys.ENTER)
+        self.assertEqual(self.text("#matches"), "1 of 5 findings.")
+
     def test_policy(self):
         """Even a script inside the page could reach no network and evaluate no text."""
         self.console_expected = True
