@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -25,6 +26,8 @@ def page(template, document):
     """The template with the document in it; a document that is a string is put there as it is."""
     if not isinstance(document, str):
         document = json.dumps(document, ensure_ascii=False)
+        # UTF-8 has no lone surrogates; a document has them escaped.
+        document = re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found[0]):04x}", document)
     return template.replace(MARKER, document.replace("<", "\\u003c"))
 
 
