@@ -31,6 +31,12 @@ static thread_local int thread;
 namespace
 {
 
+#ifdef __clang__
+const int makes_unique = 0;
+#else
+const int makes_unique = 1;
+#endif
+
 int internal;
 
 int *address_of_global()
@@ -94,7 +100,7 @@ extern "C" __attribute__((visibility("default"))) const struct state *state(void
     static const struct state functions = {
         address_of_global, address_of_internal, address_of_unique,  address_of_inside,
         address_of_thread, address_of_inline,   address_of_runtime, address_of_library,
-        open_file,         state_count,
+        open_file,         state_count,         makes_unique,
     };
     return &functions;
 }

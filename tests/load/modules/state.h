@@ -19,7 +19,8 @@ struct state {
     void *(*of_runtime)(void);       /* a variable that libstdc++ defines, too */
     void *(*library)(void);          /* the address of a function of the library */
     void *(*open)(const char *file); /* dlopen() */
-    int (*count)(void);              /* increments */
+    int (*count)(void);              /* one more each time */
+    int makes_unique;                /* whether the compiler makes STB_GNU_UNIQUE: clang does not */
 };
 
 typedef const struct state *state_function(void);
