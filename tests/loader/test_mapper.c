@@ -385,6 +385,8 @@ START_TEST(many_threads)
 {
     pthread_t threads[4];
     shared = load_mapper(words_path);
+    /* The first mapping decides which allocator it is. Until then, no thread can be told. */
+    ck_assert_ptr_ne(shared->map(NULL, PAGE, BOTH, PLAIN, -1, 0), MAP_FAILED);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, keep_mapping, NULL), 0);
     for (int i = 0; i < 3000; i++) {
