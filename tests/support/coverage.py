@@ -13,12 +13,6 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 EXPLAINED = ROOT / "tests/support/coverage_explained.txt"
 # The percentage of lines that the tests must run in each room.
 ROOMS = {"alloc": 92, "shim": 92, "loader": 92}
-# Tests that cannot pass in this build; the lines that they run count all the same.
-EXPECTED_TO_FAIL = {
-    "shim archive and library": "the counters are symbols of the archive",
-    "inspect command": "clang's assembler reads a quoted name otherwise than GNU as",
-    "copy": "clang makes no unique symbols (STB_GNU_UNIQUE) in the modules that it loads",
-}
 
 
 def clangs(tool):
@@ -124,8 +118,7 @@ def add_up(files, key):
 def failed_tests(folder):
     results = (folder / "meson-logs/testlog.json").read_text(encoding="utf-8").splitlines()
     tests = map(json.loads, results)
-    bad = [t["name"] for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
-    return [name for name in bad if name.split(" / ")[-1] not in EXPECTED_TO_FAIL]
+    return [t["name"] for t in tests if t["result"] not in ("OK", "EXPECTEDFAIL", "SKIP")]
 
 
 def table(folder, tests):
