@@ -145,7 +145,7 @@ class Output(InspectTest):
         self.assertNotIn(b"\x1b", self.on_terminal(NO_COLOR="", TERM="dumb"))
 
     def test_hostile_names(self):
-        """Names may hold anything: the table must stay one, the document must be JSON."""
+        """Names may contain any bytes; the table must stay a table and the document JSON."""
         names = ['a\x1b[31m"\\b\x01', "ü\u009b2J"]
         # Assemblers differ in how these are quoted: letters stand for them while it is built.
         letters = [name.translate(str.maketrans('"\\', "QB")) for name in names]
