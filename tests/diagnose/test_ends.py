@@ -15,7 +15,7 @@ from diagnosis import Diagnosis, Folders
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
-parser.add_argument("--ends", required=True)
+parser.add_argument("--ends", required=True, type=os.path.abspath)
 
 FILES_MAX = 1000  # HF_REPORT_PROCESSES_MAX
 

@@ -5,6 +5,7 @@ Usage: test_faults.py --homefree COMMAND --faults PROGRAM… [unittest arguments
 """
 
 import argparse
+import os
 import signal
 import sys
 import unittest
@@ -13,7 +14,7 @@ from diagnosis import Diagnosis, Folders
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
-parser.add_argument("--faults", required=True, nargs="+")
+parser.add_argument("--faults", required=True, nargs="+", type=os.path.abspath)
 
 NEW = "operator new(unsigned long)"
 # fault: (rule, severity, allocating function and symbol, freeing function and symbol)
