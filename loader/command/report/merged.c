@@ -52,6 +52,7 @@ void hf_merged_begin(struct hf_merged *merged, struct hf_keep *keep)
     hf_keep_table_begin(&merged->places_table, keep, offsetof(struct hf_place, symbol));
     hf_keep_table_begin(&merged->findings_table, keep, sizeof(struct hf_finding_key));
     hf_keep_table_begin(&merged->pairs_table, keep, sizeof(struct hf_pair_key));
+    hf_keep_table_begin(&merged->suppressed_table, keep, sizeof(struct hf_suppression_key));
     merged->numbered = hf_keep_bytes(keep, NUMBERED * sizeof(struct hf_object *));
 }
 
@@ -285,6 +286,28 @@ static void add_pair(struct hf_merged *merged, struct hf_recorded *file, struct 
     add_to(&pair->threads, record->threads);
 }
 
+static void add_suppressions(struct hf_merged *merged, struct hf_recorded *file)
+{
+    struct hf_recorded_cursor cursor = {.part = 0};
+    struct hf_report_suppressed record;
+    while (hf_recorded_next(file, HF_REPORT_SUPPRESSED, &cursor, &record)) {
+        const struct hf_suppression_key key = {
+            .pattern = one_string(merged, hf_recorded_string(file, record.pattern)),
+            .why = one_string(merged, hf_recorded_string(file, record.why)),
+        };
+        struct hf_merged_suppression *item = hf_keep_table_find(&merged->suppressed_table, &key);
+        if (item == NULL) {
+            item = hf_keep_bytes(merged->keep, sizeof *item);
+            item->key = key;
+            hf_keep_table_add(&merged->suppressed_table, item);
+            merged->suppressed = hf_keep_more(merged->keep, merged->suppressed,
+                                              merged->suppressed_count, sizeof item);
+            merged->suppressed[merged->suppressed_count++] = item;
+        }
+        add_to(&item->count, record.count);
+    }
+}
+
 static void add_samples(struct hf_merged *merged, struct hf_recorded *file,
                         struct hf_process *process)
 {
@@ -319,6 +342,7 @@ void hf_merged_add(struct hf_merged *merged, struct hf_recorded *file, const cha
     struct hf_report_pair pair;
     while (hf_recorded_next(file, HF_REPORT_PAIRS, &cursor, &pair))
         add_pair(merged, file, process, &pair);
+    add_suppressions(merged, file);
     add_samples(merged, file, process);
 
     process->truncated = file->damaged;
@@ -394,6 +418,16 @@ static int compare_pairs(const void *left, const void *right)
     return order != 0 ? order : compare_texts(one->key.freed, other->key.freed);
 }
 
+static int compare_suppressions(const void *left, const void *right)
+{
+    const struct hf_merged_suppression *one = *(struct hf_merged_suppression *const *)left;
+    const struct hf_merged_suppression *other = *(struct hf_merged_suppression *const *)right;
+    int order = compare_numbers(other->count, one->count);
+    if (order == 0)
+        order = compare_texts(one->key.pattern, other->key.pattern);
+    return order != 0 ? order : compare_texts(one->key.why, other->key.why);
+}
+
 static int compare_processes(const void *left, const void *right)
 {
     const struct hf_process *one = *(struct hf_process *const *)left;
@@ -425,6 +459,8 @@ void hf_merged_finish(struct hf_merged *merged)
 {
     sort(merged->findings, merged->findings_count, sizeof *merged->findings, compare_findings);
     sort(merged->pairs, merged->pairs_count, sizeof *merged->pairs, compare_pairs);
+    sort(merged->suppressed, merged->suppressed_count, sizeof *merged->suppressed,
+         compare_suppressions);
     sort(merged->processes, merged->processes_count, sizeof *merged->processes, compare_processes);
     for (size_t i = 0; i < merged->processes_count; i++)
         sort(merged->processes[i]->moments, merged->processes[i]->moments_count,

@@ -97,6 +97,14 @@ struct hf_merged_pair {
     uint64_t blocks, bytes, threads;
 };
 
+/* A suppression that kept findings from being recorded. */
+struct hf_merged_suppression {
+    struct hf_suppression_key {
+        const char *pattern, *why; /* NULL: unknown */
+    } key;
+    uint64_t count;
+};
+
 /* An object that holds an allocator. */
 struct hf_holder {
     const char *path, *allocator;
@@ -108,10 +116,12 @@ struct hf_merged {
     struct hf_merged_pair **pairs;       /* most blocks first */
     struct hf_process **processes;       /* in the order in which they started */
     struct hf_object **objects;
-    size_t findings_count, pairs_count, processes_count, objects_count;
+    struct hf_merged_suppression **suppressed; /* most matches first */
+    size_t findings_count, pairs_count, processes_count, objects_count, suppressed_count;
     uint64_t left_out; /* processes of which nothing could be read, or that wrote no file */
     /* The rest is private. */
-    struct hf_keep_table strings, objects_table, holders, places_table, findings_table, pairs_table;
+    struct hf_keep_table strings, objects_table, holders, places_table, findings_table, pairs_table,
+        suppressed_table;
     struct hf_object **numbered; /* by number, of the file that is added */
 };
 

@@ -19,7 +19,7 @@ enum { BODY = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk) };
 _Static_assert(sizeof(struct hf_report_header) <= HF_REPORT_CHUNK, "the header is one chunk");
 
 /* Bytes of a record; 1 for those that are counted in bytes. */
-static const size_t record_sizes[HF_RECORDED_TYPES] = {
+static const size_t record_sizes[HF_REPORT_TYPES] = {
     [HF_REPORT_STRINGS] = 1,
     [HF_REPORT_OBJECTS] = sizeof(struct hf_report_object),
     [HF_REPORT_SITES] = sizeof(struct hf_report_site),
@@ -28,6 +28,7 @@ static const size_t record_sizes[HF_RECORDED_TYPES] = {
     [HF_REPORT_PAIRS] = sizeof(struct hf_report_pair),
     [HF_REPORT_STACKS] = 1,
     [HF_REPORT_SAMPLES] = sizeof(struct hf_report_sample),
+    [HF_REPORT_SUPPRESSED] = sizeof(struct hf_report_suppressed),
 };
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -106,9 +107,11 @@ static int check_header(struct hf_recorded *file, int descriptor, const char **w
     return 0;
 }
 
+/* Records that refer to others, and to which none refers. Nothing needs their numbers. */
 static bool is_event(uint32_t type)
 {
-    return type == HF_REPORT_FINDINGS || type == HF_REPORT_PAIRS || type == HF_REPORT_SAMPLES;
+    return type == HF_REPORT_FINDINGS || type == HF_REPORT_PAIRS || type == HF_REPORT_SAMPLES ||
+           type == HF_REPORT_SUPPRESSED;
 }
 
 /* Notes for each chunk how many bytes of events it counts now; see above. */
@@ -134,7 +137,7 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
     memcpy(&chunk, bytes, sizeof chunk);
     if (chunk.type == HF_REPORT_UNUSED)
         return;
-    if (chunk.type >= HF_RECORDED_TYPES || chunk.used > BODY) {
+    if (chunk.type >= HF_REPORT_TYPES || chunk.used > BODY) {
         file->damaged = true;
         return;
     }
@@ -146,19 +149,19 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
         file->damaged = true;
     }
     const size_t size = record_sizes[chunk.type];
-    const struct hf_recorded_part part = {
-        .bytes = bytes + sizeof chunk, .first = chunk.first, .count = used / size};
     struct hf_recorded_part *parts = file->parts[chunk.type];
     const size_t count = file->parts_count[chunk.type];
     const size_t next = count == 0 ? 0 : parts[count - 1].first + parts[count - 1].count;
-    if (part.first < next) {
+    const size_t first = is_event(chunk.type) ? next : chunk.first;
+    if (first < next) {
         file->damaged = true; /* it would give numbers twice */
         return;
     }
     /* While the process runs, it may have added to the chunk before this one in the meantime. */
-    if ((part.first > next && file->header.end != HF_REPORT_RUNS) || chunk.used % size != 0)
+    if ((first > next && file->header.end != HF_REPORT_RUNS) || chunk.used % size != 0)
         file->damaged = true;
-    parts[count] = part;
+    parts[count] = (struct hf_recorded_part){
+        .bytes = bytes + sizeof chunk, .first = first, .count = used / size};
     file->parts_count[chunk.type]++;
 }
 
@@ -176,7 +179,7 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
     uint32_t *events = calloc(chunks + 1, sizeof *events);
     file->bytes = calloc(chunks + 1, HF_REPORT_CHUNK);
     bool memory = events != NULL && file->bytes != NULL;
-    for (size_t type = 1; memory && type < HF_RECORDED_TYPES; type++) {
+    for (size_t type = 1; memory && type < HF_REPORT_TYPES; type++) {
         file->parts[type] = calloc(chunks + 1, sizeof *file->parts[type]);
         memory = file->parts[type] != NULL;
     }
@@ -225,7 +228,7 @@ int hf_recorded_open(struct hf_recorded *file, const char *path, const char **wh
 void hf_recorded_close(struct hf_recorded *file)
 {
     free(file->bytes);
-    for (size_t type = 1; type < HF_RECORDED_TYPES; type++)
+    for (size_t type = 1; type < HF_REPORT_TYPES; type++)
         free(file->parts[type]);
     file->bytes = NULL;
     memset(file->parts, 0, sizeof file->parts);

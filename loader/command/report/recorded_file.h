@@ -17,10 +17,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { HF_RECORDED_TYPES = HF_REPORT_SAMPLES + 1 };
-
 /* The records of one chunk. `first` and `count` are numbers of records; of bytes for strings and
- * stacks. */
+ * stacks. Findings, pairs, samples and suppressions have no numbers. */
 struct hf_recorded_part {
     const unsigned char *bytes;
     size_t first, count;
@@ -31,8 +29,8 @@ struct hf_recorded {
     bool damaged;                   /* cut short, or something in it is wrong */
     /* The rest is private. */
     unsigned char *bytes;
-    struct hf_recorded_part *parts[HF_RECORDED_TYPES]; /* by type, in the order of `first` */
-    size_t parts_count[HF_RECORDED_TYPES];
+    struct hf_recorded_part *parts[HF_REPORT_TYPES]; /* by type, in the order of `first` */
+    size_t parts_count[HF_REPORT_TYPES];
 };
 
 /*

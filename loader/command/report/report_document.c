@@ -156,6 +156,15 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
     hf_json_close(json);
 }
 
+static void write_suppression(struct hf_json *json, const struct hf_merged_suppression *item)
+{
+    hf_json_object(json, NULL);
+    hf_json_string(json, "pattern", item->key.pattern);
+    hf_json_string(json, "why", item->key.why);
+    hf_json_unsigned(json, "count", item->count);
+    hf_json_close(json);
+}
+
 /* ---- matrix and timeline -------------------------------------------------------------------- */
 
 static void write_pair(struct hf_json *json, const struct hf_merged_pair *pair)
@@ -207,6 +216,8 @@ void hf_report_document_write(FILE *out, const struct hf_merged *merged,
         write_finding(&json, merged, merged->findings[i]);
     hf_json_close(&json);
     hf_json_array(&json, "suppressed");
+    for (size_t i = 0; i < merged->suppressed_count; i++)
+        write_suppression(&json, merged->suppressed[i]);
     hf_json_close(&json);
     hf_json_array(&json, "matrix");
     for (size_t i = 0; i < merged->pairs_count; i++)

@@ -18,6 +18,7 @@ enum {
     FRAMES_MAX = 10,    /* of each stack */
     PAIRS_MAX = 12,
     CHANGES_MAX = 50,
+    SUPPRESSED_MAX = 20,
     WIDTH_MIN = 40,
     COLUMN_MIN = 8,
 };
@@ -277,7 +278,7 @@ static void print_group_title(const struct page *page, const struct hf_merged_fi
     const struct hf_object *freer = object_of(&key->freed);
     fprintf(page->out, "\n%s", colour(page, bold));
     if (key->allocator != NULL) {
-        fputs("Blocks of ", page->out);
+        fputs(strcmp(key->allocator, "heap") == 0 ? "Blocks of the " : "Blocks of ", page->out);
         hf_text_print(page->out, key->allocator);
     } else {
         fputs("Blocks of an unknown allocator", page->out);
@@ -313,6 +314,27 @@ static void print_findings(const struct page *page)
     if (merged->findings_count > most)
         fprintf(page->out, "\n%zu more findings; --json and --html show all.\n",
                 merged->findings_count - most);
+}
+
+static void print_suppressed(const struct page *page)
+{
+    const struct hf_merged *merged = page->merged;
+    if (merged->suppressed_count == 0)
+        return;
+    fprintf(page->out, "\n%sSuppressed%s\n", colour(page, bold), colour(page, plain));
+    for (size_t i = 0; i < merged->suppressed_count && i < SUPPRESSED_MAX; i++) {
+        const struct hf_merged_suppression *item = merged->suppressed[i];
+        fprintf(page->out, "  %" PRIu64 " time%s  ", item->count, plural(item->count));
+        hf_text_print(page->out, item->key.pattern != NULL ? item->key.pattern : "unknown");
+        if (item->key.why != NULL) {
+            fputs("  (", page->out);
+            hf_text_print(page->out, item->key.why);
+            fputc(')', page->out);
+        }
+        fputc('\n', page->out);
+    }
+    if (merged->suppressed_count > SUPPRESSED_MAX)
+        fprintf(page->out, "  ... %zu more\n", merged->suppressed_count - SUPPRESSED_MAX);
 }
 
 /* ---- matrix --------------------------------------------------------------------------------- */
@@ -411,6 +433,7 @@ void hf_report_text_print(FILE *out, const struct hf_merged *merged,
     print_summary(&page, &totals);
     print_gaps(&page);
     print_findings(&page);
+    print_suppressed(&page);
     print_matrix(&page);
     if (comparison != NULL)
         print_changes(&page, comparison);

@@ -27,8 +27,9 @@ STACK = struct.Struct("=HHI")
 FRAME = struct.Struct("=QII")
 LINE = struct.Struct("=IIII")
 SAMPLE = struct.Struct("=QQII")
+SUPPRESSION = struct.Struct("=IIQ")
 
-STRINGS, OBJECTS, SITES, ALLOCATORS, FINDINGS, PAIRS, STACKS, SAMPLES = range(1, 9)
+STRINGS, OBJECTS, SITES, ALLOCATORS, FINDINGS, PAIRS, STACKS, SAMPLES, SUPPRESSED = range(1, 10)
 SIZES = {
     STRINGS: 1,
     OBJECTS: OBJECT.size,
@@ -38,6 +39,7 @@ SIZES = {
     PAIRS: PAIR.size,
     STACKS: 1,
     SAMPLES: SAMPLE.size,
+    SUPPRESSED: SUPPRESSION.size,
 }
 ALLOCATED = 0xFFFF
 RUNS, EXIT, SIGNAL, EXEC = range(4)
@@ -153,6 +155,10 @@ class Recorded:
     def sample(self, time, number, size):
         return self.add(SAMPLES, SAMPLE.pack(time, size, number, 0))
 
+    def suppressed(self, pattern, why, count):
+        record = SUPPRESSION.pack(self.string(pattern), self.string(why), count)
+        return self.add(SUPPRESSED, record)
+
     def bytes(self):
         header = self.header
         command = header["command"]
@@ -224,6 +230,7 @@ def something_of_everything(process=4711, base=0x7F0000000000, **header):
     recorded.pair(library, program, 17, 68000, threads=2)
     recorded.pair(library, library, 800, 80000)
     recorded.pair(program, 0, 4, 400)
+    recorded.suppressed("new-free", "the tests", 6)
     for moment in range(4):
         recorded.sample(moment * 250_000_000, library, 1 << 20)
         recorded.sample(moment * 250_000_000, program, moment * 1000)

@@ -15,14 +15,19 @@ from pathlib import Path
 
 from recorded import (
     ALLOCATED,
+    ALLOCATORS,
     CHUNK,
     DIAGNOSE,
     EXEC,
     FINDINGS,
     FUNCTIONS,
+    OBJECTS,
+    PAIRS,
     RULES,
     RUNS,
     SIGNAL,
+    SITES,
+    STACKS,
     STRINGS,
     Recorded,
     rows,
@@ -207,7 +212,9 @@ class BadFiles(ReportTest):
             recorded = something_of_everything()
             whole = bytearray(recorded.bytes())
             offset = {"type": 0, "used": 4, "first": 8}[field]
-            for chunk in range(1, len(recorded.chunks) + 1):
+            for chunk, (kind, _, _) in enumerate(recorded.chunks, 1):
+                if field == "first" and kind not in (STRINGS, OBJECTS, SITES, ALLOCATORS, STACKS):
+                    continue  # nothing refers to the others by number
                 damaged = bytearray(whole)
                 at = chunk * CHUNK + offset
                 damaged[at : at + 4] = value.to_bytes(4, "little")
@@ -351,7 +358,9 @@ class Document(ReportTest):
         self.assertEqual(found[2]["first_freed"]["object"], "/opt/bin/app")
         self.assertEqual(found[3]["allocated"]["function"], "operator new[](unsigned long)")
         self.assertEqual(found[4]["freed"]["object"], None)
-        self.assertEqual(document["suppressed"], [])
+        self.assertEqual(
+            document["suppressed"], [{"pattern": "new-free", "why": "the tests", "count": 6}]
+        )
         self.assertEqual(
             document["matrix"],
             [
@@ -487,6 +496,21 @@ class Merging(ReportTest):
         (finding,) = self.document(self.folder)["findings"]
         self.assertEqual(len(finding["freed"]["stack"]), 1)
 
+    def test_pairs_come_in_tables(self):
+        """A process writes a table of pairs for each thread, and numbers only the tables."""
+        recorded = Recorded()
+        number = recorded.object("/opt/bin/app")
+        for _ in range(2000):
+            recorded.pair(number, number, 1, 10)
+            recorded.pair(0, 0, 0, 0, threads=0)
+        for table, chunk in enumerate(c for c in recorded.chunks if c[0] == PAIRS):
+            chunk[1] = table
+        recorded.suppressed("*", None, 4)
+        document = self.document(self.write(recorded))
+        self.assertFalse(document["processes"][0]["truncated"])
+        self.assertEqual([pair["blocks"] for pair in document["matrix"]], [2000])
+        self.assertEqual(document["suppressed"], [{"pattern": "*", "why": None, "count": 4}])
+
     def test_a_full_folder(self):
         self.write(Recorded())
         (self.folder / "index").write_bytes(b"+" * (HF_REPORT_PROCESSES_MAX + 7))
@@ -546,6 +570,7 @@ class Text(ReportTest):
             for part in (
                 "Blocks of jemalloc in /opt/lib/libtable.so, freed by /opt/bin/app\n",
                 "Blocks of libc in /usr/lib/libc.so.6, freed by /opt/bin/app\n",
+                "Suppressed\n  6 times  new-free  (the tests)\n",
                 "Who frees whose blocks\n",
                 "What to do:\n",
             )
