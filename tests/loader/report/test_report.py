@@ -764,7 +764,7 @@ class Running(ReportTest):
         try:
             os.read(ready, 1)
             counts = []
-            for _ in range(15):
+            for _ in range(8):
                 document = self.document(self.folder)
                 self.assertFalse(document["processes"][0]["truncated"])
                 for finding in document["findings"]:
@@ -784,7 +784,7 @@ class Running(ReportTest):
             library = whole.object(f"/opt/lib/lib{number}.so", 0)
             site = whole.site(library, number + 1)
             whole.finding("stack-free", 0, site, site)
-            if len(whole.chunks) > 400:
+            if len(whole.chunks) > 60:
                 break
         content = whole.bytes()
         with open(path, "wb", buffering=0) as file:
