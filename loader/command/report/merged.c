@@ -491,15 +491,25 @@ static bool is_libc(const char *allocator)
     return strcmp(allocator, "libc") == 0 || strcmp(allocator, "heap") == 0;
 }
 
-const struct hf_holder *hf_merged_freer(const struct hf_merged *merged,
-                                        const struct hf_merged_finding *finding)
+struct hf_holder hf_merged_freer(const struct hf_merged *merged,
+                                 const struct hf_merged_finding *finding)
 {
-    /* An object that holds an allocator frees with it; if the block came from there, it called
-     * somebody else's function. */
-    const struct hf_place *place = finding->key.freed.place;
-    if (place == NULL || place->object->path == finding->key.allocator_object)
-        return NULL;
-    return hf_keep_table_find(&merged->holders, &place->object->path);
+    const struct hf_finding_key *key = &finding->key;
+    const struct hf_place *place = key->freed.place;
+    if (key->rule == HF_FAULT_FOREIGN_FREE) {
+        /* An object that holds an allocator frees with it; if the block came from there, it called
+         * somebody else's function. Everybody else calls libc's. */
+        const struct hf_holder *own = NULL;
+        if (place != NULL && place->object->path != key->allocator_object)
+            own = hf_keep_table_find(&merged->holders, &place->object->path);
+        if (own != NULL)
+            return *own;
+        const bool foreign = key->allocator != NULL && !is_libc(key->allocator);
+        return (struct hf_holder){.allocator = foreign ? "libc" : NULL};
+    }
+    if (key->rule == HF_FAULT_DOMAIN_MISMATCH || key->rule == HF_FAULT_BOUNDARY_LEAK)
+        return (struct hf_holder){.allocator = NULL};
+    return (struct hf_holder){key->allocator_object, key->allocator};
 }
 
 const char *hf_merged_without(const struct hf_merged *merged,
@@ -511,16 +521,15 @@ const char *hf_merged_without(const struct hf_merged *merged,
 #define HF_REPORT_DEATH(freer, what) {freer, what},
 #include "loader/command/report/report_deaths.def"
     };
-    const struct hf_finding_key *key = &finding->key;
-    if (without_homefree[key->rule] != NULL || key->rule != HF_FAULT_FOREIGN_FREE)
-        return without_homefree[key->rule];
+    const uint64_t rule = finding->key.rule;
+    if (without_homefree[rule] != NULL || rule != HF_FAULT_FOREIGN_FREE)
+        return without_homefree[rule];
 
-    const struct hf_holder *freer = hf_merged_freer(merged, finding);
-    const char *allocator = freer != NULL ? freer->allocator : "libc";
-    if (key->allocator == NULL || (is_libc(key->allocator) && is_libc(allocator)))
+    const char *freer = hf_merged_freer(merged, finding).allocator;
+    if (freer == NULL || finding->key.allocator == NULL)
         return NULL;
     for (size_t i = 0; i < sizeof deaths / sizeof deaths[0]; i++)
-        if (strcmp(deaths[i].freer, is_libc(allocator) ? "libc" : allocator) == 0)
+        if (strcmp(deaths[i].freer, is_libc(freer) ? "libc" : freer) == 0)
             return deaths[i].what;
     return NULL;
 }

@@ -105,7 +105,7 @@ struct hf_merged_suppression {
     uint64_t count;
 };
 
-/* An object that holds an allocator. */
+/* An allocator and the object that holds it. */
 struct hf_holder {
     const char *path, *allocator;
 };
@@ -136,9 +136,10 @@ void hf_merged_finish(struct hf_merged *merged);
 /* The number of findings of each severity, and which rules were broken. */
 struct hf_rule_totals hf_merged_totals(const struct hf_merged *merged);
 
-/* The allocator whose function the freeing code called; NULL: unknown or libc. */
-const struct hf_holder *hf_merged_freer(const struct hf_merged *merged,
-                                        const struct hf_merged_finding *finding);
+/* The allocator whose function the freeing code called, and the path of the object that holds it;
+ * NULL: unknown. */
+struct hf_holder hf_merged_freer(const struct hf_merged *merged,
+                                 const struct hf_merged_finding *finding);
 
 /* What would have happened without homefree; NULL: unknown. */
 const char *hf_merged_without(const struct hf_merged *merged,

@@ -131,7 +131,7 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
     static const struct hf_trace none;
     const struct hf_finding_key *key = &finding->key;
     const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
-    const struct hf_holder *freer = hf_merged_freer(merged, finding);
+    const struct hf_holder freer = hf_merged_freer(merged, finding);
     hf_json_object(json, NULL);
     hf_json_string(json, "rule", rule->name);
     hf_json_string(json, "severity", hf_severity_name(rule->severity));
@@ -139,8 +139,7 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
     hf_json_unsigned(json, "bytes", finding->bytes);
     write_side(json, "allocated", &key->allocated, key->allocator, key->allocator_object,
                &finding->allocated);
-    write_side(json, "freed", &key->freed, freer != NULL ? freer->allocator : NULL,
-               freer != NULL ? freer->path : NULL, &finding->freed);
+    write_side(json, "freed", &key->freed, freer.allocator, freer.path, &finding->freed);
     if (key->first_freed.place != NULL || key->first_freed.function != NULL)
         write_side(json, "first_freed", &key->first_freed, NULL, NULL, &none);
     else

@@ -354,6 +354,9 @@ class Document(ReportTest):
         self.assertEqual(foreign["freed"].keys(), foreign["allocated"].keys())
         self.assertEqual(foreign["freed"]["object"], "/opt/bin/app")
         self.assertEqual(foreign["freed"]["function"], "free")
+        # The program has no allocator of its own, so its free is libc's.
+        self.assertEqual(foreign["freed"]["allocator"], "libc")
+        self.assertEqual(found[4]["freed"]["allocator"], None)
         self.assertEqual((found[1]["asked"], found[1]["said"]), (64, 32))
         self.assertEqual(found[2]["first_freed"]["object"], "/opt/bin/app")
         self.assertEqual(found[3]["allocated"]["function"], "operator new[](unsigned long)")
@@ -540,6 +543,7 @@ class Merging(ReportTest):
         document = self.document(self.write(recorded))
         for finding, (_, _, what) in zip(document["findings"], cases):
             if what is None:
+                self.assertEqual(finding["freed"]["allocator"], None)
                 self.assertEqual(finding["without_homefree"], None)
             else:
                 self.assertTrue(finding["without_homefree"].startswith(what), finding)
