@@ -5,6 +5,8 @@ The objects are built here, and the reports name addresses in them.
 Usage: test_names.py HOMEFREE [unittest arguments]; the compilers are $CC and $CXX, or cc and c++
 """
 
+import functools
+import http.server
 import json
 import os
 import re
@@ -13,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 from pathlib import Path
 
@@ -106,7 +109,7 @@ class Names(unittest.TestCase):
         recorded.finding("static-free", 0, site, 0)
         done = subprocess.run(
             [HOMEFREE, "report", "--json", recorded.write(self.folder / "1-0.hfreport")],
-            env={**os.environ, **environment},
+            env={**os.environ, "DEBUGINFOD_URLS": "", **environment},
             capture_output=True,
             timeout=60,
         )
@@ -237,6 +240,41 @@ class Names(unittest.TestCase):
         for offset in 0, 1, 0xFFFFFF, 0x7FFFFFFFFFFF:
             symbol, _, _ = self.allocated(path, offset, self.build_id(path))
             self.assertEqual(symbol, None, offset)
+
+    def test_a_server(self):
+        """Who sets DEBUGINFOD_URLS gets names of files that are not here, and lines of others."""
+        if "libdebuginfod.so.1" not in run("/sbin/ldconfig", "-p") or not have_libdw():
+            self.skipTest("no libdebuginfod")
+        path = self.build("-g")
+        offset, build = self.call(path, "make_table", "malloc"), self.build_id(path)
+        served = self.folder / "served/buildid" / build.hex()
+        served.mkdir(parents=True)
+        run("objcopy", "--only-keep-debug", path, served / "debuginfo")
+        run("strip", path)
+        shutil.copy(path, served / "executable")
+
+        class Quiet(http.server.SimpleHTTPRequestHandler):
+            def log_message(self, *_):
+                pass
+
+        handler = functools.partial(Quiet, directory=self.folder / "served")
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        expected = ("make_table", "table.c", MAKE_LINE)
+        for present in True, False:
+            if not present:
+                path.unlink()
+            found = self.allocated(
+                path,
+                offset,
+                build,
+                DEBUGINFOD_URLS=f"http://127.0.0.1:{server.server_port}",
+                DEBUGINFOD_CACHE_PATH=str(self.folder / f"cache-{present}"),
+                no_proxy="127.0.0.1",
+            )
+            self.assertEqual(found, expected, present)
 
     def test_no_server_is_asked(self):
         """Only a user who sets DEBUGINFOD_URLS has libdw ask one."""
