@@ -20,6 +20,10 @@ static const char who[] = "homefree report";
 /* Larger documents are refused. */
 #define DOCUMENT_MAX (UINT64_C(1) << 30)
 
+/* Findings with which one is compared whose names are not all known. A hostile document could have
+ * so many that comparing each with each takes hours. */
+enum { CANDIDATES_MAX = 1000 };
+
 /* The findings of a report. */
 struct list {
     struct hf_keep *keep;
@@ -245,7 +249,7 @@ static void match_unknown(struct list *list)
             struct hf_compared *old = &list->items[i];
             if (old->after != 0 || old->before == 0)
                 continue;
-            for (size_t n = from; n < end; n++) {
+            for (size_t n = from; n < end && n - from < CANDIDATES_MAX; n++) {
                 struct hf_compared *item = &list->items[n];
                 if (item->after == 0 || item->before != 0 ||
                     !may_be(old->allocated.symbol, item->allocated.symbol) ||

@@ -132,8 +132,11 @@ static void print_summary(const struct page *page, const struct hf_rule_totals *
     const struct hf_merged *merged = page->merged;
     const size_t processes = merged->processes_count;
     uint64_t blocks = 0, crossed = 0;
-    for (size_t i = 0; i < processes; i++)
+    bool only_counted = true; /* no process looked for anything else */
+    for (size_t i = 0; i < processes; i++) {
         __builtin_add_overflow(blocks, merged->processes[i]->blocks, &blocks);
+        only_counted = only_counted && merged->processes[i]->header.mode == HF_REPORT_COUNT;
+    }
     for (size_t i = 0; i < merged->pairs_count; i++) {
         const struct hf_merged_pair *pair = merged->pairs[i];
         if (pair->key.allocated != pair->key.freed)
@@ -141,7 +144,8 @@ static void print_summary(const struct page *page, const struct hf_rule_totals *
     }
     fputs(colour(page, bold), page->out);
     if (merged->findings_count == 0) {
-        fprintf(page->out, "Nothing found in %zu process%s", processes, processes == 1 ? "" : "es");
+        fprintf(page->out, "%s in %zu process%s", only_counted ? "Blocks counted" : "Nothing found",
+                processes, processes == 1 ? "" : "es");
         fprintf(page->out, ": %" PRIu64 " blocks allocated, %" PRIu64 " freed by another object.",
                 blocks, crossed);
     } else {
@@ -171,8 +175,10 @@ static void print_gaps(const struct page *page)
         fprintf(page->out, "%" PRIu64 " event%s not recorded, because a file was full.\n", dropped,
                 dropped == 1 ? " was" : "s were");
     if (merged->left_out > 0)
-        fprintf(page->out, "%" PRIu64 " process%s left out.\n", merged->left_out,
-                merged->left_out == 1 ? " is" : "es are");
+        fprintf(page->out,
+                "%" PRIu64 " process%s left out: the folder was full, or the file could not be "
+                "read.\n",
+                merged->left_out, merged->left_out == 1 ? " is" : "es are");
 }
 
 /* ---- findings ------------------------------------------------------------------------------- */

@@ -167,7 +167,7 @@ class BadFiles(ReportTest):
         document = json.loads(done.stdout)
         self.assertEqual([process["pid"] for process in document["processes"]], [1])
         self.assertEqual(document["left_out"], 4)
-        self.assertIn("4 processes are left out.", self.text(self.folder))
+        self.assertIn("4 processes are left out:", self.text(self.folder))
 
     def test_cut_short(self):
         """Whatever is left is shown, and the document says that something is missing."""
@@ -557,6 +557,10 @@ class Text(ReportTest):
         text = self.text(self.write(recorded), status=0)
         self.assertTrue(text.startswith("Nothing found in 1 process: 12 blocks allocated"), text)
         self.assertNotIn("What to do", text)
+
+    def test_only_counted(self):
+        text = self.text(self.write(Recorded(mode=1)), status=0)
+        self.assertTrue(text.startswith("Blocks counted in 1 process: 0 blocks allocated"), text)
 
     def test_notes_alone_are_clean(self):
         recorded = Recorded()
