@@ -17,9 +17,9 @@ from recorded import (
     ALLOCATED,
     ALLOCATORS,
     CHUNK,
+    CHUNK_HEAD,
     DIAGNOSE,
     EXEC,
-    FINDINGS,
     FUNCTIONS,
     OBJECTS,
     PAIRS,
@@ -757,68 +757,56 @@ class Comparing(ReportTest):
         self.assertEqual(report("--compare", self.folder / "fifo", new).returncode, 3)
 
 
+class Logged(Recorded):
+    """Keeps the order in which records were added."""
+
+    def __init__(self, *arguments, **header):
+        self.log = []
+        super().__init__(*arguments, **header)
+
+    def add(self, kind, record):
+        number = super().add(kind, record)
+        chunk = self.last[kind]
+        self.log.append((chunk, len(chunk[2]) - len(record), record))
+        return number
+
+    def replay(self, file):
+        """Writes the file as the process does: a record, then the number of bytes in use."""
+        numbers = {id(chunk): number for number, chunk in enumerate(self.chunks, 1)}
+        os.ftruncate(file, (1 + len(self.chunks)) * CHUNK)
+        os.pwrite(file, self.bytes()[:CHUNK], 0)
+        for chunk, offset, record in self.log:
+            at = numbers[id(chunk)] * CHUNK
+            if offset == 0:
+                os.pwrite(file, CHUNK_HEAD.pack(chunk[0], 0, chunk[1], 0), at)
+            os.pwrite(file, record, at + CHUNK_HEAD.size + offset)
+            os.pwrite(file, (offset + len(record)).to_bytes(4, sys.byteorder), at + 4)
+
+
 class Running(ReportTest):
     def test_a_file_that_is_being_written(self):
         """Every finding that is read has the names to which it refers."""
-        path = self.folder / "1-0.hfreport"
-        ready, told = os.pipe()
+        recorded = Logged(end=RUNS, ended=0)
+        for number in range(30000):
+            library = recorded.object(f"/opt/lib/lib{number}.so")
+            site = recorded.site(library, number + 1)
+            recorded.finding("stack-free", 0, site, site)
+        path = self.write(Recorded(end=RUNS))
         writer = os.fork()
         if writer == 0:
             try:
-                self.write_forever(path, told)
+                recorded.replay(os.open(path, os.O_WRONLY))
             finally:
-                os._exit(1)
-        os.close(told)
-        try:
-            os.read(ready, 1)
-            counts = []
-            for _ in range(8):
-                document = self.document(self.folder)
-                self.assertFalse(document["processes"][0]["truncated"])
-                for finding in document["findings"]:
-                    self.assertNotEqual(finding["allocated"]["object"], None)
-                counts.append(len(document["findings"]))
-            self.assertEqual(counts, sorted(counts))
-        finally:
-            os.kill(writer, 9)
-            os.waitpid(writer, 0)
-            os.close(ready)
-
-    @staticmethod
-    def write_forever(path, told):
-        """Writes a file as a process does: records first, then the number of their bytes."""
-        whole = Recorded(end=RUNS, ended=0)
-        for number in range(100000):
-            library = whole.object(f"/opt/lib/lib{number}.so", 0)
-            site = whole.site(library, number + 1)
-            whole.finding("stack-free", 0, site, site)
-            if len(whole.chunks) > 60:
-                break
-        content = whole.bytes()
-        with open(path, "wb", buffering=0) as file:
-            file.truncate(len(content))
-            os.pwrite(file.fileno(), content[:CHUNK], 0)
-            # In the order of the process: a chunk of each type at a time, findings last.
-            order = sorted(
-                range(1, len(whole.chunks) + 1),
-                key=lambda number: (
-                    whole.chunks[number - 1][0] == FINDINGS,
-                    whole.chunks[number - 1][0],
-                ),
-            )
-            findings = [n for n in order if whole.chunks[n - 1][0] == FINDINGS]
-            others = [n for n in order if whole.chunks[n - 1][0] != FINDINGS]
-            for number in others:
-                os.pwrite(file.fileno(), content[number * CHUNK :][:CHUNK], number * CHUNK)
-            os.write(told, b"x")
-            for number in findings:
-                chunk = content[number * CHUNK :][:CHUNK]
-                os.pwrite(file.fileno(), chunk[:4] + bytes(4) + chunk[8:], number * CHUNK)
-                used = int.from_bytes(chunk[4:8], "little")
-                for part in range(72, used + 1, 72):
-                    os.pwrite(file.fileno(), part.to_bytes(4, "little"), number * CHUNK + 4)
-            while True:
-                os.pwrite(file.fileno(), content[:CHUNK], 0)
+                os._exit(0)
+        counts = []
+        while os.waitpid(writer, os.WNOHANG) == (0, 0):
+            document = self.document(path)
+            self.assertFalse(document["processes"][0]["truncated"])
+            for finding in document["findings"]:
+                self.assertNotEqual(finding["allocated"]["object"], None)
+            counts.append(len(document["findings"]))
+        self.assertEqual(counts, sorted(counts))
+        self.assertEqual(len(self.document(path)["findings"]), 30000)
 
 
 class Many(ReportTest):
