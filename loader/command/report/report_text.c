@@ -345,20 +345,34 @@ static void print_suppressed(const struct page *page)
 
 /* ---- matrix --------------------------------------------------------------------------------- */
 
+/* The largest pairs, those of different objects first. Returns their number. */
+static size_t choose_pairs(const struct hf_merged *merged, const struct hf_merged_pair **pairs)
+{
+    size_t count = 0;
+    for (int same = 0; same < 2; same++)
+        for (size_t i = 0; i < merged->pairs_count && count < PAIRS_MAX; i++) {
+            const struct hf_merged_pair *pair = merged->pairs[i];
+            if ((pair->key.allocated == pair->key.freed) == (same == 1))
+                pairs[count++] = pair;
+        }
+    return count;
+}
+
 static void print_matrix(const struct page *page)
 {
     static const char titles[] = "      blocks        bytes  threads  ";
     const struct hf_merged *merged = page->merged;
     if (merged->pairs_count == 0)
         return;
-    const size_t most = merged->pairs_count < PAIRS_MAX ? merged->pairs_count : (size_t)PAIRS_MAX;
+    const struct hf_merged_pair *pairs[PAIRS_MAX];
+    const size_t most = choose_pairs(merged, pairs);
     const size_t fixed = sizeof titles - 1 + 2;
     size_t column = page->width > fixed ? (page->width - fixed) / 2 : 0;
     if (page->width != 0 && column < COLUMN_MIN)
         column = COLUMN_MIN;
     size_t widest = strlen("allocated by");
     for (size_t i = 0; i < most; i++) {
-        const char *path = merged->pairs[i]->key.allocated;
+        const char *path = pairs[i]->key.allocated;
         const size_t length = path != NULL ? strlen(path) : 0;
         widest = length > widest ? length : widest;
     }
@@ -367,7 +381,7 @@ static void print_matrix(const struct page *page)
     fprintf(page->out, "\n%sWho frees whose blocks%s\n%s%-*s  freed by\n", colour(page, bold),
             colour(page, plain), titles, (int)widest, "allocated by");
     for (size_t i = 0; i < most; i++) {
-        const struct hf_merged_pair *pair = merged->pairs[i];
+        const struct hf_merged_pair *pair = pairs[i];
         const char *allocated = pair->key.allocated != NULL ? pair->key.allocated : "unknown";
         const char *freed = pair->key.freed != NULL ? pair->key.freed : "unknown";
         char size[32];

@@ -589,6 +589,18 @@ class Text(ReportTest):
         self.assertIn("      Python  main (app.py:3)\n", text)
         self.assertIn("2 times; allocated with 64, freed with 32\n", text)
 
+    def test_pairs_that_crossed_come_first(self):
+        recorded = Recorded()
+        program = recorded.object("/opt/bin/app")
+        for number in range(20):
+            library = recorded.object(f"/opt/lib/lib{number:02}.so")
+            recorded.pair(library, library, 1000 + number, 10)
+        recorded.pair(library, program, 1, 10)
+        recorded.pair(program, library, 2, 10)
+        rows = self.text(self.write(recorded), status=0).split("freed by\n")[1].splitlines()
+        self.assertEqual([int(row.split()[0]) for row in rows[:3]], [2, 1, 1019])
+        self.assertEqual(rows[12:], ["         ...  10 more"])
+
     def test_many_findings(self):
         recorded = Recorded()
         number = recorded.object("/opt/bin/app")
