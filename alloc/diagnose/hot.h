@@ -13,7 +13,8 @@
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/report_file.h"
 
-static inline void *hf_hot_allocate(size_t size, struct hf_call_site call)
+static inline __attribute__((always_inline)) void *hf_hot_allocate(size_t size,
+                                                                   struct hf_call_site call)
 {
     if (HF_UNLIKELY(size > HF_BLOCK_LIMIT || hf_report_header() == NULL))
         return hf_diagnosed_allocate(0, size, call);
@@ -24,7 +25,7 @@ static inline void *hf_hot_allocate(size_t size, struct hf_call_site call)
 }
 
 /* For functions that state nothing about the block. */
-static inline void hf_hot_free(void *ptr, struct hf_call_site call)
+static inline __attribute__((always_inline)) void hf_hot_free(void *ptr, struct hf_call_site call)
 {
     struct hf_trailer trailer;
     size_t room;

@@ -24,7 +24,8 @@ static inline bool hf_block_has_trailer(const void *ptr)
     return HF_LIKELY(hf_owned(ptr)) && HF_LIKELY(hf_forward == NULL);
 }
 
-static inline void hf_block_mark(void *ptr, size_t size, struct hf_call_site call)
+static inline __attribute__((always_inline)) void hf_block_mark(void *ptr, size_t size,
+                                                                struct hf_call_site call)
 {
     struct hf_site site = hf_site_of(call.caller, call.function);
     size_t room = hf_heap_room(ptr);
