@@ -33,6 +33,7 @@ WANTED = {  # of the geometric mean over Python's loops, and of the C program
     "report": (1.08, 1.40),
 }
 SETTLE, REPEATS = 3, 15
+PEERS = ("valgrind", "heaptrack", "memray")
 
 
 def prefix(options, how, folder):
@@ -45,17 +46,8 @@ def prefix(options, how, folder):
         return [options.homefree, "run", f"--diagnose={how}", "--report", folder, "--"]
     return {
         "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
-        "heaptrack": ["heaptrack", "-o", f"{folder}/heaptrack", "--record-only"],
-        "memray": [
-            str(options.python),
-            "-m",
-            "memray",
-            "run",
-            "-q",
-            "-f",
-            "-o",
-            f"{folder}/memray",
-        ],
+        "heaptrack": ["heaptrack"],  # writes into the current folder
+        "memray": [str(options.python), "-m", "memray", "run", "-q", "-o", "memray.bin"],
     }[how]
 
 
@@ -67,7 +59,7 @@ def run(options, how, command):
             command = command[1:]
         done = subprocess.run(
             [*prefix(options, how, os.path.join(folder, "report")), *map(str, command)],
-            env=environment, capture_output=True, text=True, timeout=900,
+            env=environment, capture_output=True, text=True, timeout=900, cwd=folder,
         )  # fmt: skip
     if done.returncode != 0:
         raise Unmeasurable(f"{how}: {done.stderr.strip()[-300:]}")
@@ -116,7 +108,13 @@ def measure(options, hows):
             for how in hows[:: 1 if round_number % 2 == 0 else -1]:
                 if how == "memray" and work not in LOOPS:
                     continue
-                values[work][how].append(sample(options, how, work))
+                try:
+                    values[work][how].append(sample(options, how, work))
+                except Unmeasurable as error:
+                    if how not in PEERS:
+                        raise
+                    print(f"{work}: {error}", file=sys.stderr)
+                    values[work][how].append(math.nan)
         if sys.stderr.isatty():
             print(f"round {round_number + 1} of {options.rounds}", end="\r", file=sys.stderr)
     return values
@@ -141,8 +139,13 @@ def print_table(table, hows):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--homefree", required=True, help="the command")
-    parser.add_argument("--programs", required=True, type=Path, help="folder of the built programs")
+    parser.add_argument("--homefree", required=True, type=os.path.abspath, help="the command")
+    parser.add_argument(
+        "--programs",
+        required=True,
+        type=lambda path: Path(path).absolute(),
+        help="folder of the built programs",
+    )
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", default=",".join([*LOOPS, "alloc_heavy", "start", "memory"]))
@@ -152,7 +155,7 @@ def main():
     options.works = options.only.split(",")
     hows = ["plain", "run", "count", "report"]
     if options.peers:
-        hows += [peer for peer in ("valgrind", "heaptrack") if shutil.which(peer)]
+        hows += [peer for peer in PEERS[:2] if shutil.which(peer)]
         memray = [str(options.python), "-c", "import memray"]
         if subprocess.run(memray, capture_output=True).returncode == 0:
             hows.append("memray")
