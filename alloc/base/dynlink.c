@@ -184,6 +184,14 @@ const struct link_map *hf_dynlink_find_fast(const void *address)
     return result.link_map;
 }
 
+const void *hf_dynlink_unwind_table(const void *address)
+{
+    struct hf_find_result result;
+    if (hf_dl_find_object == NULL || hf_dl_find_object((void *)(uintptr_t)address, &result) != 0)
+        return NULL;
+    return result.eh_frame;
+}
+
 static uint32_t hash_gnu(const char *name)
 {
     uint32_t hash = 5381;

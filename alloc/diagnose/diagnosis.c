@@ -13,9 +13,12 @@
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/crash.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/suppressions.h"
+#include "alloc/diagnose/unwind.h"
 
 #include <homefree/base.h>
 
@@ -43,6 +46,7 @@ static pid_t root;            /* the process that the user started */
 static bool privileged;       /* ignores the environment and writes no file */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
+static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
 static int (*real_dlclose)(void *handle);
 
 /* ---- options ---- */
@@ -95,7 +99,9 @@ static void take_option(const char *key, const char *value)
         take_suppressions(value);
     else if (strcmp(key, "root") == 0)
         root = (pid_t)strtol(value, NULL, 10);
-    else if (strcmp(key, "sites") != 0)
+    else if (strcmp(key, "sites") == 0)
+        (void)snprintf(sites_path, sizeof sites_path, "%s", value);
+    else
         warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }
 
@@ -114,6 +120,17 @@ static void read_options(const char *options)
         }
         options += length + (options[length] == ',');
     }
+}
+
+/* The process that the user started complains for all. */
+static void read_sites(void)
+{
+    const int error = hf_known_sites_read(sites_path);
+    hf_sites_deepen_known();
+    if (error != 0 && root == getpid())
+        warn(error == -ENOEXEC ? "this homefree finds no report of its own in "
+                               : "cannot read the sites in ",
+             sites_path, error == -ENOEXEC ? 0 : -error);
 }
 
 /* Without a folder from the environment: one in the current folder. */
@@ -265,6 +282,7 @@ int hf_diagnose_close(void *handle)
 {
     int result = real_dlclose != NULL ? real_dlclose(handle) : -1;
     hf_sites_unloaded();
+    hf_stacks_unloaded();
     return result;
 }
 
@@ -279,6 +297,8 @@ static void on_exit_status(int status, void *context)
 static void on_crash(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
+    if (number == SIGSEGV || number == SIGBUS)
+        hf_unwind_recover(context);
     if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT)
         hf_crash_judge(context);
     hf_diagnose_end(HF_REPORT_SIGNAL, number);
@@ -320,6 +340,8 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
             root = getpid();
             tell_children();
         }
+        if (sites_path[0] != '\0')
+            read_sites();
         if (hf_diagnose.folder[0] != '\0' && mkdir(hf_diagnose.folder, 0700) != 0 &&
             errno != EEXIST) {
             warn("cannot make the report's folder ", hf_diagnose.folder, errno);

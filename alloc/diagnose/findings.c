@@ -7,7 +7,9 @@
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/suppressions.h"
+#include "alloc/diagnose/unwind.h"
 #include "alloc/jemalloc/fork_gate.h"
 
 #include <errno.h>
@@ -73,36 +75,77 @@ static uint32_t number_allocator(const struct hf_event *event)
     return ++allocator_count;
 }
 
-static void record(const struct hf_event *event)
+/* The finding of this rule and these sites, or NULL. Stacks make no difference. Under the lock. */
+static struct hf_report_finding *find(const struct hf_event *event, uint32_t allocator)
 {
-    uint32_t allocator = number_allocator(event);
-    struct hf_report_finding *finding = NULL;
-    for (uint32_t i = 0; i < finding_count && finding == NULL; i++)
+    const uint32_t allocated_site = hf_stack_base(event->allocated_site);
+    for (uint32_t i = 0; i < finding_count; i++)
         if (findings[i]->rule == (uint32_t)event->rule &&
-            findings[i]->allocated_site == event->allocated_site &&
+            findings[i]->allocated_site == allocated_site &&
             findings[i]->freed_site == event->freed_site && findings[i]->allocator == allocator)
-            finding = findings[i];
-    if (finding == NULL && finding_count < FINDINGS_MAX) {
-        finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
-        if (finding != NULL) {
-            finding->rule = (uint32_t)event->rule;
-            finding->allocator = allocator;
-            finding->allocated_site = event->allocated_site;
-            finding->freed_site = event->freed_site;
-            finding->first_freed_site = event->first_freed_site;
-            finding->pointer = (uintptr_t)event->ptr;
-            finding->asked = event->asked;
-            finding->said = event->said;
-            hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
-            findings[finding_count++] = finding;
-        }
-    }
-    if (finding == NULL) {
-        hf_report_drop();
-        return;
-    }
+            return findings[i];
+    return NULL;
+}
+
+/* A new finding, with the stack of the free. Under the lock. */
+static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator,
+                                     const void *const *frames, size_t depth)
+{
+    if (finding_count == FINDINGS_MAX)
+        return NULL;
+    const uint32_t stack = hf_stack_record(frames, depth);
+    struct hf_report_finding *finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
+    if (finding == NULL)
+        return NULL;
+    finding->rule = (uint32_t)event->rule;
+    finding->allocator = allocator;
+    finding->allocated_site = hf_stack_base(event->allocated_site);
+    finding->freed_site = event->freed_site;
+    finding->first_freed_site = event->first_freed_site;
+    finding->freed_stack = stack;
+    finding->pointer = (uintptr_t)event->ptr;
+    finding->asked = event->asked;
+    finding->said = event->said;
+    hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
+    findings[finding_count++] = finding;
+    hf_site_deepen(finding->allocated_site);
+    return finding;
+}
+
+/* Counts an event for its finding. The first stack of the allocating side is kept. */
+static void count(struct hf_report_finding *finding, const struct hf_event *event)
+{
+    if (finding->allocated_stack == 0)
+        finding->allocated_stack = hf_stack_of_site(event->allocated_site);
     finding->count++;
     finding->bytes += event->bytes;
+}
+
+/* The calling thread's stack is taken outside the lock, and only for a new finding. */
+static void record(const struct hf_event *event)
+{
+    const void *frames[HF_UNWIND_MAX];
+    size_t depth = 0;
+    for (bool taken = event->freed_site == 0;; taken = true) {
+        if (!hf_report_lock())
+            break;
+        const uint32_t allocator = number_allocator(event);
+        struct hf_report_finding *finding = find(event, allocator);
+        if (finding == NULL && taken)
+            finding = add(event, allocator, frames, depth);
+        if (finding != NULL)
+            count(finding, event);
+        if ((finding != NULL || taken) && hf_diagnose.folder[0] != '\0')
+            (void)hf_report_to_file(hf_diagnose.folder);
+        hf_report_unlock();
+        if (finding != NULL)
+            return;
+        if (taken)
+            break;
+        enum hf_report_function function;
+        depth = hf_unwind(hf_site_address(event->freed_site, &function), frames);
+    }
+    hf_report_drop();
 }
 
 /* ---- strict mode ---- */
@@ -155,14 +198,7 @@ void hf_finding(const struct hf_event *event)
         return;
     }
     atomic_fetch_add(&by_severity[rules[event->rule].severity], 1);
-    if (hf_report_lock()) {
-        record(event);
-        if (hf_diagnose.folder[0] != '\0')
-            (void)hf_report_to_file(hf_diagnose.folder);
-        hf_report_unlock();
-    } else {
-        hf_report_drop();
-    }
+    record(event);
     if (hf_diagnose.mode == HF_REPORT_STRICT && rules[event->rule].severity != HF_REPORT_NOTE)
         stop(event);
     errno = saved_errno;

@@ -8,6 +8,7 @@
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
 
@@ -28,6 +29,8 @@ static inline __attribute__((always_inline)) void hf_block_mark(void *ptr, size_
                                                                 struct hf_call_site call)
 {
     struct hf_site site = hf_site_of(call.caller, call.function);
+    if (HF_UNLIKELY(site.deep != 0))
+        site.number = hf_stack_site(site.number, call.caller);
     size_t room = hf_heap_room(ptr);
     hf_trailer_write(ptr, room,
                      (struct hf_trailer){site.number,

@@ -152,7 +152,8 @@ void hf_report_publish(enum hf_report_type type, size_t size)
 
 uint32_t hf_report_position(enum hf_report_type type, size_t size)
 {
-    return chunk_for(type, size) != NULL ? counts[type] : UINT32_MAX;
+    const size_t most = (size_t)chunks_max * HF_REPORT_CHUNK / 2;
+    return counts[type] + size <= most && chunk_for(type, size) != NULL ? counts[type] : UINT32_MAX;
 }
 
 uint32_t hf_report_string(const char *text, size_t length, const char **copy)

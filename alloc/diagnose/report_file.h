@@ -51,8 +51,8 @@ void hf_report_publish(enum hf_report_type type, size_t size);
  * memory, which stays; NULL if there is none. */
 uint32_t hf_report_string(const char *text, size_t length, const char **copy);
 
-/* Where the next record of a type would begin, as a number of bytes in all its chunks; for stacks.
- */
+/* Where the next record of a type would begin, as a number of bytes in all its chunks; for stacks,
+ * which get at most half of the memory. UINT32_MAX if there is no room. Under the lock. */
 uint32_t hf_report_position(enum hf_report_type type, size_t size);
 
 /* Moves the records into a file in `folder`, an absolute path that stays valid. Does nothing if

@@ -5,6 +5,7 @@
 #include "alloc/diagnose/sites.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/report_file.h"
 
 #include <errno.h>
@@ -16,14 +17,15 @@ enum { OBJECTS_MAX = 4096, PROBES = 64, SITES_MAX = (1 << HF_SITE_BITS) - 1 };
 
 struct hf_site hf_sites[HF_SITES_ROOM];
 
-struct hf_recorded_site hf_recorded_sites[HF_SITES_ROOM];
+struct hf_recorded_site hf_recorded_sites[HF_SITE_NUMBERS];
 static uint32_t site_count; /* site 0 is unknown */
 
 static struct {
     const struct link_map *map;
     uintptr_t base;
     const void *dynamic;
-    const char *path; /* in the file's memory */
+    const char *path; /* in the file's memory, like the record */
+    const struct hf_report_object *record;
 } objects[OBJECTS_MAX];
 static uint16_t object_count; /* object 0 is unknown */
 
@@ -106,6 +108,7 @@ uint16_t hf_site_object_number(const struct link_map *map)
     objects[object_count].base = map->l_addr;
     objects[object_count].dynamic = map->l_ld;
     objects[object_count].path = recorded_path;
+    objects[object_count].record = object;
     return object_count++;
 }
 
@@ -131,6 +134,14 @@ static uint32_t record_site(const void *address, unsigned function, uint16_t obj
     hf_recorded_sites[site_count].object = object;
     hf_recorded_sites[site_count].function = (uint16_t)function;
     return site_count++;
+}
+
+/* Whether an earlier report knows the place. */
+static bool is_known(const void *address, uint16_t object)
+{
+    const struct hf_report_object *record = objects[object].record;
+    return record != NULL && objects[object].path != NULL &&
+           hf_known_site(objects[object].path, (uintptr_t)address - record->base, record);
 }
 
 /* The place for a key: where it is, or the first free one. NULL: no room nearby. */
@@ -170,6 +181,7 @@ struct hf_site hf_site_add(uint64_t key)
         if (number != 0) {
             place->number = number;
             place->object = object;
+            place->deep = is_known(address, object);
             __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
         }
     }
@@ -177,6 +189,27 @@ struct hf_site hf_site_add(uint64_t key)
         result = *place;
     hf_report_unlock();
     return result;
+}
+
+void hf_site_deepen(uint32_t number)
+{
+    if (number == 0 || number >= site_count)
+        return;
+    const struct hf_recorded_site *site = &hf_recorded_sites[number];
+    const uint64_t key = (uint64_t)(uintptr_t)site->address << 8 | site->function;
+    struct hf_site *place = find_place(key);
+    if (place != NULL && place->key == key)
+        __atomic_store_n(&place->deep, 1, __ATOMIC_RELAXED);
+}
+
+void hf_sites_deepen_known(void)
+{
+    if (!hf_report_lock())
+        return;
+    for (uint32_t i = 1; i < site_count; i++)
+        if (is_known(hf_recorded_sites[i].address, hf_recorded_sites[i].object))
+            hf_site_deepen(i);
+    hf_report_unlock();
 }
 
 const char *hf_site_object_path(uint32_t number)
@@ -187,9 +220,10 @@ const char *hf_site_object_path(uint32_t number)
 
 const void *hf_site_address(uint32_t number, enum hf_report_function *function)
 {
-    *function = number < HF_SITES_ROOM ? (enum hf_report_function)hf_recorded_sites[number].function
-                                       : HF_FUNCTION_unknown;
-    return number < HF_SITES_ROOM ? hf_recorded_sites[number].address : NULL;
+    *function = number < HF_SITE_NUMBERS
+                    ? (enum hf_report_function)hf_recorded_sites[number].function
+                    : HF_FUNCTION_unknown;
+    return number < HF_SITE_NUMBERS ? hf_recorded_sites[number].address : NULL;
 }
 
 uint32_t hf_sites_count(void)

@@ -16,14 +16,17 @@
 
 enum {
     HF_SITE_BITS = 20, /* of a site's number: blocks.h */
-    HF_SITES_ROOM = 1 << 17
+    HF_SITES_ROOM = 1 << 17,
+    /* Numbers of deep sites, which stand for a site and a stack (stacks.h), follow. */
+    HF_DEEP_SITES_ROOM = 1 << 14,
+    HF_SITE_NUMBERS = HF_SITES_ROOM + HF_DEEP_SITES_ROOM
 };
 
 struct hf_site {
     uint64_t key;    /* return address << 8 | function; 0: free */
     uint32_t number; /* in the file */
     uint16_t object;
-    uint16_t reserved;
+    uint16_t deep; /* 1: blocks that are allocated here get a deep site */
 };
 
 extern struct hf_site hf_sites[HF_SITES_ROOM] __attribute__((visibility("hidden")));
@@ -47,13 +50,13 @@ struct hf_recorded_site {
     uint16_t object;
     uint16_t function;
 };
-extern struct hf_recorded_site hf_recorded_sites[HF_SITES_ROOM]
+extern struct hf_recorded_site hf_recorded_sites[HF_SITE_NUMBERS]
     __attribute__((visibility("hidden")));
 
 /* The object that a recorded site lies in; 0 if the number is unknown. */
 static inline uint16_t hf_site_object(uint32_t number)
 {
-    return number < HF_SITES_ROOM ? hf_recorded_sites[number].object : 0;
+    return number < HF_SITE_NUMBERS ? hf_recorded_sites[number].object : 0;
 }
 
 /* The address of a recorded site and its function; NULL if the number is unknown. */
@@ -64,6 +67,12 @@ const char *hf_site_object_path(uint32_t number);
 
 /* The number of a loaded object in the file; 0 if there is no room. Under the records' lock. */
 uint16_t hf_site_object_number(const struct link_map *map);
+
+/* Makes a site deep. Under the records' lock. */
+void hf_site_deepen(uint32_t number);
+
+/* Makes those recorded sites deep that an earlier report knows (known_sites.h). */
+void hf_sites_deepen_known(void);
 
 /* Number of recorded sites. */
 uint32_t hf_sites_count(void);

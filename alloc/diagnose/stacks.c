@@ -1,0 +1,137 @@
+/*
+ * Owns the table of deep sites: a slot's place is its number. Slots are filled under the records'
+ * lock, read without, and never emptied. See stacks.h.
+ */
+#include "alloc/diagnose/stacks.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/unwind.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+enum {
+    PROBES = 32,
+    /* After so many stacks of a site, one allocation in so many takes one. */
+    OFTEN = 4096,
+    SELDOM = 64,
+    GONE = 1 /* no stack's key */
+};
+
+static struct deep_site {
+    uint64_t key; /* a hash of the rest; 0: free */
+    uint32_t base, stack;
+} deep_sites[HF_DEEP_SITES_ROOM];
+static _Atomic(uint32_t) allocations[HF_SITES_ROOM]; /* at deep sites */
+static atomic_bool full;
+
+uint32_t hf_stack_record(const void *const *frames, size_t count)
+{
+    const size_t size = sizeof(struct hf_report_stack) + count * sizeof(struct hf_report_frame);
+    uint32_t objects[HF_UNWIND_MAX], position;
+    if (count == 0 || count > HF_UNWIND_MAX)
+        return 0;
+    for (size_t i = 0; i < count; i++) /* before a call that may be a function's last instruction */
+        objects[i] = hf_site_object_number(hf_dynlink_find_fast((const char *)frames[i] - 1));
+    if (hf_report_position(HF_REPORT_STACKS, size) == UINT32_MAX) {
+        atomic_store(&full, true);
+        return 0;
+    }
+    struct hf_report_stack *stack = hf_report_add(HF_REPORT_STACKS, size, &position);
+    if (stack == NULL)
+        return 0;
+    struct hf_report_frame *out = (struct hf_report_frame *)(stack + 1);
+    stack->native = (uint16_t)count;
+    for (size_t i = 0; i < count; i++)
+        out[i] = (struct hf_report_frame){(uintptr_t)frames[i], objects[i], 0};
+    hf_report_publish(HF_REPORT_STACKS, size);
+    return position + 1;
+}
+
+/* ---- deep sites ---- */
+
+static uint64_t key_of(uint32_t base, const void *const *frames, size_t count)
+{
+    uint64_t key = base;
+    for (size_t i = 0; i < count; i++) {
+        key = (key ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
+        key ^= key >> 32;
+    }
+    return key > GONE ? key : GONE + 1;
+}
+
+/* Where a key is, or the first free place. NULL: no room nearby. */
+static struct deep_site *find_place(uint64_t key)
+{
+    for (size_t i = 0; i < PROBES; i++) {
+        struct deep_site *place = &deep_sites[(key + i) & (HF_DEEP_SITES_ROOM - 1)];
+        const uint64_t there = __atomic_load_n(&place->key, __ATOMIC_ACQUIRE);
+        if (there == key || there == 0)
+            return place;
+    }
+    return NULL;
+}
+
+/* Under the lock. */
+static void fill(struct deep_site *place, uint64_t key, uint32_t base, const void *const *frames,
+                 size_t count)
+{
+    place->stack = hf_stack_record(frames, count);
+    if (place->stack == 0)
+        return;
+    place->base = base;
+    hf_recorded_sites[HF_SITES_ROOM + (place - deep_sites)] = hf_recorded_sites[base];
+    __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
+}
+
+uint32_t hf_stack_site(uint32_t site, const void *caller)
+{
+    const void *frames[HF_UNWIND_MAX];
+    const uint32_t before = atomic_fetch_add_explicit(&allocations[site], 1, memory_order_relaxed);
+    if ((before >= OFTEN && before % SELDOM != 0) || atomic_load(&full))
+        return site;
+    const size_t count = hf_unwind(caller, frames);
+    const uint64_t key = key_of(site, frames, count);
+    struct deep_site *place = count != 0 ? find_place(key) : NULL;
+    if (place != NULL && __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != key) {
+        if (!hf_report_lock())
+            return site;
+        place = find_place(key);
+        if (place != NULL && place->key == 0)
+            fill(place, key, site, frames, count);
+        hf_report_unlock();
+    }
+    if (place == NULL || __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != key)
+        return site;
+    return HF_SITES_ROOM + (uint32_t)(place - deep_sites);
+}
+
+static const struct deep_site *deep_site(uint32_t number)
+{
+    return number >= HF_SITES_ROOM && number < HF_SITE_NUMBERS ? &deep_sites[number - HF_SITES_ROOM]
+                                                               : NULL;
+}
+
+uint32_t hf_stack_base(uint32_t number)
+{
+    const struct deep_site *deep = deep_site(number);
+    return deep != NULL ? deep->base : number;
+}
+
+uint32_t hf_stack_of_site(uint32_t number)
+{
+    const struct deep_site *deep = deep_site(number);
+    return deep != NULL ? deep->stack : 0;
+}
+
+void hf_stacks_unloaded(void)
+{
+    if (!hf_report_lock())
+        return;
+    for (size_t i = 0; i < HF_DEEP_SITES_ROOM; i++)
+        if (deep_sites[i].key != 0)
+            __atomic_store_n(&deep_sites[i].key, GONE, __ATOMIC_RELEASE);
+    hf_report_unlock();
+}

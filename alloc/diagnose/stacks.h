@@ -1,0 +1,30 @@
+/*
+ * Stacks in the report, and deep sites. At a site whose blocks were found in a fault, in this run
+ * or in an earlier one, each block gets the number of a deep site: the site and the stack that
+ * allocated the block. The file knows only the site itself and, with a finding, the stack.
+ *
+ * Any thread, at any stage. Takes the records' lock only for a stack that was not seen before. A
+ * stack that finds no room is left out.
+ */
+#ifndef HOMEFREE_STACKS_H
+#define HOMEFREE_STACKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Records a stack. Under the records' lock. Returns what a finding refers to it by; 0: none. */
+uint32_t hf_stack_record(const void *const *frames, size_t count);
+
+/* The number for a block that is being allocated at `site`: of a deep site, or `site` itself if
+ * there is no stack. A site that allocates very often has a stack taken now and then. */
+uint32_t hf_stack_site(uint32_t site, const void *caller);
+
+/* The site that a number from hf_stack_site() or of any site stands for, and its stack as a finding
+ * refers to it; 0: none. */
+uint32_t hf_stack_base(uint32_t number);
+uint32_t hf_stack_of_site(uint32_t number);
+
+/* Forgets what addresses mean, after objects were unloaded. Numbers stay. */
+void hf_stacks_unloaded(void);
+
+#endif

@@ -1,0 +1,25 @@
+/*
+ * The calling thread's stack: the seam to the unwinder of the compiler's runtime (libgcc_eh), which
+ * is linked statically. unwind.c finds the unwind information for it, so that nothing here locks or
+ * allocates.
+ *
+ * Any thread, at any stage, in a signal handler. A stack that cannot be followed ends early. Before
+ * glibc 2.35 every stack is empty, because finding an object would take the loader's lock.
+ */
+#ifndef HOMEFREE_UNWIND_H
+#define HOMEFREE_UNWIND_H
+
+#include <stddef.h>
+
+enum { HF_UNWIND_MAX = 48 };
+
+/* Stores the return addresses of the calling thread's frames, innermost first, from the one that
+ * returns to `caller` on; if that is not found, from the first one outside this library. Returns
+ * their number. */
+size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX]);
+
+/* For the handlers of SIGSEGV and SIGBUS: if the thread was reading a damaged stack, ends that
+ * stack, and does not return. context: a ucontext_t. */
+void hf_unwind_recover(const void *context);
+
+#endif

@@ -1,0 +1,218 @@
+// Deletes blocks that another object allocated with malloc, in the manner that its argument names,
+// says "survived", and ends. Each function is a frame that the report must show.
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+extern "C" void *library_outer(std::size_t size);
+extern "C" void *library_other(std::size_t size);
+
+#define FRAME        __attribute__((noinline)) void
+#define NO_TAIL_CALL __asm__ volatile("")
+
+namespace
+{
+
+FRAME give_inner(void *ptr)
+{
+    ::operator delete(ptr);
+    NO_TAIL_CALL;
+}
+
+FRAME give_outer(void *ptr)
+{
+    give_inner(ptr);
+    NO_TAIL_CALL;
+}
+
+FRAME cross()
+{
+    give_outer(library_outer(24));
+    NO_TAIL_CALL;
+}
+
+FRAME cross_differently()
+{
+    give_outer(library_other(24));
+    NO_TAIL_CALL;
+}
+
+FRAME cross_twice()
+{
+    for (int i = 0; i < 2; i++)
+        cross();
+}
+
+// The second block comes by another way than the third and the first.
+FRAME cross_by_ways()
+{
+    cross();
+    cross_differently();
+    cross();
+}
+
+// More often than each allocation has its stack taken.
+FRAME cross_often()
+{
+    for (int i = 0; i < 20000; i++)
+        cross();
+}
+
+FRAME cross_in_threads()
+{
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; i++)
+        threads.emplace_back([i] {
+            for (int k = 0; k < 500; k++)
+                (i + k) % 2 == 0 ? cross() : cross_differently();
+        });
+    for (std::thread &thread : threads)
+        thread.join();
+}
+
+FRAME recurse(int depth)
+{
+    if (depth == 0)
+        cross_twice();
+    else
+        recurse(depth - 1);
+    NO_TAIL_CALL;
+}
+
+FRAME on_signal(int)
+{
+    cross_twice();
+}
+
+FRAME in_signal()
+{
+    signal(SIGUSR1, on_signal);
+    raise(SIGUSR1);
+    NO_TAIL_CALL;
+}
+
+volatile sig_atomic_t ticks;
+
+void on_tick(int)
+{
+    ticks = ticks + 1;
+}
+
+// Signals arrive while stacks are taken.
+FRAME interrupted()
+{
+    struct itimerval often = {};
+    often.it_interval.tv_usec = often.it_value.tv_usec = 200;
+    signal(SIGALRM, on_tick);
+    setitimer(ITIMER_REAL, &often, nullptr);
+    for (int i = 0; i < 3000 || (ticks < 20 && i < 10000000); i++)
+        cross();
+}
+
+FRAME fork_then_cross()
+{
+    cross();
+    if (fork() == 0) {
+        cross();
+        fflush(stdout);
+        _exit(0);
+    }
+    int status;
+    while (wait(&status) > 0)
+        ;
+}
+
+#if defined(__x86_64__)
+#    define CALLS \
+        "+a"(function) : : "memory", "cc", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"
+
+// A call that the compiler sees keeps the stack aligned, and the red zone unused.
+FRAME fill(volatile std::uintptr_t *values, std::size_t count)
+{
+    for (std::size_t i = 0; i < count; i++)
+        values[i] = 0x7123456789;
+}
+
+// A register that the unwind information relies on is wrong.
+FRAME without_frame()
+{
+    void (*function)() = cross_twice;
+    std::uintptr_t values[16];
+    fill(values, 16);
+    __asm__ volatile("push %%rbp\n push %%rbp\n mov $16, %%ebp\n call *%0\n"
+                     "pop %%rbp\n pop %%rbp"
+                     : CALLS);
+    fill(values, 16);
+}
+
+// The return address is found where another value lies.
+FRAME moved_stack()
+{
+    void (*function)() = cross_twice;
+    std::uintptr_t values[16];
+    fill(values, 16);
+    __asm__ volatile("sub $64, %%rsp\n call *%0\n add $64, %%rsp" : CALLS);
+    fill(values, 16);
+}
+#else
+FRAME without_frame()
+{
+    cross_twice();
+}
+
+FRAME moved_stack()
+{
+    cross_twice();
+}
+#endif
+
+void on_fault(int)
+{
+    static const char text[] = "the program's handler was called\n";
+    (void)!write(STDOUT_FILENO, text, sizeof text - 1);
+    _exit(3);
+}
+
+FRAME moved_stack_with_handler()
+{
+    signal(SIGSEGV, on_fault);
+    moved_stack();
+}
+
+const struct {
+    const char *name;
+    void (*function)();
+} modes[] = {
+    {"once", cross},
+    {"twice", cross_twice},
+    {"ways", cross_by_ways},
+    {"often", cross_often},
+    {"threads", cross_in_threads},
+    {"recursion", [] { recurse(5000); }},
+    {"signal", in_signal},
+    {"interrupted", interrupted},
+    {"fork", fork_then_cross},
+    {"without-frame", without_frame},
+    {"moved-stack", moved_stack_with_handler},
+};
+
+} // namespace
+
+int main(int count, char **arguments)
+{
+    for (const auto &mode : modes)
+        if (count == 2 && std::strcmp(mode.name, arguments[1]) == 0) {
+            mode.function();
+            std::puts("survived");
+            return 0;
+        }
+    return 2;
+}
