@@ -1,7 +1,7 @@
 /*
  * Findings: records what is wrong with a free, once for each rule and pair of sites, and counts
- * repetitions. The first one takes the stack of the free, and has later blocks of the allocating site
- * remember theirs (stacks.h). In strict mode it ends the process.
+ * repetitions. The first one takes the stack of the free, and has later blocks of the allocating
+ * site remember theirs (stacks.h). In strict mode it ends the process.
  *
  * Any thread, at any stage. Takes the records' lock, allocates nothing, preserves errno.
  */

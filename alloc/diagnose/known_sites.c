@@ -94,11 +94,11 @@ static const struct hf_report_chunk *chunk_at(const struct recorded *file, enum 
 static void find_chunks(struct recorded *file, size_t size)
 {
     memset(file->counts, 0, sizeof file->counts);
-    for (uint16_t i = 1; i < size / HF_REPORT_CHUNK; i++) {
+    for (size_t i = 1; i < size / HF_REPORT_CHUNK; i++) {
         const struct hf_report_chunk *chunk =
             (const void *)(file->bytes + (size_t)i * HF_REPORT_CHUNK);
         if (chunk->type < HF_REPORT_TYPES && chunk->used <= BODY)
-            file->chunks[chunk->type][file->counts[chunk->type]++] = i;
+            file->chunks[chunk->type][file->counts[chunk->type]++] = (uint16_t)i;
     }
 }
 

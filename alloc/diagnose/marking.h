@@ -30,7 +30,7 @@ static inline __attribute__((always_inline)) void hf_block_mark(void *ptr, size_
 {
     struct hf_site site = hf_site_of(call.caller, call.function);
     if (HF_UNLIKELY(site.deep != 0))
-        site.number = hf_stack_site(site.number, call.caller);
+        site.number = hf_stack_site(site.number);
     size_t room = hf_heap_room(ptr);
     hf_trailer_write(ptr, room,
                      (struct hf_trailer){site.number,

@@ -86,13 +86,13 @@ static void fill(struct deep_site *place, uint64_t key, uint32_t base, const voi
     __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
 }
 
-uint32_t hf_stack_site(uint32_t site, const void *caller)
+uint32_t hf_stack_site(uint32_t site)
 {
     const void *frames[HF_UNWIND_MAX];
     const uint32_t before = atomic_fetch_add_explicit(&allocations[site], 1, memory_order_relaxed);
     if ((before >= OFTEN && before % SELDOM != 0) || atomic_load(&full))
         return site;
-    const size_t count = hf_unwind(caller, frames);
+    const size_t count = hf_unwind(hf_recorded_sites[site].address, frames);
     const uint64_t key = key_of(site, frames, count);
     struct deep_site *place = count != 0 ? find_place(key) : NULL;
     if (place != NULL && __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != key) {

@@ -17,7 +17,7 @@ uint32_t hf_stack_record(const void *const *frames, size_t count);
 
 /* The number for a block that is being allocated at `site`: of a deep site, or `site` itself if
  * there is no stack. A site that allocates very often has a stack taken now and then. */
-uint32_t hf_stack_site(uint32_t site, const void *caller);
+uint32_t hf_stack_site(uint32_t site);
 
 /* The site that a number from hf_stack_site() or of any site stands for, and its stack as a finding
  * refers to it; 0: none. */

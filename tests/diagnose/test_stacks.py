@@ -1,6 +1,6 @@
-"""A fault's report has the stack of the free at once, and the stack of the allocation from the second
-block on, or from the first one if an earlier report knows the place. Damaged stacks and hostile
-reports do no harm.
+"""A fault's report has the stack of the free at once, and the stack of the allocation from the
+second block on, or from the first one if an earlier report knows the place. Damaged stacks and
+hostile reports do no harm.
 
 Usage: test_stacks.py --homefree COMMAND --stacks PROGRAM… [unittest arguments]
 """
@@ -181,7 +181,7 @@ class EarlierReports(unittest.TestCase):
         (cls.file,) = run.folder.glob("*.hfreport")
 
     def run_with(self, path):
-        """The lines about the path. HOMEFREE_DIAGNOSE, because the command refuses what is missing."""
+        """The lines about the path. The command itself would refuse a missing one."""
         folder = Path(self.folders.new())
         done = subprocess.run(
             [arguments.homefree, "run", "--diagnose", "--report", folder, "--", "env",
