@@ -281,8 +281,8 @@ void hf_diagnose_leave(int status)
 int hf_diagnose_close(void *handle)
 {
     int result = real_dlclose != NULL ? real_dlclose(handle) : -1;
-    hf_sites_unloaded();
-    hf_stacks_unloaded();
+    if (hf_sites_unloaded())
+        hf_stacks_unloaded();
     return result;
 }
 

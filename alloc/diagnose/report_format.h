@@ -138,7 +138,8 @@ struct hf_report_finding {
     uint32_t freed_site;                   /* 0: unknown */
     uint32_t first_freed_site;             /* double-free: of the first free; otherwise 0 */
     uint32_t allocated_stack, freed_stack; /* 1 + position of a stack among all bytes of stacks;
-                                              0: none */
+                                              0: none. Of the first block whose stack is known, so
+                                              allocated_stack may be filled in later */
     uint32_t reserved;
     uint64_t count;
     uint64_t bytes;                /* sum of the blocks' requested sizes, where they are known */

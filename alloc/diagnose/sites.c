@@ -238,11 +238,11 @@ static bool is_gone(uint16_t object)
            hf_dynlink_find_fast(objects[object].dynamic) != objects[object].map;
 }
 
-void hf_sites_unloaded(void)
+bool hf_sites_unloaded(void)
 {
     bool gone[OBJECTS_MAX] = {false}, any = false;
     if (!hf_report_lock())
-        return;
+        return false;
     for (uint16_t i = 1; i < object_count; i++)
         if (is_gone(i)) {
             objects[i].map = NULL;
@@ -252,4 +252,5 @@ void hf_sites_unloaded(void)
         if (hf_sites[i].key != 0 && gone[hf_sites[i].object])
             __atomic_store_n(&hf_sites[i].key, 1, __ATOMIC_RELEASE); /* no call's key */
     hf_report_unlock();
+    return any;
 }

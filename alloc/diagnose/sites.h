@@ -78,7 +78,7 @@ void hf_sites_deepen_known(void);
 uint32_t hf_sites_count(void);
 
 /* Forgets the addresses in objects that have been unloaded: others may come to lie there. What is
- * recorded stays. */
-void hf_sites_unloaded(void);
+ * recorded stays. Returns whether there were any. */
+bool hf_sites_unloaded(void);
 
 #endif

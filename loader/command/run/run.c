@@ -66,8 +66,8 @@ static const struct hf_argument arguments_table[] = {
      .offset = offsetof(struct request, diagnosis.report)},
     {.name = "sites",
      .value = "PATH",
-     .help = "an earlier report: take full stacks where it saw\n"
-             "memory cross",
+     .help = "an earlier report: take full stacks where the blocks\n"
+             "of its faults were allocated",
      .offset = offsetof(struct request, diagnosis.sites)},
     {.name = "suppressions",
      .value = "FILE",
