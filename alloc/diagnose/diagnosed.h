@@ -1,6 +1,7 @@
 /*
  * The diagnosed heap: allocates and frees like the plain one, gives each block a trailer, counts
- * who allocates and who frees, and finds faults. process.c and diagnosed_family.c are its entry points.
+ * who allocates and who frees, and finds faults. process.c and diagnosed_family.c are its entry
+ * points.
  *
  * A fault that would damage the heap is recorded and not carried out: a block that is freed twice
  * stays freed, and a pointer that is no block's is left alone.

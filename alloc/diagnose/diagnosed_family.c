@@ -5,8 +5,8 @@
  *
  * Owns nothing, takes no lock. Callable at any stage.
  */
-#include "alloc/start/family.h"
 #include "alloc/diagnose/hot.h"
+#include "alloc/start/family.h"
 
 #include <errno.h>
 #include <string.h>

@@ -11,22 +11,18 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/counts.h"
-#include "alloc/diagnose/crash.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
-#include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/suppressions.h"
-#include "alloc/diagnose/unwind.h"
 
 #include <homefree/base.h>
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -47,7 +43,6 @@ static bool privileged;       /* ignores the environment and writes no file */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
 static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
-static int (*real_dlclose)(void *handle);
 
 /* ---- options ---- */
 
@@ -278,47 +273,15 @@ void hf_diagnose_leave(int status)
         (void)syscall(SYS_exit_group, status);
 }
 
-int hf_diagnose_close(void *handle)
-{
-    int result = real_dlclose != NULL ? real_dlclose(handle) : -1;
-    if (hf_sites_unloaded())
-        hf_stacks_unloaded();
-    return result;
-}
-
 static void on_exit_status(int status, void *context)
 {
     (void)context;
     hf_diagnose_end(HF_REPORT_EXIT, status);
 }
 
-/* ---- the end by a signal ---- */
-
-static void on_crash(int number, siginfo_t *info, void *context)
+static void end_by_signal(int number)
 {
-    int saved_errno = errno;
-    if (number == SIGSEGV || number == SIGBUS)
-        hf_unwind_recover(context);
-    if (number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGABRT)
-        hf_crash_judge(context);
     hf_diagnose_end(HF_REPORT_SIGNAL, number);
-    (void)signal(number, SIG_DFL);
-    errno = saved_errno;
-    /* A fault recurs when the handler returns; a signal that was sent must be sent again. */
-    if (info->si_code <= 0 || info->si_code == SI_KERNEL || number == SIGTRAP)
-        (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
-}
-
-static void catch_crashes(void)
-{
-    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
-    struct sigaction ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    sigfillset(&ours.sa_mask);
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
-        struct sigaction before;
-        if (sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            (void)sigaction(crashes[i], &ours, NULL);
-    }
 }
 
 /* ---- the beginning ---- */
@@ -327,7 +290,6 @@ static void catch_crashes(void)
 __attribute__((constructor(102))) static void start_diagnosis(void)
 {
     privileged = getauxval(AT_SECURE) != 0;
-    real_dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
     hf_report_begin();
     hf_counts_start();
     if (!privileged) {
@@ -354,5 +316,5 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     make_file();
     (void)pthread_atfork(NULL, NULL, in_child);
     (void)on_exit(on_exit_status, NULL);
-    catch_crashes();
+    hf_signals_start(end_by_signal);
 }

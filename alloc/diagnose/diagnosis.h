@@ -12,7 +12,4 @@ void hf_diagnose_end(enum hf_report_end end, int status);
 /* Ends the process at once, as _exit(2) does. */
 void hf_diagnose_leave(int status) __attribute__((noreturn));
 
-/* dlclose(3), after which the addresses of unloaded code mean nothing any more. */
-int hf_diagnose_close(void *handle);
-
 #endif

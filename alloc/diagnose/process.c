@@ -9,8 +9,11 @@
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
-#include "alloc/diagnose/hot.h"
 #include "alloc/diagnose/diagnosis.h"
+#include "alloc/diagnose/hot.h"
+#include "alloc/diagnose/signals.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -109,26 +112,86 @@ DEFINE(void, free_aligned_sized, void *ptr, size_t alignment, size_t size)
     hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, CALL(free_aligned_sized));
 }
 
-/* ---- operator new ---- */
+/* ---- what lies behind our functions ---- */
 
-/*
- * The C++ runtime's operator, which calls the handler and throws: the definition behind ours that
- * the caller can see. It finds out for itself that there is no memory.
- */
-static void *real_operator(const char *name, const void *caller)
+typedef void *any_function(size_t first, size_t second, size_t third);
+
+/* The definition behind ours: libc's or the C++ runtime's. NULL if none is loaded. */
+static any_function *next_definition(const char *name)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *own = hf_dynlink_find(&hf_diagnosed_allocate);
     struct hf_object object;
-    (void)caller;
     if (hf_dynlink_namespaces(first) != 0)
-        for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
-            void *found = map != own && hf_dynlink_open(map, &object)
-                              ? hf_object_address(&object, name)
-                              : NULL;
+        for (const struct link_map *map = own != NULL ? own->l_next : first[0]; map != NULL;
+             map = map->l_next) {
+            void *found = hf_dynlink_open(map, &object) ? hf_object_address(&object, name) : NULL;
             if (found != NULL)
-                return found;
+                return (any_function *)found;
         }
+    return NULL;
+}
+
+/* The same, looked up once. */
+static any_function *remember(const char *name, any_function **known)
+{
+    any_function *next = __atomic_load_n(known, __ATOMIC_RELAXED);
+    if (next == NULL) {
+        next = next_definition(name);
+        __atomic_store_n(known, next, __ATOMIC_RELAXED);
+    }
+    return next;
+}
+
+/* ---- the operators ---- */
+
+/*
+ * A program may replace some of the operators and leave the others, whose defaults call those that
+ * it replaced: operator delete(void *, size_t) calls operator delete(void *). The defaults are the
+ * C++ runtime's, so ours pass on to them if an object in front of this library has an operator.
+ */
+static enum { UNKNOWN, OURS, PROGRAMS } operators;
+
+static const char *const operator_names[] = {
+#define HF_NEW(symbol, nothrow, aligned)            #symbol,
+#define HF_DELETE(symbol, parameters, freed, freer) #symbol,
+#include "shim/functions.def"
+};
+
+static bool has_operator(const struct link_map *map)
+{
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return false;
+    for (size_t i = 0; i < sizeof operator_names / sizeof operator_names[0]; i++)
+        if (hf_object_address(&object, operator_names[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* Whether the operators are the program's. Threads that decide at once decide the same. */
+static bool decide_operators(void)
+{
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *own = hf_dynlink_find(&hf_diagnosed_allocate);
+    bool found = false;
+    if (hf_dynlink_namespaces(first) != 0)
+        for (const struct link_map *map = first[0]; map != NULL && map != own && !found;
+             map = map->l_next)
+            found = has_operator(map);
+    __atomic_store_n(&operators, found ? PROGRAMS : OURS, __ATOMIC_RELAXED);
+    return found;
+}
+
+static inline bool are_programs(void)
+{
+    if (__builtin_expect(__atomic_load_n(&operators, __ATOMIC_RELAXED) == OURS, 1))
+        return false;
+    return operators == PROGRAMS || decide_operators();
+}
+
+static __attribute__((noreturn)) void cannot_throw(const char *name)
+{
     struct hf_text text;
     hf_text_begin(&text);
     hf_text_add(&text, "fatal: out of memory in ");
@@ -137,19 +200,24 @@ static void *real_operator(const char *name, const void *caller)
     hf_fatal(&text);
 }
 
-typedef void *new_function(size_t size, size_t second, size_t third);
-
-#define NEW(symbol, parameters, alignment, second, third)                                         \
-    EXPORTED void *process##symbol parameters __asm__(#symbol);                                   \
-    void *process##symbol parameters                                                              \
-    {                                                                                             \
-        void *ptr = alignment == 0 ? hf_hot_allocate(size, CALL(symbol))                          \
-                                   : hf_diagnosed_allocate(alignment, size, CALL(symbol));        \
-        if (__builtin_expect(ptr != NULL, 1))                                                     \
-            return ptr;                                                                           \
-        new_function *real = (new_function *)real_operator(#symbol, __builtin_return_address(0)); \
-        ptr = real(size, second, third);                                                          \
-        return hf_diagnosed_claim(ptr, size, CALL(symbol));                                       \
+/* Without memory, the runtime's operator finds that out for itself, calls the handler and throws.
+ */
+#define NEW(symbol, parameters, alignment, second, third)                                  \
+    EXPORTED void *process##symbol parameters __asm__(#symbol);                            \
+    void *process##symbol parameters                                                       \
+    {                                                                                      \
+        static any_function *known;                                                        \
+        any_function *next;                                                                \
+        if (are_programs() && (next = remember(#symbol, &known)) != NULL)                  \
+            return next(size, second, third);                                              \
+        void *ptr = alignment == 0 ? hf_hot_allocate(size, CALL(symbol))                   \
+                                   : hf_diagnosed_allocate(alignment, size, CALL(symbol)); \
+        if (__builtin_expect(ptr != NULL, 1))                                              \
+            return ptr;                                                                    \
+        next = next_definition(#symbol);                                                   \
+        if (next == NULL)                                                                  \
+            cannot_throw(#symbol);                                                         \
+        return hf_diagnosed_claim(next(size, second, third), size, CALL(symbol));          \
     }
 #define HF_NEW_0_0(symbol) NEW(symbol, (size_t size), 0, 0, 0)
 #define HF_NEW_1_0(symbol) NEW(symbol, (size_t size, size_t nothrow), 0, nothrow, 0)
@@ -158,31 +226,38 @@ typedef void *new_function(size_t size, size_t second, size_t third);
     NEW(symbol, (size_t size, size_t alignment, size_t nothrow), alignment, alignment, nothrow)
 #define HF_NEW(symbol, nothrow, aligned) HF_NEW_##nothrow##_##aligned(symbol)
 
-/* ---- operator delete ---- */
-
 /* By what the mangled name's parameters state. */
-#define DELETE(symbol, parameters, stated)                     \
-    EXPORTED void process##symbol parameters __asm__(#symbol); \
-    void process##symbol parameters                            \
-    {                                                          \
-        hf_diagnosed_free(ptr, stated, CALL(symbol));          \
+#define DELETE(symbol, parameters, stated, second, third)                 \
+    EXPORTED void process##symbol parameters __asm__(#symbol);            \
+    void process##symbol parameters                                       \
+    {                                                                     \
+        static any_function *known;                                       \
+        any_function *next;                                               \
+        if (are_programs() && (next = remember(#symbol, &known)) != NULL) \
+            (void)next((size_t)ptr, second, third);                       \
+        else                                                              \
+            hf_diagnosed_free(ptr, stated, CALL(symbol));                 \
     }
 #define STATED_SIZE      ((struct hf_stated){&size, NULL})
 #define STATED_ALIGNMENT ((struct hf_stated){NULL, &alignment})
 #define STATED_BOTH      ((struct hf_stated){&size, &alignment})
 
-DELETE(_ZdlPv, (void *ptr), NOTHING_STATED)
-DELETE(_ZdaPv, (void *ptr), NOTHING_STATED)
-DELETE(_ZdlPvm, (void *ptr, size_t size), STATED_SIZE)
-DELETE(_ZdaPvm, (void *ptr, size_t size), STATED_SIZE)
-DELETE(_ZdlPvRKSt9nothrow_t, (void *ptr), NOTHING_STATED)
-DELETE(_ZdaPvRKSt9nothrow_t, (void *ptr), NOTHING_STATED)
-DELETE(_ZdlPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT)
-DELETE(_ZdaPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT)
-DELETE(_ZdlPvmSt11align_val_t, (void *ptr, size_t size, size_t alignment), STATED_BOTH)
-DELETE(_ZdaPvmSt11align_val_t, (void *ptr, size_t size, size_t alignment), STATED_BOTH)
-DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *ptr, size_t alignment), STATED_ALIGNMENT)
-DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *ptr, size_t alignment), STATED_ALIGNMENT)
+DELETE(_ZdlPv, (void *ptr), NOTHING_STATED, 0, 0)
+DELETE(_ZdaPv, (void *ptr), NOTHING_STATED, 0, 0)
+DELETE(_ZdlPvm, (void *ptr, size_t size), STATED_SIZE, size, 0)
+DELETE(_ZdaPvm, (void *ptr, size_t size), STATED_SIZE, size, 0)
+DELETE(_ZdlPvRKSt9nothrow_t, (void *ptr, size_t tag), NOTHING_STATED, tag, 0)
+DELETE(_ZdaPvRKSt9nothrow_t, (void *ptr, size_t tag), NOTHING_STATED, tag, 0)
+DELETE(_ZdlPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT, alignment, 0)
+DELETE(_ZdaPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT, alignment, 0)
+DELETE(_ZdlPvmSt11align_val_t, (void *ptr, size_t size, size_t alignment), STATED_BOTH, size,
+       alignment)
+DELETE(_ZdaPvmSt11align_val_t, (void *ptr, size_t size, size_t alignment), STATED_BOTH, size,
+       alignment)
+DELETE(_ZdlPvSt11align_val_tRKSt9nothrow_t, (void *ptr, size_t alignment, size_t tag),
+       STATED_ALIGNMENT, alignment, tag)
+DELETE(_ZdaPvSt11align_val_tRKSt9nothrow_t, (void *ptr, size_t alignment, size_t tag),
+       STATED_ALIGNMENT, alignment, tag)
 
 #include "shim/functions.def"
 
@@ -205,5 +280,23 @@ void process__Exit(int status)
 
 DEFINE(int, dlclose, void *handle)
 {
-    return hf_diagnose_close(handle);
+    /* Looked up by the first call, which may come from a constructor that runs before ours. */
+    static any_function *known;
+    any_function *next = remember("dlclose", &known);
+    int result = next != NULL ? (int)(intptr_t)next((size_t)handle, 0, 0) : -1;
+    if (hf_sites_unloaded())
+        hf_stacks_unloaded();
+    return result;
+}
+
+/* ---- signals ---- */
+
+DEFINE(int, sigaction, int number, const struct sigaction *action, struct sigaction *old)
+{
+    return hf_signals_action(number, action, old);
+}
+
+DEFINE(sighandler_t, signal, int number, sighandler_t handler)
+{
+    return hf_signals_handle(number, handler);
 }

@@ -5,6 +5,8 @@
  * file is used, the kernel is asked to back it (MADV_POPULATE_WRITE): on a full disk a plain store
  * would end the process with SIGBUS. The file's descriptor is closed at once, because the program
  * may close all descriptors and get its number for a file of its own.
+ *
+ * The file never grows beyond the limit on the size of files: the kernel would send SIGXFSZ.
  */
 #include "alloc/diagnose/report_file.h"
 
@@ -13,9 +15,11 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -32,7 +36,9 @@ static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
 static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
 static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */
 static char path[PATH_MAX];
-static bool refused; /* this process may not have a file */
+static struct stat identity; /* of the file at `path` */
+static bool refused;         /* this process may not have a file */
+static atomic_bool lost;     /* the records are gone: somebody cut the file short */
 static atomic_bool locked;
 
 const char *hf_report_path(void)
@@ -173,6 +179,12 @@ uint32_t hf_report_string(const char *text, size_t length, const char **copy)
 
 /* ---- the file ---- */
 
+static rlim_t size_limit(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
 /* One more process of the folder. False if it has its maximum. */
 static bool enter_index(const char *folder)
 {
@@ -184,8 +196,10 @@ static bool enter_index(const char *folder)
         open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (file < 0)
         return errno != ELOOP;
-    bool enters = write(file, "+", 1) != 1 || fstat(file, &status) != 0 ||
-                  !S_ISREG(status.st_mode) || status.st_size <= HF_REPORT_PROCESSES_MAX;
+    bool writable = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
+                    (rlim_t)status.st_size < size_limit();
+    bool enters = !writable || write(file, "+", 1) != 1 || fstat(file, &status) != 0 ||
+                  status.st_size <= HF_REPORT_PROCESSES_MAX;
     close(file);
     return enters;
 }
@@ -207,15 +221,24 @@ static int make_file(const char *folder)
 static char *map_file(int file, uint32_t chunks)
 {
     size_t first = (size_t)(chunks + 1) * HF_REPORT_CHUNK;
-    if (ftruncate(file, SIZE) != 0)
+    rlim_t limit = size_limit();
+    uint32_t allowed =
+        limit < SIZE ? (uint32_t)(limit / HF_REPORT_CHUNK) : (uint32_t)HF_REPORT_CHUNKS_MAX;
+    if (allowed <= chunks) {
+        errno = EFBIG;
+        return MAP_FAILED;
+    }
+    chunks_max = allowed;
+    if (ftruncate(file, (off_t)allowed * HF_REPORT_CHUNK) != 0 || fstat(file, &identity) != 0)
         return MAP_FAILED;
     char *mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
         return MAP_FAILED;
     int error = madvise(mapped, first, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
     if (error == EINVAL) {
-        chunks_max = CHUNKS_OLD_KERNEL;
-        error = posix_fallocate(file, 0, (off_t)CHUNKS_OLD_KERNEL * HF_REPORT_CHUNK);
+        if (chunks_max > CHUNKS_OLD_KERNEL)
+            chunks_max = CHUNKS_OLD_KERNEL;
+        error = posix_fallocate(file, 0, (off_t)chunks_max * HF_REPORT_CHUNK);
     }
     if (error == 0)
         return mapped;
@@ -252,8 +275,24 @@ int hf_report_to_file(const char *folder)
     if (error != 0) {
         (void)unlink(path);
         path[0] = '\0';
+        chunks_max = HF_REPORT_CHUNKS_MAX;
     }
+    refused = error == EFBIG;
     return -error;
+}
+
+/* Gives the file's unused chunks back, unless `path` has become another file's, such as through a
+ * link that somebody else placed there. */
+static void shrink_file(off_t size)
+{
+    struct stat status;
+    int file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0)
+        return;
+    if (fstat(file, &status) == 0 && status.st_dev == identity.st_dev &&
+        status.st_ino == identity.st_ino && status.st_size > size)
+        (void)ftruncate(file, size);
+    (void)close(file);
 }
 
 void hf_report_finish(void)
@@ -264,9 +303,29 @@ void hf_report_finish(void)
         return;
     /* One chunk stays for records that come later; more are not backed. */
     chunks_max = header->chunks;
-    (void)truncate(path, (off_t)header->chunks * HF_REPORT_CHUNK);
+    shrink_file((off_t)header->chunks * HF_REPORT_CHUNK);
     hf_report_unlock();
     errno = saved_errno;
+}
+
+bool hf_report_recover(const void *address)
+{
+    char *base = hf_report_base;
+    if (base == NULL || (uintptr_t)address - (uintptr_t)base >= SIZE ||
+        (path[0] == '\0' && !atomic_load(&lost)))
+        return false;
+    if (atomic_load(&lost))
+        return true; /* another thread was faster */
+    if (mmap(base, SIZE, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        return false;
+    struct hf_report_header *header = (struct hf_report_header *)base;
+    header->process = (uint32_t)getpid();
+    header->chunks = chunks_max = 1;
+    refused = true;
+    atomic_store(&lost, true);
+    path[0] = '\0';
+    return true;
 }
 
 /* ---- fork ---- */
@@ -293,7 +352,7 @@ void hf_report_in_child(void)
     int saved_errno = errno;
     struct hf_report_header *header = hf_report_header();
     hf_report_unlock();
-    refused = false;
+    refused = atomic_load(&lost);
     if (header == NULL)
         return;
     size_t used = (size_t)header->chunks * HF_REPORT_CHUNK;

@@ -67,6 +67,10 @@ const char *hf_report_path(void);
  * parent's file. */
 void hf_report_in_child(void);
 
+/* For a handler of SIGBUS: whether the address lies in the records, because another process cut the
+ * file short. If so, the records are memory again, and nothing more is recorded. */
+bool hf_report_recover(const void *address);
+
 /* Cuts the file to what it holds. Called when the process ends; recording may go on. */
 void hf_report_finish(void);
 

@@ -13,6 +13,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/heap/internal.h"
 #include "loader/dlopen/search_path.h"
+#include "loader/interpose/definers.h"
 #include "loader/interpose/route.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/stubs.h"
@@ -212,7 +213,8 @@ static void *hook_symbol(const char *name, void *found)
     /* Hidden functions of an object built with the shim stay private, and libhomefree's need no
      * stub. */
     if (owner == NULL || owner == hf_dynlink_find(&hf_region) ||
-        !hf_function_is_known((enum hf_routed)function, found))
+        !hf_function_is_known((enum hf_routed)function, found) ||
+        hf_operator_takes_all((enum hf_routed)function, found))
         return found;
     hf_definer_note((enum hf_routed)function, found);
     void *stub = hf_stub_for((enum hf_routed)function, found);

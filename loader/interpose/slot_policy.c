@@ -1,6 +1,5 @@
 /*
- * Owns nothing lasting but the serving object, which is looked up once, without a lock. A pass
- * supplies the scope that it keeps between slots. See slot_policy.h.
+ * Owns nothing lasting. A pass supplies the scope that it keeps between slots. See slot_policy.h.
  *
  * The main rule: the slot's current value is its original, unless it is a PLT entry. A PLT entry of
  * the object itself means that the slot is unresolved (calling it would run the resolver, which
@@ -13,8 +12,8 @@
 
 #include "alloc/heap/internal.h"
 #include "loader/foreign/asking.h"
-#include "loader/foreign/known_allocators.h"
 #include "loader/foreign/object_role.h"
+#include "loader/interpose/definers.h"
 #include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
@@ -39,33 +38,6 @@ static bool is_ours(const void *address)
     return (uintptr_t)address - (uintptr_t)__ehdr_start < (uintptr_t)_end - (uintptr_t)__ehdr_start;
 }
 
-/* Returns the object in front of libc whose free() serves the process, or NULL, also if it is this
- * library; `libc` receives libc itself. Both are loaded at program start and stay, so they are
- * looked up only once. */
-static const struct link_map *serving_object(const struct link_map **libc)
-{
-    static const struct link_map *known_serving, *known_libc;
-    static _Atomic(bool) known;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    struct hf_object object;
-    if (!known && hf_dynlink_namespaces(first) != 0) {
-        const struct link_map *serving = NULL, *map = first[0];
-        for (; map != NULL; map = map->l_next) {
-            if (!hf_dynlink_open(map, &object))
-                continue;
-            if (hf_object_is_libc(&object))
-                break;
-            if (serving == NULL && hf_object_address(&object, "free") != NULL)
-                serving = map;
-        }
-        known_serving = map != NULL && serving != hf_dynlink_find(&hf_region) ? serving : NULL;
-        known_libc = map;
-        known = true;
-    }
-    *libc = known_libc;
-    return known_serving;
-}
-
 static void begin_deep(const struct link_map *serving, const struct link_map *map)
 {
     struct hf_object libc;
@@ -86,7 +58,7 @@ static void begin_deep(const struct link_map *serving, const struct link_map *ma
 
 void hf_definer_note(enum hf_routed function, const void *original)
 {
-    const struct link_map *libc, *serving = serving_object(&libc);
+    const struct link_map *libc, *serving = hf_serving_object(&libc);
     struct hf_object object;
     if (HF_LIKELY(serving == NULL) || hf_foreign_is_deep())
         return;
@@ -101,55 +73,9 @@ void hf_definer_note(enum hf_routed function, const void *original)
 
 void hf_definer_note_deep(void)
 {
-    const struct link_map *libc, *serving = serving_object(&libc);
+    const struct link_map *libc, *serving = hf_serving_object(&libc);
     if (serving != NULL && !hf_foreign_is_deep())
         begin_deep(serving, libc);
-}
-
-/* Names that belong to one allocator's interface, or that any object may use for a function of its
- * own. functions.def says which definer they must have. */
-enum definers { ANYBODY, LIBC_OR_ALLOCATOR, MIMALLOC, TCMALLOC };
-static const unsigned char definers[HF_ROUTED_COUNT] = {
-#define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
-#include "shim/functions.def"
-};
-
-static bool exports(const struct hf_object *object, const char *name)
-{
-    return name == NULL || hf_object_symbol(object, name[0] == '*' ? name + 1 : name) != NULL;
-}
-
-/* Returns whether the object exports the functions of that allocator, not just one function of that
- * name. HF_ALLOCATOR_COUNT stands for any known allocator. */
-static bool exports_allocator(const struct hf_object *object, enum hf_allocator allocator)
-{
-    for (size_t i = 0; i < hf_allocator_calls_count; i++) {
-        const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
-        if ((allocator == HF_ALLOCATOR_COUNT || calls->allocator == allocator) &&
-            exports(object, calls->marker) && exports(object, calls->realloc) &&
-            exports(object, calls->usable_size))
-            return true;
-    }
-    return false;
-}
-
-bool hf_function_is_known(enum hf_routed function, const void *address)
-{
-    struct hf_object object;
-    if (definers[function] == ANYBODY)
-        return true;
-    const struct link_map *map = hf_dynlink_find(address);
-    if (map == NULL || !hf_dynlink_open(map, &object))
-        return false;
-    switch (definers[function]) {
-    case MIMALLOC:
-        return exports_allocator(&object, HF_ALLOCATOR_MIMALLOC);
-    case TCMALLOC:
-        return exports_allocator(&object, HF_ALLOCATOR_TCMALLOC);
-    default:
-        return hf_object_is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
-               (hf_foreign_lives_in(map) && exports(&object, "free"));
-    }
 }
 
 /* ---- scopes ---- */
@@ -329,6 +255,8 @@ static struct hf_decision decide_by_original(enum hf_object_role role, const str
         return keep();
     if (!hf_function_is_known(function, original))
         return ignore(); /* an unrelated function of the same name */
+    if (hf_operator_takes_all(function, original))
+        return ignore();
     if (role == HF_ROLE_ORDINARY)
         hf_definer_note(function, original);
     return change(original);
@@ -372,7 +300,7 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     if (is_ours(value))
         return keep();
     /* Nearly every slot goes to the first definition, libc's; that alone decides. */
-    if (value == definition(scope, function) && definers[function] == ANYBODY)
-        return change(value);
+    if (value == definition(scope, function) && hf_name_is_reserved(function))
+        return hf_operator_takes_all(function, value) ? ignore() : change(value);
     return decide_by_value(object, role, scope, slot, value);
 }

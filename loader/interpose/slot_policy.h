@@ -2,8 +2,8 @@
  * Slot policy: decides about one GOT slot. Routing, which writes, and the report share the
  * decision.
  *
- * Scopes and decisions need the loader's lock; hf_definer_note(), hf_definer_note_deep() and
- * hf_function_is_known() may be called from any thread without it. Deciding has two side effects.
+ * Scopes and decisions need the loader's lock; hf_definer_note() and hf_definer_note_deep() may be
+ * called from any thread without it. Deciding has two side effects.
  * Where several objects define free(), it lets the loader resolve an unresolved slot, as the slot's
  * first call would. Where it meets libc's allocator and a serving allocator in one process, it
  * starts telling their blocks apart (hf_foreign_begin_deep()).
@@ -45,10 +45,6 @@ void hf_definer_note(enum hf_routed function, const void *original);
 
 /* The same for an object opened with RTLD_DEEPBIND, which may have no slot for either function. */
 void hf_definer_note_deep(void);
-
-/* Returns whether routing may intercept a function found by name. Some names are not reserved: they
- * have the known meaning only if libc or a known allocator defines them. */
-bool hf_function_is_known(enum hf_routed function, const void *address);
 
 /* Decides about a slot of an ordinary object or a runtime. Reads the slot; the object must be
  * relocated, which the loader's lock guarantees. */

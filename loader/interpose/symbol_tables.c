@@ -8,6 +8,7 @@
 #include "loader/interpose/symbol_tables.h"
 
 #include "alloc/base/fatal.h"
+#include "loader/interpose/definers.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -52,7 +53,8 @@ static void *address_of(const struct hf_object *object, const ElfW(Sym) *symbol)
 static void add(struct entries *entries, enum hf_routed function, const ElfW(Sym) *symbol)
 {
     if (symbol->st_shndx == SHN_UNDEF || symbol->st_shndx == SHN_ABS || symbol->st_value == 0 ||
-        ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || entries->count == ENTRIES_MAX)
+        ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || entries->count == ENTRIES_MAX ||
+        hf_operator_takes_all(function, address_of(entries->object, symbol)))
         return;
     entries->requests[entries->count].function = function;
     entries->requests[entries->count].original = address_of(entries->object, symbol);

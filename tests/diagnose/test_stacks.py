@@ -19,7 +19,7 @@ from diagnosis import TIMEOUT, Diagnosis, Folders
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
-parser.add_argument("--stacks", required=True, nargs="+")
+parser.add_argument("--stacks", required=True, nargs="+", type=os.path.abspath)
 
 STACK_MAX = 48
 CHUNK = 16384

@@ -1,0 +1,18 @@
+/*
+ * The signals by which a process crashes. Where the program has no handler for one, ours records
+ * the end, and then the signal takes its usual course. The program does not see that handler: it
+ * reads SIG_DFL, as it would without us. Rust's runtime and others install theirs only then.
+ */
+#ifndef HOMEFREE_SIGNALS_H
+#define HOMEFREE_SIGNALS_H
+
+#include <signal.h>
+
+/* Catches crashes from now on. `ended` records the end by a signal; it runs in the handler. */
+void hf_signals_start(void (*ended)(int number));
+
+/* sigaction(2) and signal(2) for the program. Async-signal-safe. */
+int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old);
+sighandler_t hf_signals_handle(int number, sighandler_t handler);
+
+#endif

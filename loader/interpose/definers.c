@@ -1,0 +1,112 @@
+/*
+ * Owns nothing lasting but the serving object, which is looked up once, without a lock. See
+ * definers.h.
+ */
+#include "loader/interpose/definers.h"
+
+#include "alloc/heap/internal.h"
+#include "alloc/owner/foreign.h"
+#include "loader/foreign/known_allocators.h"
+#include "loader/foreign/object_role.h"
+
+#include <stddef.h>
+
+const struct link_map *hf_serving_object(const struct link_map **libc)
+{
+    static const struct link_map *known_serving, *known_libc;
+    static _Atomic(bool) known;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    struct hf_object object;
+    if (!known && hf_dynlink_namespaces(first) != 0) {
+        const struct link_map *serving = NULL, *map = first[0];
+        for (; map != NULL; map = map->l_next) {
+            if (!hf_dynlink_open(map, &object))
+                continue;
+            if (hf_object_is_libc(&object))
+                break;
+            if (serving == NULL && hf_object_address(&object, "free") != NULL)
+                serving = map;
+        }
+        known_serving = map != NULL && serving != hf_dynlink_find(&hf_region) ? serving : NULL;
+        known_libc = map;
+        known = true;
+    }
+    *libc = known_libc;
+    return known_serving;
+}
+
+/* Names that belong to one allocator's interface, or that any object may use for a function of its
+ * own. functions.def says which definer they must have. */
+enum definers { ANYBODY, LIBC_OR_ALLOCATOR, MIMALLOC, TCMALLOC };
+static const unsigned char definers[HF_ROUTED_COUNT] = {
+#define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
+#include "shim/functions.def"
+};
+
+static bool exports(const struct hf_object *object, const char *name)
+{
+    return name == NULL || hf_object_symbol(object, name[0] == '*' ? name + 1 : name) != NULL;
+}
+
+/* Returns whether the object exports the functions of that allocator, not just one function of that
+ * name. HF_ALLOCATOR_COUNT stands for any known allocator. */
+static bool exports_allocator(const struct hf_object *object, enum hf_allocator allocator)
+{
+    for (size_t i = 0; i < hf_allocator_calls_count; i++) {
+        const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
+        if ((allocator == HF_ALLOCATOR_COUNT || calls->allocator == allocator) &&
+            exports(object, calls->marker) && exports(object, calls->realloc) &&
+            exports(object, calls->usable_size))
+            return true;
+    }
+    return false;
+}
+
+bool hf_name_is_reserved(enum hf_routed function)
+{
+    return definers[function] == ANYBODY;
+}
+
+bool hf_function_is_known(enum hf_routed function, const void *address)
+{
+    struct hf_object object;
+    if (definers[function] == ANYBODY)
+        return true;
+    const struct link_map *map = hf_dynlink_find(address);
+    if (map == NULL || !hf_dynlink_open(map, &object))
+        return false;
+    switch (definers[function]) {
+    case MIMALLOC:
+        return exports_allocator(&object, HF_ALLOCATOR_MIMALLOC);
+    case TCMALLOC:
+        return exports_allocator(&object, HF_ALLOCATOR_TCMALLOC);
+    default:
+        return hf_object_is_libc(&object) || exports_allocator(&object, HF_ALLOCATOR_COUNT) ||
+               (hf_foreign_lives_in(map) && exports(&object, "free"));
+    }
+}
+
+/* Whether every object's free() is this library's: whole-process mode. */
+static bool serves_process(void)
+{
+    static _Atomic(int) known; /* 1: no, 2: yes */
+    const struct link_map *libc;
+    struct hf_object own;
+    if (known == 0) {
+        bool serves = hf_serving_object(&libc) == NULL && libc != NULL &&
+                      hf_dynlink_open(hf_dynlink_find(&hf_region), &own) &&
+                      hf_object_address(&own, "free") != NULL;
+        known = serves ? 2 : 1;
+    }
+    return known == 2;
+}
+
+bool hf_operator_takes_all(enum hf_routed function, const void *original)
+{
+    struct hf_object object;
+    if (!hf_routed_is_operator(function) || !serves_process())
+        return false;
+    const struct link_map *map = hf_dynlink_find(original);
+    return map != NULL && !hf_foreign_lives_in(map) && hf_dynlink_open(map, &object) &&
+           !exports_allocator(&object, HF_ALLOCATOR_COUNT);
+}

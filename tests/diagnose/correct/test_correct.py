@@ -1,0 +1,96 @@
+"""Correct programs behave the same under `homefree run`, with and without --diagnose, and
+diagnostics mode finds nothing.
+
+Usage: test_correct.py --homefree COMMAND --programs PROGRAM... [unittest arguments]
+"""
+
+import argparse
+import resource
+import signal
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from diagnosis import TIMEOUT, Diagnosis, Folders  # noqa: E402
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True)
+parser.add_argument("--programs", nargs="+", required=True)
+
+MIB = 1 << 20
+
+
+class Correct(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folders = Folders()
+        cls.addClassCleanup(cls.folders.remove)
+
+    def program(self, name):
+        (path,) = [p for p in arguments.programs if Path(p).name == name]
+        return path
+
+    def plain(self, *command, **more):
+        done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, **more)
+        return done.returncode, done.stdout.decode()
+
+    def same(self, name):
+        program = self.program(name)
+        plain = self.plain(program)
+        self.assertEqual(self.plain(arguments.homefree, "run", "--", program), plain)
+        run = Diagnosis(arguments.homefree, [program], folder=self.folders.new())
+        self.assertEqual((run.status, run.output), plain, run.errors)
+        self.assertEqual(run.report["findings"], [])
+        return run
+
+    def test_operators_of_the_program(self):
+        self.same("own-operators")
+
+    def test_dispositions_of_signals(self):
+        run = self.same("dispositions")
+        self.assertEqual(run.status, -signal.SIGABRT)
+        self.assertEqual(run.report["processes"][0]["end"], "signal")
+
+    def test_objects_closed_by_constructors(self):
+        self.same("early-close")
+
+    def test_report_that_is_cut_short(self):
+        program, folder = self.program("shortened"), self.folders.new()
+        run = Diagnosis(arguments.homefree, [program, folder], folder=folder)
+        self.assertEqual((run.status, run.output), self.plain(program), run.errors)
+        self.assertIn("another process cut the report's file short", run.errors)
+        self.assertEqual(len(run.summary()), 1)
+
+    def test_limit_on_the_size_of_files(self):
+        for limit in (0, 1, 16 * 1024, MIB, 20 * MIB):
+            folder = self.folders.new()
+
+            def prepare(limit=limit):
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+            with self.subTest(limit=limit):
+                command = [self.program("own-operators")]
+                run = Diagnosis(arguments.homefree, command, folder=folder, preexec_fn=prepare)
+                self.assertEqual(run.status, 0, run.errors)
+                if limit < MIB:
+                    self.assertIn("cannot write a report", run.errors)
+                else:
+                    self.assertEqual(run.report["findings"], [])
+
+    def test_file_that_is_replaced_by_a_link(self):
+        """A report must not shrink another file."""
+        folder = self.folders.new()
+        victim = Path(self.folders.new())
+        victim.write_bytes(bytes(64 * MIB))
+        script = f"for f in {folder}/$$-*.hfreport; do rm $f; ln -s {victim} $f; done; exit 0"
+        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], folder=folder)
+        self.assertEqual(run.status, 0, run.errors)
+        self.assertTrue(any(path.is_symlink() for path in Path(folder).iterdir()))
+        self.assertEqual(victim.stat().st_size, 64 * MIB)
+
+
+if __name__ == "__main__":
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
