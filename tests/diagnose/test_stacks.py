@@ -126,8 +126,12 @@ class Stacks(unittest.TestCase):
         self.check(finding["allocated"], ALLOCATING, "fork_then_cross")
 
     def test_threads(self):
-        finding = self.finding(self.diagnose(arguments.stacks[0], "threads"))
-        self.assertEqual(finding["count"], 8 * 500)
+        run = self.diagnose(arguments.stacks[0], "threads")
+        finding = self.finding(run)
+        # A thread does not wait for ever for the records' lock.
+        dropped = sum(process["dropped"] for process in run.report["processes"])
+        self.assertLessEqual(finding["count"], 8 * 500)
+        self.assertGreaterEqual(finding["count"] + dropped, 8 * 500)
         self.check(finding["freed"], FREEING[:2], "cross_in_threads")
         self.check(finding["allocated"], ALLOCATING[:2], "cross_in_threads")
 
@@ -219,6 +223,17 @@ class EarlierReports(unittest.TestCase):
                 lines = self.run_with(path)
                 self.assertEqual(len(lines), 1, lines)
                 self.assertTrue(lines[0].startswith("homefree: "), lines)
+
+    def test_children_do_not_repeat_the_line(self):
+        path = self.path(b"nonsense")
+        run = Diagnosis(
+            arguments.homefree,
+            ["sh", "-c", '"$0" once; "$0" fork', self.program],
+            folder=self.folders.new(),
+            options=["--sites", path],
+        )
+        self.assertEqual(run.output, "survived\nsurvived\n")
+        self.assertEqual(run.errors.count(str(path)), 1, run.errors)
 
     def test_damaged_reports(self):
         whole = self.file.read_bytes()
