@@ -16,7 +16,7 @@ enum {
     PROBES = 32,
     /* After so many stacks of a site, one allocation in so many takes one. */
     OFTEN = 4096,
-    SELDOM = 64,
+    SELDOM = 128,
     GONE = 1 /* no stack's key */
 };
 

@@ -309,6 +309,14 @@ const char *hf_recorded_string(struct hf_recorded *file, uint32_t string)
     return NULL;
 }
 
+/* A process that runs may give a finding a stack that it recorded after the stacks were read. */
+static bool lacks_stack(struct hf_recorded *file)
+{
+    if (file->header.end != HF_REPORT_RUNS)
+        file->damaged = true;
+    return false;
+}
+
 bool hf_recorded_stack(struct hf_recorded *file, uint32_t stack, struct hf_recorded_stack *out)
 {
     if (stack == 0)
@@ -316,17 +324,13 @@ bool hf_recorded_stack(struct hf_recorded *file, uint32_t stack, struct hf_recor
     struct hf_report_stack head;
     const struct hf_recorded_part *part = part_of(file, HF_REPORT_STACKS, stack - 1);
     const size_t offset = part != NULL ? stack - 1 - part->first : 0;
-    if (part == NULL || part->count - offset < sizeof head) {
-        file->damaged = true;
-        return false;
-    }
+    if (part == NULL || part->count - offset < sizeof head)
+        return lacks_stack(file);
     memcpy(&head, part->bytes + offset, sizeof head);
     const size_t frames = head.native * sizeof(struct hf_report_frame);
     const size_t lines = head.python * sizeof(struct hf_report_line);
-    if (part->count - offset - sizeof head < frames + lines) {
-        file->damaged = true;
-        return false;
-    }
+    if (part->count - offset - sizeof head < frames + lines)
+        return lacks_stack(file);
     out->frames = part->bytes + offset + sizeof head;
     out->lines = out->frames + frames;
     out->native = head.native;

@@ -20,6 +20,8 @@ from recorded import (
     CHUNK_HEAD,
     DIAGNOSE,
     EXEC,
+    EXIT,
+    FINDINGS,
     FUNCTIONS,
     OBJECTS,
     PAIRS,
@@ -201,6 +203,18 @@ class BadFiles(ReportTest):
         for side in "allocated", "freed":
             self.assertEqual(finding[side]["object"], None)
             self.assertEqual(finding[side]["stack"], [])
+
+    def test_a_stack_that_came_while_the_file_was_read(self):
+        """A finding may get its allocating stack later: missing it is damage only after the end."""
+        for end, truncated in (RUNS, False), (EXIT, True):
+            recorded = Recorded(end=end)
+            site = recorded.site(recorded.object("/lib.so"), 100)
+            position = recorded.stack([(1, 100)])
+            recorded.finding("malloc-delete", 0, site, site, allocated_stack=position + 24)
+            document = self.document(self.write(recorded), status=1)
+            self.assertEqual(document["processes"][0]["truncated"], truncated)
+            (finding,) = document["findings"]
+            self.assertEqual(finding["allocated"]["stack"], [])
 
     def test_chunks_that_lie(self):
         for field, value in [
