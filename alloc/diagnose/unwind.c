@@ -166,6 +166,12 @@ const void *hf_find_description(const void *address, struct bases *bases)
 
 /* ---- walking ---- */
 
+#ifdef HF_NO_UNWINDER
+static void follow(struct walk *walk)
+{
+    (void)walk;
+}
+#else
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *argument)
 {
     struct walk *walk = argument;
@@ -193,15 +199,22 @@ static bool works(void)
     return atomic_load_explicit(&found, memory_order_relaxed);
 }
 
+static void follow(struct walk *walk)
+{
+    if (works())
+        (void)_Unwind_Backtrace(visit, walk);
+}
+#endif
+
 size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
 {
     struct walk walk = {.caller = caller, .frames = frames};
-    if (current != NULL || !works())
+    if (current != NULL)
         return 0;
     if (sigsetjmp(walk.resume, 0) == 0) {
         current = &walk;
         atomic_signal_fence(memory_order_seq_cst);
-        (void)_Unwind_Backtrace(visit, &walk);
+        follow(&walk);
     }
     atomic_signal_fence(memory_order_seq_cst);
     current = NULL;
