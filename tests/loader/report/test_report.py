@@ -21,7 +21,6 @@ from recorded import (
     DIAGNOSE,
     EXEC,
     EXIT,
-    FINDINGS,
     FUNCTIONS,
     OBJECTS,
     PAIRS,
