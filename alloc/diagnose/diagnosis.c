@@ -137,18 +137,32 @@ static void choose_folder(void)
                        (int)getpid());
 }
 
+/* Replaces a variable where it lies. Programs such as bash have a setenv() of their own. */
+static bool replace_variable(char *variable)
+{
+    const size_t length = strcspn(variable, "=") + 1;
+    for (char **at = environ; at != NULL && *at != NULL; at++)
+        if (strncmp(*at, variable, length) == 0) {
+            *at = variable;
+            return true;
+        }
+    return false;
+}
+
 /* Passes on to children what this process has decided. */
 static void tell_children(void)
 {
     static const char *const modes[] = {"", "count", "report", "strict"};
-    char value[2 * VALUE_MAX];
+    static char variable[2 * VALUE_MAX];
     const char *options = getenv(HF_DIAGNOSE_VARIABLE);
     if (options != NULL)
-        (void)snprintf(value, sizeof value, "%s,root:%d", options, (int)root);
+        (void)snprintf(variable, sizeof variable, HF_DIAGNOSE_VARIABLE "=%s,root:%d", options,
+                       (int)root);
     else
-        (void)snprintf(value, sizeof value, "mode:%s,folder:%s,root:%d", modes[hf_diagnose.mode],
-                       hf_diagnose.folder, (int)root);
-    (void)setenv(HF_DIAGNOSE_VARIABLE, value, 1);
+        (void)snprintf(variable, sizeof variable, HF_DIAGNOSE_VARIABLE "=mode:%s,folder:%s,root:%d",
+                       modes[hf_diagnose.mode], hf_diagnose.folder, (int)root);
+    if (!replace_variable(variable))
+        (void)setenv(HF_DIAGNOSE_VARIABLE, strchr(variable, '=') + 1, 1);
 }
 
 /* ---- the header ---- */

@@ -152,13 +152,31 @@ static int read_interpreter(struct hf_elf *elf, char path[static PATH_MAX])
     return 0;
 }
 
-static bool is_musl(struct hf_elf *elf)
+/* Whether the program needs a library whose name begins so. */
+static bool needs(struct hf_elf *elf, const char *prefix)
 {
     const char *name;
     for (size_t cursor = 0; (name = hf_elf_needed(elf, &cursor)) != NULL;)
-        if (starts(name, "libc.musl-"))
+        if (starts(name, prefix))
             return true;
     return false;
+}
+
+/* The sanitizer whose runtime has an allocator of its own and refuses to start, or crashes, behind
+ * any other library; NULL if there is none. A runtime in the program itself comes first. */
+static const char *sanitizer(struct hf_elf *elf)
+{
+    static const struct {
+        const char *library, *name;
+    } sanitizers[] = {
+        {"libasan.so", "AddressSanitizer"},     {"libclang_rt.asan", "AddressSanitizer"},
+        {"libhwasan.so", "HWAddressSanitizer"}, {"libclang_rt.hwasan", "HWAddressSanitizer"},
+        {"libtsan.so", "ThreadSanitizer"},      {"libclang_rt.tsan", "ThreadSanitizer"},
+    };
+    for (size_t i = 0; i < sizeof sanitizers / sizeof sanitizers[0]; i++)
+        if (needs(elf, sanitizers[i].library))
+            return sanitizers[i].name;
+    return NULL;
 }
 
 /* Decides by the dynamic linker, which is a part of its libc. */
@@ -212,8 +230,15 @@ static void examine_opened(const struct file *file, struct hf_elf *elf)
                    "it is linked statically, so nothing can be preloaded into it");
         return;
     }
-    if (is_musl(elf)) {
+    if (needs(elf, "libc.musl-")) {
         decide(file, HF_PROGRAM_UNFIT, "it is built for musl, and libhomefree for glibc");
+        return;
+    }
+    const char *own_allocator = sanitizer(elf);
+    if (own_allocator != NULL) {
+        decide(file, HF_PROGRAM_UNFIT,
+               "it is built with %s, whose allocator must come first; build it without",
+               own_allocator);
         return;
     }
     if (linker_fits(file, linker))

@@ -63,6 +63,14 @@ class Correct(unittest.TestCase):
         self.assertIn("another process cut the report's file short", run.errors)
         self.assertEqual(len(run.summary()), 1)
 
+    def test_children_of_a_shell_are_silent(self):
+        """bash has a getenv() and a setenv() of its own, which are not libc's."""
+        script = "x=$(/bin/echo one 2>&1; /bin/ls -d / 2>&1); echo \"$x\"; exit 6"
+        command = ["/bin/bash", "-c", script]
+        run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
+        self.assertEqual((run.status, run.output), self.plain(*command), run.errors)
+        self.assertEqual(len(run.summary()), 1, run.errors)
+
     def test_limit_on_the_size_of_files(self):
         for limit in (0, 1, 16 * 1024, MIB, 20 * MIB):
             folder = self.folders.new()

@@ -594,6 +594,14 @@ class Refused(Installation):
         program = self.build("program", IDLE, "-Wl,--no-as-needed", str(musl))
         self.unfit("it is built for musl", program)
 
+    def test_sanitizers(self):
+        """Their runtimes do not start, or crash, behind a preloaded library."""
+        for name in ("libasan.so.8", "libclang_rt.asan-x86_64.so", "libtsan.so.2"):
+            runtime = self.build(name, "", "-shared", "-fPIC", f"-Wl,-soname,{name}")
+            program = self.build("program", IDLE, "-Wl,--no-as-needed", str(runtime))
+            with self.subTest(name):
+                self.unfit("whose allocator must come first", program)
+
     def test_other_libc(self):
         other = self.build("linker.so", "int x;", "-shared", "-fPIC", "-Wl,-soname,linker64")
         program = self.build("program", IDLE, f"-Wl,--dynamic-linker={other}")
