@@ -65,7 +65,7 @@ class Correct(unittest.TestCase):
 
     def test_children_of_a_shell_are_silent(self):
         """bash has a getenv() and a setenv() of its own, which are not libc's."""
-        script = "x=$(/bin/echo one 2>&1; /bin/ls -d / 2>&1); echo \"$x\"; exit 6"
+        script = "x=$(/bin/bash -c 'echo one; :' 2>&1; :); echo \"$x\"; exit 6"
         command = ["/bin/bash", "-c", script]
         run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
         self.assertEqual((run.status, run.output), self.plain(*command), run.errors)
