@@ -25,6 +25,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,10 @@
 /* A forked child gets a file of its own when it has recorded this many new sites, or a finding. */
 enum { NEW_SITES = 64, VALUE_MAX = HF_DIAGNOSE_PAIR_MAX + 24 };
 
-static pid_t root;            /* the process that the user started */
+static pid_t root; /* the process that the user started */
+static struct {    /* the standard error of that process; 0: unknown */
+    uintmax_t device, file;
+} errors_go_to;
 static bool privileged;       /* ignores the environment and writes no file */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
@@ -96,6 +100,8 @@ static void take_option(const char *key, const char *value)
         root = (pid_t)strtol(value, NULL, 10);
     else if (strcmp(key, "sites") == 0)
         (void)snprintf(sites_path, sizeof sites_path, "%s", value);
+    else if (strcmp(key, "stderr") == 0)
+        (void)sscanf(value, "%ju-%ju", &errors_go_to.device, &errors_go_to.file);
     else
         warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }
@@ -156,11 +162,13 @@ static void tell_children(void)
     static char variable[2 * VALUE_MAX];
     const char *options = getenv(HF_DIAGNOSE_VARIABLE);
     if (options != NULL)
-        (void)snprintf(variable, sizeof variable, HF_DIAGNOSE_VARIABLE "=%s,root:%d", options,
-                       (int)root);
+        (void)snprintf(variable, sizeof variable, HF_DIAGNOSE_VARIABLE "=%s,root:%d,stderr:%ju-%ju",
+                       options, (int)root, errors_go_to.device, errors_go_to.file);
     else
-        (void)snprintf(variable, sizeof variable, HF_DIAGNOSE_VARIABLE "=mode:%s,folder:%s,root:%d",
-                       modes[hf_diagnose.mode], hf_diagnose.folder, (int)root);
+        (void)snprintf(variable, sizeof variable,
+                       HF_DIAGNOSE_VARIABLE "=mode:%s,folder:%s,root:%d,stderr:%ju-%ju",
+                       modes[hf_diagnose.mode], hf_diagnose.folder, (int)root, errors_go_to.device,
+                       errors_go_to.file);
     if (!replace_variable(variable))
         (void)setenv(HF_DIAGNOSE_VARIABLE, strchr(variable, '=') + 1, 1);
 }
@@ -234,13 +242,23 @@ static void in_child(void)
 
 /* ---- the end ---- */
 
+/* Whether a summary without findings goes where the user expects it, and not into a file that the
+ * program has opened or redirected its standard error to. */
+static bool is_wanted(void)
+{
+    struct stat status;
+    return fstat(STDERR_FILENO, &status) == 0 && (uintmax_t)status.st_dev == errors_go_to.device &&
+           (uintmax_t)status.st_ino == errors_go_to.file;
+}
+
 static void print_summary(enum hf_report_end end)
 {
     uint64_t errors = hf_findings_count(HF_REPORT_ERROR);
     uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
     uint64_t blocks, bytes;
     struct hf_text text;
-    if (privileged || (getpid() != root && errors + warnings == 0 && end != HF_REPORT_SIGNAL))
+    if (privileged ||
+        (errors + warnings == 0 && !(is_wanted() && (getpid() == root || end == HF_REPORT_SIGNAL))))
         return;
     hf_counts_total(&blocks, &bytes);
     hf_text_begin(&text);
@@ -313,7 +331,12 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
         else
             choose_folder();
         if (root == 0) {
+            struct stat status;
             root = getpid();
+            if (fstat(STDERR_FILENO, &status) == 0) {
+                errors_go_to.device = status.st_dev;
+                errors_go_to.file = status.st_ino;
+            }
             tell_children();
         }
         if (sites_path[0] != '\0')

@@ -71,6 +71,20 @@ class Correct(unittest.TestCase):
         self.assertEqual((run.status, run.output), self.plain(*command), run.errors)
         self.assertEqual(len(run.summary()), 1, run.errors)
 
+    def test_summary_stays_out_of_the_programs_files(self):
+        """Also after bash has become the command."""
+        file = Path(self.folders.new())
+        for script in (f"exec /bin/bash -c ': x; :' 2>{file}", f"exec 2>{file}; :"):
+            command = ["/bin/bash", "-c", script]
+            run = Diagnosis(arguments.homefree, command, folder=self.folders.new())
+            self.assertEqual((run.status, file.read_text()), (0, ""))
+        script = f"{self.program('dispositions')} >{file} 2>&1; :"  # ends by a signal
+        run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], folder=self.folders.new())
+        self.assertEqual(file.read_text(), self.plain(self.program("dispositions"))[1])
+
+    def test_malloc_of_the_program(self):
+        self.same("own-malloc")
+
     def test_limit_on_the_size_of_files(self):
         for limit in (0, 1, 16 * 1024, MIB, 20 * MIB):
             folder = self.folders.new()
