@@ -109,13 +109,14 @@ void hf_signals_start(void (*ended)(int number))
         if (__sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             (void)__sigaction(crashes[i], &ours, NULL);
     }
+    atomic_store(&started, true);
 }
 
 int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old)
 {
     struct sigaction ours;
     if (action != NULL && action->sa_handler == SIG_DFL && is_crash(number) &&
-        atomic_load(&report_end) != NULL) {
+        atomic_load(&started)) {
         ours = our_action();
         action = &ours;
     }
