@@ -20,9 +20,10 @@
 #include <ucontext.h>
 #include <unwind.h>
 
-enum { OWN_FRAMES_MAX = 16 };
+enum { OWN_FRAMES_MAX = 16, STACK_NEEDED = 16384 };
 
 struct walk {
+    const struct walk *self;
     const void *caller;
     const void **frames;
     size_t count;
@@ -208,8 +209,9 @@ static void follow(struct walk *walk)
 
 size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
 {
-    struct walk walk = {.caller = caller, .frames = frames};
-    if (current != NULL)
+    struct walk walk = {.self = &walk, .caller = caller, .frames = frames};
+    /* A walk further in than this one was left by longjmp(3), from a handler of the program. */
+    if (current != NULL && (uintptr_t)current > (uintptr_t)&walk)
         return 0;
     if (sigsetjmp(walk.resume, 0) == 0) {
         current = &walk;
@@ -228,16 +230,22 @@ size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
     return walk.count - skipped;
 }
 
-/* Where the thread was interrupted; NULL if this machine's registers are not known here. */
-static const void *interrupted_at(const ucontext_t *thread)
+/* Where a thread was interrupted; NULL if this machine's registers are not known here. */
+struct place {
+    const void *code, *stack;
+};
+static struct place interrupted_at(const ucontext_t *thread)
 {
 #if defined(__x86_64__)
-    return (const void *)(uintptr_t)thread->uc_mcontext.gregs[REG_RIP];
+    const greg_t *registers = thread->uc_mcontext.gregs;
+    return (struct place){(const void *)(uintptr_t)registers[REG_RIP],
+                          (const void *)(uintptr_t)registers[REG_RSP]};
 #elif defined(__aarch64__)
-    return (const void *)(uintptr_t)thread->uc_mcontext.pc;
+    return (struct place){(const void *)(uintptr_t)thread->uc_mcontext.pc,
+                          (const void *)(uintptr_t)thread->uc_mcontext.sp};
 #else
     (void)thread;
-    return NULL;
+    return (struct place){NULL, NULL};
 #endif
 }
 
@@ -245,9 +253,11 @@ void hf_unwind_recover(const void *context)
 {
     struct walk *walk = current;
     const ucontext_t *thread = context;
-    /* A handler of the program may have interrupted the walk, and crashed. */
-    if (walk == NULL ||
-        hf_dynlink_find_fast(interrupted_at(thread)) != hf_dynlink_find_fast(&end_of_stack))
+    const struct place place = interrupted_at(thread);
+    /* A handler of the program may have interrupted the walk, and crashed or left it. */
+    if (walk == NULL || (uintptr_t)walk - (uintptr_t)place.stack > STACK_NEEDED ||
+        walk->self != walk ||
+        hf_dynlink_find_fast(place.code) != hf_dynlink_find_fast(&end_of_stack))
         return;
     (void)pthread_sigmask(SIG_SETMASK, &thread->uc_sigmask, NULL);
     siglongjmp(walk->resume, 1);

@@ -1,5 +1,6 @@
 // Deletes blocks that another object allocated with malloc, in the manner that its argument names,
 // says "survived", and ends. Each function is a frame that the report must show.
+#include <csetjmp>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
@@ -187,6 +188,23 @@ FRAME moved_stack_with_handler()
     moved_stack();
 }
 
+sigjmp_buf before;
+
+void jump_out(int)
+{
+    siglongjmp(before, 1);
+}
+
+// The program's handler leaves a walk through a damaged stack.
+FRAME left_by_jump()
+{
+    signal(SIGSEGV, jump_out);
+    if (sigsetjmp(before, 1) == 0)
+        without_frame();
+    cross_twice();
+    NO_TAIL_CALL;
+}
+
 const struct {
     const char *name;
     void (*function)();
@@ -202,6 +220,7 @@ const struct {
     {"fork", fork_then_cross},
     {"without-frame", without_frame},
     {"moved-stack", moved_stack_with_handler},
+    {"left-by-jump", left_by_jump},
 };
 
 } // namespace

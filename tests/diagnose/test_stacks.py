@@ -166,6 +166,12 @@ class Stacks(unittest.TestCase):
                     self.check(finding["freed"], [*FREEING, "cross_twice"])
                     self.check(finding["allocated"], [*ALLOCATING, "cross_twice"])
 
+    def test_a_walk_that_a_handler_left_is_forgotten(self):
+        # The program with frame pointers: without them, the register that is wrong is not used.
+        finding = self.finding(self.diagnose(arguments.stacks[0], "left-by-jump"))
+        self.check(finding["freed"], [*FREEING, "cross_twice"], "left_by_jump", "main")
+        self.check(finding["allocated"], [*ALLOCATING, "cross_twice"], "left_by_jump", "main")
+
     def test_a_strict_run_keeps_the_stack(self):
         run = self.diagnose(arguments.stacks[0], "once", mode="strict")
         self.assertLess(run.status, 0)
