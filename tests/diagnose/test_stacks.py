@@ -276,4 +276,5 @@ class EarlierReports(unittest.TestCase):
 
 if __name__ == "__main__":
     arguments, rest = parser.parse_known_args()
+    arguments.stacks = [os.path.realpath(program) for program in arguments.stacks]
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
