@@ -10,6 +10,11 @@
 const struct hf_libc hf_libc_functions = {malloc,  calloc, memalign,
                                           realloc, free,   malloc_usable_size};
 
+bool hf_libc_is_replaced(void)
+{
+    return false;
+}
+
 void hf_libc_start(void)
 {
 }

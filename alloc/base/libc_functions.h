@@ -11,6 +11,7 @@
 #ifndef HOMEFREE_LIBC_FUNCTIONS_H
 #define HOMEFREE_LIBC_FUNCTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct hf_libc {
@@ -25,6 +26,10 @@ extern const struct hf_libc hf_libc_functions __attribute__((visibility("hidden"
 
 /* Completes the table, once. Called first when the heap starts, under the start lock. */
 void hf_libc_start(void);
+
+/* Whether the table holds the functions of an object in front of a library that exports malloc
+ * itself: then that object serves the process. */
+bool hf_libc_is_replaced(void);
 
 static inline const struct hf_libc *hf_libc(void)
 {

@@ -46,10 +46,11 @@ static bool read_functions(const struct hf_object *object, struct hf_libc *out)
     };
     if (found.memalign == NULL)
         found.memalign = (void *(*)(size_t, size_t))hf_object_address(object, "aligned_alloc");
+    if (found.memalign == NULL)
+        found.memalign = __libc_memalign; /* as the process itself gets it */
     if (found.usable_size == NULL)
         found.usable_size = no_usable_size;
-    if (found.malloc == NULL || found.calloc == NULL || found.memalign == NULL ||
-        found.realloc == NULL || found.free == NULL)
+    if (found.malloc == NULL || found.calloc == NULL || found.realloc == NULL || found.free == NULL)
         return false;
     *out = found;
     return true;
@@ -73,6 +74,11 @@ static void look_up(struct hf_libc *out)
          map = map->l_next)
         if (hf_dynlink_open(map, &object) && read_functions(&object, out))
             return;
+}
+
+bool hf_libc_is_replaced(void)
+{
+    return table.it.malloc != __libc_malloc;
 }
 
 void hf_libc_start(void)

@@ -3,6 +3,7 @@
  */
 #include "alloc/diagnose/faults.h"
 
+#include "alloc/base/libc_functions.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/sites.h"
@@ -158,6 +159,8 @@ static bool judge_by_place(const void *ptr, uint32_t freed_site)
         [HF_OWNER_UNMAPPED] = HF_FAULT_UNMAPPED_FREE,
     };
     struct hf_owner owner = {.size = sizeof owner};
+    if (hf_libc_is_replaced()) /* the program's own malloc() may hand anything out */
+        return true;
     int saved_errno = errno;
     int result = hf_owner_of_here(ptr, &owner);
     errno = saved_errno;

@@ -9,11 +9,13 @@
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/libc_functions.h"
 #include "alloc/diagnose/diagnosis.h"
 #include "alloc/diagnose/hot.h"
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
+#include "alloc/jemalloc/seam.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -53,6 +55,12 @@ DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
         return NULL;
+    }
+    /* As libc's reallocarray() does, which calls the realloc() of the process. */
+    if (ptr == NULL) {
+        hf_heap_start(); /* which finds out who serves the process */
+        if (hf_libc_is_replaced())
+            return hf_libc()->realloc(NULL, bytes);
     }
     return hf_diagnosed_resize(ptr, bytes, CALL(reallocarray));
 }
@@ -148,7 +156,8 @@ static any_function *remember(const char *name, any_function **known)
 /*
  * A program may replace some of the operators and leave the others, whose defaults call those that
  * it replaced: operator delete(void *, size_t) calls operator delete(void *). The defaults are the
- * C++ runtime's, so ours pass on to them if an object in front of this library has an operator.
+ * C++ runtime's, so ours pass on to them if an object in front of this library has an operator, or
+ * a malloc() of its own.
  */
 static enum { UNKNOWN, OURS, PROGRAMS } operators;
 
@@ -156,6 +165,7 @@ static const char *const operator_names[] = {
 #define HF_NEW(symbol, nothrow, aligned)            #symbol,
 #define HF_DELETE(symbol, parameters, freed, freer) #symbol,
 #include "shim/functions.def"
+    "malloc", /* which the runtime's operators call */
 };
 
 static bool has_operator(const struct link_map *map)

@@ -8,6 +8,7 @@
  */
 #include "alloc/start/family.h"
 
+#include "alloc/base/libc_functions.h"
 #include "alloc/heap/instance.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
@@ -71,6 +72,12 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
     if (__builtin_mul_overflow(count, size, &bytes)) {
         errno = ENOMEM;
         return NULL;
+    }
+    /* As libc's reallocarray() does, which calls the realloc() of the process. */
+    if (ptr == NULL) {
+        hf_heap_start(); /* which finds out who serves the process */
+        if (HF_UNLIKELY(hf_libc_is_replaced()))
+            return hf_libc()->realloc(NULL, bytes);
     }
     return hf_realloc(ptr, bytes);
 }
