@@ -217,10 +217,27 @@ static int make_file(const char *folder)
     return -EEXIST;
 }
 
-/* Maps the file and backs the chunks in use, plus one. */
+/* Writes the chunks in use, which gives them room on the disk: in one call, because a file system
+ * takes much longer for each page that is first stored into through a mapping. */
+static bool write_chunks(int file, uint32_t chunks)
+{
+    const size_t size = (size_t)chunks * HF_REPORT_CHUNK;
+    for (size_t done = 0; done < size;) {
+        ssize_t written = write(file, hf_report_base + done, size - done);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0) {
+            errno = written == 0 ? ENOSPC : errno;
+            return false;
+        }
+        done += (size_t)written;
+    }
+    return true;
+}
+
+/* Maps the file, with the chunks in use. */
 static char *map_file(int file, uint32_t chunks)
 {
-    size_t first = (size_t)(chunks + 1) * HF_REPORT_CHUNK;
     rlim_t limit = size_limit();
     uint32_t allowed =
         limit < SIZE ? (uint32_t)(limit / HF_REPORT_CHUNK) : (uint32_t)HF_REPORT_CHUNKS_MAX;
@@ -229,12 +246,13 @@ static char *map_file(int file, uint32_t chunks)
         return MAP_FAILED;
     }
     chunks_max = allowed;
-    if (ftruncate(file, (off_t)allowed * HF_REPORT_CHUNK) != 0 || fstat(file, &identity) != 0)
+    if (!write_chunks(file, chunks) || ftruncate(file, (off_t)allowed * HF_REPORT_CHUNK) != 0 ||
+        fstat(file, &identity) != 0)
         return MAP_FAILED;
     char *mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
         return MAP_FAILED;
-    int error = madvise(mapped, first, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
+    int error = madvise(mapped, 1, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
     if (error == EINVAL) {
         if (chunks_max > CHUNKS_OLD_KERNEL)
             chunks_max = CHUNKS_OLD_KERNEL;
@@ -264,13 +282,10 @@ int hf_report_to_file(const char *folder)
     char *mapped = map_file(file, header->chunks);
     int error = mapped == MAP_FAILED ? errno : 0;
     (void)close(file);
-    if (error == 0) {
-        memcpy(mapped, hf_report_base, (size_t)header->chunks * HF_REPORT_CHUNK);
-        if (mremap(mapped, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) ==
-            MAP_FAILED) {
-            error = errno;
-            (void)munmap(mapped, SIZE);
-        }
+    if (error == 0 &&
+        mremap(mapped, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) == MAP_FAILED) {
+        error = errno;
+        (void)munmap(mapped, SIZE);
     }
     if (error != 0) {
         (void)unlink(path);
