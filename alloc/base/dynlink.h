@@ -68,8 +68,8 @@ const struct link_map *hf_dynlink_find(const void *address);
 /* The same, lock-free and async-signal-safe; always NULL before glibc 2.35. */
 const struct link_map *hf_dynlink_find_fast(const void *address);
 
-/* The table of unwind information (.eh_frame_hdr) of the object that holds an address. Lock-free and
- * async-signal-safe; NULL if there is none, and always before glibc 2.35. */
+/* The table of unwind information (.eh_frame_hdr) of the object that holds an address. Lock-free
+ * and async-signal-safe; NULL if there is none, and always before glibc 2.35. */
 const void *hf_dynlink_unwind_table(const void *address);
 
 /* The defined dynamic symbol of that name, or NULL. */

@@ -12,6 +12,8 @@
 struct Dwfl;
 struct Dwfl_Module;
 struct Dwfl_Line;
+typedef struct hf_dwarf_die Dwarf_Die;
+typedef struct hf_dwarf_line Dwarf_Line;
 struct Elf;
 
 /* Dwfl_Callbacks. */
@@ -103,6 +105,23 @@ void hf_libdw_close(struct hf_libdw_file *file)
     libdw.dwfl_end(file->session);
 }
 
+/* Looks for the compilation unit that has the address. libdw looks only into the table of addresses
+ * (.debug_aranges), which clang does not write. */
+static void search_units(const struct hf_libdw_file *file, uint64_t address,
+                         struct hf_libdw_names *names)
+{
+    uint64_t bias;
+    Dwarf_Die *unit = NULL;
+    while ((unit = libdw.dwfl_module_nextcu(file->module, unit, &bias)) != NULL) {
+        if (libdw.dwarf_haspc(unit, address + file->bias - bias) <= 0)
+            continue;
+        Dwarf_Line *line = libdw.dwarf_getsrc_die(unit, address + file->bias - bias);
+        if (line != NULL && libdw.dwarf_lineno(line, &names->line) == 0)
+            names->source = libdw.dwarf_linesrc(line, NULL, NULL);
+        return;
+    }
+}
+
 struct hf_libdw_names hf_libdw_look_up(const struct hf_libdw_file *file, uint64_t address)
 {
     struct hf_libdw_names names = {.line = 0};
@@ -110,6 +129,8 @@ struct hf_libdw_names hf_libdw_look_up(const struct hf_libdw_file *file, uint64_
     struct Dwfl_Line *line = libdw.dwfl_module_getsrc(file->module, address + file->bias);
     if (line != NULL)
         names.source = libdw.dwfl_lineinfo(line, NULL, &names.line, NULL, NULL, NULL);
+    else
+        search_units(file, address, &names);
     if (names.source == NULL || names.line < 0)
         names.line = 0;
     return names;

@@ -48,6 +48,10 @@ class Correct(unittest.TestCase):
     def test_operators_of_the_program(self):
         self.same("own-operators")
 
+    def test_every_function_of_the_malloc_family(self):
+        run = self.same("every-function")
+        self.assertEqual(run.output, "all right\n")
+
     def test_dispositions_of_signals(self):
         run = self.same("dispositions")
         self.assertEqual(run.status, -signal.SIGABRT)

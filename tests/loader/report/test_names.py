@@ -136,6 +136,16 @@ class Names(unittest.TestCase):
             self.expected("make_table", MAKE_LINE),
         )
 
+    def test_debug_information_without_a_table_of_addresses(self):
+        """clang writes no .debug_aranges, in which libdw looks for an address first."""
+        if shutil.which("clang") is None:
+            self.skipTest("no clang")
+        path = self.build("-g", compiler=["clang"])
+        self.assertEqual(
+            self.allocated(path, self.call(path, "make_table", "malloc"), self.build_id(path)),
+            self.expected("make_table", MAKE_LINE),
+        )
+
     def test_the_call_ends_its_function(self):
         """The return address of a call that does not return lies in the next function."""
         path = self.build(
