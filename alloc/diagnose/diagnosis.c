@@ -22,6 +22,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -88,6 +89,15 @@ static void take_suppressions(const char *path)
          where, line != 0 ? 0 : -error);
 }
 
+/* DEVICE-INODE of the standard error that the user gave. */
+static void take_standard_error(const char *value)
+{
+    char *end;
+    errors_go_to.device = strtoumax(value, &end, 10);
+    if (*end == '-')
+        errors_go_to.file = strtoumax(end + 1, NULL, 10);
+}
+
 static void take_option(const char *key, const char *value)
 {
     if (strcmp(key, "mode") == 0)
@@ -101,7 +111,7 @@ static void take_option(const char *key, const char *value)
     else if (strcmp(key, "sites") == 0)
         (void)snprintf(sites_path, sizeof sites_path, "%s", value);
     else if (strcmp(key, "stderr") == 0)
-        (void)sscanf(value, "%ju-%ju", &errors_go_to.device, &errors_go_to.file);
+        take_standard_error(value);
     else
         warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }

@@ -160,7 +160,7 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
         *value = NULL;
         result = hf_command_out_of_memory(who);
     }
-    if (result == HF_EXIT_CLEAN && strlen(*value) > HF_DIAGNOSE_VALUE_MAX) {
+    if (result == HF_EXIT_CLEAN && *value != NULL && strlen(*value) > HF_DIAGNOSE_VALUE_MAX) {
         hf_command_complain(who, "the paths of the report's folder, --sites and --suppressions are "
                                  "too long together; use shorter ones");
         result = HF_EXIT_FAILED;

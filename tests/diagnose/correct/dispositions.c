@@ -8,7 +8,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { STACK = 8192, PAGE = 4096 };
+/* Two signal frames, and what a handler without optimisation needs. */
+enum { STACK = 10240, PAGE = 4096 };
 
 static void on_fault(int number)
 {
