@@ -49,8 +49,8 @@ SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi"}
 
 # Known upward arrows and circles, to be cut. Nothing may be added.
 BREACHES: set = set()
-# Units of libhomefree that have constructors. Nothing may be added. libhomefree-diagnose.so, which is
-# not read here, has alloc/diagnose/diagnosis besides.
+# Units of libhomefree that have constructors. Nothing may be added. libhomefree-diagnose.so, which
+# is not read here, has alloc/diagnose/diagnosis besides.
 CONSTRUCTORS = {"loader/init"}
 # File names that two folders share, known and to be changed. Nothing may be added.
 SAME_NAMES: set = set()

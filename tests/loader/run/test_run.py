@@ -305,6 +305,8 @@ class Preload(Installation):
         )
 
     def test_run_in_run(self):
+        if b"__asan_init" in Path(self.homefree).read_bytes():
+            self.skipTest("the command itself is sanitized, and so refused")
         out = self.runs(self.homefree, "run", "--", self.homefree, "run", "echo", "in")
         self.assertEqual(out, "in\n")
         self.assertEqual(len(self.loaded()), 3)
