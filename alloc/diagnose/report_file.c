@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -21,13 +20,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 20000, TRIES = 64 };
+enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 2000, NAPS = 2000, TRIES = 64 };
 /* Without MADV_POPULATE_WRITE the file is allocated in full when it is made, and so kept small. */
 enum { CHUNKS_OLD_KERNEL = 128 };
 
@@ -50,11 +50,14 @@ const char *hf_report_path(void)
 
 bool hf_report_lock(void)
 {
-    for (int i = 0; i < SPINS; i++) {
+    const struct timespec nap = {0, 50000};
+    int saved_errno = errno;
+    for (int i = 0; i < SPINS + NAPS; i++) {
         if (!atomic_load_explicit(&locked, memory_order_relaxed) && !atomic_exchange(&locked, true))
             return true;
-        if (i % 64 == 63)
-            sched_yield();
+        if (i >= SPINS) /* the holder has lost its processor, or writes the file */
+            (void)nanosleep(&nap, NULL);
+        errno = saved_errno;
     }
     return false;
 }

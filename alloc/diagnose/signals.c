@@ -16,12 +16,16 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
 /* libc's functions under the names that nobody interposes. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
 extern sighandler_t bsd_signal(int number, sighandler_t handler);
+
+/* Milliseconds to wait for another thread's crash to be recorded. */
+enum { NAPS = 2000 };
 
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 static void (*report_end)(int number); /* set once, before `started` */
@@ -62,8 +66,17 @@ static void close_report(void)
 static void close_report_elsewhere(int number, const void *context)
 {
     static atomic_bool begun;
-    if (atomic_exchange(&begun, true) || getcontext(&closing.to) != 0)
+    const struct timespec nap = {0, 1000000};
+    /* Another thread crashed first: this one would end the process before the other has told. */
+    for (int i = 0; atomic_exchange(&begun, true); i++) {
+        if (i == NAPS)
+            return;
+        (void)nanosleep(&nap, NULL);
+    }
+    if (getcontext(&closing.to) != 0) {
+        atomic_store(&begun, false);
         return;
+    }
     closing.number = number;
     closing.context = context;
     closing.to.uc_stack.ss_sp = closing.stack;
