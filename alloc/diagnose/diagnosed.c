@@ -3,6 +3,7 @@
  */
 #include "alloc/diagnose/diagnosed.h"
 
+#include "alloc/base/alignment.h"
 #include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/marking.h"
 #include "alloc/diagnose/plain.h"
@@ -40,26 +41,15 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
     return marked(ptr, size, call);
 }
 
-/* As in start/family.c. */
-static bool is_power_of_two(size_t n)
-{
-    return n != 0 && (n & (n - 1)) == 0;
-}
-
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
 {
-    if (alignment > SIZE_MAX / 2 + 1)
-        return refuse(EINVAL);
-    if (alignment < sizeof(void *))
-        alignment = sizeof(void *);
-    if (!is_power_of_two(alignment))
-        alignment = (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
-    return hf_diagnosed_allocate(alignment, size, call);
+    alignment = hf_round_alignment(alignment);
+    return alignment != 0 ? hf_diagnosed_allocate(alignment, size, call) : refuse(EINVAL);
 }
 
 int hf_diagnosed_posix_memalign(void **out, size_t alignment, size_t size, struct hf_call_site call)
 {
-    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+    if (!hf_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved_errno = errno;
     void *ptr = hf_diagnosed_allocate(alignment, size, call);
@@ -77,8 +67,7 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
         return refuse(ENOMEM);
     if (HF_UNLIKELY(hf_report_header() == NULL))
         hf_report_begin();
-    /* As in start/family.c. */
-    if (bytes <= 2048) {
+    if (bytes <= HF_CLEARED_HERE) {
         void *ptr = hf_plain_malloc(bytes + HF_TRAILER);
         return HF_LIKELY(ptr != NULL) ? memset(marked(ptr, bytes, call), 0, bytes) : NULL;
     }
@@ -148,13 +137,12 @@ void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
         trailer = (struct hf_trailer){0, HF_BLOCK_ANY, HF_SLACK_UNKNOWN};
     }
     if (size == 0) {
-        hf_diagnosed_free(ptr, (struct hf_stated){NULL, NULL}, call);
+        hf_diagnosed_free(ptr, HF_NOTHING_STATED, call);
         return NULL;
     }
     size_t asked = hf_trailer_asked(room, trailer);
     if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)))
-        hf_fault_check(ptr, trailer, asked, (struct hf_stated){NULL, NULL}, call.function,
-                       site.number);
+        hf_fault_check(ptr, trailer, asked, HF_NOTHING_STATED, call.function, site.number);
     void *resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
     if (HF_LIKELY(resized != NULL)) {
         hf_count(hf_site_object(trailer.site), site.object, asked);

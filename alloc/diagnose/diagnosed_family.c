@@ -11,30 +11,19 @@
 #include <errno.h>
 #include <string.h>
 
-#define CALL(function)                                      \
-    (struct hf_call_site)                                   \
-    {                                                       \
-        HF_FUNCTION_##function, __builtin_return_address(0) \
-    }
-#define NOTHING_STATED \
-    (struct hf_stated) \
-    {                  \
-        NULL, NULL     \
-    }
-
 void *hf_malloc(size_t size)
 {
-    return hf_hot_allocate(size, CALL(hf_malloc));
+    return hf_hot_allocate(size, HF_CALL(hf_malloc));
 }
 
 void hf_free(void *ptr)
 {
-    hf_hot_free(ptr, CALL(hf_free));
+    hf_hot_free(ptr, HF_CALL(hf_free));
 }
 
 void *hf_calloc(size_t count, size_t size)
 {
-    return hf_diagnosed_clear(count, size, CALL(hf_allocate));
+    return hf_diagnosed_clear(count, size, HF_CALL(hf_allocate));
 }
 
 void *hf_realloc_for(void *ptr, size_t size, const void *caller)
@@ -44,7 +33,7 @@ void *hf_realloc_for(void *ptr, size_t size, const void *caller)
 
 void *hf_realloc(void *ptr, size_t size)
 {
-    return hf_diagnosed_resize(ptr, size, CALL(hf_realloc));
+    return hf_diagnosed_resize(ptr, size, HF_CALL(hf_realloc));
 }
 
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
@@ -54,22 +43,22 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
         errno = ENOMEM;
         return NULL;
     }
-    return hf_diagnosed_resize(ptr, bytes, CALL(hf_realloc));
+    return hf_diagnosed_resize(ptr, bytes, HF_CALL(hf_realloc));
 }
 
 void *hf_memalign(size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, CALL(hf_allocate));
+    return hf_diagnosed_aligned(alignment, size, HF_CALL(hf_allocate));
 }
 
 void *hf_aligned_alloc(size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, CALL(hf_allocate));
+    return hf_diagnosed_aligned(alignment, size, HF_CALL(hf_allocate));
 }
 
 int hf_posix_memalign(void **out, size_t alignment, size_t size)
 {
-    return hf_diagnosed_posix_memalign(out, alignment, size, CALL(hf_allocate));
+    return hf_diagnosed_posix_memalign(out, alignment, size, HF_CALL(hf_allocate));
 }
 
 void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,
@@ -84,35 +73,35 @@ void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size
 
 void hf_free_sized(void *ptr, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, CALL(hf_free));
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(hf_free));
 }
 
 void hf_free_aligned(void *ptr, size_t alignment)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){NULL, &alignment}, CALL(hf_free));
+    hf_diagnosed_free(ptr, (struct hf_stated){NULL, &alignment}, HF_CALL(hf_free));
 }
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, CALL(hf_free));
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, HF_CALL(hf_free));
 }
 
 size_t hf_usable_size(const void *ptr)
 {
-    return hf_diagnosed_usable(ptr, CALL(hf_malloc));
+    return hf_diagnosed_usable(ptr, HF_CALL(hf_malloc));
 }
 
 char *hf_strdup(const char *s)
 {
     size_t size = strlen(s) + 1;
-    char *copy = hf_diagnosed_allocate(0, size, CALL(hf_allocate));
+    char *copy = hf_diagnosed_allocate(0, size, HF_CALL(hf_allocate));
     return copy != NULL ? memcpy(copy, s, size) : NULL;
 }
 
 char *hf_strndup(const char *s, size_t n)
 {
     size_t length = strnlen(s, n);
-    char *copy = hf_diagnosed_allocate(0, length + 1, CALL(hf_allocate));
+    char *copy = hf_diagnosed_allocate(0, length + 1, HF_CALL(hf_allocate));
     if (copy == NULL)
         return NULL;
     copy[length] = '\0';

@@ -15,10 +15,15 @@ struct hf_call_site {
     const void *caller;
 };
 
+/* The call of an exported function, in that function: HF_CALL(malloc). */
+#define HF_CALL(function) \
+    ((struct hf_call_site){HF_FUNCTION_##function, __builtin_return_address(0)})
+
 /* What a free states about its block; NULL members: nothing. */
 struct hf_stated {
     const size_t *size, *alignment;
 };
+#define HF_NOTHING_STATED ((struct hf_stated){NULL, NULL})
 
 /* What happened to a block, as far as it is known. */
 struct hf_event {

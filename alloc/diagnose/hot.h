@@ -32,7 +32,7 @@ static inline __attribute__((always_inline)) void hf_hot_free(void *ptr, struct 
     if (HF_UNLIKELY(!hf_block_has_trailer(ptr)) || HF_UNLIKELY((room = hf_heap_room(ptr)) == 0) ||
         HF_UNLIKELY(hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE) ||
         HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function))) {
-        hf_diagnosed_free(ptr, (struct hf_stated){NULL, NULL}, call);
+        hf_diagnosed_free(ptr, HF_NOTHING_STATED, call);
         return;
     }
     struct hf_site freed = hf_site_of(call.caller, call.function);

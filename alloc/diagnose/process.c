@@ -29,24 +29,21 @@
     EXPORTED result process_##name(__VA_ARGS__) __asm__(#name); \
     result process_##name(__VA_ARGS__)
 
-#define CALL(function) ((struct hf_call_site){HF_FUNCTION_##function, __builtin_return_address(0)})
-#define NOTHING_STATED ((struct hf_stated){NULL, NULL})
-
 /* ---- the malloc family ---- */
 
 DEFINE(void *, malloc, size_t size)
 {
-    return hf_hot_allocate(size, CALL(malloc));
+    return hf_hot_allocate(size, HF_CALL(malloc));
 }
 
 DEFINE(void *, calloc, size_t count, size_t size)
 {
-    return hf_diagnosed_clear(count, size, CALL(calloc));
+    return hf_diagnosed_clear(count, size, HF_CALL(calloc));
 }
 
 DEFINE(void *, realloc, void *ptr, size_t size)
 {
-    return hf_diagnosed_resize(ptr, size, CALL(realloc));
+    return hf_diagnosed_resize(ptr, size, HF_CALL(realloc));
 }
 
 DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
@@ -62,27 +59,27 @@ DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
         if (hf_libc_is_replaced())
             return hf_libc()->realloc(NULL, bytes);
     }
-    return hf_diagnosed_resize(ptr, bytes, CALL(reallocarray));
+    return hf_diagnosed_resize(ptr, bytes, HF_CALL(reallocarray));
 }
 
 DEFINE(void *, aligned_alloc, size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, CALL(aligned_alloc));
+    return hf_diagnosed_aligned(alignment, size, HF_CALL(aligned_alloc));
 }
 
 DEFINE(void *, memalign, size_t alignment, size_t size)
 {
-    return hf_diagnosed_aligned(alignment, size, CALL(memalign));
+    return hf_diagnosed_aligned(alignment, size, HF_CALL(memalign));
 }
 
 DEFINE(int, posix_memalign, void **out, size_t alignment, size_t size)
 {
-    return hf_diagnosed_posix_memalign(out, alignment, size, CALL(posix_memalign));
+    return hf_diagnosed_posix_memalign(out, alignment, size, HF_CALL(posix_memalign));
 }
 
 DEFINE(void *, valloc, size_t size)
 {
-    return hf_diagnosed_allocate((size_t)sysconf(_SC_PAGESIZE), size, CALL(valloc));
+    return hf_diagnosed_allocate((size_t)sysconf(_SC_PAGESIZE), size, HF_CALL(valloc));
 }
 
 DEFINE(void *, pvalloc, size_t size)
@@ -90,34 +87,34 @@ DEFINE(void *, pvalloc, size_t size)
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t rounded = size == 0 ? page : (size + page - 1) & -page;
     if (rounded >= size)
-        return hf_diagnosed_allocate(page, rounded, CALL(pvalloc));
+        return hf_diagnosed_allocate(page, rounded, HF_CALL(pvalloc));
     errno = ENOMEM;
     return NULL;
 }
 
 DEFINE(size_t, malloc_usable_size, void *ptr)
 {
-    return hf_diagnosed_usable(ptr, CALL(malloc_usable_size));
+    return hf_diagnosed_usable(ptr, HF_CALL(malloc_usable_size));
 }
 
 DEFINE(void, free, void *ptr)
 {
-    hf_hot_free(ptr, CALL(free));
+    hf_hot_free(ptr, HF_CALL(free));
 }
 
 DEFINE(void, cfree, void *ptr)
 {
-    hf_hot_free(ptr, CALL(cfree));
+    hf_hot_free(ptr, HF_CALL(cfree));
 }
 
 DEFINE(void, free_sized, void *ptr, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, CALL(free_sized));
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(free_sized));
 }
 
 DEFINE(void, free_aligned_sized, void *ptr, size_t alignment, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, CALL(free_aligned_sized));
+    hf_diagnosed_free(ptr, (struct hf_stated){&size, &alignment}, HF_CALL(free_aligned_sized));
 }
 
 /* ---- what lies behind our functions ---- */
@@ -212,22 +209,22 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
 
 /* Without memory, the runtime's operator finds that out for itself, calls the handler and throws.
  */
-#define NEW(symbol, parameters, alignment, second, third)                                  \
-    EXPORTED void *process##symbol parameters __asm__(#symbol);                            \
-    void *process##symbol parameters                                                       \
-    {                                                                                      \
-        static any_function *known;                                                        \
-        any_function *next;                                                                \
-        if (are_programs() && (next = remember(#symbol, &known)) != NULL)                  \
-            return next(size, second, third);                                              \
-        void *ptr = alignment == 0 ? hf_hot_allocate(size, CALL(symbol))                   \
-                                   : hf_diagnosed_allocate(alignment, size, CALL(symbol)); \
-        if (__builtin_expect(ptr != NULL, 1))                                              \
-            return ptr;                                                                    \
-        next = next_definition(#symbol);                                                   \
-        if (next == NULL)                                                                  \
-            cannot_throw(#symbol);                                                         \
-        return hf_diagnosed_claim(next(size, second, third), size, CALL(symbol));          \
+#define NEW(symbol, parameters, alignment, second, third)                                     \
+    EXPORTED void *process##symbol parameters __asm__(#symbol);                               \
+    void *process##symbol parameters                                                          \
+    {                                                                                         \
+        static any_function *known;                                                           \
+        any_function *next;                                                                   \
+        if (are_programs() && (next = remember(#symbol, &known)) != NULL)                     \
+            return next(size, second, third);                                                 \
+        void *ptr = alignment == 0 ? hf_hot_allocate(size, HF_CALL(symbol))                   \
+                                   : hf_diagnosed_allocate(alignment, size, HF_CALL(symbol)); \
+        if (__builtin_expect(ptr != NULL, 1))                                                 \
+            return ptr;                                                                       \
+        next = next_definition(#symbol);                                                      \
+        if (next == NULL)                                                                     \
+            cannot_throw(#symbol);                                                            \
+        return hf_diagnosed_claim(next(size, second, third), size, HF_CALL(symbol));          \
     }
 #define HF_NEW_0_0(symbol) NEW(symbol, (size_t size), 0, 0, 0)
 #define HF_NEW_1_0(symbol) NEW(symbol, (size_t size, size_t nothrow), 0, nothrow, 0)
@@ -246,18 +243,18 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
         if (are_programs() && (next = remember(#symbol, &known)) != NULL) \
             (void)next((size_t)ptr, second, third);                       \
         else                                                              \
-            hf_diagnosed_free(ptr, stated, CALL(symbol));                 \
+            hf_diagnosed_free(ptr, stated, HF_CALL(symbol));              \
     }
 #define STATED_SIZE      ((struct hf_stated){&size, NULL})
 #define STATED_ALIGNMENT ((struct hf_stated){NULL, &alignment})
 #define STATED_BOTH      ((struct hf_stated){&size, &alignment})
 
-DELETE(_ZdlPv, (void *ptr), NOTHING_STATED, 0, 0)
-DELETE(_ZdaPv, (void *ptr), NOTHING_STATED, 0, 0)
+DELETE(_ZdlPv, (void *ptr), HF_NOTHING_STATED, 0, 0)
+DELETE(_ZdaPv, (void *ptr), HF_NOTHING_STATED, 0, 0)
 DELETE(_ZdlPvm, (void *ptr, size_t size), STATED_SIZE, size, 0)
 DELETE(_ZdaPvm, (void *ptr, size_t size), STATED_SIZE, size, 0)
-DELETE(_ZdlPvRKSt9nothrow_t, (void *ptr, size_t tag), NOTHING_STATED, tag, 0)
-DELETE(_ZdaPvRKSt9nothrow_t, (void *ptr, size_t tag), NOTHING_STATED, tag, 0)
+DELETE(_ZdlPvRKSt9nothrow_t, (void *ptr, size_t tag), HF_NOTHING_STATED, tag, 0)
+DELETE(_ZdaPvRKSt9nothrow_t, (void *ptr, size_t tag), HF_NOTHING_STATED, tag, 0)
 DELETE(_ZdlPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT, alignment, 0)
 DELETE(_ZdaPvSt11align_val_t, (void *ptr, size_t alignment), STATED_ALIGNMENT, alignment, 0)
 DELETE(_ZdlPvmSt11align_val_t, (void *ptr, size_t size, size_t alignment), STATED_BOTH, size,

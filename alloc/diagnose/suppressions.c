@@ -8,11 +8,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { TEXT_MAX = 64 * 1024, SUPPRESSIONS_MAX = 256 };
+enum { TEXT_MAX = 64 * 1024, SUPPRESSIONS_MAX = 256, PATTERN_MAX = 1024 };
 
 static char contents[TEXT_MAX + 1];
 static struct suppression {
@@ -115,7 +116,12 @@ static void count(struct suppression *suppression)
     if (!hf_report_lock())
         return;
     if (suppression->record == NULL) {
-        uint32_t pattern = hf_report_string(suppression->rule, strlen(suppression->rule), NULL);
+        char text[PATTERN_MAX];
+        int length = snprintf(text, sizeof text, "%s %s %s", suppression->rule,
+                              suppression->allocated, suppression->freed);
+        if (length < 0 || length >= PATTERN_MAX)
+            length = (int)strnlen(text, PATTERN_MAX - 1);
+        uint32_t pattern = hf_report_string(text, (size_t)length, NULL);
         uint32_t why = hf_report_string(suppression->why, strlen(suppression->why), NULL);
         struct hf_report_suppressed *record =
             hf_report_add(HF_REPORT_SUPPRESSED, sizeof *record, NULL);

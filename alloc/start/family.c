@@ -8,6 +8,7 @@
  */
 #include "alloc/start/family.h"
 
+#include "alloc/base/alignment.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/heap/instance.h"
 #include "alloc/owner/hosted.h"
@@ -25,19 +26,10 @@ static inline const struct hf_heap_functions *forward(void)
     return hf_forward;
 }
 
-static bool is_power_of_two(size_t n)
-{
-    return n != 0 && (n & (n - 1)) == 0;
-}
-
-/* Up to this size, clearing a block from hf_malloc's fast path beats jemalloc's calloc, which has
- * no fast path. */
-#define CLEARED_HERE 2048
-
 void *hf_calloc(size_t count, size_t size)
 {
     size_t bytes;
-    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= CLEARED_HERE) {
+    if (!__builtin_mul_overflow(count, size, &bytes) && bytes <= HF_CLEARED_HERE) {
         void *ptr = hf_malloc(bytes);
         return HF_LIKELY(ptr != NULL) ? memset(HF_FOR_CALLER(ptr, bytes), 0, bytes) : NULL;
     }
@@ -82,17 +74,13 @@ void *hf_reallocarray(void *ptr, size_t count, size_t size)
     return hf_realloc(ptr, bytes);
 }
 
-/* Rounds an alignment up to a power of two, as glibc does: programs rely on it. */
 void *hf_memalign(size_t alignment, size_t size)
 {
-    if (alignment > SIZE_MAX / 2 + 1) {
+    alignment = hf_round_alignment(alignment);
+    if (alignment == 0) {
         errno = EINVAL;
         return NULL;
     }
-    if (alignment < sizeof(void *))
-        alignment = sizeof(void *);
-    if (!is_power_of_two(alignment))
-        alignment = (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(other != NULL))
         return other->aligned(alignment, size);
@@ -106,7 +94,7 @@ void *hf_aligned_alloc(size_t alignment, size_t size)
 
 int hf_posix_memalign(void **out, size_t alignment, size_t size)
 {
-    if (!is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
+    if (!hf_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
     int saved_errno = errno;
     void *ptr = hf_memalign(alignment, size);
@@ -128,7 +116,7 @@ __attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_
     if (ptr == NULL || !hf_owned(ptr) || hf_hosted_of(ptr) != NULL)
         return;
     size_t asked = hf_heap_asked(ptr, caller);
-    if (alignment != NULL && (!is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
+    if (alignment != NULL && (!hf_is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
         hf_heap_wrong_alignment(ptr, caller, *alignment);
     if (size != NULL && *size != asked)
         hf_heap_wrong_size(ptr, caller, asked, *size);

@@ -117,6 +117,7 @@ class Faults(unittest.TestCase):
             self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
             self.assertEqual(run.report["findings"], [])
             (entry,) = run.report["suppressed"]
+            self.assertEqual(entry["pattern"], "new-free * */faults-*")
             self.assertEqual(entry["why"], "the program does so on purpose")
             self.assertEqual(entry["count"], 1)
 

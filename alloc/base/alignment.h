@@ -1,0 +1,34 @@
+/*
+ * What the malloc family makes of alignments, for the plain family and the diagnosed one. Owns
+ * nothing.
+ */
+#ifndef HOMEFREE_ALIGNMENT_H
+#define HOMEFREE_ALIGNMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Up to this size, clearing a block from hf_malloc's fast path beats jemalloc's calloc, which has
+ * no fast path. */
+#define HF_CLEARED_HERE 2048
+
+static inline bool hf_is_power_of_two(size_t n)
+{
+    return n != 0 && (n & (n - 1)) == 0;
+}
+
+/* Rounds an alignment of memalign(3) up to a power of two, as glibc does: programs rely on it.
+ * Returns 0 if it is too large. */
+static inline size_t hf_round_alignment(size_t alignment)
+{
+    if (alignment > SIZE_MAX / 2 + 1)
+        return 0;
+    if (alignment < sizeof(void *))
+        return sizeof(void *);
+    if (hf_is_power_of_two(alignment))
+        return alignment;
+    return (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
+}
+
+#endif
