@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import tempfile
+import unittest
 from pathlib import Path
 
 TIMEOUT = 120
@@ -62,3 +63,12 @@ class Folders:
 
     def remove(self):
         self._all.cleanup()
+
+
+class DiagnosisTest(unittest.TestCase):
+    """Gives a class of tests its folders."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folders = Folders()
+        cls.addClassCleanup(cls.folders.remove)

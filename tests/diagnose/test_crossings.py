@@ -13,7 +13,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from diagnosis import Diagnosis, Folders
+from diagnosis import Diagnosis, DiagnosisTest
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -42,11 +42,10 @@ TAKEN = {
 }
 
 
-class Crossings(unittest.TestCase):
+class Crossings(DiagnosisTest):
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        super().setUpClass()
         # The Python that the modules are built for.
         cls.python = (arguments.modules / "python").read_text(encoding="utf-8").strip()
         cls.module = next(arguments.modules.glob("crossings_private.*.so"))

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from diagnosis import Diagnosis, Folders
+from diagnosis import Diagnosis, DiagnosisTest
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -20,12 +20,7 @@ parser.add_argument("--ends", required=True, type=os.path.abspath)
 FILES_MAX = 1000  # HF_REPORT_PROCESSES_MAX
 
 
-class Ends(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
-
+class Ends(DiagnosisTest):
     def end(self, how, **more):
         return Diagnosis(
             arguments.homefree, [arguments.ends, how], folder=self.folders.new(), **more

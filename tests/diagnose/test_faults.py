@@ -10,7 +10,7 @@ import signal
 import sys
 import unittest
 
-from diagnosis import Diagnosis, Folders
+from diagnosis import Diagnosis, DiagnosisTest
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -53,12 +53,7 @@ FAULTS = {
 }  # fmt: skip
 
 
-class Faults(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
-
+class Faults(DiagnosisTest):
     def diagnose(self, program, fault, **more):
         return Diagnosis(arguments.homefree, [program, fault], folder=self.folders.new(), **more)
 

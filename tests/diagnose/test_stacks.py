@@ -15,7 +15,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from diagnosis import TIMEOUT, Diagnosis, Folders
+from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -31,12 +31,7 @@ def names(side):
     return [frame["symbol"] or "?" for frame in side["stack"]]
 
 
-class Stacks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
-
+class Stacks(DiagnosisTest):
     def diagnose(self, program, crossing, **more):
         return Diagnosis(arguments.homefree, [program, crossing], folder=self.folders.new(), **more)
 
@@ -179,13 +174,12 @@ class Stacks(unittest.TestCase):
         self.check(finding["freed"], FREEING, "main")
 
 
-class EarlierReports(unittest.TestCase):
+class EarlierReports(DiagnosisTest):
     """What is wrong with the path that --sites names costs one line at most."""
 
     @classmethod
     def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
+        super().setUpClass()
         cls.program = arguments.stacks[0]
         run = Diagnosis(arguments.homefree, [cls.program, "once"], folder=cls.folders.new())
         (cls.file,) = run.folder.glob("*.hfreport")

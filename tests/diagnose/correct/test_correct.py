@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Folders  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -22,12 +22,7 @@ parser.add_argument("--programs", nargs="+", required=True)
 MIB = 1 << 20
 
 
-class Correct(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.folders = Folders()
-        cls.addClassCleanup(cls.folders.remove)
-
+class Correct(DiagnosisTest):
     def program(self, name):
         (path,) = [p for p in arguments.programs if Path(p).name == name]
         return path

@@ -9,9 +9,11 @@ import os
 import shlex
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from subcommand import Subcommand, SubcommandTest  # noqa: E402
 
 HOMEFREE, LIBRARY, SHIM = (Path(sys.argv.pop(1)).resolve() for _ in range(3))
 CC = shlex.split(os.environ.get("CC", "cc"))
@@ -24,29 +26,13 @@ void *PyInit_it(void) { return 0; }
 ONLY_INIT = "{ global: PyInit_*; local: *; };"
 
 
-def inspect(*arguments, **options):
-    """Runs the command, which must end by itself in time, not by a signal."""
-    options.setdefault("stdout", subprocess.PIPE)
-    options.setdefault("timeout", 60)
-    result = subprocess.run(
-        [HOMEFREE, "inspect", *arguments],
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        **options,
-    )
-    assert result.returncode in (0, 1, 2, 3), result
-    return result
+inspect = Subcommand(HOMEFREE, "inspect")
 
 
-class InspectTest(unittest.TestCase):
+class InspectTest(SubcommandTest):
     """Gives each test a folder and a compiler."""
 
-    maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-inspect-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+    command = inspect
 
     def file(self, name, content):
         path = self.folder / name

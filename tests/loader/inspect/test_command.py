@@ -5,7 +5,6 @@ Usage: test_command.py HOMEFREE LIBRARY SHIM [unittest arguments]
 
 import json
 import os
-import pty
 import re
 import subprocess
 from pathlib import Path
@@ -16,12 +15,6 @@ MANUAL = Path(__file__).parents[3] / "loader/command/inspect/homefree-inspect.1"
 
 
 class CommandLine(InspectTest):
-    def assert_usage(self, *arguments, word):
-        done = inspect(*arguments)
-        self.assertEqual(done.returncode, 2, done)
-        self.assertEqual(done.stdout, b"")
-        self.assertRegex(done.stderr.decode(), rf"\Ahomefree inspect: [^\n]*{word}[^\n]*\n\Z")
-
     def test_wrong_usage(self):
         self.assert_usage(word="give at least one file")
         self.assert_usage("--json", word="give at least one file")
@@ -46,12 +39,7 @@ class CommandLine(InspectTest):
 
 class BadFiles(InspectTest):
     def assert_refused(self, path, word):
-        done = inspect(path)
-        self.assertEqual(done.returncode, 3, done)
-        self.assertEqual(done.stdout, b"")
-        line = done.stderr.decode(errors="replace")
-        self.assertRegex(line, r"\Ahomefree inspect: cannot inspect '[^\n]*': [^\n]+\n\Z")
-        self.assertIn(word, line)
+        super().assert_refused(path, word, start=r"cannot inspect '[^\n]*': ")
 
     def test_no_elf_files(self):
         self.assert_refused(self.folder / "missing", "No such file")
@@ -119,30 +107,11 @@ class Output(InspectTest):
         self.assertIn(b"\nWhat to do:\n", done.stdout)
         self.assertNotIn(b"\x1b", done.stdout)
 
-    def on_terminal(self, **environment):
-        master, slave = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm", **environment}
-        try:
-            inspect(self.found(), stdout=slave, env=environment)
-            os.close(slave)
-            text = b""
-            while True:
-                try:
-                    part = os.read(master, 4096)
-                except OSError:
-                    break
-                if not part:
-                    break
-                text += part
-            return text
-        finally:
-            os.close(master)
-
     def test_colour_on_a_terminal_only(self):
-        environment = {"NO_COLOR": ""}
-        self.assertIn(b"\x1b[33mwarning", self.on_terminal(**environment))
-        self.assertNotIn(b"\x1b", self.on_terminal(NO_COLOR="1"))
-        self.assertNotIn(b"\x1b", self.on_terminal(NO_COLOR="", TERM="dumb"))
+        found = self.found()
+        self.assertIn("\x1b[33mwarning", inspect.on_terminal(found, NO_COLOR=""))
+        self.assertNotIn("\x1b", inspect.on_terminal(found, NO_COLOR="1"))
+        self.assertNotIn("\x1b", inspect.on_terminal(found, NO_COLOR="", TERM="dumb"))
 
     def test_hostile_names(self):
         """Names may contain any bytes; the table must stay a table and the document JSON."""

@@ -14,12 +14,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tempfile
 import threading
 import unittest
 from pathlib import Path
 
 from recorded import Recorded
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from subcommand import Subcommand, SubcommandTest  # noqa: E402
 
 HOMEFREE = Path(sys.argv.pop(1)).resolve()
 CC = shlex.split(os.environ.get("CC", "cc"))
@@ -71,13 +73,8 @@ def have_libdw():
     return "libdw.so.1" in run("/sbin/ldconfig", "-p")
 
 
-class Names(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-names-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+class Names(SubcommandTest):
+    command = Subcommand(HOMEFREE, "report")
 
     def build(self, *flags, source=SOURCE, compiler=CC, suffix="c", name="libtable.so"):
         path = self.folder / name
@@ -107,11 +104,10 @@ class Names(unittest.TestCase):
         base = 0x7F1234560000
         site = recorded.site(recorded.object(str(path), base, build), base + offset)
         recorded.finding("static-free", 0, site, 0)
-        done = subprocess.run(
-            [HOMEFREE, "report", "--json", recorded.write(self.folder / "1-0.hfreport")],
+        done = self.command(
+            "--json",
+            recorded.write(self.folder / "1-0.hfreport"),
             env={**os.environ, "DEBUGINFOD_URLS": "", **environment},
-            capture_output=True,
-            timeout=60,
         )
         self.assertEqual((done.returncode, done.stderr), (1, b""))
         side = json.loads(done.stdout)["findings"][0]["allocated"]

@@ -5,11 +5,8 @@ Usage: test_report.py HOMEFREE [unittest arguments]
 
 import json
 import os
-import pty
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 
@@ -35,31 +32,18 @@ from recorded import (
     something_of_everything,
 )
 
+sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
+from subcommand import Subcommand, SubcommandTest  # noqa: E402
+
 HOMEFREE = Path(sys.argv.pop(1)).resolve()
 HF_REPORT_PROCESSES_MAX = 1000
 
 
-def report(*arguments, **options):
-    """Runs the command. It must end by itself, not by a signal, and in time."""
-    options.setdefault("stdout", subprocess.PIPE)
-    options.setdefault("timeout", 60)
-    result = subprocess.run(
-        [HOMEFREE, "report", *arguments],
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        **options,
-    )
-    assert result.returncode in (0, 1, 2, 3), result
-    return result
+report = Subcommand(HOMEFREE, "report")
 
 
-class ReportTest(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-report-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
+class ReportTest(SubcommandTest):
+    command = report
 
     def write(self, recorded, name="4711-0.hfreport"):
         return recorded.write(self.folder / name)
@@ -78,12 +62,6 @@ class ReportTest(unittest.TestCase):
 
 
 class CommandLine(ReportTest):
-    def assert_usage(self, *arguments, word):
-        done = report(*arguments)
-        self.assertEqual(done.returncode, 2, done)
-        self.assertEqual(done.stdout, b"")
-        self.assertRegex(done.stderr.decode(), rf"\Ahomefree report: [^\n]*{word}[^\n]*\n\Z")
-
     def test_wrong_usage(self):
         self.assert_usage(word="give at least one file or folder")
         self.assert_usage("--json", word="give at least one file or folder")
@@ -118,14 +96,6 @@ class CommandLine(ReportTest):
 
 
 class BadFiles(ReportTest):
-    def assert_refused(self, path, word):
-        done = report(path)
-        self.assertEqual(done.returncode, 3, done)
-        self.assertEqual(done.stdout, b"")
-        line = done.stderr.decode(errors="replace")
-        self.assertRegex(line, r"\Ahomefree report: [^\n]+\n\Z")
-        self.assertIn(word, line)
-
     def file(self, name, content):
         path = self.folder / name
         path.write_bytes(content)
@@ -624,38 +594,17 @@ class Text(ReportTest):
         self.assertIn("250 times", text)
         self.assertEqual(text.count("  error "), 100)
 
-    def on_terminal(self, path, **environment):
-        """Runs the command with a terminal as stdout, and returns what it printed."""
-        primary, secondary = pty.openpty()
-        variables = {**os.environ, "TERM": "xterm", **environment}
-        with subprocess.Popen(
-            [HOMEFREE, "report", path], stdout=secondary, stderr=secondary, env=variables
-        ) as process:
-            os.close(secondary)
-            output = b""
-            while True:
-                try:
-                    part = os.read(primary, 65536)
-                except OSError:
-                    break
-                if not part:
-                    break
-                output += part
-            process.wait(60)
-        os.close(primary)
-        return output.decode().replace("\r\n", "\n")
-
     def test_a_terminal(self):
         path = self.write(something_of_everything())
         for columns in 60, 100:
-            text = self.on_terminal(path, COLUMNS=str(columns))
+            text = report.on_terminal(path, COLUMNS=str(columns))
             self.assertIn("\x1b[31merror", text)
             plain = re.sub(r"\x1b\[\d*m", "", text)
             wrapped = plain[plain.index("Who frees") : plain.index("What to do")].splitlines()
             wrapped += re.findall(r"(?s)without homefree.*?\n {0,5}\S", plain)[0].splitlines()[:-1]
             self.assertLessEqual(max(len(line) for line in wrapped), columns)
-        self.assertNotIn("\x1b", self.on_terminal(path, NO_COLOR="1"))
-        self.assertNotIn("\x1b", self.on_terminal(path, TERM="dumb"))
+        self.assertNotIn("\x1b", report.on_terminal(path, NO_COLOR="1"))
+        self.assertNotIn("\x1b", report.on_terminal(path, TERM="dumb"))
 
 
 class Folded(ReportTest):
