@@ -3,6 +3,8 @@
  */
 #include "loader/command/arguments.h"
 
+#include "loader/command/text.h"
+
 #include <assert.h>
 #include <getopt.h>
 #include <stdarg.h>
@@ -17,12 +19,11 @@ static const struct hf_argument help_argument = {
 
 int hf_command_wrong(const char *who, const char *format, ...)
 {
-    char *message = NULL;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&message, format, arguments);
+    char *message = hf_text_format(format, arguments);
     va_end(arguments);
-    if (length < 0)
+    if (message == NULL)
         return hf_command_out_of_memory(who);
     hf_command_complain(who, "%s; see '%s --help'", message, who);
     free(message);

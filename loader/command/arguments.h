@@ -30,6 +30,26 @@ struct hf_argument {
     bool several;           /* HF_OPERANDS_LISTED: operands after its value are further values */
 };
 
+/* Rows for what most options are, in a file whose request is `struct request`: an option that sets
+ * a bool of the request, and one whose value is stored there. */
+#define HF_FLAG_ARGUMENT(option, member, text)                                       \
+    {                                                                                \
+        .name = (option), .help = (text), .offset = offsetof(struct request, member) \
+    }
+#define HF_VALUE_ARGUMENT(option, member, what, text)      \
+    {                                                      \
+        .name = (option), .value = (what), .help = (text), \
+        .offset = offsetof(struct request, member)         \
+    }
+
+/* The options that several subcommands have, with their members of the request. */
+#define HF_JSON_ARGUMENT(text) HF_FLAG_ARGUMENT("json", json, text)
+#define HF_OUTPUT_ARGUMENT(text)                                          \
+    {                                                                     \
+        .name = "output", .letter = 'o', .value = "FILE", .help = (text), \
+        .offset = offsetof(struct request, output)                        \
+    }
+
 enum hf_operands {
     HF_OPERANDS_ANYWHERE, /* also between options */
     HF_OPERANDS_LAST,   /* the first one ends the options, as for a command with its own options */

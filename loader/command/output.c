@@ -19,12 +19,11 @@
 
 void hf_command_complain(const char *who, const char *format, ...)
 {
-    char *line = NULL;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&line, format, arguments);
+    char *line = hf_text_format(format, arguments);
     va_end(arguments);
-    if (length < 0) {
+    if (line == NULL) {
         fprintf(stderr, "%s: out of memory\n", who);
         return;
     }

@@ -20,11 +20,8 @@ struct hf_rule_table {
 };
 
 /* The option --rules, a bool in the request, as a row of the subcommand's options (arguments.h). */
-#define HF_RULES_ARGUMENT(request)                                                              \
-    {                                                                                           \
-        .name = "rules", .help = "list the rules: what each finds, why it matters, what to do", \
-        .offset = offsetof(request, rules)                                                      \
-    }
+#define HF_RULES_ARGUMENT \
+    HF_FLAG_ARGUMENT("rules", rules, "list the rules: what each finds, why it matters, what to do")
 
 /* Prints the table as text, or as a document "<command> rules". Returns an exit status. */
 int hf_rules_list(const char *who, const struct hf_rule_table *table, bool as_json);

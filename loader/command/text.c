@@ -5,6 +5,7 @@
 
 #include "loader/command/utf8.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -27,6 +28,12 @@ void hf_text_print(FILE *out, const char *text)
             fwrite(at, 1, length, out);
         at += length == 0 ? 1 : length;
     }
+}
+
+char *hf_text_format(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    return vasprintf(&text, format, arguments) >= 0 ? text : NULL;
 }
 
 bool hf_text_coloured(void)

@@ -5,6 +5,7 @@
 #ifndef HF_LOADER_COMMAND_TEXT_H
 #define HF_LOADER_COMMAND_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -16,6 +17,10 @@ size_t hf_text_sequence(const unsigned char *at);
 /* Prints text so that it stays on one line and cannot control a terminal: '?' replaces control
  * characters, including C1, and bytes that are not UTF-8. */
 void hf_text_print(FILE *out, const char *text);
+
+/* The text that printf(3) would print, for the caller to free; NULL without memory, where
+ * vasprintf(3) leaves its result undefined. */
+__attribute__((format(printf, 1, 0))) char *hf_text_format(const char *format, va_list arguments);
 
 /* Whether results on stdout may be coloured: stdout is a terminal, and NO_COLOR is not set. */
 bool hf_text_coloured(void);

@@ -41,36 +41,19 @@ struct request {
 /* ---- the command line ----------------------------------------------------------------------- */
 
 static const struct hf_argument arguments_table[] = {
-    {.name = "at",
-     .value = "exit|start",
-     .help = "when to look: when the program ends, also by a signal\n"
-             "(the default), or when it has started",
-     .offset = offsetof(struct request, moment)},
-    {.name = "children",
-     .help = "report every process that the program starts and that\n"
-             "ends before it",
-     .offset = offsetof(struct request, children)},
-    {.name = "all",
-     .help = "list every object, not only those that differ from most",
-     .offset = offsetof(struct request, all)},
-    {.name = "json",
-     .help = "write a JSON document; COMMAND's stdout then goes to\n"
-             "stderr, unless -o is given",
-     .offset = offsetof(struct request, json)},
-    {.name = "output",
-     .letter = 'o',
-     .value = "FILE",
-     .help = "write to FILE; '-' is stdout, the default",
-     .offset = offsetof(struct request, output)},
-    {.name = "library",
-     .value = "FILE",
-     .help = "preload this libhomefree",
-     .offset = offsetof(struct request, library)},
-    {.name = "read",
-     .value = "FILE",
-     .help = "show a record that hf_doctor_record() wrote",
-     .offset = offsetof(struct request, record)},
-    HF_RULES_ARGUMENT(struct request),
+    HF_VALUE_ARGUMENT("at", moment, "exit|start",
+                      "when to look: when the program ends, also by a signal\n"
+                      "(the default), or when it has started"),
+    HF_FLAG_ARGUMENT("children", children,
+                     "report every process that the program starts and that\n"
+                     "ends before it"),
+    HF_FLAG_ARGUMENT("all", all, "list every object, not only those that differ from most"),
+    HF_JSON_ARGUMENT("write a JSON document; COMMAND's stdout then goes to\n"
+                     "stderr, unless -o is given"),
+    HF_OUTPUT_ARGUMENT("write to FILE; '-' is stdout, the default"),
+    HF_VALUE_ARGUMENT("library", library, "FILE", "preload this libhomefree"),
+    HF_VALUE_ARGUMENT("read", record, "FILE", "show a record that hf_doctor_record() wrote"),
+    HF_RULES_ARGUMENT,
     {.name = NULL},
 };
 

@@ -6,6 +6,7 @@
  * an allocator's functions. A file that cannot be read adds nothing.
  */
 #include "loader/command/doctor/doctor_record.h"
+#include "loader/command/text.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -25,12 +26,11 @@ static const char *name_of(const struct hf_record *record, size_t index)
 __attribute__((format(printf, 3, 4))) static struct hf_record_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
 {
-    char *message = NULL;
     va_list arguments;
     va_start(arguments, format);
-    int length = vasprintf(&message, format, arguments);
+    char *message = hf_text_format(format, arguments);
     va_end(arguments);
-    if (length < 0)
+    if (message == NULL)
         return NULL;
     for (size_t i = 0; i < record->findings_count; i++)
         if (record->findings[i].rule == rule && strcmp(record->findings[i].message, message) == 0) {

@@ -72,16 +72,9 @@ static const struct hf_argument arguments_table[] = {
      .help = "export the symbols in FILE too, one per line;\n"
              "'#' begins a comment",
      .take = take_symbols},
-    {.name = "version",
-     .value = "NODE",
-     .help = "give the exported symbols the version NODE",
-     .offset = offsetof(struct request, node)},
-    {.name = "output",
-     .letter = 'o',
-     .value = "FILE",
-     .help = "write to FILE, which is not touched if nothing\n"
-             "changes; '-' is stdout, the default",
-     .offset = offsetof(struct request, output)},
+    HF_VALUE_ARGUMENT("version", node, "NODE", "give the exported symbols the version NODE"),
+    HF_OUTPUT_ARGUMENT("write to FILE, which is not touched if nothing\n"
+                       "changes; '-' is stdout, the default"),
     {.name = NULL},
 };
 

@@ -26,10 +26,8 @@ struct request {
 };
 
 static const struct hf_argument arguments_table[] = {
-    {.name = "json",
-     .help = "print a JSON document instead of the table",
-     .offset = offsetof(struct request, json)},
-    HF_RULES_ARGUMENT(struct request),
+    HF_JSON_ARGUMENT("print a JSON document instead of the table"),
+    HF_RULES_ARGUMENT,
     {.name = NULL},
 };
 

@@ -4,6 +4,7 @@
 #include "loader/command/report/keep.h"
 
 #include "loader/command/command.h"
+#include "loader/command/text.h"
 
 #include <stdalign.h>
 #include <stdarg.h>
@@ -68,14 +69,13 @@ char *hf_keep_text(struct hf_keep *keep, const char *text)
 
 char *hf_keep_format(struct hf_keep *keep, const char *format, ...)
 {
-    char *text = NULL;
     va_list arguments;
     va_start(arguments, format);
-    const int length = vasprintf(&text, format, arguments);
+    char *text = hf_text_format(format, arguments);
     va_end(arguments);
-    if (length < 0)
+    if (text == NULL)
         hf_keep_out_of_memory();
-    char *copy = hf_keep_part(keep, text, (size_t)length);
+    char *copy = hf_keep_text(keep, text);
     free(text);
     return copy;
 }

@@ -3,6 +3,8 @@
  */
 #include "loader/command/report/merged.h"
 
+#include "loader/command/report/order.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -353,24 +355,11 @@ void hf_merged_add(struct hf_merged *merged, struct hf_recorded *file, const cha
 
 /* ---- order ---------------------------------------------------------------------------------- */
 
-static int compare_numbers(uint64_t one, uint64_t other)
-{
-    return (one > other) - (one < other);
-}
-
-static int compare_texts(const char *one, const char *other)
-{
-    if (one == NULL || other == NULL)
-        return (one != NULL) - (other != NULL);
-    return strcmp(one, other);
-}
-
 static int compare_objects(const struct hf_object *one, const struct hf_object *other)
 {
     if (one == NULL || other == NULL)
         return (one != NULL) - (other != NULL);
-    const int order = strcmp(one->path, other->path);
-    return order != 0 ? order : strcmp(one->key, other->key);
+    return strcmp(one->path, other->path) ?: strcmp(one->key, other->key);
 }
 
 static int compare_sides(const struct hf_side *one, const struct hf_side *other)
@@ -379,74 +368,60 @@ static int compare_sides(const struct hf_side *one, const struct hf_side *other)
     int order =
         compare_objects(left != NULL ? left->object : NULL, right != NULL ? right->object : NULL);
     if (order == 0 && left != NULL && right != NULL)
-        order = compare_numbers(left->offset, right->offset);
-    return order != 0 ? order : compare_texts(one->function, other->function);
+        order = hf_order_numbers(left->offset, right->offset);
+    return order != 0 ? order : hf_order_texts(one->function, other->function);
 }
 
 static int compare_findings(const void *left, const void *right)
 {
     const struct hf_merged_finding *one = *(struct hf_merged_finding *const *)left;
     const struct hf_merged_finding *other = *(struct hf_merged_finding *const *)right;
-    int order =
-        compare_numbers(rule_texts[other->key.rule].severity, rule_texts[one->key.rule].severity);
-    if (order == 0)
-        order = compare_numbers(other->count, one->count);
-    if (order == 0)
-        order = compare_numbers(other->bytes, one->bytes);
-    if (order == 0)
-        order = compare_numbers(one->key.rule, other->key.rule);
-    if (order == 0)
-        order = compare_texts(one->key.allocator, other->key.allocator);
-    if (order == 0)
-        order = compare_texts(one->key.allocator_object, other->key.allocator_object);
-    if (order == 0)
-        order = compare_sides(&one->key.allocated, &other->key.allocated);
-    if (order == 0)
-        order = compare_sides(&one->key.freed, &other->key.freed);
-    return order != 0 ? order : compare_sides(&one->key.first_freed, &other->key.first_freed);
+    return hf_order_numbers(rule_texts[other->key.rule].severity,
+                            rule_texts[one->key.rule].severity)
+               ?: hf_order_numbers(other->count, one->count)
+               ?: hf_order_numbers(other->bytes, one->bytes)
+               ?: hf_order_numbers(one->key.rule, other->key.rule)
+               ?: hf_order_texts(one->key.allocator, other->key.allocator)
+               ?: hf_order_texts(one->key.allocator_object, other->key.allocator_object)
+               ?: compare_sides(&one->key.allocated, &other->key.allocated)
+               ?: compare_sides(&one->key.freed, &other->key.freed)
+               ?: compare_sides(&one->key.first_freed, &other->key.first_freed);
 }
 
 static int compare_pairs(const void *left, const void *right)
 {
     const struct hf_merged_pair *one = *(struct hf_merged_pair *const *)left;
     const struct hf_merged_pair *other = *(struct hf_merged_pair *const *)right;
-    int order = compare_numbers(other->blocks, one->blocks);
-    if (order == 0)
-        order = compare_numbers(other->bytes, one->bytes);
-    if (order == 0)
-        order = compare_texts(one->key.allocated, other->key.allocated);
-    return order != 0 ? order : compare_texts(one->key.freed, other->key.freed);
+    return hf_order_numbers(other->blocks, one->blocks)
+               ?: hf_order_numbers(other->bytes, one->bytes)
+               ?: hf_order_texts(one->key.allocated, other->key.allocated)
+               ?: hf_order_texts(one->key.freed, other->key.freed);
 }
 
 static int compare_suppressions(const void *left, const void *right)
 {
     const struct hf_merged_suppression *one = *(struct hf_merged_suppression *const *)left;
     const struct hf_merged_suppression *other = *(struct hf_merged_suppression *const *)right;
-    int order = compare_numbers(other->count, one->count);
-    if (order == 0)
-        order = compare_texts(one->key.pattern, other->key.pattern);
-    return order != 0 ? order : compare_texts(one->key.why, other->key.why);
+    return hf_order_numbers(other->count, one->count)
+               ?: hf_order_texts(one->key.pattern, other->key.pattern)
+               ?: hf_order_texts(one->key.why, other->key.why);
 }
 
 static int compare_processes(const void *left, const void *right)
 {
     const struct hf_process *one = *(struct hf_process *const *)left;
     const struct hf_process *other = *(struct hf_process *const *)right;
-    int order = compare_numbers(one->header.started, other->header.started);
-    if (order == 0)
-        order = strcmp(one->header.host, other->header.host);
-    if (order == 0)
-        order = compare_numbers(one->header.process, other->header.process);
-    return order != 0 ? order : strcmp(one->path, other->path);
+    return hf_order_numbers(one->header.started, other->header.started)
+               ?: strcmp(one->header.host, other->header.host)
+               ?: hf_order_numbers(one->header.process, other->header.process)
+               ?: strcmp(one->path, other->path);
 }
 
 static int compare_moments(const void *left, const void *right)
 {
     const struct hf_moment *one = left, *other = right;
-    int order = compare_numbers(one->time, other->time);
-    if (order == 0)
-        order = compare_texts(one->path, other->path);
-    return order != 0 ? order : compare_numbers(one->bytes, other->bytes);
+    return hf_order_numbers(one->time, other->time) ?: hf_order_texts(one->path, other->path)
+               ?: hf_order_numbers(one->bytes, other->bytes);
 }
 
 static void sort(void *array, size_t count, size_t size, int (*compare)(const void *, const void *))

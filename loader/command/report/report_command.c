@@ -22,25 +22,14 @@ struct request {
 };
 
 static const struct hf_argument arguments_table[] = {
-    {.name = "json",
-     .help = "print a JSON document instead of text",
-     .offset = offsetof(struct request, json)},
-    {.name = "html",
-     .value = "FILE",
-     .help = "write a page for a browser, which needs no network",
-     .offset = offsetof(struct request, html)},
-    {.name = "folded",
-     .value = "FILE",
-     .help = "write folded stacks, from which flame graphs are drawn",
-     .offset = offsetof(struct request, folded)},
-    {.name = "compare",
-     .value = "OLD",
-     .help = "show what changed since an older report: a file, a folder, or\n"
-             "what --json printed",
-     .offset = offsetof(struct request, compare)},
-    {.name = "rules",
-     .help = "list the rules: what each finds, and what to do",
-     .offset = offsetof(struct request, rules)},
+    HF_JSON_ARGUMENT("print a JSON document instead of text"),
+    HF_VALUE_ARGUMENT("html", html, "FILE", "write a page for a browser, which needs no network"),
+    HF_VALUE_ARGUMENT("folded", folded, "FILE",
+                      "write folded stacks, from which flame graphs are drawn"),
+    HF_VALUE_ARGUMENT("compare", compare, "OLD",
+                      "show what changed since an older report: a file, a folder, or\n"
+                      "what --json printed"),
+    HF_FLAG_ARGUMENT("rules", rules, "list the rules: what each finds, and what to do"),
     {.name = NULL},
 };
 
@@ -59,37 +48,34 @@ static const struct hf_command command = {
     .operands = HF_OPERANDS_ANYWHERE,
 };
 
+/* Writes a report in one of its forms. `comparison` may be NULL. */
+typedef void writer(FILE *out, const struct hf_merged *merged,
+                    const struct hf_comparison *comparison);
+
 struct result {
     const struct hf_merged *merged;
     const struct hf_comparison *comparison;
+    writer *write;
 };
 
-static bool compose_text(FILE *out, void *context)
+static bool compose(FILE *out, void *context)
 {
     const struct result *result = context;
-    hf_report_text_print(out, result->merged, result->comparison);
+    result->write(out, result->merged, result->comparison);
     return true;
 }
 
-static bool compose_document(FILE *out, void *context)
+static int write_as(writer *write, const char *path, struct result *result)
 {
-    const struct result *result = context;
-    hf_report_document_write(out, result->merged, result->comparison);
-    return true;
+    result->write = write;
+    return hf_command_compose(who, path, compose, result);
 }
 
-static bool compose_html(FILE *out, void *context)
+static void write_folded(FILE *out, const struct hf_merged *merged,
+                         const struct hf_comparison *comparison)
 {
-    const struct result *result = context;
-    hf_report_html_write(out, result->merged, result->comparison);
-    return true;
-}
-
-static bool compose_folded(FILE *out, void *context)
-{
-    const struct result *result = context;
-    hf_report_folded_write(out, result->merged);
-    return true;
+    (void)comparison;
+    hf_report_folded_write(out, merged);
 }
 
 static bool is_stdout(const char *path)
@@ -101,16 +87,16 @@ static int write_results(const struct request *request, struct result *result)
 {
     int status = HF_EXIT_CLEAN;
     if (request->html != NULL)
-        status = hf_command_compose(who, request->html, compose_html, result);
+        status = write_as(hf_report_html_write, request->html, result);
     if (status == HF_EXIT_CLEAN && request->folded != NULL)
-        status = hf_command_compose(who, request->folded, compose_folded, result);
+        status = write_as(write_folded, request->folded, result);
     if (status != HF_EXIT_CLEAN)
         return status;
     if (request->json)
-        return hf_command_compose(who, "-", compose_document, result);
+        return write_as(hf_report_document_write, "-", result);
     if (is_stdout(request->html) || is_stdout(request->folded))
         return HF_EXIT_CLEAN;
-    return hf_command_compose(who, "-", compose_text, result);
+    return write_as(hf_report_text_print, "-", result);
 }
 
 static int report(const struct request *request, struct hf_keep *keep)

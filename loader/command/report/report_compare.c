@@ -5,6 +5,7 @@
 
 #include "loader/command/command.h"
 #include "loader/command/report/json_reader.h"
+#include "loader/command/report/order.h"
 #include "loader/command/report/place_names.h"
 #include "loader/command/report/report_paths.h"
 
@@ -182,35 +183,23 @@ static bool list_old(struct list *list, const char *old)
 
 /* ---- comparing ------------------------------------------------------------------------------ */
 
-static int compare_texts(const char *one, const char *other)
-{
-    if (one == NULL || other == NULL)
-        return (one != NULL) - (other != NULL);
-    return strcmp(one, other);
-}
-
 /* All that must agree. */
 static int compare_fixed(const struct hf_compared *one, const struct hf_compared *other)
 {
-    int order = strcmp(one->rule, other->rule);
-    if (order == 0)
-        order = compare_texts(one->allocator, other->allocator);
-    if (order == 0)
-        order = compare_texts(one->allocated.object, other->allocated.object);
-    if (order == 0)
-        order = compare_texts(one->allocated.function, other->allocated.function);
-    if (order == 0)
-        order = compare_texts(one->freed.object, other->freed.object);
-    return order != 0 ? order : compare_texts(one->freed.function, other->freed.function);
+    return strcmp(one->rule, other->rule)
+               ?: hf_order_texts(one->allocator, other->allocator)
+               ?: hf_order_texts(one->allocated.object, other->allocated.object)
+               ?: hf_order_texts(one->allocated.function, other->allocated.function)
+               ?: hf_order_texts(one->freed.object, other->freed.object)
+               ?: hf_order_texts(one->freed.function, other->freed.function);
 }
 
 static int compare_all(const void *left, const void *right)
 {
     const struct hf_compared *one = left, *other = right;
-    int order = compare_fixed(one, other);
-    if (order == 0)
-        order = compare_texts(one->allocated.symbol, other->allocated.symbol);
-    return order != 0 ? order : compare_texts(one->freed.symbol, other->freed.symbol);
+    return compare_fixed(one, other)
+               ?: hf_order_texts(one->allocated.symbol, other->allocated.symbol)
+               ?: hf_order_texts(one->freed.symbol, other->freed.symbol);
 }
 
 /* Makes findings with the same key one. */

@@ -59,20 +59,14 @@ static const struct hf_argument arguments_table[] = {
              "objects, report every fault and go on (the default),\n"
              "or stop at the first fault",
      .take = take_diagnose},
-    {.name = "report",
-     .value = "PATH",
-     .help = "folder for the report; made if it is missing. The\n"
-             "default is a new homefree-report.PID here",
-     .offset = offsetof(struct request, diagnosis.report)},
-    {.name = "sites",
-     .value = "PATH",
-     .help = "an earlier report: take full stacks where the blocks\n"
-             "of its faults were allocated",
-     .offset = offsetof(struct request, diagnosis.sites)},
-    {.name = "suppressions",
-     .value = "FILE",
-     .help = "patterns of findings to leave out",
-     .offset = offsetof(struct request, diagnosis.suppressions)},
+    HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
+                      "folder for the report; made if it is missing. The\n"
+                      "default is a new homefree-report.PID here"),
+    HF_VALUE_ARGUMENT("sites", diagnosis.sites, "PATH",
+                      "an earlier report: take full stacks where the blocks\n"
+                      "of its faults were allocated"),
+    HF_VALUE_ARGUMENT("suppressions", diagnosis.suppressions, "FILE",
+                      "patterns of findings to leave out"),
     {.name = NULL},
 };
 
