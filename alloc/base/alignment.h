@@ -1,10 +1,11 @@
 /*
- * What the malloc family makes of alignments, for the plain family and the diagnosed one. Owns
- * nothing.
+ * What the malloc family makes of alignments and counts, for the plain family and the diagnosed
+ * one. Owns nothing.
  */
 #ifndef HOMEFREE_ALIGNMENT_H
 #define HOMEFREE_ALIGNMENT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,6 +30,16 @@ static inline size_t hf_round_alignment(size_t alignment)
     if (hf_is_power_of_two(alignment))
         return alignment;
     return (SIZE_MAX / 2 + 1) >> (__builtin_clzl(alignment) - 1);
+}
+
+/* The size of the array that reallocarray(3) makes. False, with ENOMEM, if there is no such size.
+ */
+static inline bool hf_array_size(size_t count, size_t size, size_t *bytes)
+{
+    if (!__builtin_mul_overflow(count, size, bytes))
+        return true;
+    errno = ENOMEM;
+    return false;
 }
 
 #endif

@@ -60,6 +60,18 @@ static bool protect(int protection)
     return syscall(SYS_mprotect, first, (size_t)(end - first), protection) == 0;
 }
 
+void hf_seal_fail(const char *what)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: cannot make homefree's tables of functions ");
+    hf_text_add(&text, what);
+    hf_text_add(&text, " (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
+    hf_fatal(&text);
+}
+
 static void close_or_die(void)
 {
     if (protect(PROT_READ)) {
@@ -70,12 +82,7 @@ static void close_or_die(void)
      * ending the process. */
     if (errno == EPERM || errno == EACCES)
         return;
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make homefree's tables of functions read-only (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
-    hf_fatal(&text);
+    hf_seal_fail("read-only");
 }
 
 bool hf_seal_open(struct hf_seal *seal)

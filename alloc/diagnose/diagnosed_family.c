@@ -5,6 +5,7 @@
  *
  * Owns nothing, takes no lock. Callable at any stage.
  */
+#include "alloc/base/alignment.h"
 #include "alloc/diagnose/hot.h"
 #include "alloc/start/family.h"
 
@@ -39,10 +40,8 @@ void *hf_realloc(void *ptr, size_t size)
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
+    if (!hf_array_size(count, size, &bytes))
         return NULL;
-    }
     return hf_diagnosed_resize(ptr, bytes, HF_CALL(hf_realloc));
 }
 

@@ -7,6 +7,7 @@
  * Owns nothing, takes no lock. Callable at any stage. Compiled with unwind tables, because
  * operator new lets the runtime's exception pass.
  */
+#include "alloc/base/alignment.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
@@ -16,6 +17,7 @@
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
 #include "alloc/jemalloc/seam.h"
+#include "alloc/start/family.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -49,16 +51,10 @@ DEFINE(void *, realloc, void *ptr, size_t size)
 DEFINE(void *, reallocarray, void *ptr, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
+    if (!hf_array_size(count, size, &bytes))
         return NULL;
-    }
-    /* As libc's reallocarray() does, which calls the realloc() of the process. */
-    if (ptr == NULL) {
-        hf_heap_start(); /* which finds out who serves the process */
-        if (hf_libc_is_replaced())
-            return hf_libc()->realloc(NULL, bytes);
-    }
+    if (hf_array_is_served_in_front(ptr))
+        return hf_libc()->realloc(NULL, bytes);
     return hf_diagnosed_resize(ptr, bytes, HF_CALL(reallocarray));
 }
 

@@ -99,15 +99,8 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
 /* A copy that cannot store its record cannot start. */
 static void open_or_die(struct hf_seal *seal)
 {
-    if (hf_seal_open(seal))
-        return;
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text,
-                "fatal: cannot make homefree's tables of functions writable to start (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
-    hf_fatal(&text);
+    if (!hf_seal_open(seal))
+        hf_seal_fail("writable to start");
 }
 
 void hf_instance_become_heap(const struct hf_instance_functions *functions)

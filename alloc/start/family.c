@@ -61,16 +61,10 @@ void *hf_realloc(void *ptr, size_t size)
 void *hf_reallocarray(void *ptr, size_t count, size_t size)
 {
     size_t bytes;
-    if (__builtin_mul_overflow(count, size, &bytes)) {
-        errno = ENOMEM;
+    if (!hf_array_size(count, size, &bytes))
         return NULL;
-    }
-    /* As libc's reallocarray() does, which calls the realloc() of the process. */
-    if (ptr == NULL) {
-        hf_heap_start(); /* which finds out who serves the process */
-        if (HF_UNLIKELY(hf_libc_is_replaced()))
-            return hf_libc()->realloc(NULL, bytes);
-    }
+    if (HF_UNLIKELY(hf_array_is_served_in_front(ptr)))
+        return hf_libc()->realloc(NULL, bytes);
     return hf_realloc(ptr, bytes);
 }
 

@@ -161,20 +161,26 @@ bool hf_write_slot(struct hf_writer *writer, void **slot, void *value, void *exp
     return true;
 }
 
+void hf_write_fail(const struct hf_object *object, const char *part)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: cannot make the ");
+    hf_text_add(&text, part);
+    hf_text_add(&text, " of ");
+    hf_text_add(&text, hf_dynlink_name(object->map));
+    hf_text_add(&text, " read-only again after routing it (errno ");
+    hf_text_add_decimal(&text, errno);
+    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
+    hf_fatal(&text);
+}
+
 void hf_write_close(struct hf_writer *writer)
 {
     flush_batch(writer);
     if (!writer->opened)
         return;
     writer->opened = false;
-    if (protect(writer->object, PROT_READ))
-        return;
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make the relocated data of ");
-    hf_text_add(&text, hf_dynlink_name(writer->object->map));
-    hf_text_add(&text, " read-only again after routing it (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
-    hf_fatal(&text);
+    if (!protect(writer->object, PROT_READ))
+        hf_write_fail(writer->object, "relocated data");
 }

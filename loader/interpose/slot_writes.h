@@ -34,6 +34,11 @@ bool hf_write_open(struct hf_writer *writer, void **slot);
  * again at the end of the session. Result: false if the slot cannot be made writable. */
 bool hf_write_slot(struct hf_writer *writer, void **slot, void *value, void *expected);
 
+/* Ends the process, because a part of the object ("relocated data") stays writable; the reason is
+ * in errno. */
+__attribute__((noreturn, cold)) void hf_write_fail(const struct hf_object *object,
+                                                   const char *part);
+
 /* Writes what is pending and protects the object again, or ends the process. */
 void hf_write_close(struct hf_writer *writer);
 

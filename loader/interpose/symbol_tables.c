@@ -9,6 +9,7 @@
 
 #include "alloc/base/fatal.h"
 #include "loader/interpose/definers.h"
+#include "loader/interpose/slot_writes.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -108,16 +109,8 @@ static bool is_constant(const struct hf_object *object, uintptr_t lowest, uintpt
 
 static void protect_again(const struct hf_object *object, void *start, size_t size)
 {
-    if (mprotect(start, size, PROT_READ) == 0)
-        return;
-    struct hf_text text;
-    hf_text_begin(&text);
-    hf_text_add(&text, "fatal: cannot make the symbol table of ");
-    hf_text_add(&text, hf_dynlink_name(object->map));
-    hf_text_add(&text, " read-only again after routing it (errno ");
-    hf_text_add_decimal(&text, errno);
-    hf_text_add(&text, "); set HOMEFREE_CONF=route:off to go without routing");
-    hf_fatal(&text);
+    if (mprotect(start, size, PROT_READ) != 0)
+        hf_write_fail(object, "symbol table");
 }
 
 void hf_table_route(const struct hf_object *object, bool loader)

@@ -29,7 +29,7 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("compare", compare, "OLD",
                       "show what changed since an older report: a file, a folder, or\n"
                       "what --json printed"),
-    HF_FLAG_ARGUMENT("rules", rules, "list the rules: what each finds, and what to do"),
+    HF_RULES_ARGUMENT,
     {.name = NULL},
 };
 

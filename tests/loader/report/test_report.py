@@ -63,11 +63,8 @@ class ReportTest(SubcommandTest):
 
 class CommandLine(ReportTest):
     def test_wrong_usage(self):
-        self.assert_usage(word="give at least one file or folder")
-        self.assert_usage("--json", word="give at least one file or folder")
-        self.assert_usage("--jason", "x", word="'--jason'")
+        self.assert_usual_refusals("give at least one file or folder", "takes no path")
         self.assert_usage("--html", word="--html")
-        self.assert_usage("--rules", "x", word="takes no path")
         self.assert_usage("--json", "--html", "-", "x", word="only one result")
 
     def test_help(self):
