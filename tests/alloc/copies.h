@@ -163,6 +163,28 @@ static inline void must_be_one_heap(const struct copy *heap, const struct copy *
     must_share_records(forward, heap);
 }
 
+/* Which copy is opened, and how. */
+struct opening {
+    struct copy (*open)(const char *path);
+    const char *const *path;
+};
+
+/* Opens a copy and then another one, and is for outcome_of_call(): the first becomes the heap. */
+static inline void first_is_heap(void *openings)
+{
+    const struct opening *opening = openings;
+    struct copy first = opening[0].open(*opening[0].path);
+    struct copy second = opening[1].open(*opening[1].path);
+    must_be_one_heap(&first, &second);
+}
+
+/* Either of two copies may be opened first. */
+static inline void assert_one_heap_in_either_order(struct opening one, struct opening other)
+{
+    assert_succeeds(outcome_of_call(first_is_heap, (struct opening[]){one, other}));
+    assert_succeeds(outcome_of_call(first_is_heap, (struct opening[]){other, one}));
+}
+
 static inline void must_succeed(void (*body)(void *))
 {
     struct outcome outcome;

@@ -10,20 +10,6 @@
 
 static const char *paths[2];
 
-static void base_first(void *unused)
-{
-    (void)unused;
-    struct copy base = copy_open(paths[0]), apart = copy_open_apart(paths[0]);
-    must_be_one_heap(&base, &apart);
-}
-
-static void apart_first(void *unused)
-{
-    (void)unused;
-    struct copy apart = copy_open_apart(paths[0]), base = copy_open(paths[0]);
-    must_be_one_heap(&apart, &base);
-}
-
 static void renamed_apart(void *unused)
 {
     (void)unused;
@@ -55,8 +41,8 @@ static void each_libc_gets_its_own(void *unused)
 
 START_TEST(one_heap_in_either_order)
 {
-    must_succeed(base_first);
-    must_succeed(apart_first);
+    assert_one_heap_in_either_order((struct opening){copy_open, &paths[0]},
+                                    (struct opening){copy_open_apart, &paths[0]});
     must_succeed(renamed_apart);
 }
 END_TEST

@@ -4,6 +4,8 @@
 #include <Python.h>
 #include <homefree/python.h>
 
+#include "../support/require.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,22 +39,14 @@ static uint64_t leaked(void)
     return hf_stats(&stats) == 0 ? stats.releases_leaked : 0;
 }
 
-#define MUST(condition)                                                 \
-    do {                                                                \
-        if (!(condition)) {                                             \
-            printf("embed.c:%d: %s is not so\n", __LINE__, #condition); \
-            exit(1);                                                    \
-        }                                                               \
-    } while (0)
-
 /* Makes a record that a capsule in the interpreter and the caller refer to. */
 static struct hf_release *share(void)
 {
     PyObject *capsule = hf_capsule_new(hf_malloc(64), "shared", destroy);
     struct hf_release *record = hf_capsule_record(capsule);
-    MUST(record != NULL);
+    REQUIRE(record != NULL);
     hf_release_take(record);
-    MUST(PyObject_SetAttrString(PyImport_AddModule("__main__"), "kept", capsule) == 0);
+    REQUIRE(PyObject_SetAttrString(PyImport_AddModule("__main__"), "kept", capsule) == 0);
     Py_DECREF(capsule);
     return record;
 }
@@ -61,7 +55,7 @@ static struct hf_release *hold(void)
 {
     PyObject *list = PyList_New(0);
     struct hf_release *record = hf_object_hold(list);
-    MUST(record != NULL);
+    REQUIRE(record != NULL);
     Py_DECREF(list);
     return record;
 }
@@ -74,9 +68,9 @@ int main(void)
     uint64_t before;
 
     /* Before CPython: records do not need it. */
-    MUST(hf_release_new(&record, hf_malloc(1), destroy, NULL) == 0);
+    REQUIRE(hf_release_new(&record, hf_malloc(1), destroy, NULL) == 0);
     hf_release_drop(record);
-    MUST(destroyed == 1);
+    REQUIRE(destroyed == 1);
 
     /* After Py_Finalize(), from a thread. */
     Py_Initialize();
@@ -84,57 +78,57 @@ int main(void)
     held = hold();
     kept = hold();
     drop_in_thread(record); /* the capsule has the last reference */
-    MUST(destroyed == 1);
+    REQUIRE(destroyed == 1);
     capsule = PyObject_GetAttrString(PyImport_AddModule("__main__"), "kept");
     record = hf_capsule_record(capsule);
     hf_release_take(record);
     Py_DECREF(capsule);
     before = leaked();
     Py_Finalize();
-    MUST(destroyed == 1);
+    REQUIRE(destroyed == 1);
     drop_in_thread(record);
-    MUST(destroyed == 2);
-    MUST(!pthread_equal(destroyer, pthread_self()));
+    REQUIRE(destroyed == 2);
+    REQUIRE(!pthread_equal(destroyer, pthread_self()));
     drop_in_thread(held);
-    MUST(leaked() == before + 1);
+    REQUIRE(leaked() == before + 1);
 
     /* CPython starts again: an object of its first life does not belong to the second. */
     Py_Initialize();
     hf_release_drop(kept);
-    MUST(leaked() == before + 2);
+    REQUIRE(leaked() == before + 2);
     held = hold();
     kept = hold();
     hf_release_drop(held);
-    MUST(leaked() == before + 2);
+    REQUIRE(leaked() == before + 2);
 
     /* An object of another interpreter is released there and nowhere else. */
     main_state = PyThreadState_Get();
     state = Py_NewInterpreter();
-    MUST(state != NULL);
+    REQUIRE(state != NULL);
     held = hold();
     hf_python_drop(kept); /* belongs to the main interpreter */
-    MUST(leaked() == before + 3);
+    REQUIRE(leaked() == before + 3);
     record = share();
     hf_python_drop(hold());
-    MUST(leaked() == before + 3);
+    REQUIRE(leaked() == before + 3);
     /* A thread knows whether it has the GIL only from 3.12 on; before that it must not wait for a
      * GIL that it may have. */
     hf_release_drop(hold());
     before += PY_VERSION_HEX < 0x030c0000;
-    MUST(leaked() == before + 3);
+    REQUIRE(leaked() == before + 3);
     PyThreadState_Swap(main_state);
     hf_release_drop(held);
-    MUST(leaked() == before + 4);
+    REQUIRE(leaked() == before + 4);
     PyThreadState_Swap(state);
-    MUST(destroyed == 2);
+    REQUIRE(destroyed == 2);
     Py_EndInterpreter(state);
-    MUST(destroyed == 2);
+    REQUIRE(destroyed == 2);
     hf_release_drop(record);
-    MUST(destroyed == 3);
+    REQUIRE(destroyed == 3);
     PyThreadState_Swap(main_state);
     /* After a second interpreter, it must still be known whether this thread has a GIL. */
     hf_release_drop(hold());
-    MUST(leaked() == before + 4);
+    REQUIRE(leaked() == before + 4);
     Py_Finalize();
     printf("fine\n");
     return 0;

@@ -126,22 +126,19 @@ class Capsules(Case):
                 capsules.rename(capsule, keep)
                 del capsule
 
-    def test_destructor_chained(self):
-        with self.one():
-            capsule = capsules.capsule()
-            capsules.take_destructor(capsule, 1)
-            del capsule
+    def test_destructor_chained_or_not(self):
+        for chained, changes in (1, self.one()), (0, self.changes(live=1)):
+            with self.subTest(chained=chained), changes:
+                capsule = capsules.capsule()
+                capsules.take_destructor(capsule, chained)
+                del capsule
 
-    def test_destructor_taken(self):
+    def test_run_after_the_destructor_was_taken(self):
         with self.one():
             capsule = capsules.capsule()
             capsules.take_destructor(capsule, 0)
             self.assertEqual(capsules.run(capsule), 0)
             self.assertLess(capsules.run(capsule), 0)
-            del capsule
-        with self.changes(live=1):
-            capsule = capsules.capsule()
-            capsules.take_destructor(capsule, 0)
             del capsule
 
     def test_run_early(self):

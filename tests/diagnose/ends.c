@@ -2,6 +2,8 @@
  * Ends as its first argument says, after it has allocated in one function and freed with a fault in
  * another: a report must have what happened until then.
  */
+#include "../support/cases.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
@@ -9,7 +11,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -86,16 +87,22 @@ static void end_sandboxed(void)
     syscall(SYS_exit, 0);
 }
 
-static void end_forked(void)
+/* Children that fault, one after the other, and end by this function. */
+static void fork_and_fault(int count, void (*end)(int))
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < count; i++) {
         pid_t child = fork();
         if (child == 0) {
             fault();
-            exit(0);
+            end(0);
         }
         (void)waitpid(child, NULL, 0);
     }
+}
+
+static void end_forked(void)
+{
+    fork_and_fault(3, exit);
 }
 
 /* The child shares this process's memory and must leave its records alone. */
@@ -110,14 +117,7 @@ static void end_vforked(void)
 
 static void end_storm(void)
 {
-    for (int i = 0; i < 1200; i++) {
-        pid_t child = fork();
-        if (child == 0) {
-            fault();
-            _exit(0);
-        }
-        (void)waitpid(child, NULL, 0);
-    }
+    fork_and_fault(1200, _exit);
 }
 
 static void end_killed(void)
@@ -146,10 +146,7 @@ static void end_executed(void)
     execl("/bin/true", "true", (char *)NULL);
 }
 
-static const struct {
-    const char *name;
-    void (*run)(void);
-} ends[] = {
+static const struct named_case ends[] = {
     {"exit", fault},
     {"threads", end_threads},
     {"closed", end_closed},
@@ -167,10 +164,5 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-    for (size_t i = 0; argc == 2 && i < sizeof ends / sizeof ends[0]; i++)
-        if (strcmp(argv[1], ends[i].name) == 0) {
-            ends[i].run();
-            return 0;
-        }
-    return 2;
+    return RUN_NAMED_CASE(ends, argc, argv);
 }

@@ -1,8 +1,9 @@
 // Commits the fault that its argument names, says "survived", and ends. Each side of a crossing is
 // a function of its own, whose name the report must show.
+#include "../support/cases.h"
+
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -100,10 +101,7 @@ void static_free()
     give_free(data);
 }
 
-const struct {
-    const char *name;
-    void (*run)();
-} faults[] = {
+const named_case faults[] = {
     {"none", [] { give_free(take_malloc()); }},
     {"new-free", [] { give_free(take_new()); }},
     {"new-realloc", [] { give_realloc(take_new()); }},
@@ -124,11 +122,5 @@ const struct {
 
 int main(int argc, char **argv)
 {
-    for (const auto &fault : faults)
-        if (argc == 2 && std::strcmp(argv[1], fault.name) == 0) {
-            fault.run();
-            std::puts("survived");
-            return 0;
-        }
-    return 2;
+    return RUN_NAMED_CASE(faults, argc, argv);
 }

@@ -1,11 +1,11 @@
 // Deletes blocks that another object allocated with malloc, in the manner that its argument names,
 // says "survived", and ends. Each function is a frame that the report must show.
+#include "../support/cases.h"
+
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <new>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -205,10 +205,7 @@ FRAME left_by_jump()
     NO_TAIL_CALL;
 }
 
-const struct {
-    const char *name;
-    void (*function)();
-} modes[] = {
+const named_case modes[] = {
     {"once", cross},
     {"twice", cross_twice},
     {"ways", cross_by_ways},
@@ -227,11 +224,5 @@ const struct {
 
 int main(int count, char **arguments)
 {
-    for (const auto &mode : modes)
-        if (count == 2 && std::strcmp(mode.name, arguments[1]) == 0) {
-            mode.function();
-            std::puts("survived");
-            return 0;
-        }
-    return 2;
+    return RUN_NAMED_CASE(modes, count, arguments);
 }

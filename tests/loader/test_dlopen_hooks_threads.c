@@ -4,6 +4,7 @@
  *
  * usage: test-dlopen-hooks-threads MODULE…       each is loaded by one thread
  */
+#include "exchange.h"
 #include "modules/user.h"
 #include "process.h"
 #include "suite.h"
@@ -62,10 +63,7 @@ static void *allocate_and_free(void *argument)
 {
     (void)argument;
     while (!over) {
-        for (size_t size = 1; size < 10000; size = size * 2 + 1) {
-            free(hf_malloc(size));
-            hf_free(malloc(size));
-        }
+        exchange_with_libc(10000);
         expect(hf_route() >= 0, "hf_route", "");
     }
     return NULL;

@@ -8,6 +8,7 @@
  */
 #include "../loader/modules/user.h"
 #include "../loader/races/sealed.h"
+#include "../support/exchange.h"
 
 #include <dlfcn.h>
 #include <homefree/homefree.h>
@@ -93,10 +94,7 @@ static void *allocate_and_free(void *argument)
 {
     (void)argument;
     while (!over) {
-        for (size_t size = 1; size < 100000; size = size * 3 + 1) {
-            free(hf_malloc(size));
-            hf_free(malloc(size));
-        }
+        exchange_with_libc(100000);
         if (hf_route() < 0)
             fail("hf_route()", "failed");
         rounds++;

@@ -72,6 +72,16 @@ class SubcommandTest(unittest.TestCase):
             done.stderr.decode(), rf"\Ahomefree {self.command.name}: [^\n]*{word}[^\n]*\n\Z"
         )
 
+    def assert_usual_refusals(self, missing, rules):
+        """Wrong usage of the options that all have: no operand, and --rules with one."""
+        self.assert_usage(word=missing)
+        self.assert_usage("--json", word=missing)
+        self.assert_usage("--jason", "x", word="'--jason'")
+        self.assert_usage("-x", word="'-x'")
+        self.assert_usage("--json=1", "x", word="'--json=1'")
+        self.assert_usage("--rules", "x", word=rules)
+        self.assert_usage("--rul\x1b[31m", word="--rul\\?")
+
     def assert_refused(self, path, word, *, start=""):
         """A file that cannot be read: status 3, one line that contains the word, no result."""
         done = self.command(path)

@@ -7,6 +7,8 @@
 #include "death.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -68,6 +70,19 @@ static inline void reap(pid_t child)
     int status;
     must(child > 0 && waitpid(child, &status, 0) == child);
     must(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* Forks while a thread runs `other`, which comes to the barrier where it is in the way; `meeting`
+ * is set until the fork is over. Result: as fork(2). */
+static inline pid_t fork_beside(pthread_t *thread, void *(*other)(void *), atomic_bool *meeting,
+                                pthread_barrier_t *barrier)
+{
+    *meeting = true;
+    must(pthread_create(thread, NULL, other, NULL) == 0);
+    pthread_barrier_wait(barrier);
+    pid_t child = fork();
+    *meeting = false;
+    return child;
 }
 
 #endif

@@ -185,11 +185,7 @@ static void a_lock_held_by_another_thread(void *unused)
     (void)unused;
     pthread_t thread;
     begin();
-    meeting = true;
-    must(pthread_create(&thread, NULL, allocate_locked, NULL) == 0);
-    pthread_barrier_wait(&locked);
-    pid_t child = fork();
-    meeting = false;
+    pid_t child = fork_beside(&thread, allocate_locked, &meeting, &locked);
     if (child == 0) {
         use_the_heap();
         _exit(0);

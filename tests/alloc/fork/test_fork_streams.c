@@ -6,7 +6,6 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 static const char *library;
@@ -14,7 +13,7 @@ static const char *library;
 /* ---- a forced schedule ---- */
 
 static pthread_barrier_t writing, prepared;
-static bool forced;
+static atomic_bool forced;
 
 /* Runs after the heap's prepare handler, because it was registered earlier. */
 static void prepare(void)
@@ -58,11 +57,7 @@ static void flush_meets_fork(void *unused)
     for (int i = 0; i < 100000; i++)
         must(fputs("0123456789", memory) >= 0);
     must(fputc('x', stream) == 'x');
-    forced = true;
-    must(pthread_create(&thread, NULL, flush_all, NULL) == 0);
-    pthread_barrier_wait(&writing);
-    pid_t child = fork();
-    forced = false;
+    pid_t child = fork_beside(&thread, flush_all, &forced, &writing);
     if (child == 0) {
         use_the_heap();
         for (int i = 0; i < 100000; i++)

@@ -3,6 +3,8 @@
  * sizes, alignments, contents, errors. A diagnosed block is a few bytes longer than what the
  * program asked for, and must not show it.
  */
+#include "../../support/require.h"
+
 #include <homefree/homefree.h>
 
 #include <dlfcn.h>
@@ -13,14 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define REQUIRE(condition)                                 \
-    do {                                                   \
-        if (!(condition)) {                                \
-            printf("line %d: %s\n", __LINE__, #condition); \
-            exit(1);                                       \
-        }                                                  \
-    } while (0)
 
 struct family {
     void *(*malloc)(size_t size);

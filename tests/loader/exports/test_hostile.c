@@ -374,8 +374,7 @@ int main(int count, char **arguments)
 {
     if (count != 3)
         return EXIT_FAILURE;
-    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
-    rounds = strtoul(arguments[2], NULL, 10);
+    rounds = random_rounds(arguments);
     TCase *tcase = tcase_create("hostile");
     tcase_set_timeout(tcase, 200);
     tcase_add_checked_fixture(tcase, setup, teardown);

@@ -72,9 +72,7 @@ START_TEST(damaged)
 {
     struct image original = image_read(files[_i]);
     unsigned long opened = 0, inspected = 0;
-    const unsigned long count =
-        getenv("CK_FORK") == NULL ? rounds : rounds / 20 + 1; /* under valgrind */
-    for (unsigned long round = 0; round < count; round++) {
+    for (unsigned long round = 0; round < rounds; round++) {
         const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
         struct image copy = image_copy(&original, size);
         damage(&copy, &original);
@@ -83,9 +81,9 @@ START_TEST(damaged)
         image_free(&copy);
     }
     /* If nearly all changed files were refused when opened, only that check would be tested. */
-    printf("%s: %lu of %lu opened, %lu inspected\n", files[_i], opened, count, inspected);
-    ck_assert_uint_gt(opened * 4, count);
-    ck_assert_uint_gt(inspected * 20, count);
+    printf("%s: %lu of %lu opened, %lu inspected\n", files[_i], opened, rounds, inspected);
+    ck_assert_uint_gt(opened * 4, rounds);
+    ck_assert_uint_gt(inspected * 20, rounds);
     image_free(&original);
 }
 END_TEST
@@ -94,8 +92,7 @@ int main(int count, char **arguments)
 {
     if (count < 4)
         return EXIT_FAILURE;
-    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
-    rounds = strtoul(arguments[2], NULL, 10);
+    rounds = random_rounds(arguments);
     files = arguments + 3;
     files_count = count - 3;
     TCase *tcase = tcase_create("fuzz");

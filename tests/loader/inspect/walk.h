@@ -1,6 +1,5 @@
 /*
- * What the suites of the reader share: reading files into memory, and a walk that asks a file for
- * everything that can be asked.
+ * What the suites of the reader share: a walk that asks a file for everything that can be asked.
  */
 #ifndef TESTS_LOADER_INSPECT_WALK_H
 #define TESTS_LOADER_INSPECT_WALK_H
@@ -8,15 +7,7 @@
 #include "loader/elf/elf_file.h"
 #include "loader/inspect/inspect.h"
 
-struct image {
-    unsigned char *data; /* exactly `size` bytes, so that a sanitizer notices a read past the end */
-    size_t size;
-};
-
-/* Reads a file; fails the test if that is impossible. */
-struct image image_read(const char *path);
-struct image image_copy(const struct image *image, size_t size); /* copies the first `size` bytes */
-void image_free(struct image *image);
+#include "image.h"
 
 /* Finds the defined symbol of that name among the dynamic symbols or, failing that, in .symtab.
  * Result: 0, -ENOENT or another negative errno. */

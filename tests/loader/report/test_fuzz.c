@@ -12,6 +12,7 @@
 #include "loader/command/report/report_exports.h"
 #include "loader/command/report/report_text.h"
 
+#include "image.h"
 #include "random.h"
 #include "suite.h"
 
@@ -23,25 +24,6 @@
 
 static unsigned long rounds;
 static const char *path;
-
-struct image {
-    unsigned char *data;
-    size_t size;
-};
-
-static struct image read_image(const char *name)
-{
-    FILE *file = fopen(name, "rbe");
-    ck_assert_ptr_nonnull(file);
-    ck_assert_int_eq(fseek(file, 0, SEEK_END), 0);
-    struct image image = {.size = (size_t)ftell(file)};
-    rewind(file);
-    image.data = malloc(image.size);
-    ck_assert_ptr_nonnull(image.data);
-    ck_assert_uint_eq(fread(image.data, 1, image.size, file), image.size);
-    fclose(file);
-    return image;
-}
 
 static size_t interesting_place(size_t size)
 {
@@ -148,12 +130,10 @@ static bool show(const char *name)
 
 START_TEST(damaged)
 {
-    const struct image original = read_image(path);
-    const unsigned long count =
-        getenv("CK_FORK") == NULL ? rounds : rounds / 20 + 1; /* under valgrind */
+    const struct image original = image_read(path);
     unsigned long read = 0;
     ck_assert(show(path));
-    for (unsigned long round = 0; round < count; round++) {
+    for (unsigned long round = 0; round < rounds; round++) {
         const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
         unsigned char *copy = malloc(size + 1);
         ck_assert_ptr_nonnull(copy);
@@ -170,8 +150,8 @@ START_TEST(damaged)
         free(copy);
     }
     /* A fuzzer whose copies are all refused at the door tests the door. */
-    printf("%lu of %lu read\n", read, count);
-    ck_assert_uint_gt(read * 2, count);
+    printf("%lu of %lu read\n", read, rounds);
+    ck_assert_uint_gt(read * 2, rounds);
     free(original.data);
 }
 END_TEST
@@ -180,8 +160,7 @@ int main(int count, char **arguments)
 {
     if (count != 4)
         return EXIT_FAILURE;
-    random_state = strtoull(arguments[1], NULL, 10) * 2 + 1;
-    rounds = strtoul(arguments[2], NULL, 10);
+    rounds = random_rounds(arguments);
     path = arguments[3];
     TCase *tcase = NEW_CASE("report fuzz", damaged);
     tcase_set_timeout(tcase, 200);

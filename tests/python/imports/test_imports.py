@@ -86,6 +86,47 @@ class Package(unittest.TestCase):
                 self.assertEqual(targets & set(ancestors(name)), set())
 
 
+MODULES = ("__init__", "one", "two", "inner/__init__", "inner/deep")
+# What the modules contain, and the circle that they make.
+CIRCLES = {
+    "inside functions": (
+        {
+            "one": "def f():\n    from . import two\n",
+            "two": "class C:\n    def f(self):\n        from .one import x\n",
+        },
+        ["pack.one", "pack.two"],
+    ),
+    "by full names": (
+        {"one": "import pack.two as other\n", "two": "from pack.one import x\n"},
+        ["pack.one", "pack.two"],
+    ),
+    "name of the package": (
+        {"__init__": "from . import one\n", "one": "from . import __version__\n"},
+        ["pack", "pack.one"],
+    ),
+    "table of what is imported later": (
+        {
+            "__init__": "_LAZY = {'x': 'one', 'y': 'inner'}\n",
+            "inner/deep": "from .. import VERSION\n",
+            "inner/__init__": "from . import deep\n",
+        },
+        ["pack", "pack.inner", "pack.inner.deep"],
+    ),
+    "package of what is imported": (
+        {"one": "from .inner import deep\n", "inner/__init__": "from .. import one\n"},
+        ["pack.inner", "pack.one"],
+    ),
+    "three in a row": (
+        {
+            "one": "from . import two\n",
+            "two": "from .inner import deep\n",
+            "inner/deep": "from .. import one\n",
+        },
+        ["pack.inner.deep", "pack.one", "pack.two"],
+    ),
+}
+
+
 class Reading(unittest.TestCase):
     """Each kind of import is recognised, in a package that the test makes."""
 
@@ -94,14 +135,11 @@ class Reading(unittest.TestCase):
         self.addCleanup(temporary.cleanup)
         self.folder = pathlib.Path(temporary.name) / "pack"
         (self.folder / "inner").mkdir(parents=True)
-        for name in ("__init__", "one", "two", "inner/__init__", "inner/deep"):
+        for name in MODULES:
             self.write(name, "")
 
     def write(self, name, text):
         (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
-
-    def assert_circle(self, *names):
-        self.assertEqual(circles(graph_of(self.folder)), [sorted(names)])
 
     def test_none(self):
         self.write("__init__", "from . import one\nfrom .one import x\nimport os, pack.two\n")
@@ -109,37 +147,12 @@ class Reading(unittest.TestCase):
         self.write("inner/deep", "from .. import two\nfrom ..two import x\n")
         self.assertEqual(circles(graph_of(self.folder)), [])
 
-    def test_inside_functions(self):
-        self.write("one", "def f():\n    from . import two\n")
-        self.write("two", "class C:\n    def f(self):\n        from .one import x\n")
-        self.assert_circle("pack.one", "pack.two")
-
-    def test_by_full_names(self):
-        self.write("one", "import pack.two as other\n")
-        self.write("two", "from pack.one import x\n")
-        self.assert_circle("pack.one", "pack.two")
-
-    def test_name_of_the_package(self):
-        self.write("__init__", "from . import one\n")
-        self.write("one", "from . import __version__\n")
-        self.assert_circle("pack", "pack.one")
-
-    def test_table_of_what_is_imported_later(self):
-        self.write("__init__", "_LAZY = {'x': 'one', 'y': 'inner'}\n")
-        self.write("inner/deep", "from .. import VERSION\n")
-        self.write("inner/__init__", "from . import deep\n")
-        self.assert_circle("pack", "pack.inner", "pack.inner.deep")
-
-    def test_package_of_what_is_imported(self):
-        self.write("one", "from .inner import deep\n")
-        self.write("inner/__init__", "from .. import one\n")
-        self.assert_circle("pack.inner", "pack.one")
-
-    def test_three_in_a_row(self):
-        self.write("one", "from . import two\n")
-        self.write("two", "from .inner import deep\n")
-        self.write("inner/deep", "from .. import one\n")
-        self.assert_circle("pack.inner.deep", "pack.one", "pack.two")
+    def test_circles(self):
+        for title, (texts, circle) in CIRCLES.items():
+            with self.subTest(title):
+                for name in MODULES:
+                    self.write(name, texts.get(name, ""))
+                self.assertEqual(circles(graph_of(self.folder)), [sorted(circle)])
 
 
 if __name__ == "__main__":

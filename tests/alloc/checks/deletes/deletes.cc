@@ -5,9 +5,10 @@
  *
  *   deletes CASE
  */
+#include "../../../support/cases.h"
+
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
@@ -157,10 +158,7 @@ void array_as_object()
     delete hide<counted>(length + 1);
 }
 
-const struct {
-    const char *name;
-    void (*run)();
-} cases[] = {
+const named_case cases[] = {
     {"correct", correct},
     {"through base", through_base},
     {"array sized", array_sized},
@@ -187,11 +185,5 @@ int main(int count, char **arguments)
         if (found == nullptr)
             return 2;
     }
-    for (const auto &one : cases)
-        if (count == 2 && std::strcmp(arguments[1], one.name) == 0) {
-            one.run();
-            return 0;
-        }
-    std::fprintf(stderr, "usage: %s CASE\n", arguments[0]);
-    return 2;
+    return RUN_NAMED_CASE(cases, count, arguments);
 }
