@@ -118,8 +118,12 @@ static void check_sized(void)
 {
     void (*sized)(void *, size_t) = NULL;
     void (*aligned)(void *, size_t, size_t) = NULL;
+    void (*old)(void *) = NULL;
     *(void **)&sized = dlsym(RTLD_DEFAULT, "free_sized");
     *(void **)&aligned = dlsym(RTLD_DEFAULT, "free_aligned_sized");
+    *(void **)&old = dlsym(RTLD_DEFAULT, "cfree");
+    if (old != NULL)
+        old(malloc(40));
     if (sized != NULL)
         sized(malloc(40), 40);
     if (aligned != NULL)
@@ -132,6 +136,8 @@ static void check_sized(void)
     hf_free(strdup("text"));
     free(valloc(100));
     free(pvalloc(100));
+    errno = 0;
+    REQUIRE(pvalloc(SIZE_MAX) == NULL && errno == ENOMEM);
     REQUIRE(malloc_usable_size(NULL) == 0 && hf_usable_size(NULL) == 0);
 }
 
