@@ -97,20 +97,25 @@ def include_arrows(root):
 # ---- what the object files say -------------------------------------------------------------------
 
 
-def global_symbols(path):
-    """(defined, undefined) names of an object file or an archive."""
+def global_symbols(paths):
+    """(defined, undefined) names of each object file or archive, by its path."""
     done = subprocess.run(
-        ["nm", "--extern-only", "--format=posix", path],
+        ["nm", "--extern-only", "--format=posix", "--print-file-name", *paths],
         check=True,
         text=True,
         stdout=subprocess.PIPE,
     )
-    defined, undefined = set(), set()
+    symbols = {str(path): (set(), set()) for path in paths}
     for line in done.stdout.splitlines():
-        fields = line.split()
-        if len(fields) >= 2 and not line.endswith(":"):
-            (undefined if fields[1] in "Uw" else defined).add(fields[0])
-    return defined, undefined - defined
+        # "FILE: NAME TYPE VALUE SIZE" or "ARCHIVE[MEMBER]: NAME TYPE VALUE SIZE"
+        file, _, symbol = line.partition(": ")
+        defined, undefined = symbols[file.partition("[")[0]]
+        name, kind = symbol.split()[:2]
+        (undefined if kind in "Uw" else defined).add(name)
+    return {
+        path: (symbols[str(path)][0], symbols[str(path)][1] - symbols[str(path)][0])
+        for path in paths
+    }
 
 
 def object_units(root, build, binaries):
@@ -132,11 +137,13 @@ def object_units(root, build, binaries):
     return units
 
 
-def has_constructor(path):
+def with_constructors(paths):
+    """Those of the object files that have one."""
     done = subprocess.run(
-        ["readelf", "--wide", "--sections", path], check=True, text=True, stdout=subprocess.PIPE
+        ["readelf", "--wide", "--sections", *paths], check=True, text=True, stdout=subprocess.PIPE
     )
-    return ".init_array" in done.stdout
+    files = dict(part.split("\n", 1) for part in done.stdout.split("\nFile: ")[1:])
+    return [path for path in paths if ".init_array" in files[str(path)]]
 
 
 def seam_symbols(root):
@@ -151,14 +158,14 @@ def seam_symbols(root):
 def symbol_arrows(options):
     """The symbols that object files need: {(user, used): symbols}."""
     units = object_units(options.source, options.build, options.binaries)
-    symbols = {path: global_symbols(path) for path in units}
+    symbols = global_symbols(list(units))
     home = {}
     for path, (defined, _) in symbols.items():
         for name in defined:
             # The shim defines libc's names for modules.
             if not units[path].startswith("shim/") or name.startswith("hf_"):
                 home[name] = units[path]
-    ours, needed = global_symbols(options.jemalloc)
+    ours, needed = global_symbols([options.jemalloc])[options.jemalloc]
     home.update({name: SEAM for name in ours if name.startswith("hf_")})
     interface = seam_symbols(options.source)
     home.update({name: SEAM for name in interface if name in home})
@@ -283,7 +290,7 @@ class Constructors(Lists):
         units = object_units(options.source, options.build, options.binaries)
         # The shim is linked into modules and may have constructors there.
         library = {path: unit for path, unit in units.items() if not unit.startswith("shim/")}
-        found = {unit for path, unit in library.items() if has_constructor(path)}
+        found = {library[path] for path in with_constructors(list(library))}
         self.must_be_none(sorted(found - CONSTRUCTORS), "these have constructors")
         self.must_be_none(sorted(CONSTRUCTORS - found), "these have none: take out of CONSTRUCTORS")
 
