@@ -211,9 +211,9 @@ static void vfork_and_spawn(void *unused)
     use_the_heap();
 }
 
-/* ---- storm ---- */
+/* ---- storm: tests/long/fork-storm.sh repeats it ---- */
 
-enum { STORM_THREADS = 3, STORM_FORKERS = 2, STORM_FORKS = 40 };
+enum { STORM_THREADS = 3, STORM_FORKERS = 2, STORM_FORKS = 10 };
 
 static void *allocate_always(void *locks)
 {
