@@ -7,5 +7,6 @@ minor=${version#valgrind-3.}
 minor=${minor%%.*}
 sizes=
 [ "$minor" -lt 22 ] || sizes=--suppressions=$folder/valgrind_sizes.supp
-exec valgrind --quiet --error-exitcode=99 --trace-children=no \
+# Fair: threads that wait for one that spins would wait for seconds.
+exec valgrind --quiet --error-exitcode=99 --trace-children=no --fair-sched=try \
     --suppressions="$folder/valgrind.supp" ${sizes:+"$sizes"} "$@"
