@@ -6,6 +6,7 @@
  */
 #include "alloc/diagnose/counts.h"
 
+#include "alloc/diagnose/recent.h"
 #include "alloc/diagnose/report_file.h"
 
 #include <pthread.h>
@@ -15,7 +16,6 @@
 
 enum { TABLES_MAX = 2048, PROBES = 32 };
 
-__thread struct hf_recent_pair hf_counts_recent[HF_COUNTS_RECENT];
 /* The calling thread's table, NULL until its first event, and its number among all threads. */
 static __thread struct hf_counts *own;
 static __thread uint64_t serial;
@@ -44,21 +44,25 @@ static struct hf_counts *make_table(void)
     return table;
 }
 
+/* A table, with recent calls, for the calling thread. Under the lock. */
 static struct hf_counts *take_table(void)
 {
-    for (uint32_t i = 1; i < table_count; i++)
-        if (!taken[i]) {
-            taken[i] = true;
-            return tables[i];
-        }
-    return make_table();
+    uint32_t i = 1;
+    while (i < table_count && taken[i])
+        i++;
+    struct hf_counts *table = i < table_count ? tables[i] : make_table();
+    if (table == NULL)
+        return NULL;
+    taken[i] = true;
+    hf_recent_begin(i);
+    return table;
 }
 
 static void give_back(void *table)
 {
     own = NULL;
     without_table = true;
-    memset(hf_counts_recent, 0, sizeof hf_counts_recent);
+    hf_recent_end();
     if (!hf_report_lock())
         return;
     for (uint32_t i = 0; i < table_count; i++)
@@ -102,11 +106,7 @@ static void count_own(struct hf_report_pair *pair, uint16_t allocated, uint16_t 
         pair->serial = serial;
         __atomic_store_n(&pair->threads, pair->threads + 1, __ATOMIC_RELEASE);
     }
-    pair->blocks++;
-    pair->bytes += bytes;
-    uint32_t key = (uint32_t)allocated << 16 | freed;
-    hf_counts_recent[(key * 0x9e3779b1U) >> 26 & (HF_COUNTS_RECENT - 1)] =
-        (struct hf_recent_pair){key, pair};
+    hf_count_again(pair, bytes);
 }
 
 static void count_shared(uint16_t allocated, uint16_t freed, size_t bytes)
@@ -129,7 +129,7 @@ static void count_shared(uint16_t allocated, uint16_t freed, size_t bytes)
     __atomic_add_fetch(&pair->bytes, bytes, __ATOMIC_RELAXED);
 }
 
-void hf_count_elsewhere(uint16_t allocated, uint16_t freed, size_t bytes)
+struct hf_report_pair *hf_count(uint16_t allocated, uint16_t freed, size_t bytes)
 {
     if (own == NULL)
         begin_thread();
@@ -138,6 +138,7 @@ void hf_count_elsewhere(uint16_t allocated, uint16_t freed, size_t bytes)
         count_own(pair, allocated, freed, bytes);
     else
         count_shared(allocated, freed, bytes);
+    return pair;
 }
 
 void hf_counts_start(void)
@@ -152,9 +153,10 @@ void hf_counts_in_child(void)
     for (uint32_t i = 0; i < table_count; i++) {
         memset(tables[i], 0, sizeof *tables[i]);
         taken[i] = i == 0 || tables[i] == own;
+        if (tables[i] == own)
+            hf_recent_begin(i);
     }
     serial = atomic_fetch_add(&serials, 1) + 1;
-    memset(hf_counts_recent, 0, sizeof hf_counts_recent);
 }
 
 void hf_counts_total(uint64_t *blocks, uint64_t *bytes)

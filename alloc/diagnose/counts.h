@@ -1,7 +1,8 @@
 /*
  * Counts the blocks that cross from one object to another, and what each object allocates. Each
  * thread has a table of its own in the report's file (report_file.h), so counting takes no lock and
- * no atomic operation; a table goes to another thread when its thread ends.
+ * no atomic operation; a table goes to another thread when its thread ends. A table of recent calls
+ * (recent.h) comes with it.
  *
  * Any thread, at any stage. A thread that finds its table full, or that can have none, counts in a
  * shared table with atomic operations; pairs that find no room there are dropped.
@@ -19,30 +20,15 @@ struct hf_counts {
     struct hf_report_pair pairs[HF_COUNTS_ROOM];
 };
 
-/* Where the calling thread counts the pairs that it met last, by a hash of the pair. */
-enum { HF_COUNTS_RECENT = 64 };
-struct hf_recent_pair {
-    uint32_t key; /* allocated << 16 | freed */
-    struct hf_report_pair *pair;
-};
-extern __thread struct hf_recent_pair hf_counts_recent[HF_COUNTS_RECENT]
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Counts one block of `bytes` bytes; freed: HF_REPORT_ALLOCATED for an allocation. Returns where
+ * the calling thread, and no other, counts more of them; NULL if it shares that. */
+struct hf_report_pair *hf_count(uint16_t allocated, uint16_t freed, size_t bytes);
 
-/* Counts where hf_count() cannot. */
-void hf_count_elsewhere(uint16_t allocated, uint16_t freed, size_t bytes);
-
-/* Counts one block of `bytes` bytes; freed: HF_REPORT_ALLOCATED for an allocation. */
-static inline void hf_count(uint16_t allocated, uint16_t freed, size_t bytes)
+/* Counts one more, at what hf_count() returned to this thread. */
+static inline void hf_count_again(struct hf_report_pair *pair, size_t bytes)
 {
-    uint32_t key = (uint32_t)allocated << 16 | freed;
-    const struct hf_recent_pair *recent =
-        &hf_counts_recent[(key * 0x9e3779b1U) >> 26 & (HF_COUNTS_RECENT - 1)];
-    if (__builtin_expect(recent->key == key && recent->pair != NULL, 1)) {
-        recent->pair->blocks++;
-        recent->pair->bytes += bytes;
-    } else {
-        hf_count_elsewhere(allocated, freed, bytes);
-    }
+    pair->blocks++;
+    pair->bytes += bytes;
 }
 
 /* Registers what ends with a thread. Called once, by the library's constructor. */

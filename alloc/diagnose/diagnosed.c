@@ -5,9 +5,9 @@
 
 #include "alloc/base/alignment.h"
 #include "alloc/diagnose/faults.h"
-#include "alloc/diagnose/marking.h"
 #include "alloc/diagnose/plain.h"
-#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/small.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
 
@@ -20,7 +20,7 @@
 static void *marked(void *ptr, size_t size, struct hf_call_site call)
 {
     if (HF_LIKELY(ptr != NULL) && hf_block_has_trailer(ptr))
-        hf_block_mark(ptr, size, call);
+        hf_block_mark(ptr, hf_heap_room(ptr), size, call);
     return ptr;
 }
 
@@ -34,8 +34,8 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
 {
     if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
-    if (HF_UNLIKELY(hf_report_header() == NULL))
-        hf_report_begin();
+    if (alignment == 0 && size <= HF_SMALL_MAX)
+        return hf_small_allocate(size, call);
     void *ptr = HF_LIKELY(alignment == 0) ? hf_plain_malloc(size + HF_TRAILER)
                                           : hf_plain_aligned(alignment, size + HF_TRAILER);
     return marked(ptr, size, call);
@@ -65,11 +65,9 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
     size_t bytes;
     if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes) || bytes > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
-    if (HF_UNLIKELY(hf_report_header() == NULL))
-        hf_report_begin();
     if (bytes <= HF_CLEARED_HERE) {
-        void *ptr = hf_plain_malloc(bytes + HF_TRAILER);
-        return HF_LIKELY(ptr != NULL) ? memset(marked(ptr, bytes, call), 0, bytes) : NULL;
+        void *ptr = hf_small_allocate(bytes, call);
+        return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
     }
     return marked(hf_plain_calloc(1, bytes + HF_TRAILER), bytes, call);
 }
@@ -81,13 +79,24 @@ void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
 
 /* ---- freeing ---- */
 
+/* Counts a block that is freed or resized. If the call fits the block, the thread remembers it. */
+static void count_freed(struct hf_trailer trailer, size_t asked, struct hf_site freed,
+                        struct hf_call_site call)
+{
+    struct hf_report_pair *pair = hf_count(hf_site_object(trailer.site), freed.object, asked);
+    if (pair != NULL && trailer.site != 0 && freed.number != 0 &&
+        hf_fault_free_fits(trailer.kind, call.function))
+        hf_recent_freed(call, trailer.site, trailer.kind, freed.number, pair);
+}
+
 void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
 {
     struct hf_trailer trailer;
+    if (ptr == NULL || hf_small_free(ptr, stated, call, HF_RECENT_SECOND))
+        return;
     if (HF_UNLIKELY(!hf_block_has_trailer(ptr))) {
-        if (ptr != NULL && !hf_fault_foreign(ptr, call))
-            return;
-        hf_plain_free(ptr);
+        if (hf_fault_foreign(ptr, call))
+            hf_plain_free(ptr);
         return;
     }
     size_t room = hf_heap_room(ptr);
@@ -98,11 +107,11 @@ void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site c
         return;
     }
     size_t asked = hf_trailer_asked(room, trailer);
-    hf_count(hf_site_object(trailer.site), freed.object, asked);
+    count_freed(trailer, asked, freed, call);
     if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)) || stated.size != NULL ||
         stated.alignment != NULL)
         hf_fault_check(ptr, trailer, asked, stated, call.function, freed.number);
-    hf_trailer_write(ptr, room, (struct hf_trailer){trailer.site, HF_BLOCK_FREED, freed.number});
+    hf_trailer_write_freed(ptr, room, hf_trailer_freed(trailer.site, freed.number));
     hf_plain_free(ptr);
 }
 
@@ -117,39 +126,81 @@ static void *resize_elsewhere(void *ptr, size_t size, struct hf_call_site call)
     return refuse(ENOMEM);
 }
 
-void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
+/* A small block stays where it is only within its size class. Moving it here, and not in the plain
+ * heap, leaves a freed block's trailer behind. */
+static void *resize_small(void *ptr, const struct hf_small *block, size_t size, uint64_t freed,
+                          struct hf_call_site call)
+{
+    const size_t smaller = block->class != 0 ? hf_class_sizes[block->class - 1] : 0;
+    if (size + HF_TRAILER > smaller && size + HF_TRAILER <= block->room)
+        return hf_block_mark(ptr, block->room, size, call);
+    void *resized = hf_diagnosed_allocate(0, size, call);
+    if (HF_UNLIKELY(resized == NULL))
+        return NULL;
+    memcpy(resized, ptr, size < block->room - HF_TRAILER ? size : block->room - HF_TRAILER);
+    hf_trailer_write_freed(ptr, block->room, freed);
+    hf_heap_return(ptr, block->class, block->room);
+    return resized;
+}
+
+/* The same where nothing is remembered of such a call, and for large blocks. */
+static void *resize_other(void *ptr, size_t size, struct hf_call_site call)
 {
     struct hf_trailer trailer;
-    if (ptr == NULL)
-        return hf_diagnosed_allocate(0, size, call);
-    if (HF_UNLIKELY(!hf_block_has_trailer(ptr)))
-        return resize_elsewhere(ptr, size, call);
+    struct hf_small block;
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
     if (HF_UNLIKELY(hosted != NULL))
         return hosted->realloc(ptr, size, call.caller);
-    if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
-        return refuse(ENOMEM);
-    size_t room = hf_heap_room(ptr);
+    size_t room = hf_heap_room(ptr), asked = 0;
     struct hf_site site = hf_site_of(call.caller, call.function);
-    if (HF_UNLIKELY(room == 0 || hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE)) {
-        if (!hf_fault_no_block(ptr, room, site.number))
-            return refuse(ENOMEM);
-        trailer = (struct hf_trailer){0, HF_BLOCK_ANY, HF_SLACK_UNKNOWN};
-    }
+    bool is_block = room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_LIVE;
+    if (HF_UNLIKELY(!is_block) && !hf_fault_no_block(ptr, room, site.number))
+        return refuse(ENOMEM);
     if (size == 0) {
         hf_diagnosed_free(ptr, HF_NOTHING_STATED, call);
         return NULL;
     }
-    size_t asked = hf_trailer_asked(room, trailer);
-    if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)))
-        hf_fault_check(ptr, trailer, asked, HF_NOTHING_STATED, call.function, site.number);
-    void *resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
-    if (HF_LIKELY(resized != NULL)) {
-        hf_count(hf_site_object(trailer.site), site.object, asked);
-        if (hf_block_has_trailer(resized))
-            hf_block_mark(resized, size, call);
+    if (HF_LIKELY(is_block)) {
+        asked = hf_trailer_asked(room, trailer);
+        if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)))
+            hf_fault_check(ptr, trailer, asked, HF_NOTHING_STATED, call.function, site.number);
     }
+    void *resized;
+    if (HF_LIKELY(is_block) && hf_small_find(ptr, &block))
+        resized =
+            resize_small(ptr, &block, size, hf_trailer_freed(trailer.site, site.number), call);
+    else
+        resized = marked(hf_plain_realloc(ptr, size + HF_TRAILER, call.caller), size, call);
+    if (HF_LIKELY(resized != NULL && is_block))
+        count_freed(trailer, asked, site, call);
     return resized;
+}
+
+void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
+{
+    struct hf_small block;
+    struct hf_recent *recent;
+    if (ptr == NULL)
+        return hf_diagnosed_allocate(0, size, call);
+    if (HF_UNLIKELY(!hf_block_has_trailer(ptr)))
+        return resize_elsewhere(ptr, size, call);
+    if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
+        return refuse(ENOMEM);
+    if (HF_LIKELY(size != 0 && hf_small_find(ptr, &block)) &&
+        (hf_recent_free(ptr, block.word, call, 0, &recent) ||
+         hf_recent_free(ptr, block.word, call, HF_RECENT_SECOND, &recent))) {
+        struct hf_report_pair *pair = recent->pair;
+        void *resized = resize_small(ptr, &block, size, recent->freed, call);
+        if (HF_LIKELY(resized != NULL))
+            hf_count_again(pair, hf_small_asked(&block));
+        return resized;
+    }
+    return resize_other(ptr, size, call);
+}
+
+static size_t without_trailer(const void *ptr, size_t room)
+{
+    return room - hf_trailer_size(ptr, room);
 }
 
 size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
@@ -162,7 +213,7 @@ size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
         return hf_forward->usable_size(ptr);
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
     return hosted != NULL ? hosted->usable_size(ptr, call.caller)
-                          : hf_plain_usable(ptr, call.caller) - HF_TRAILER;
+                          : without_trailer(ptr, hf_plain_usable(ptr, call.caller));
 }
 
 /* ---- the seam's other names ---- */
@@ -171,16 +222,16 @@ size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
 
 size_t hf_heap_usable(const void *ptr, const void *caller)
 {
-    return hf_plain_usable(ptr, caller) - HF_TRAILER;
+    return without_trailer(ptr, hf_plain_usable(ptr, caller));
 }
 
 size_t hf_heap_asked(const void *ptr, const void *caller)
 {
-    return hf_plain_asked(ptr, caller) - HF_TRAILER;
+    return without_trailer(ptr, hf_plain_asked(ptr, caller));
 }
 
 size_t hf_heap_block(const void *ptr, const void **block)
 {
     size_t size = hf_plain_block(ptr, block);
-    return size > HF_TRAILER ? size - HF_TRAILER : 0;
+    return size != 0 ? without_trailer(*block, size) : 0;
 }

@@ -19,7 +19,7 @@ void *hf_malloc(size_t size)
 
 void hf_free(void *ptr)
 {
-    hf_hot_free(ptr, HF_CALL(hf_free));
+    hf_hot_free(ptr, HF_NOTHING_STATED, HF_CALL(hf_free));
 }
 
 void *hf_calloc(size_t count, size_t size)
@@ -72,7 +72,7 @@ void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size
 
 void hf_free_sized(void *ptr, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(hf_free));
+    hf_hot_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(hf_free));
 }
 
 void hf_free_aligned(void *ptr, size_t alignment)

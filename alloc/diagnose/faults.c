@@ -115,7 +115,7 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
     if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED) {
         event.rule = HF_FAULT_DOUBLE_FREE;
         event.allocated_site = trailer.site;
-        event.first_freed_site = trailer.slack;
+        event.first_freed_site = (uint32_t)trailer.slack;
     } else if (size == 0) {
         event.rule = HF_FAULT_DOUBLE_FREE;
     } else if (block != ptr) {

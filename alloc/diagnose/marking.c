@@ -1,7 +1,12 @@
 /* See marking.h. */
 #include "alloc/diagnose/marking.h"
 
-const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
+#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
+
+/* What kind of block each function allocates. */
+static const unsigned char kinds[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_malloc] = HF_BLOCK_MALLOC,
     [HF_FUNCTION_calloc] = HF_BLOCK_MALLOC,
     [HF_FUNCTION_realloc] = HF_BLOCK_MALLOC,
@@ -20,3 +25,32 @@ const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION__ZnamSt11align_val_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
     [HF_FUNCTION__ZnamSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
 };
+
+void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call)
+{
+    if (HF_UNLIKELY(hf_report_header() == NULL))
+        hf_report_begin();
+    const size_t slack = room - HF_TRAILER - size;
+    struct hf_recent *recent;
+    bool in_second = false;
+    if (hf_recent_allocation(call, 0, &recent) ||
+        (in_second = hf_recent_allocation(call, HF_RECENT_SECOND, &recent))) {
+        hf_trailer_write_live(ptr, room, recent->base, slack);
+        hf_count_again(recent->pair, size);
+        if (in_second)
+            hf_recent_prefer(recent, ptr);
+        return ptr;
+    }
+    const struct hf_site site = hf_site_of(call.caller, call.function);
+    const enum hf_block_kind kind = (enum hf_block_kind)kinds[call.function];
+    const uint32_t number = HF_UNLIKELY(site.deep != 0) ? hf_stack_site(site.number) : site.number;
+    hf_trailer_write_live(ptr, room, hf_trailer_base(number, kind), slack);
+    struct hf_report_pair *pair = hf_count(site.object, HF_REPORT_ALLOCATED, size);
+    if (pair == NULL || site.number == 0 || site.deep != 0)
+        return ptr;
+    hf_recent_allocated(call, number, kind, pair);
+    /* The site may have become deep before it was remembered. */
+    if (HF_UNLIKELY(hf_site_of(call.caller, call.function).deep != 0))
+        hf_recent_take_back(call);
+    return ptr;
+}

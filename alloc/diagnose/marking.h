@@ -7,16 +7,11 @@
 
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/event.h"
-#include "alloc/diagnose/sites.h"
-#include "alloc/diagnose/stacks.h"
-#include "alloc/diagnose/trailers.h"
+#include "alloc/diagnose/recent.h"
 #include "alloc/heap/internal.h"
 
 /* Up to this size, a request grows by the trailer without overflow. */
 #define HF_BLOCK_LIMIT (SIZE_MAX / 2)
-
-/* What kind of block each function allocates. */
-extern const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] __attribute__((visibility("hidden")));
 
 /* Whether a block of the plain heap has a trailer: not if it came from libc during a fork, or from
  * the heap that this copy forwards to. */
@@ -25,18 +20,21 @@ static inline bool hf_block_has_trailer(const void *ptr)
     return HF_LIKELY(hf_owned(ptr)) && HF_LIKELY(hf_forward == NULL);
 }
 
-static inline __attribute__((always_inline)) void hf_block_mark(void *ptr, size_t size,
-                                                                struct hf_call_site call)
+/* Marks a block with a trailer. room: its size, trailer included. Returns ptr. */
+void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call);
+
+/* The same for a block that hf_heap_take() just handed out, which nobody has written to. */
+static inline __attribute__((always_inline)) void *
+hf_block_mark_taken(struct hf_taken taken, size_t size, struct hf_call_site call)
 {
-    struct hf_site site = hf_site_of(call.caller, call.function);
-    if (HF_UNLIKELY(site.deep != 0))
-        site.number = hf_stack_site(site.number);
-    size_t room = hf_heap_room(ptr);
-    hf_trailer_write(ptr, room,
-                     (struct hf_trailer){site.number,
-                                         (enum hf_block_kind)hf_block_kinds[call.function],
-                                         hf_trailer_slack(room, size)});
-    hf_count(site.object, HF_REPORT_ALLOCATED, size);
+    struct hf_recent *recent;
+    if (HF_UNLIKELY(!hf_recent_allocation(call, 0, &recent)))
+        return hf_block_mark(taken.ptr, taken.size, size, call);
+    hf_trailer_store(taken.ptr, taken.size,
+                     (recent->base ^ hf_trailer_place(taken.ptr)) +
+                         hf_trailer_slack(taken.size - HF_TRAILER - size));
+    hf_count_again(recent->pair, size);
+    return taken.ptr;
 }
 
 #endif

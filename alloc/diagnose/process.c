@@ -95,17 +95,17 @@ DEFINE(size_t, malloc_usable_size, void *ptr)
 
 DEFINE(void, free, void *ptr)
 {
-    hf_hot_free(ptr, HF_CALL(free));
+    hf_hot_free(ptr, HF_NOTHING_STATED, HF_CALL(free));
 }
 
 DEFINE(void, cfree, void *ptr)
 {
-    hf_hot_free(ptr, HF_CALL(cfree));
+    hf_hot_free(ptr, HF_NOTHING_STATED, HF_CALL(cfree));
 }
 
 DEFINE(void, free_sized, void *ptr, size_t size)
 {
-    hf_diagnosed_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(free_sized));
+    hf_hot_free(ptr, (struct hf_stated){&size, NULL}, HF_CALL(free_sized));
 }
 
 DEFINE(void, free_aligned_sized, void *ptr, size_t alignment, size_t size)
@@ -239,7 +239,7 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
         if (are_programs() && (next = remember(#symbol, &known)) != NULL) \
             (void)next((size_t)ptr, second, third);                       \
         else                                                              \
-            hf_diagnosed_free(ptr, stated, HF_CALL(symbol));              \
+            hf_hot_free(ptr, stated, HF_CALL(symbol));                    \
     }
 #define STATED_SIZE      ((struct hf_stated){&size, NULL})
 #define STATED_ALIGNMENT ((struct hf_stated){NULL, &alignment})

@@ -6,14 +6,17 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/known_sites.h"
+#include "alloc/diagnose/recent.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/trailers.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { OBJECTS_MAX = 4096, PROBES = 64, SITES_MAX = (1 << HF_SITE_BITS) - 1 };
+enum { OBJECTS_MAX = 4096, PROBES = 64 };
+_Static_assert((int)HF_SITE_NUMBERS <= (int)HF_TRAILER_SITES, "a trailer has room for each number");
 
 struct hf_site hf_sites[HF_SITES_ROOM];
 
@@ -123,7 +126,7 @@ static uint32_t record_site(const void *address, unsigned function, uint16_t obj
         hf_report_publish(HF_REPORT_SITES, sizeof(struct hf_report_site));
         site_count = 1;
     }
-    if (site_count == HF_SITES_ROOM || site_count > SITES_MAX)
+    if (site_count == HF_SITES_ROOM)
         return 0;
     struct hf_report_site *site = hf_report_add(HF_REPORT_SITES, sizeof *site, NULL);
     if (site == NULL)
@@ -198,8 +201,10 @@ void hf_site_deepen(uint32_t number)
     const struct hf_recorded_site *site = &hf_recorded_sites[number];
     const uint64_t key = (uint64_t)(uintptr_t)site->address << 8 | site->function;
     struct hf_site *place = find_place(key);
-    if (place != NULL && place->key == key)
-        __atomic_store_n(&place->deep, 1, __ATOMIC_RELAXED);
+    if (place == NULL || place->key != key)
+        return;
+    __atomic_store_n(&place->deep, 1, __ATOMIC_RELAXED);
+    hf_recent_forget((struct hf_call_site){(enum hf_report_function)site->function, site->address});
 }
 
 void hf_sites_deepen_known(void)
@@ -251,6 +256,8 @@ bool hf_sites_unloaded(void)
     for (size_t i = 0; any && i < HF_SITES_ROOM; i++)
         if (hf_sites[i].key != 0 && gone[hf_sites[i].object])
             __atomic_store_n(&hf_sites[i].key, 1, __ATOMIC_RELEASE); /* no call's key */
+    if (any)
+        hf_recent_forget_all();
     hf_report_unlock();
     return any;
 }

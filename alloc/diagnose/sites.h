@@ -15,7 +15,6 @@
 #include <stddef.h>
 
 enum {
-    HF_SITE_BITS = 20, /* of a site's number: trailers.h */
     HF_SITES_ROOM = 1 << 17,
     /* Numbers of deep sites, which stand for a site and a stack (stacks.h), follow. */
     HF_DEEP_SITES_ROOM = 1 << 14,

@@ -1,14 +1,17 @@
 /*
- * Trailers: the last eight bytes of every block of a diagnosed heap. They tell which site allocated
+ * Trailers: the last six bytes of every block of a diagnosed heap. They tell which site allocated
  * the block, by which kind of function and with which size, and after the free which site freed it.
  *
- *   63      44 43  40 39          16 15     0
- *   site       kind   slack          check      of a live block
- *   site       15     freeing site   check      of a freed one
+ *   63      53 52  35 34  32 31   16 15           0
+ *   slack      site   kind   check   the caller's or   of a live block
+ *                                    a constant
+ *   freeing    site   7      check   freeing site      of a freed one, which has eight bytes
  *
- * `slack` is the room between the requested size and the trailer, or SLACK_UNKNOWN if there is
- * more. `check` depends on the address and on the other bits, so that overwritten bytes, and an
- * address that is no block's, are recognised.
+ * `slack` is the room between the requested size and the trailer. If it is two bytes or more, they
+ * hold the constant; if it is SLACK_FAR or more, the eight bytes in front of them hold the slack.
+ * `check` depends on the address, the site and the kind, so that an address that is no block's and
+ * overwritten bytes are recognised. It and the constant come first in memory, where writing past
+ * the requested size changes them.
  *
  * Owns nothing. A trailer belongs to whoever owns its block.
  */
@@ -20,7 +23,12 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { HF_TRAILER = 8 };
+enum {
+    HF_TRAILER = 6,
+    HF_TRAILER_SITES = 1 << 18, /* numbers of sites that fit */
+    HF_SLACK_FAR = 0x7ff,
+    HF_TRAILER_CONSTANT = 0xe9d5
+};
 
 /* What kind of function allocated a block; decides which functions may free it. */
 enum hf_block_kind {
@@ -30,10 +38,8 @@ enum hf_block_kind {
     HF_BLOCK_NEW_ARRAY,
     HF_BLOCK_NEW_ALIGNED,
     HF_BLOCK_NEW_ARRAY_ALIGNED,
-    HF_BLOCK_FREED = 15
+    HF_BLOCK_FREED = 7
 };
-
-#define HF_SLACK_UNKNOWN 0xffffffU
 
 enum hf_trailer_state {
     HF_TRAILER_LIVE,
@@ -44,47 +50,133 @@ enum hf_trailer_state {
 struct hf_trailer {
     uint32_t site;
     enum hf_block_kind kind;
-    uint32_t slack; /* the freeing site of a freed block */
+    size_t slack; /* the freeing site of a freed block */
 };
 
-static inline uint64_t hf_trailer_check(const void *ptr, uint64_t rest)
+/* ---- the word at the end of a block ---- */
+
+/* The word but for the slack and what the block's address changes. */
+static inline uint64_t hf_trailer_base(uint32_t site, enum hf_block_kind kind)
 {
-    return ((rest ^ (uintptr_t)ptr) * 0x9e3779b97f4a7c15) >> 48;
+    const uint32_t both = site << 3 | (uint32_t)kind;
+    return (uint64_t)both << 32 | (both * 0x9e3779b1U & 0xffff0000) | HF_TRAILER_CONSTANT;
 }
 
-/* room: the block's size, trailer included. */
-static inline void hf_trailer_write(void *ptr, size_t room, struct hf_trailer trailer)
+/* What the block's address changes. */
+static inline uint64_t hf_trailer_place(const void *ptr)
 {
-    uint64_t rest =
-        (uint64_t)trailer.site << 28 | (uint64_t)trailer.kind << 24 | (uint64_t)trailer.slack;
-    uint64_t word = rest << 16 | hf_trailer_check(ptr, rest);
+    return (uint32_t)((uintptr_t)ptr << 13) & 0xffff0000;
+}
+
+/* What a slack up to SLACK_FAR adds. */
+static inline uint64_t hf_trailer_slack(size_t slack)
+{
+    return slack << 53;
+}
+
+/* Whether the caller's bytes are as they must be. */
+static inline bool hf_trailer_constant(uint64_t word)
+{
+    return __builtin_expect((uint16_t)word == HF_TRAILER_CONSTANT, 1) || word >> 53 < 2;
+}
+
+/* The base without the caller's bytes. If it is that of a site and a kind, the word is a live
+ * block's, and intact. */
+static inline uint64_t hf_trailer_identity(const void *ptr, uint64_t word)
+{
+    return (word ^ hf_trailer_place(ptr)) << 11 >> 27;
+}
+static inline uint64_t hf_trailer_identity_of(uint32_t site, enum hf_block_kind kind)
+{
+    return hf_trailer_base(site, kind) >> 16;
+}
+
+/* The word of a freed block, but for what its address changes. */
+static inline uint64_t hf_trailer_freed(uint32_t site, uint32_t freed_site)
+{
+    return hf_trailer_identity_of(site, HF_BLOCK_FREED) << 16 |
+           hf_trailer_slack(freed_site & 0x7ff) | freed_site >> 11;
+}
+
+static inline uint64_t hf_trailer_load(const void *ptr, size_t room)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)ptr + room - sizeof word, sizeof word);
+    return word;
+}
+
+/* All eight bytes, in a block that nobody uses. */
+static inline void hf_trailer_store(void *ptr, size_t room, uint64_t word)
+{
     memcpy((char *)ptr + room - sizeof word, &word, sizeof word);
+}
+
+/* ---- the whole ---- */
+
+/* What a far slack changes, so that such a block has another identity. */
+enum { HF_TRAILER_FAR = 1 << 30 };
+
+/* Writes a live block's, and leaves what the caller may use alone. room: the block's size, trailer
+ * included. base: from hf_trailer_base(). */
+static inline void hf_trailer_write_live(void *ptr, size_t room, uint64_t base, size_t slack)
+{
+    uint64_t word = base ^ hf_trailer_place(ptr);
+    char *end = (char *)ptr + room;
+    if (slack < 2) {
+        word = (word | hf_trailer_slack(slack)) >> 16;
+        memcpy(end - HF_TRAILER, &word, HF_TRAILER);
+        return;
+    }
+    if (slack < HF_SLACK_FAR) {
+        word |= hf_trailer_slack(slack);
+    } else {
+        word = (word | hf_trailer_slack(HF_SLACK_FAR)) ^ HF_TRAILER_FAR;
+        memcpy(end - sizeof word - sizeof slack, &slack, sizeof slack);
+    }
+    hf_trailer_store(ptr, room, word);
+}
+
+static inline void hf_trailer_write_freed(void *ptr, size_t room, uint64_t freed)
+{
+    hf_trailer_store(ptr, room, freed ^ hf_trailer_place(ptr));
 }
 
 /* The bytes need not be a trailer. */
 static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room,
                                                     struct hf_trailer *out)
 {
-    uint64_t word;
-    memcpy(&word, (const char *)ptr + room - sizeof word, sizeof word);
-    out->site = (uint32_t)(word >> 44);
-    out->kind = (enum hf_block_kind)(word >> 40 & 15);
-    out->slack = (uint32_t)(word >> 16 & 0xffffff);
-    if ((word & 0xffff) != hf_trailer_check(ptr, word >> 16))
+    uint64_t word = hf_trailer_load(ptr, room);
+    out->site = word >> 35 & (HF_TRAILER_SITES - 1);
+    out->kind = (enum hf_block_kind)(word >> 32 & 7);
+    out->slack = word >> 53;
+    if (out->kind == HF_BLOCK_FREED) {
+        out->slack |= (word & 0xffff) << 11;
+    } else if (out->slack == HF_SLACK_FAR && room > HF_SLACK_FAR) {
+        word ^= HF_TRAILER_FAR;
+        memcpy(&out->slack, (const char *)ptr + room - sizeof word - sizeof out->slack,
+               sizeof out->slack);
+    }
+    if (hf_trailer_identity(ptr, word) != hf_trailer_identity_of(out->site, out->kind))
         return HF_TRAILER_DAMAGED;
-    return out->kind == HF_BLOCK_FREED ? HF_TRAILER_FREED : HF_TRAILER_LIVE;
+    if (out->kind == HF_BLOCK_FREED)
+        return out->slack < HF_TRAILER_SITES ? HF_TRAILER_FREED : HF_TRAILER_DAMAGED;
+    return out->slack <= room - HF_TRAILER && hf_trailer_constant(word) ? HF_TRAILER_LIVE
+                                                                        : HF_TRAILER_DAMAGED;
 }
 
-static inline uint32_t hf_trailer_slack(size_t room, size_t asked)
+/* Bytes at the end of a live block that the caller may not use. */
+static inline size_t hf_trailer_size(const void *ptr, size_t room)
 {
-    size_t slack = room - HF_TRAILER - asked;
-    return slack < HF_SLACK_UNKNOWN ? (uint32_t)slack : HF_SLACK_UNKNOWN;
+    const size_t slack = hf_trailer_load(ptr, room) >> 53;
+    if (slack == HF_SLACK_FAR && room > HF_SLACK_FAR)
+        return 2 * sizeof(uint64_t);
+    return slack < 2 ? (size_t)HF_TRAILER : sizeof(uint64_t);
 }
 
-/* The requested size of a live block; SIZE_MAX if it is unknown. */
+/* The requested size of a live block. */
 static inline size_t hf_trailer_asked(size_t room, struct hf_trailer trailer)
 {
-    return trailer.slack != HF_SLACK_UNKNOWN ? room - HF_TRAILER - trailer.slack : SIZE_MAX;
+    return room - HF_TRAILER - trailer.slack;
 }
 
 #endif

@@ -184,7 +184,7 @@ JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
  * becomes writable when jemalloc first asks for it, so that only leaves in use count as committed
  * memory. Indexed by the address itself, hence the bias.
  */
-static const uintptr_t *hf_page_map;
+const uintptr_t *hf_page_map;
 
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
 #define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
@@ -316,6 +316,7 @@ static bool hf_retry(size_t size)
 
 void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visibility("default"));
 void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
+size_t hf_heap_room_entry(const void *ptr) HF_EXPORT_AS("hf_heap_room");
 
 /* ---- blocks with guards ---- */
 
@@ -456,6 +457,8 @@ void hf_free_entry(void *ptr)
         hf_free_slow(ptr, __builtin_return_address(0));
 }
 
+#include "sized_path.h"
+
 /* ---- entry points for alloc/ ---- */
 
 /* Call these only when the heap has started and is not forwarded; see start/api.c. */
@@ -465,7 +468,6 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     HF_EXPORT_AS("hf_heap_realloc");
 void *hf_heap_aligned_entry(size_t alignment, size_t size) HF_EXPORT_AS("hf_heap_aligned");
 size_t hf_heap_block_entry(const void *ptr, const void **block) HF_EXPORT_AS("hf_heap_block");
-size_t hf_heap_room_entry(const void *ptr) HF_EXPORT_AS("hf_heap_room");
 size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_usable");
 size_t hf_heap_asked_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_asked");
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)

@@ -118,6 +118,32 @@ size_t hf_heap_block(const void *ptr, const void **block);
  * checked. The heap must have started and not be forwarded. */
 size_t hf_heap_room(const void *ptr);
 
+/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory or
+ * the block is not this heap's (hf_fork_aligned, hf_forward). */
+enum { HF_TAKE_MAX = 4096 };
+struct hf_taken {
+    void *ptr;
+    size_t size;
+};
+struct hf_taken hf_heap_take(size_t size);
+
+/* The page map, for inlining hf_heap_room(): one word for each page of the region, at the index
+ * address >> HF_LG_PAGE. In the words of pages with small blocks, HF_PAGE_SMALL is set, and what
+ * lies above HF_LG_ADDRESS is the blocks' size class. NULL in a copy that forwards. The labels keep
+ * jemalloc's private namespace from renaming, and find jemalloc's table. */
+#if defined(__aarch64__)
+enum { HF_LG_PAGE = 16 };
+#else
+enum { HF_LG_PAGE = 12 };
+#endif
+enum { HF_LG_ADDRESS = 48, HF_PAGE_SMALL = 1 };
+extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibility("hidden")));
+extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
+    __attribute__((visibility("hidden")));
+
+/* Frees a small block, live and of this heap, whose class and size the page map told. */
+void hf_heap_return(void *ptr, size_t class, size_t size);
+
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);

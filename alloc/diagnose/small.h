@@ -1,0 +1,70 @@
+/*
+ * Small blocks of the diagnosed heap, as far as one lookup each tells what to do with them: of the
+ * page map for the block, of the recent calls for the rest (recent.h).
+ *
+ * Any thread, at any stage. Owns nothing, takes no lock.
+ */
+#ifndef HOMEFREE_SMALL_H
+#define HOMEFREE_SMALL_H
+
+#include "alloc/diagnose/marking.h"
+
+/* malloc(3) of at most this many bytes. */
+enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
+static inline __attribute__((always_inline)) void *hf_small_allocate(size_t size,
+                                                                     struct hf_call_site call)
+{
+    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
+    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call) : taken.ptr;
+}
+
+/* A block, with the word at its end. */
+struct hf_small {
+    size_t class, room;
+    uint64_t word;
+};
+
+/* If the word is intact. */
+static inline size_t hf_small_asked(const struct hf_small *block)
+{
+    return block->room - HF_TRAILER - (block->word >> 53);
+}
+
+/* Whether a pointer is one of the heap, to a page with small blocks. It need not be a block. */
+static inline __attribute__((always_inline)) bool hf_small_find(const void *ptr,
+                                                                struct hf_small *out)
+{
+    const uintptr_t *map = hf_page_map;
+    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(map == NULL))
+        return false;
+    const uintptr_t page = __atomic_load_n(&map[(uintptr_t)ptr >> HF_LG_PAGE], __ATOMIC_RELAXED);
+    if (HF_UNLIKELY((page & HF_PAGE_SMALL) == 0))
+        return false;
+    out->class = page >> HF_LG_ADDRESS;
+    out->room = hf_class_sizes[out->class];
+    out->word = hf_trailer_load(ptr, out->room);
+    return true;
+}
+
+/* free(3), and functions that state something about the block, if the thread remembers the call in
+ * the given place (recent.h). */
+static inline __attribute__((always_inline)) bool
+hf_small_free(void *ptr, struct hf_stated stated, struct hf_call_site call, size_t place)
+{
+    struct hf_small block;
+    struct hf_recent *recent;
+    if (HF_UNLIKELY(!hf_small_find(ptr, &block)) || HF_UNLIKELY(stated.alignment != NULL) ||
+        HF_UNLIKELY(!hf_recent_free(ptr, block.word, call, place, &recent)))
+        return false;
+    const size_t asked = hf_small_asked(&block);
+    if (stated.size != NULL && HF_UNLIKELY(*stated.size != asked))
+        return false;
+    hf_count_again(recent->pair, asked);
+    hf_trailer_write_freed(ptr, block.room, recent->freed);
+    if (place != 0)
+        hf_recent_prefer(recent, ptr);
+    hf_heap_return(ptr, block.class, block.room);
+    return true;
+}
+
+#endif
