@@ -108,7 +108,6 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->said = event->said;
     hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
     findings[finding_count++] = finding;
-    hf_site_deepen(finding->allocated_site);
     return finding;
 }
 
@@ -117,6 +116,8 @@ static void count(struct hf_report_finding *finding, const struct hf_event *even
 {
     if (finding->allocated_stack == 0)
         finding->allocated_stack = hf_stack_of_site(event->allocated_site);
+    if (finding->allocated_stack == 0 && hf_stack_wanted(finding->allocated_site))
+        hf_site_deepen(finding->allocated_site);
     finding->count++;
     finding->bytes += event->bytes;
 }

@@ -26,31 +26,52 @@ static const unsigned char kinds[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION__ZnamSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
 };
 
+/* What the thread remembers of the call; NULL: nothing. */
+static const struct hf_recent *find_recent(const void *ptr, struct hf_call_site call)
+{
+    struct hf_recent *recent;
+    if (hf_recent_allocation(call, 0, &recent))
+        return recent;
+    if (!hf_recent_allocation(call, HF_RECENT_SECOND, &recent))
+        return NULL;
+    if (recent->freed == 0) {
+        hf_recent_prefer(recent, ptr);
+        return recent->key == hf_recent_key(call, HF_RECENT_ALLOCATION) ? recent
+                                                                        : recent - HF_RECENT_SECOND;
+    }
+    if (--recent->freed != 0)
+        return recent;
+    hf_recent_take_back(call);
+    return NULL;
+}
+
 void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call)
 {
     if (HF_UNLIKELY(hf_report_header() == NULL))
         hf_report_begin();
     const size_t slack = room - HF_TRAILER - size;
-    struct hf_recent *recent;
-    bool in_second = false;
-    if (hf_recent_allocation(call, 0, &recent) ||
-        (in_second = hf_recent_allocation(call, HF_RECENT_SECOND, &recent))) {
+    const struct hf_recent *recent = find_recent(ptr, call);
+    if (recent != NULL) {
         hf_trailer_write_live(ptr, room, recent->base, slack);
         hf_count_again(recent->pair, size);
-        if (in_second)
-            hf_recent_prefer(recent, ptr);
         return ptr;
     }
     const struct hf_site site = hf_site_of(call.caller, call.function);
     const enum hf_block_kind kind = (enum hf_block_kind)kinds[call.function];
-    const uint32_t number = HF_UNLIKELY(site.deep != 0) ? hf_stack_site(site.number) : site.number;
+    uint32_t number = site.number, without = 0;
+    if (HF_UNLIKELY(site.deep != 0))
+        number = hf_stack_site(site.number, &without);
     hf_trailer_write_live(ptr, room, hf_trailer_base(number, kind), slack);
     struct hf_report_pair *pair = hf_count(site.object, HF_REPORT_ALLOCATED, size);
-    if (pair == NULL || site.number == 0 || site.deep != 0)
+    if (pair == NULL || site.number == 0)
         return ptr;
-    hf_recent_allocated(call, number, kind, pair);
-    /* The site may have become deep before it was remembered. */
-    if (HF_UNLIKELY(hf_site_of(call.caller, call.function).deep != 0))
-        hf_recent_take_back(call);
+    if (HF_LIKELY(site.deep == 0)) {
+        hf_recent_allocated(call, number, kind, pair);
+        /* The site may have become deep before it was remembered. */
+        if (HF_UNLIKELY(hf_site_of(call.caller, call.function).deep != 0))
+            hf_recent_take_back(call);
+    } else if (without != 0) {
+        hf_recent_allocated_for(call, site.number, kind, pair, without);
+    }
     return ptr;
 }

@@ -124,6 +124,18 @@ void hf_recent_allocated(struct hf_call_site call, uint32_t site, enum hf_block_
                                 .pair = pair});
 }
 
+void hf_recent_allocated_for(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
+                             struct hf_report_pair *pair, uint64_t uses)
+{
+    struct hf_recent *first = hf_recent_first(hf_recent_own, call.caller, 0);
+    const struct hf_recent recent = {.key = hf_recent_key(call, HF_RECENT_ALLOCATION),
+                                     .base = hf_trailer_base(site, kind),
+                                     .freed = uses,
+                                     .pair = pair};
+    if (hf_recent_own != none)
+        store(first + HF_RECENT_SECOND, &recent);
+}
+
 void hf_recent_take_back(struct hf_call_site call)
 {
     forget_allocation(hf_recent_own, call);

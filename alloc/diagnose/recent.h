@@ -22,7 +22,7 @@ struct hf_recent {
     uint64_t key; /* hf_recent_key(); 0: free. Other threads may clear it */
     uint64_t
         base; /* hf_trailer_base() of an allocated block; hf_trailer_identity() of a freed one */
-    uint64_t freed; /* hf_trailer_freed() of a freed one */
+    uint64_t freed; /* hf_trailer_freed() of a freed one; uses left of an allocation, 0: no limit */
     struct hf_report_pair *pair;
 };
 
@@ -79,6 +79,9 @@ static inline bool hf_recent_free(const void *ptr, uint64_t word, struct hf_call
 /* Remembers a call of the calling thread, and the pair that counts it. */
 void hf_recent_allocated(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
                          struct hf_report_pair *pair);
+/* The same in the second place, for a number of uses. */
+void hf_recent_allocated_for(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
+                             struct hf_report_pair *pair, uint64_t uses);
 void hf_recent_freed(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
                      uint32_t freed_site, struct hf_report_pair *pair);
 

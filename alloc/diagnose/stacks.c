@@ -14,9 +14,13 @@
 
 enum {
     PROBES = 32,
-    /* After so many stacks of a site, one allocation in so many takes one. */
-    OFTEN = 4096,
-    SELDOM = 128,
+    /* After so many stacks of a site, one allocation in SELDOM takes one; with each STEP more, the
+     * next ones are twice as far apart. */
+    OFTEN = 256,
+    SELDOM = 64,
+    STEP = 64,
+    STEPS = 10,
+    WANTED_MAX = 16,
     GONE = 1 /* no stack's key */
 };
 
@@ -24,7 +28,8 @@ static struct deep_site {
     uint64_t key; /* a hash of the rest; 0: free */
     uint32_t base, stack;
 } deep_sites[HF_DEEP_SITES_ROOM];
-static _Atomic(uint32_t) allocations[HF_SITES_ROOM]; /* at deep sites */
+static _Atomic(uint32_t) taken[HF_SITES_ROOM]; /* stacks of each deep site */
+static uint8_t wanted[HF_SITES_ROOM];          /* how often a finding lacked a stack */
 static atomic_bool full;
 
 uint32_t hf_stack_record(const void *const *frames, size_t count)
@@ -86,11 +91,21 @@ static void fill(struct deep_site *place, uint64_t key, uint32_t base, const voi
     __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
 }
 
-uint32_t hf_stack_site(uint32_t site)
+/* How many allocations need no stack after one. */
+static uint32_t pause_after(uint32_t before)
+{
+    const uint32_t steps = before >= OFTEN ? (before - OFTEN) / STEP : 0;
+    return before >= OFTEN ? (uint32_t)SELDOM << (steps < STEPS ? steps : STEPS) : 0;
+}
+
+uint32_t hf_stack_site(uint32_t site, uint32_t *without)
 {
     const void *frames[HF_UNWIND_MAX];
-    const uint32_t before = atomic_fetch_add_explicit(&allocations[site], 1, memory_order_relaxed);
-    if ((before >= OFTEN && before % SELDOM != 0) || atomic_load(&full))
+    const bool is_full = atomic_load_explicit(&full, memory_order_relaxed);
+    *without = is_full
+                   ? UINT32_MAX
+                   : pause_after(atomic_fetch_add_explicit(&taken[site], 1, memory_order_relaxed));
+    if (is_full)
         return site;
     const size_t count = hf_unwind(hf_recorded_sites[site].address, frames);
     const uint64_t key = key_of(site, frames, count);
@@ -106,6 +121,15 @@ uint32_t hf_stack_site(uint32_t site)
     if (place == NULL || __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != key)
         return site;
     return HF_SITES_ROOM + (uint32_t)(place - deep_sites);
+}
+
+bool hf_stack_wanted(uint32_t site)
+{
+    if (site == 0 || site >= HF_SITES_ROOM || wanted[site] == WANTED_MAX)
+        return false;
+    wanted[site]++;
+    atomic_store_explicit(&taken[site], 0, memory_order_relaxed);
+    return true;
 }
 
 static const struct deep_site *deep_site(uint32_t number)

@@ -9,6 +9,7 @@
 #ifndef HOMEFREE_STACKS_H
 #define HOMEFREE_STACKS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,8 +17,14 @@
 uint32_t hf_stack_record(const void *const *frames, size_t count);
 
 /* The number for a block that is being allocated at `site`: of a deep site, or `site` itself if
- * there is no stack. A site that allocates very often has a stack taken now and then. */
-uint32_t hf_stack_site(uint32_t site);
+ * there is no stack. A site that allocates often has a stack taken now and then, and ever less
+ * often: `without` receives how many of the thread's next blocks need none. */
+uint32_t hf_stack_site(uint32_t site, uint32_t *without);
+
+/* A finding lacks the stack of a block that was allocated at `site`. Returns whether the next
+ * blocks there get theirs again, which hf_site_deepen() brings about; a few times for each site.
+ * Under the lock. */
+bool hf_stack_wanted(uint32_t site);
 
 /* The site that a number from hf_stack_site() or of any site stands for, and its stack as a finding
  * refers to it; 0: none. */

@@ -5,7 +5,8 @@
                       [--only WORK,...] [--peers] [--json]
 
 Works: the seven loops of python/worker.py, an allocation-heavy C program, the start of a process,
-and the memory of a live block. A figure is the median of the rounds' own ratios (for `start` and
+and the memory of a live block. `stacks` is `report` of the C program after a run in which every
+place that allocates crossed. A figure is the median of the rounds' own ratios (for `start` and
 `memory` of the rounds' differences); every other round goes backwards. --peers adds valgrind,
 heaptrack, memray and AddressSanitizer's build where they are installed.
 """
@@ -31,8 +32,10 @@ WANTED = {  # of the geometric mean over Python's loops, and of the C program
     "run": (1.00, 0.85),
     "count": (1.03, 1.15),
     "report": (1.08, 1.40),
+    "stacks": (1.15, 1.60),
 }
 SETTLE, REPEATS = 3, 15
+UNCROSSED = (*LOOPS, "start", "memory")
 PEERS = ("valgrind", "heaptrack", "memray")
 
 
@@ -44,6 +47,8 @@ def prefix(options, how, folder):
         return [options.homefree, "run", "--"]
     if how in ("count", "report"):
         return [options.homefree, "run", f"--diagnose={how}", "--report", folder, "--"]
+    if how == "stacks":
+        return [*prefix(options, "report", folder)[:-1], "--sites", options.crossed, "--"]
     return {
         "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
         "heaptrack": ["heaptrack"],  # writes into the current folder
@@ -106,7 +111,7 @@ def measure(options, hows):
     for round_number in range(options.rounds):
         for work in options.works:
             for how in hows[:: 1 if round_number % 2 == 0 else -1]:
-                if how == "memray" and work not in LOOPS:
+                if how == "memray" and work not in LOOPS or how == "stacks" and work in UNCROSSED:
                     continue
                 try:
                     values[work][how].append(sample(options, how, work))
@@ -153,15 +158,20 @@ def main():
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     options.works = options.only.split(",")
-    hows = ["plain", "run", "count", "report"]
+    hows = ["plain", "run", "count", "report", "stacks"]
     if options.peers:
         hows += [peer for peer in PEERS[:2] if shutil.which(peer)]
         memray = [str(options.python), "-c", "import memray"]
         if subprocess.run(memray, capture_output=True).returncode == 0:
             hows.append("memray")
     try:
-        values = measure(options, hows)
-    except (Unmeasurable, subprocess.TimeoutExpired, OSError) as error:
+        with tempfile.TemporaryDirectory() as folder:
+            options.crossed = os.path.join(folder, "report")
+            program = [options.programs / "alloc_heavy", "--faults"]
+            subprocess.run([*prefix(options, "report", options.crossed), *program],
+                           capture_output=True, check=True, timeout=900)  # fmt: skip
+            values = measure(options, hows)
+    except (Unmeasurable, subprocess.SubprocessError, OSError) as error:
         print(f"could not measure: {error}", file=sys.stderr)
         return 1
     table = {
@@ -175,6 +185,7 @@ def main():
         table["geometric mean of Python"] = {
             how: math.exp(statistics.fmean(math.log(table[work][how]) for work in loops))
             for how in hows[1:]
+            if how != "stacks"
         }
     if options.json:
         print(json.dumps({"version": 1, "samples": values, "figures": table, "wanted": WANTED}))

@@ -124,6 +124,23 @@ static size_t deepened(void)
     return 2;
 }
 
+/* A site that was found early allocates very often before two of its blocks cross elsewhere. */
+static size_t seldom(void)
+{
+    free_wrongly(allocate_there());
+    for (int i = 0; i < 40000; i++)
+        free(allocate_there());
+    void (*wrong)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "_ZdaPv");
+    for (int i = 0; i < 100; i++) {
+        void *block = allocate_there();
+        if (i % 50 == 0)
+            wrong(block);
+        else
+            free(block);
+    }
+    return 3;
+}
+
 /* A block that was moved is freed again at its old address. */
 static size_t moved(void)
 {
@@ -205,9 +222,13 @@ int main(int argc, char **argv)
         const char *name;
         size_t (*run)(void);
     } cases[] = {
-        {"many-places", many_places}, {"many-threads", many_threads},
-        {"deepened", deepened},       {"moved", moved},
-        {"all-sizes", all_sizes},     {"first-bytes-behind", first_bytes_behind},
+        {"many-places", many_places},
+        {"many-threads", many_threads},
+        {"deepened", deepened},
+        {"seldom", seldom},
+        {"moved", moved},
+        {"all-sizes", all_sizes},
+        {"first-bytes-behind", first_bytes_behind},
     };
     if (argc >= 2 && strcmp(argv[1], "other-objects") == 0)
         printf("%zu\n", other_objects(argv + 2));

@@ -68,6 +68,12 @@ class Marks(unittest.TestCase):
         symbols = [frame["symbol"] for frame in finding["allocated"]["stack"]]
         self.assertEqual(symbols[:2], ["allocate_there", "allocate_twice"])
 
+    def test_stack_of_a_block_that_seldom_crosses(self):
+        findings = self.run_case("seldom")[1]["findings"]
+        self.assertEqual(sorted(finding["count"] for finding in findings), [1, 2])
+        (seldom,) = [finding for finding in findings if finding["count"] == 2]
+        self.assertEqual(seldom["allocated"]["stack"][0]["symbol"], "allocate_there")
+
     def test_freed_again_at_the_address_before_realloc(self):
         finding = self.only(self.run_case("moved")[1], "double-free")
         self.assertEqual(finding["first_freed"]["function"], "realloc")
