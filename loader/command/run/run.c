@@ -108,7 +108,11 @@ static const struct hf_command command = {
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
-    .notes = "Exit status: that of COMMAND. 2 wrong usage and 3 failed, if it was not run.\n"
+    .notes = "count says how many blocks each object allocated and which object freed them, and\n"
+             "reports no fault. Like the other modes it does not carry out a free that would\n"
+             "damage the heap.\n"
+             "\n"
+             "Exit status: that of COMMAND. 2 wrong usage and 3 failed, if it was not run.\n"
              "\n"
              "Example: homefree run --diagnose -- python3 app.py\n",
     .table = print_options,
