@@ -119,6 +119,10 @@ struct hf_merged {
     struct hf_merged_suppression **suppressed; /* most matches first */
     size_t findings_count, pairs_count, processes_count, objects_count, suppressed_count;
     uint64_t left_out; /* processes of which nothing could be read, or that wrote no file */
+    /* Opens the file of an object, as open(2) does; NULL: by its path. For processes that see other
+     * files under their paths. */
+    int (*open_object)(const void *files, const char *path);
+    const void *files;
     /* The rest is private. */
     struct hf_keep_table strings, objects_table, holders, places_table, findings_table, pairs_table,
         suppressed_table;
@@ -127,7 +131,7 @@ struct hf_merged {
 
 void hf_merged_begin(struct hf_merged *merged, struct hf_keep *keep);
 
-/* Adds what a file holds. `path`: as the user will see it. */
+/* Adds what a file holds. `path`: as the user will see it; NULL only for the sole process. */
 void hf_merged_add(struct hf_merged *merged, struct hf_recorded *file, const char *path);
 
 /* Sorts everything. */

@@ -116,11 +116,14 @@ static const char *keep_name(struct hf_keep *keep, const char *name)
 }
 
 /* Opens the object's file if it is the one that was recorded. Returns a descriptor or -1. */
-static int open_object(const struct hf_object *object, struct hf_elf *elf)
+static int open_object(const struct hf_merged *merged, const struct hf_object *object,
+                       struct hf_elf *elf)
 {
     if (object->path[0] != '/')
         return -1;
-    const int descriptor = open(object->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const int descriptor = merged->open_object != NULL
+                               ? merged->open_object(merged->files, object->path)
+                               : open(object->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return -1;
     struct stat status;
@@ -148,12 +151,13 @@ static bool is_code(const struct hf_elf *elf, uint64_t address)
     return false;
 }
 
-static void name_object(struct hf_keep *keep, const struct hf_object *object)
+static void name_object(const struct hf_merged *merged, const struct hf_object *object)
 {
+    struct hf_keep *keep = merged->keep;
     struct hf_elf elf, debug = {.descriptor = -1};
     struct hf_libdw_file libdw;
     struct functions functions = {.items = NULL};
-    const int descriptor = open_object(object, &elf);
+    const int descriptor = open_object(merged, object, &elf);
     const bool lines =
         hf_libdw_open(&libdw, object->path, descriptor, object->build, object->build_size);
     bool read = descriptor < 0;
@@ -193,7 +197,7 @@ void hf_place_names_find(struct hf_merged *merged)
         if (object->places_count == 0)
             continue;
         hf_report_progress("reading names of %s", hf_merged_name(object->path));
-        name_object(merged->keep, object);
+        name_object(merged, object);
     }
     hf_report_progress_end();
 }

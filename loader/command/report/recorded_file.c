@@ -60,13 +60,22 @@ static int open_regular(const char *path, uint64_t *size, const char **why)
     return descriptor;
 }
 
-/* The number of bytes read, fewer where the file ends; or a negative errno. */
-static ssize_t read_at(int descriptor, uint64_t offset, void *buffer, size_t size)
+/* Where the bytes of a report lie. */
+struct source {
+    int descriptor;
+    uint64_t start, size;
+};
+
+/* The number of bytes read, fewer where the file ends; or a negative errno. Memory that a process
+ * has unmapped meanwhile ends there, too. */
+static ssize_t read_at(const struct source *source, uint64_t offset, void *buffer, size_t size)
 {
     size_t done = 0;
     while (done < size) {
-        const ssize_t got =
-            pread(descriptor, (char *)buffer + done, size - done, (off_t)(offset + done));
+        const ssize_t got = pread(source->descriptor, (char *)buffer + done, size - done,
+                                  (off_t)(source->start + offset + done));
+        if (got < 0 && errno == EIO && source->start != 0)
+            break;
         if (got < 0 && errno != EINTR)
             return -errno;
         if (got == 0)
@@ -77,10 +86,10 @@ static ssize_t read_at(int descriptor, uint64_t offset, void *buffer, size_t siz
     return (ssize_t)done;
 }
 
-static int check_header(struct hf_recorded *file, int descriptor, const char **why)
+static int check_header(struct hf_recorded *file, const struct source *source, const char **why)
 {
     struct hf_report_header *header = &file->header;
-    const ssize_t got = read_at(descriptor, 0, header, sizeof *header);
+    const ssize_t got = read_at(source, 0, header, sizeof *header);
     if (got < 0)
         return fail(why, (int)got, NULL);
     if (got == 0)
@@ -115,12 +124,11 @@ static bool is_event(uint32_t type)
 }
 
 /* Notes for each chunk how many bytes of events it counts now; see above. */
-static int note_events(int descriptor, size_t chunks, uint32_t *events)
+static int note_events(const struct source *source, size_t chunks, uint32_t *events)
 {
     for (size_t i = 1; i < chunks; i++) {
         struct hf_report_chunk chunk = {.type = HF_REPORT_UNUSED};
-        const ssize_t got =
-            read_at(descriptor, (uint64_t)i * HF_REPORT_CHUNK, &chunk, sizeof chunk);
+        const ssize_t got = read_at(source, (uint64_t)i * HF_REPORT_CHUNK, &chunk, sizeof chunk);
         if (got < 0)
             return (int)got;
         events[i] = (size_t)got == sizeof chunk && is_event(chunk.type) ? chunk.used : 0;
@@ -165,8 +173,9 @@ static void add_part(struct hf_recorded *file, const unsigned char *bytes, size_
     file->parts_count[chunk.type]++;
 }
 
-static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, const char **why)
+static int read_chunks(struct hf_recorded *file, const struct source *source, const char **why)
 {
+    const uint64_t size = source->size;
     size_t chunks = file->header.chunks;
     const uint64_t present = (size + HF_REPORT_CHUNK - 1) / HF_REPORT_CHUNK;
     if (chunks == 0 || chunks > HF_REPORT_CHUNKS_MAX)
@@ -189,10 +198,10 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
     }
 
     const bool runs = file->header.end == HF_REPORT_RUNS;
-    int result = runs ? note_events(descriptor, chunks, events) : 0;
+    int result = runs ? note_events(source, chunks, events) : 0;
     ssize_t got = 0;
     if (result == 0) {
-        got = read_at(descriptor, 0, file->bytes, chunks * HF_REPORT_CHUNK);
+        got = read_at(source, 0, file->bytes, chunks * HF_REPORT_CHUNK);
         result = got < 0 ? (int)got : 0;
     }
     for (size_t i = 1; result == 0 && i < chunks; i++) {
@@ -209,19 +218,28 @@ static int read_chunks(struct hf_recorded *file, int descriptor, uint64_t size, 
     return result == 0 ? 0 : fail(why, result, NULL);
 }
 
+int hf_recorded_read(struct hf_recorded *file, int descriptor, uint64_t start, uint64_t size,
+                     const char **why)
+{
+    const struct source source = {descriptor, start, size};
+    *file = (struct hf_recorded){.damaged = false};
+    int result = check_header(file, &source, why);
+    if (result == 0)
+        result = read_chunks(file, &source, why);
+    if (result != 0)
+        hf_recorded_close(file);
+    return result;
+}
+
 int hf_recorded_open(struct hf_recorded *file, const char *path, const char **why)
 {
-    *file = (struct hf_recorded){.damaged = false};
     uint64_t size = 0;
+    *file = (struct hf_recorded){.damaged = false};
     const int descriptor = open_regular(path, &size, why);
     if (descriptor < 0)
         return descriptor;
-    int result = check_header(file, descriptor, why);
-    if (result == 0)
-        result = read_chunks(file, descriptor, size, why);
+    const int result = hf_recorded_read(file, descriptor, 0, size, why);
     close(descriptor);
-    if (result != 0)
-        hf_recorded_close(file);
     return result;
 }
 

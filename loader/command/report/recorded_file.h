@@ -39,6 +39,11 @@ struct hf_recorded {
  */
 int hf_recorded_open(struct hf_recorded *file, const char *path, const char **why);
 
+/* The same for `size` bytes from `start` on of a descriptor that pread(2) takes: an open file, or
+ * /proc/PID/mem, in which the records of a running process lie. */
+int hf_recorded_read(struct hf_recorded *file, int descriptor, uint64_t start, uint64_t size,
+                     const char **why);
+
 void hf_recorded_close(struct hf_recorded *file);
 
 /* Copies the record with a number to `out`, whose type belongs to `type`. A number that the file
