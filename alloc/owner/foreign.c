@@ -110,6 +110,22 @@ bool hf_foreign_lives_in(const void *map)
     return false;
 }
 
+const struct hf_live_foreign hf_foreign_live = {
+    .entries = table.allocators,
+    .states = states,
+    .count = HF_FOREIGN_MAX + 1,
+    .known = STATE_KNOWN,
+    .entry_size = sizeof(struct hf_foreign_allocator),
+    .entry_name = offsetof(struct hf_foreign_allocator, name),
+    .entry_map = offsetof(struct hf_foreign_allocator, map),
+    .entry_path = offsetof(struct hf_foreign_allocator, object),
+    .entry_form = offsetof(struct hf_foreign_allocator, form),
+    .pages = hf_pagemap_root,
+    .pages_count = sizeof hf_pagemap_root / sizeof hf_pagemap_root[0],
+    .leaf_shift = HF_PAGEMAP_LEAF_SHIFT,
+    .page_shift = HF_PAGEMAP_SHIFT,
+};
+
 /* ---- finding the owner ---- */
 
 static bool claims(const struct hf_foreign_allocator *allocator, const void *ptr)

@@ -28,6 +28,7 @@
 #ifndef HOMEFREE_FOREIGN_H
 #define HOMEFREE_FOREIGN_H
 
+#include "alloc/base/live_tables.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/rtree.h"
@@ -92,6 +93,9 @@ void hf_foreign_give_back(unsigned number);
 void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allocator);
 /* The foreign allocator with that number, or NULL if none is published. */
 const struct hf_foreign_allocator *hf_foreign_at(unsigned number);
+
+/* For readers outside the process. */
+extern const struct hf_live_foreign hf_foreign_live;
 
 /* The foreign allocator that owns a foreign pointer, or NULL. Lock-free. */
 const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);

@@ -491,6 +491,17 @@ static const struct row {
 #include "shim/functions.def"
 };
 
+const struct hf_live_stubs hf_stubs_live = {
+    .stubs = rows,
+    .stubs_row = sizeof(struct row),
+    .originals = table.all.originals,
+    .original_size = sizeof(struct original),
+    .original_real = offsetof(struct original, real),
+    .functions = HF_ROUTED_COUNT,
+    .per_function = HF_STUBS_PER_FUNCTION,
+};
+_Static_assert(offsetof(struct row, stubs) == 0, "hf_live_stubs has no offset for the stubs");
+
 /* ---- filling the table ---- */
 
 /* Stores `real` last: an entry that has it is complete, also in a child forked meanwhile. */

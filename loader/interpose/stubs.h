@@ -11,6 +11,7 @@
 #ifndef HOMEFREE_STUBS_H
 #define HOMEFREE_STUBS_H
 
+#include "alloc/base/live_tables.h"
 #include "alloc/owner/foreign.h"
 #include "loader/interpose/routed.h"
 
@@ -38,6 +39,9 @@ void *hf_stub_original(enum hf_routed function, const void *address);
 /* Makes the stubs look for a foreign pointer's owner (foreign.h) before they call the original.
  * Until it is called, stubs skip the lookup. Any thread; takes no lock. */
 void hf_stubs_ask_foreign(void);
+
+/* For readers outside the process. */
+extern const struct hf_live_stubs hf_stubs_live;
 
 typedef void *hf_dlopen_function(const char *file, int mode);
 

@@ -101,18 +101,9 @@ static void end_line(struct out *out)
 /* ---- functions that allocate: recorded, never routed ---------------------------------------- */
 
 static const char *const allocating[] = {
-    "malloc",
-    "calloc",
-    "memalign",
-    "aligned_alloc",
-    "valloc",
-    "posix_memalign",
-    "_Znwm",
-    "_Znam",
-    "_ZnwmRKSt9nothrow_t",
-    "_ZnamRKSt9nothrow_t",
-    "_ZnwmSt11align_val_t",
-    "_ZnamSt11align_val_t",
+#define HF_ALLOCATING(name) #name,
+#include "loader/record/allocating_functions.def"
+#undef HF_ALLOCATING
 };
 #define ALLOCATING (sizeof allocating / sizeof allocating[0])
 

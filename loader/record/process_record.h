@@ -1,7 +1,8 @@
 /*
  * The record of a process: the facts that `homefree doctor` shows. process_record.c collects and
  * writes them, process_end.c decides when, and the command reads them
- * (loader/command/doctor/doctor_record.h). This is the only description of the format.
+ * (loader/command/doctor/doctor_record.h). With --pid, the command writes the record itself, from
+ * what it sees of the process (doctor_live.h). This is the only description of the format.
  *
  * A record consists of lines of fields separated by tabs. In a field, '%' and every byte that is
  * not printable ASCII is written as '%' and two hexadecimal digits. An empty field is "-"; a field
@@ -9,15 +10,19 @@
  *
  *   homefree-doctor VERSION     the first line
  *   process PID MOMENT SIGNAL PROGRAM ROUTING
- *                               moment: exit, start, signal, asked; routing: on, off
+ *                               moment: exit, start, signal, asked, live; routing: on, off, none
+ *                               (the process has no libhomefree), unknown
  *   preload LIST                LD_PRELOAD at the time of the record
+ *   unseen REASON               only with `live`, of a process whose memory could not be read: the
+ *                               record has no slots but those whose target is certain
  *   heap RESERVED USED ALLOCATED RESIDENT
  *                               bytes; "-" where the heap could not be asked
  *   object NAMESPACE ROLE FLAGS PATH SONAME
  *                               a loaded object; other lines refer to it by its position, from 0
  *                               role: ordinary, runtime, linker, homefree
  *                               flags: m (gets pages from the system), s (uses static TLS),
- *                               h (this heap), p (the program), y (CPython)
+ *                               h (this heap), p (the program), y (CPython); only with `live`:
+ *                               l (linked with libhomefree)
  *   defines OBJECT FUNCTION     the object defines an allocator's function
  *   slot OBJECT FUNCTION KIND STATE TARGET REASON
  *                               kind: call, data, word; state: routed, refused, plain (of a

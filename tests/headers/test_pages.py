@@ -20,8 +20,14 @@ from pathlib import Path
 
 from conditions import FOUND, flags_for
 
-# Exported so that copies of the library find each other, and the range that hf_owns() reads.
-NOT_FUNCTIONS_OF_USERS = {"hf_instance_record", "hf_loader_lock_call", "hf_region_range"}
+# Exported so that copies of the library and `homefree doctor --pid` find them, and the range that
+# hf_owns() reads.
+NOT_FUNCTIONS_OF_USERS = {
+    "hf_instance_record",
+    "hf_live_state",
+    "hf_loader_lock_call",
+    "hf_region_range",
+}
 INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_)|HF_")
 # Includes another page.
 LINK = re.compile(r"\.so man3/(\S+)\n")

@@ -22,8 +22,8 @@ for option in ("functions", "archive", "library", "include", "map"):
 parser.add_argument("--c-modules", nargs="+", required=True)
 parser.add_argument("--cxx-modules", nargs="+", required=True)
 
-# Exported so that copies of the library find each other; not for users.
-INTERNAL = {"hf_instance_record", "hf_loader_lock_call"}
+# Exported so that copies of the library and `homefree doctor --pid` find them; not for users.
+INTERNAL = {"hf_instance_record", "hf_live_state", "hf_loader_lock_call"}
 NODE = "HOMEFREE_1.0"
 # Six thread-local pointers of ours: glibc keeps little more room for late libraries.
 STATIC_TLS_MAX = 48

@@ -6,6 +6,7 @@
  * output; the report follows it as a whole, on stdout or in a file. One thread.
  */
 #include "loader/command/arguments.h"
+#include "loader/command/doctor/doctor_live.h"
 #include "loader/command/doctor/doctor_run.h"
 #include "loader/command/doctor/doctor_show.h"
 #include "loader/command/text.h"
@@ -34,7 +35,7 @@ static char *default_command[] = {python, minus_c, probe, NULL};
 
 struct request {
     bool json, all, rules, children;
-    const char *moment, *output, *library, *record;
+    const char *moment, *output, *library, *record, *pid;
     char **command;
 };
 
@@ -53,6 +54,8 @@ static const struct hf_argument arguments_table[] = {
     HF_OUTPUT_ARGUMENT("write to FILE; '-' is stdout, the default"),
     HF_VALUE_ARGUMENT("library", library, "FILE", "preload this libhomefree"),
     HF_VALUE_ARGUMENT("read", record, "FILE", "show a record that hf_doctor_record() wrote"),
+    HF_VALUE_ARGUMENT("pid", pid, "PID",
+                      "show a running process, which is neither stopped nor asked"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
@@ -62,6 +65,7 @@ static const struct hf_command command = {
     .usage = "homefree doctor [--json] [--all] [--at exit|start] [--children] [-o FILE]\n"
              "                       [--library FILE] [-- COMMAND [ARGUMENT]...]\n"
              "       homefree doctor [--json] [--all] [-o FILE] --read FILE\n"
+             "       homefree doctor [--json] [--all] [-o FILE] --pid PID\n"
              "       homefree doctor --rules [--json]\n",
     .about =
         "Runs COMMAND with libhomefree preloaded. When it has ended, reports the allocators that\n"
@@ -89,11 +93,13 @@ static int check(const struct request *request, const struct hf_operand_list *op
         return hf_command_wrong(who, "'--' is followed by no command");
     if (operands->count > 0 && operands->values[0][0] == '\0')
         return hf_command_wrong(who, "the command is empty");
-    if (request->rules &&
-        (request->record != NULL || running || request->all || request->output != NULL))
+    if (request->rules && (request->record != NULL || request->pid != NULL || running ||
+                           request->all || request->output != NULL))
         return hf_command_wrong(who, "--rules goes with --json alone");
     if (request->record != NULL && running)
         return hf_command_wrong(who, "--read shows a record and runs nothing");
+    if (request->pid != NULL && (running || request->record != NULL))
+        return hf_command_wrong(who, "--pid shows a process that runs and goes with no command");
     return HF_EXIT_NONE;
 }
 
@@ -101,7 +107,9 @@ static int check(const struct request *request, const struct hf_operand_list *op
 
 struct report {
     const struct request *request;
-    const struct hf_doctor_run *run; /* NULL with --read */
+    const struct hf_doctor_run *run;       /* NULL with --read and --pid */
+    const struct hf_live_process *process; /* NULL but with --pid */
+    int process_record;                    /* a descriptor, with --pid */
     FILE *out;
     struct hf_json json;
     bool coloured;
@@ -124,6 +132,7 @@ static void show(struct report *report, int descriptor, const char *what, struct
     if (result == 0 && report->run != NULL && end.signal == 0 &&
         strcmp(record.moment, "signal") == 0)
         end.signal = record.signal;
+    record.process = report->process;
     if (result == 0)
         result = hf_record_find(&record, end);
     if (result != 0) {
@@ -263,7 +272,9 @@ static bool compose(FILE *out, void *context)
     } else if (report->run != NULL) {
         print_status(report->out, report->run);
     }
-    if (report->run == NULL) {
+    if (report->process != NULL) {
+        show(report, report->process_record, "the process", (struct hf_record_end){0, 0});
+    } else if (report->run == NULL) {
         show_record(report, report->request->record);
     } else {
         show_main(report);
@@ -283,6 +294,28 @@ static bool compose(FILE *out, void *context)
     return true;
 }
 
+/* Shows a running process. */
+static int look_at(struct report *report)
+{
+    const struct request *request = report->request;
+    struct hf_live_process process;
+    const char *why;
+    int status = hf_live_open(who, request->pid, &process);
+    if (status != HF_EXIT_NONE)
+        return status;
+    report->process_record = hf_doctor_live_record(&process, &why);
+    if (report->process_record < 0) {
+        hf_command_complain(who, "cannot look at process %d: %s", (int)process.pid, why);
+        status = HF_EXIT_FAILED;
+    } else {
+        report->process = &process;
+        status = hf_command_compose(who, request->output, compose, report);
+        report->process = NULL;
+    }
+    hf_live_close(&process);
+    return status;
+}
+
 static int run(const struct request *request)
 {
     const bool to_stdout = strcmp(request->output, "-") == 0;
@@ -298,6 +331,10 @@ static int run(const struct request *request)
         .stdout_is_stderr = request->json && to_stdout,
     };
     int result = HF_EXIT_CLEAN;
+    if (request->pid != NULL) {
+        result = look_at(&report);
+        return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.found);
+    }
     if (request->record == NULL) {
         report.run = &program;
         if (request->command == default_command)

@@ -8,6 +8,8 @@
 #include "loader/command/doctor/doctor_record.h"
 #include "loader/command/text.h"
 
+#include "loader/command/live/live_object.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -63,11 +65,31 @@ static bool name(struct hf_record_finding *finding, const char *text)
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static void look_into(struct hf_record_object *object)
+/* hf_inspection_free() is required after success. */
+static bool inspect(const struct hf_record *record, const char *path,
+                    struct hf_inspection *inspection)
+{
+    struct hf_live_elf file;
+    if (record->process == NULL) {
+        if (hf_inspect(path, inspection) == 0)
+            return true;
+        hf_inspection_free(inspection);
+        return false;
+    }
+    if (hf_live_elf_open_path(record->process, path, &file) != 0)
+        return false;
+    const bool good = hf_inspect_elf(&file.elf, path, inspection) == 0;
+    if (!good)
+        hf_inspection_free(inspection);
+    hf_live_elf_close(&file);
+    return good;
+}
+
+static void look_into(const struct hf_record *record, struct hf_record_object *object)
 {
     struct hf_inspection inspection;
     const size_t room = sizeof object->allocators / sizeof object->allocators[0];
-    if (hf_inspect(object->path, &inspection) == 0) {
+    if (inspect(record, object->path, &inspection)) {
         object->inspected = true;
         /* homefree's own extension contains the table of known allocators, and therefore their
          * names. */
@@ -78,8 +100,8 @@ static void look_into(struct hf_record_object *object)
             object->allocators[i].exported = inspection.allocators[i].exported;
             object->allocators_count++;
         }
+        hf_inspection_free(&inspection);
     }
-    hf_inspection_free(&inspection);
 }
 
 static void look_into_files(struct hf_record *record)
@@ -88,7 +110,7 @@ static void look_into_files(struct hf_record *record)
         struct hf_record_object *object = &record->objects[i];
         if (object->role == HF_RECORD_ORDINARY &&
             (object->maps || object->defines_malloc || object->defines_free))
-            look_into(object);
+            look_into(record, object);
     }
 }
 
@@ -215,6 +237,11 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     return true;
 }
 
+static bool is_part(const char *text, const char *part, size_t length)
+{
+    return strlen(text) == length && memcmp(text, part, length) == 0;
+}
+
 static bool is_preloaded(const struct hf_record *record, const struct hf_record_object *object)
 {
     const char *base = hf_record_base_name(object->path);
@@ -222,7 +249,9 @@ static bool is_preloaded(const struct hf_record *record, const struct hf_record_
         size_t length = strcspn(at, ": ");
         const char *start = memrchr(at, '/', length);
         size_t skipped = start != NULL ? (size_t)(start + 1 - at) : 0;
-        if (strlen(base) == length - skipped && memcmp(base, at + skipped, length - skipped) == 0)
+        /* A process's mappings name the file that a link leads to. */
+        if (is_part(base, at + skipped, length - skipped) ||
+            (object->soname != NULL && is_part(object->soname, at + skipped, length - skipped)))
             return true;
         at += length;
         at += *at != '\0';
@@ -326,7 +355,7 @@ static bool is_libstdcxx(const struct hf_record_object *object)
 
 static bool find_of_slots(struct hf_record *record)
 {
-    for (size_t i = 0; i < record->refusals_count && record->routing; i++) {
+    for (size_t i = 0; i < record->refusals_count && record->routing == HF_RECORD_ON; i++) {
         const struct hf_record_refusal *refusal = &record->refusals[i];
         bool word = strcmp(refusal->kind, "word") == 0;
         if (!name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
@@ -357,7 +386,7 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end)
         find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBSTDCXX, "libstdc++", is_libstdcxx, true) &&
         find_several(record, HF_DOCTOR_RULE_SEVERAL_LIBCS, "libc", hf_record_is_libc, false) &&
         find_of_slots(record);
-    if (good && !record->routing)
+    if (good && record->routing == HF_RECORD_OFF)
         good = find(record, HF_DOCTOR_RULE_ROUTING_OFF, "HOMEFREE_CONF contains route:off") != NULL;
     return good ? 0 : -ENOMEM;
 }

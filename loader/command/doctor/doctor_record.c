@@ -168,18 +168,18 @@ static bool grow(void **array, size_t count, size_t size, size_t most)
 
 static bool read_process(struct hf_record *record, const struct line *line)
 {
-    static const char *const moments[] = {"exit", "start", "signal", "asked"};
-    static const char *const states[] = {"off", "on"};
+    static const char *const moments[] = {"exit", "start", "signal", "asked", "live"};
+    static const char *const states[] = {"off", "on", "none", "unknown"};
     size_t moment, state;
     uint64_t signal_number;
     if (line->count != 6 || !number(line->fields[1], &record->pid) ||
-        !one_of(line->fields[2], moments, 4, &moment) || !number(line->fields[3], &signal_number) ||
-        signal_number > 64 || !one_of(line->fields[5], states, 2, &state))
+        !one_of(line->fields[2], moments, 5, &moment) || !number(line->fields[3], &signal_number) ||
+        signal_number > 64 || !one_of(line->fields[5], states, 4, &state))
         return false;
     record->moment = moments[moment];
     record->signal = (int)signal_number;
     record->program = line->fields[4];
-    record->routing = state == 1;
+    record->routing = (enum hf_record_routing)state;
     return true;
 }
 
@@ -211,6 +211,7 @@ static bool read_object(struct hf_record *record, const struct line *line)
     object.heap = strchr(flags, 'h') != NULL;
     object.program = strchr(flags, 'p') != NULL;
     object.cpython = strchr(flags, 'y') != NULL;
+    object.linked = strchr(flags, 'l') != NULL;
     record->objects[record->objects_count++] = object;
     return true;
 }
@@ -336,6 +337,12 @@ static bool read_preload(struct hf_record *record, const struct line *line)
     return line->count == 2;
 }
 
+static bool read_unseen(struct hf_record *record, const struct line *line)
+{
+    record->unseen = line->count == 2 ? line->fields[1] : NULL;
+    return record->unseen != NULL;
+}
+
 static const struct {
     const char *name;
     bool (*read)(struct hf_record *record, const struct line *line);
@@ -343,7 +350,7 @@ static const struct {
     {"process", read_process}, {"preload", read_preload}, {"heap", read_heap},
     {"object", read_object},   {"defines", read_defines}, {"slot", read_slot},
     {"reach", read_reach},     {"foreign", read_foreign}, {"copy", read_copy},
-    {"crash", read_crash},
+    {"crash", read_crash},     {"unseen", read_unseen},
 };
 
 static bool read_line(struct hf_record *record, const struct line *line)

@@ -11,6 +11,7 @@
 #ifndef HF_LOADER_COMMAND_DOCTOR_RECORD_H
 #define HF_LOADER_COMMAND_DOCTOR_RECORD_H
 
+#include "loader/command/live/live_process.h"
 #include "loader/inspect/inspect.h"
 
 #include <stdbool.h>
@@ -33,7 +34,7 @@ struct hf_record_object {
     uint64_t namespace;
     enum hf_record_role role;
     const char *path, *soname; /* soname may be NULL */
-    bool maps, static_tls, heap, program, cpython;
+    bool maps, static_tls, heap, program, cpython, linked;
     bool defines_malloc, defines_free;
     /* The objects that its calls go to: malloc and related functions, free and related functions,
      * operator new, operator delete. */
@@ -82,10 +83,18 @@ struct hf_record {
     const char *why; /* after a failure: one line; static */
     char *text;      /* the record; strings point into it */
     uint64_t pid;
-    const char *moment; /* "exit", "start", "signal", "asked" */
+    const char *moment; /* "exit", "start", "signal", "asked", "live" */
     int signal;
     const char *program, *preload;
-    bool routing;
+    enum hf_record_routing {
+        HF_RECORD_OFF,
+        HF_RECORD_ON,
+        HF_RECORD_NO_HOMEFREE, /* nothing in the process routes */
+        HF_RECORD_UNKNOWN
+    } routing;
+    const char *unseen; /* "live": why a part is missing, or NULL */
+    /* "live": the process, whose files are read; NULL: files are read by their paths. */
+    const struct hf_live_process *process;
     bool heap_known;
     uint64_t reserved, used, allocated, resident;
     struct hf_record_object *objects;

@@ -31,10 +31,8 @@ static void print_process(FILE *out, const struct hf_record *record, bool colour
     static const struct {
         const char *name, *text;
     } moments[] = {
-        {"exit", "at its end"},
-        {"start", "at its start"},
-        {"signal", "when a signal ended it"},
-        {"asked", "on request"},
+        {"exit", "at its end"},  {"start", "at its start"}, {"signal", "when a signal ended it"},
+        {"asked", "on request"}, {"live", "while it runs"},
     };
     fputs(coloured ? "\033[1m" : "", out);
     hf_text_print(out, record->program != NULL ? record->program : "(unnamed)");
@@ -76,7 +74,8 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
         fputs(", ", out);
         print_bytes(out, object->foreign[i].bytes);
         fputs(" mapped", out);
-        if (object->foreign_count > 1) {
+        /* From outside it cannot be seen which of several has mapped a page. */
+        if (object->foreign_count > 1 && strcmp(record->moment, "live") != 0) {
             fputs(" by ", out);
             hf_text_print(out, object->foreign[i].allocator);
         }
@@ -158,6 +157,24 @@ static void print_objects(FILE *out, const struct hf_record *record, bool all)
 
 static void print_routing(FILE *out, const struct hf_record *record)
 {
+    if (record->unseen != NULL) {
+        fputs("\nNot seen: ", out);
+        hf_text_print(out, record->unseen);
+        fputs(record->routing == HF_RECORD_NO_HOMEFREE || record->routing == HF_RECORD_UNKNOWN
+                  ? ".\nWho uses which allocator is known only where there is no choice."
+                  : ".",
+              out);
+        fputc('\n', out);
+    }
+    if (record->routing == HF_RECORD_NO_HOMEFREE) {
+        fprintf(out, "\nRouting: none; homefree is not in this process. %zu objects.\n\n",
+                record->objects_count);
+        return;
+    }
+    if (record->routing == HF_RECORD_UNKNOWN) {
+        fprintf(out, "\nRouting: unknown; %zu objects.\n\n", record->objects_count);
+        return;
+    }
     size_t routed = 0, refused = 0, beyond = 0;
     for (size_t i = 0; i < record->objects_count; i++) {
         routed += record->objects[i].routed;
@@ -167,8 +184,8 @@ static void print_routing(FILE *out, const struct hf_record *record)
     fprintf(out,
             "\nRouting: %s; %zu objects, %zu slots look up the owner first, %zu were left alone, "
             "%zu object%s out of reach.\n\n",
-            record->routing ? "on" : "off", record->objects_count, routed, refused, beyond,
-            beyond == 1 ? " is" : "s are");
+            record->routing == HF_RECORD_ON ? "on" : "off", record->objects_count, routed, refused,
+            beyond, beyond == 1 ? " is" : "s are");
 }
 
 static struct hf_finding finding_at(const void *context, size_t index)
@@ -231,6 +248,8 @@ static void write_objects(struct hf_json *json, const struct hf_record *record)
         hf_json_unsigned(json, "namespace", object->namespace);
         hf_json_string(json, "role", roles[object->role]);
         hf_json_boolean(json, "static_tls", object->static_tls);
+        if (strcmp(record->moment, "live") == 0)
+            hf_json_boolean(json, "linked", object->linked);
         write_set(json, "malloc", record, &object->allocates);
         write_set(json, "free", record, &object->frees);
         write_set(json, "new", record, &object->news);
@@ -272,7 +291,14 @@ void hf_doctor_write_json(struct hf_json *json, const struct hf_record *record)
     hf_json_unsigned(json, "pid", record->pid);
     hf_json_string(json, "program", record->program);
     hf_json_string(json, "recorded", record->moment);
-    hf_json_boolean(json, "routing", record->routing);
+    if (record->routing == HF_RECORD_UNKNOWN)
+        hf_json_string(json, "routing", NULL);
+    else
+        hf_json_boolean(json, "routing", record->routing == HF_RECORD_ON);
+    if (strcmp(record->moment, "live") == 0) {
+        hf_json_boolean(json, "homefree", record->routing != HF_RECORD_NO_HOMEFREE);
+        hf_json_string(json, "unseen", record->unseen);
+    }
     hf_json_string(json, "preload", record->preload);
     hf_json_object(json, "heap");
     hf_json_unsigned(json, "reserved", record->reserved);

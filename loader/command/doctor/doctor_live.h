@@ -1,0 +1,24 @@
+/*
+ * Writes the record of a running process (loader/record/process_record.h) from outside: the facts
+ * that libhomefree would write if it were asked, as far as its mappings, its files and its memory
+ * show them. Nothing runs in the process.
+ *
+ * - The objects, the allocators that they define and the functions that they import come from their
+ *   files, and need no more than /proc/PID/maps.
+ * - Where their slots lead is read from the process's memory, and so is what routing has made of
+ *   them: libhomefree says where its tables lie (loader/record/live_state.h).
+ *
+ * Constraint: the process is hostile. Its tables may say anything; sizes are checked and numbers
+ * bounded, and what contradicts itself is left out.
+ *
+ * Owns: nothing between calls. One thread.
+ */
+#ifndef HF_LOADER_COMMAND_DOCTOR_LIVE_H
+#define HF_LOADER_COMMAND_DOCTOR_LIVE_H
+
+#include "loader/command/live/live_process.h"
+
+/* Returns a descriptor of the record, in memory; or a negative errno with `why` set. */
+int hf_doctor_live_record(const struct hf_live_process *process, const char **why);
+
+#endif

@@ -1,0 +1,237 @@
+/*
+ * See live_routing.h. Addresses in the tables are the process's; here they are only numbers.
+ */
+#include "loader/command/doctor/live_routing.h"
+
+#include "loader/record/live_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FUNCTIONS_MOST = 256,
+    ORIGINALS_MOST = 64,
+    ROW_MOST = 4096,
+    ENTRY_MOST = 4096,
+    ALLOCATORS_MOST = 256,
+    PAGES_MOST = 1 << 20,
+    LEAVES_MOST = 1024,
+    LEAF_SHIFT_MOST = 40,
+};
+#define LEAF_BYTES_MOST (UINT64_C(1) << 18)
+
+static bool read_at(const struct hf_live_process *process, uint64_t address, void *out, size_t size)
+{
+    return address != 0 && hf_live_read(process, address, out, size);
+}
+
+static uint64_t number_of(const void *address)
+{
+    return (uint64_t)(uintptr_t)address;
+}
+
+/* ---- stubs ---------------------------------------------------------------------------------- */
+
+static int compare_stubs(const void *left, const void *right)
+{
+    const struct hf_live_stub *one = left, *other = right;
+    return (one->address > other->address) - (one->address < other->address);
+}
+
+/* False: out of memory. */
+static bool read_stubs(const struct hf_live_process *process, uint64_t address,
+                       struct hf_live_routing *out)
+{
+    struct hf_live_stubs table;
+    if (!read_at(process, address, &table, sizeof table) || table.functions > FUNCTIONS_MOST ||
+        table.per_function > ORIGINALS_MOST || table.stubs_row > ROW_MOST ||
+        table.stubs_row < table.per_function * sizeof(uint64_t) ||
+        table.original_size > ENTRY_MOST || table.original_real > ENTRY_MOST) {
+        out->unknown = true;
+        return true;
+    }
+    out->stubs = calloc(table.functions * table.per_function + 1, sizeof *out->stubs);
+    if (out->stubs == NULL)
+        return false;
+    for (uint64_t f = 0; f < table.functions; f++)
+        for (uint64_t i = 0; i < table.per_function; i++) {
+            struct hf_live_stub stub;
+            if (!read_at(process,
+                         number_of(table.originals) + table.original_real +
+                             (f * table.per_function + i) * table.original_size,
+                         &stub.original, sizeof stub.original) ||
+                stub.original == 0 ||
+                !read_at(process,
+                         number_of(table.stubs) + f * table.stubs_row + i * sizeof(uint64_t),
+                         &stub.address, sizeof stub.address) ||
+                stub.address == 0)
+                continue;
+            out->stubs[out->stubs_count++] = stub;
+        }
+    if (out->stubs_count > 1)
+        qsort(out->stubs, out->stubs_count, sizeof *out->stubs, compare_stubs);
+    return true;
+}
+
+bool hf_live_routing_original(const struct hf_live_routing *routing, uint64_t address,
+                              uint64_t *original)
+{
+    const struct hf_live_stub key = {.address = address};
+    const struct hf_live_stub *found = NULL;
+    if (routing->stubs_count > 0)
+        found = bsearch(&key, routing->stubs, routing->stubs_count, sizeof key, compare_stubs);
+    if (found != NULL)
+        *original = found->original;
+    return found != NULL;
+}
+
+/* ---- foreign allocators --------------------------------------------------------------------- */
+
+/* Adds up how many bytes each number has mapped. */
+static void read_pages(const struct hf_live_process *process, const struct hf_live_foreign *table,
+                       uint64_t bytes[ALLOCATORS_MOST])
+{
+    enum { WORDS = 512 };
+    uint64_t words[WORDS];
+    size_t leaves = 0;
+    if (table->pages_count > PAGES_MOST || table->leaf_shift > LEAF_SHIFT_MOST ||
+        table->page_shift >= table->leaf_shift ||
+        (UINT64_C(1) << (table->leaf_shift - table->page_shift)) > LEAF_BYTES_MOST)
+        return;
+    const size_t leaf_size = (size_t)1 << (table->leaf_shift - table->page_shift);
+    uint8_t *leaf = malloc(leaf_size);
+    for (uint64_t at = 0; leaf != NULL && at + WORDS <= table->pages_count; at += WORDS) {
+        if (!read_at(process, number_of(table->pages) + at * sizeof words[0], words, sizeof words))
+            break;
+        for (size_t w = 0; w < WORDS; w++) {
+            if (words[w] < ALLOCATORS_MOST) {
+                bytes[words[w]] += UINT64_C(1) << table->leaf_shift;
+                continue;
+            }
+            if (++leaves > LEAVES_MOST || !read_at(process, words[w], leaf, leaf_size))
+                continue;
+            for (size_t page = 0; page < leaf_size; page++)
+                bytes[leaf[page]] += UINT64_C(1) << table->page_shift;
+        }
+    }
+    free(leaf);
+}
+
+static bool read_allocator(const struct hf_live_process *process,
+                           const struct hf_live_objects *objects,
+                           const struct hf_live_foreign *table, uint64_t entry,
+                           struct hf_live_allocator *out)
+{
+    uint64_t name, map, path;
+    uint32_t form;
+    *out = (struct hf_live_allocator){.bytes = 0};
+    if (!read_at(process, entry + table->entry_name, &name, sizeof name) ||
+        !read_at(process, entry + table->entry_map, &map, sizeof map) ||
+        !read_at(process, entry + table->entry_path, &path, sizeof path) ||
+        !read_at(process, entry + table->entry_form, &form, sizeof form) || name == 0 ||
+        !hf_live_read_string(process, name, out->name, sizeof out->name))
+        return false;
+    out->home = form != 0;
+    for (out->object = 0; out->object < objects->count; out->object++) {
+        const struct hf_live_object *object = &objects->items[out->object];
+        if (object->link != 0 && (map != 0 ? object->link == map : object->name == path))
+            return out->name[0] != '\0';
+    }
+    return false;
+}
+
+static bool read_foreign(const struct hf_live_process *process,
+                         const struct hf_live_objects *objects, uint64_t address,
+                         struct hf_live_routing *out)
+{
+    struct hf_live_foreign table;
+    uint8_t states[ALLOCATORS_MOST] = {0};
+    uint64_t bytes[ALLOCATORS_MOST] = {0};
+    if (!read_at(process, address, &table, sizeof table) || table.count > ALLOCATORS_MOST ||
+        table.entry_size > ENTRY_MOST || table.entry_name > ENTRY_MOST ||
+        table.entry_map > ENTRY_MOST || table.entry_path > ENTRY_MOST ||
+        table.entry_form > ENTRY_MOST ||
+        !read_at(process, number_of(table.states), states, table.count)) {
+        out->unknown = true;
+        return true;
+    }
+    out->allocators = calloc(table.count + 1, sizeof *out->allocators);
+    if (out->allocators == NULL)
+        return false;
+    bool any = false;
+    for (uint64_t i = 1; i < table.count; i++)
+        any = any || states[i] == table.known;
+    if (any)
+        read_pages(process, &table, bytes);
+    for (uint64_t i = 1; i < table.count; i++) {
+        struct hf_live_allocator *allocator = &out->allocators[out->allocators_count];
+        if (states[i] != table.known ||
+            !read_allocator(process, objects, &table,
+                            number_of(table.entries) + i * table.entry_size, allocator))
+            continue;
+        allocator->bytes = bytes[i];
+        out->allocators_count++;
+    }
+    return true;
+}
+
+/* ---- the copy that is the heap -------------------------------------------------------------- */
+
+/* Reads the tables of one copy. `heap`: it is the heap. False: out of memory. */
+static bool read_copy(const struct hf_live_process *process, const struct hf_live_objects *objects,
+                      size_t index, const struct hf_live_facts *facts, struct hf_live_routing *out,
+                      bool *heap)
+{
+    const struct hf_live_object *object = &objects->items[index];
+    struct hf_live_state state;
+    uint32_t instance;
+    uint64_t route;
+    *heap = false;
+    if (facts->state == 0 || !read_at(process, object->base + facts->state, &state, sizeof state) ||
+        memcmp(state.magic, HF_LIVE_MAGIC, sizeof HF_LIVE_MAGIC) != 0 ||
+        state.version != HF_LIVE_VERSION || state.size != sizeof state) {
+        out->why = "another version of homefree is loaded; what it routes is unknown";
+        return true;
+    }
+    if (state.instance_state > ENTRY_MOST || state.instance_region > ENTRY_MOST ||
+        !read_at(process, object->base + facts->instance + state.instance_state, &instance,
+                 sizeof instance) ||
+        instance != state.instance_is_heap ||
+        !read_at(process, number_of(state.route), &route, sizeof route) ||
+        !read_at(process, object->base + facts->instance + state.instance_region, &out->reserved,
+                 sizeof out->reserved))
+        return true;
+    *heap = true;
+    out->on = route != 0;
+    return read_stubs(process, number_of(state.stubs), out) &&
+           read_foreign(process, objects, number_of(state.foreign), out);
+}
+
+bool hf_live_routing_read(const struct hf_live_process *process,
+                          const struct hf_live_objects *objects, const struct hf_live_facts *facts,
+                          struct hf_live_routing *out)
+{
+    *out = (struct hf_live_routing){.heap = SIZE_MAX};
+    for (size_t i = 0; i < objects->count && out->heap == SIZE_MAX; i++) {
+        bool heap = false;
+        if (facts[i].role != HF_LIVE_HOMEFREE)
+            continue;
+        out->present = true;
+        if (process->memory >= 0 && !read_copy(process, objects, i, &facts[i], out, &heap))
+            return false;
+        if (heap)
+            out->heap = i;
+    }
+    if (out->heap != SIZE_MAX)
+        out->why = out->unknown ? "libhomefree's tables are damaged" : NULL;
+    else if (out->present && out->why == NULL)
+        out->why = "libhomefree has not started";
+    out->unknown = out->unknown || (out->present && out->heap == SIZE_MAX);
+    return true;
+}
+
+void hf_live_routing_free(struct hf_live_routing *routing)
+{
+    free(routing->allocators);
+    free(routing->stubs);
+}

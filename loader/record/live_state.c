@@ -1,0 +1,24 @@
+/*
+ * See live_state.h.
+ */
+#include "loader/record/live_state.h"
+
+#include "alloc/base/options.h"
+#include "alloc/heap/instance.h"
+#include "alloc/owner/foreign.h"
+#include "loader/interpose/stubs.h"
+
+_Static_assert(HF_FOREIGN_MAX < 256, "a page's number is a byte");
+
+HF_API extern const struct hf_live_state hf_live_state;
+const struct hf_live_state hf_live_state = {
+    .magic = HF_LIVE_MAGIC,
+    .version = HF_LIVE_VERSION,
+    .size = sizeof(struct hf_live_state),
+    .route = &hf_options.route,
+    .instance_state = offsetof(struct hf_instance, state),
+    .instance_is_heap = HF_INSTANCE_HEAP,
+    .instance_region = offsetof(struct hf_instance, region_size),
+    .stubs = &hf_stubs_live,
+    .foreign = &hf_foreign_live,
+};

@@ -1,0 +1,39 @@
+/*
+ * What a process tells about itself to `homefree doctor --pid`, which reads it from outside.
+ *
+ * A signal that a handler of ours answers would be the other way. It would run code in the process
+ * at a moment that nobody chose, take a signal number from the program, interrupt its system calls,
+ * and be one more thing for others to send. Here nothing runs in the process and nothing is opened:
+ * libhomefree exports one constant that says where its tables lie. Whoever reads it needs the
+ * permission to read the process's memory, which the kernel grants to debuggers alone, and who has
+ * that permission learns nothing new. The tables are those that routing works with: stubs find
+ * their originals in them without a lock, so they are consistent at any moment.
+ *
+ * A reader checks the magic, version and size, bounds every number, and trusts nothing: the process
+ * is hostile.
+ *
+ * Owns the constant hf_live_state. Read-only (RELRO).
+ */
+#ifndef HOMEFREE_LIVE_STATE_H
+#define HOMEFREE_LIVE_STATE_H
+
+#include "alloc/base/live_tables.h"
+
+#define HF_LIVE_MAGIC   "homefree live\n"
+#define HF_LIVE_VERSION 1
+#define HF_LIVE_SYMBOL  "hf_live_state"
+/* The record by which copies find each other, and which is the heap (alloc/heap/instance.h). */
+#define HF_LIVE_INSTANCE "hf_instance_record"
+
+struct hf_live_state {
+    char magic[16];
+    uint32_t version, size; /* of this struct */
+    const uint64_t *route;  /* 0: routing is off */
+    /* In this copy's HF_LIVE_INSTANCE: where its state is, four bytes, with the value by which the
+     * copy is the heap; and the bytes of the region, eight. */
+    uint64_t instance_state, instance_is_heap, instance_region;
+    const struct hf_live_stubs *stubs;
+    const struct hf_live_foreign *foreign;
+};
+
+#endif
