@@ -1,0 +1,194 @@
+"""Runs programs, and the command beside them. Nothing here waits for time: a program says when it
+is ready, and answers what it is told."""
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+TIMEOUT = 60
+NOBODY = 65534
+CC = shlex.split(os.environ.get("CC", "cc"))
+
+parser = argparse.ArgumentParser()
+for _option in ("homefree", "library", "target", "liar", "refuse"):
+    parser.add_argument(f"--{_option}", required=True, type=os.path.abspath)
+parser.add_argument("--modules", nargs="*", default=[], type=os.path.abspath)
+arguments, rest = parser.parse_known_args()
+
+
+def main():
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
+
+
+class Running:
+    """A process that has said "ready PID"."""
+
+    def __init__(self, command, env=None, **more):
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **(env or {})},
+            **more,
+        )
+        line = self.line()
+        assert line.startswith("ready "), line
+        self.pid = int(line.split()[1])
+
+    def line(self):
+        return self.process.stdout.readline().rstrip("\n")
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+        return self.line()
+
+    def end(self):
+        """Its exit status, after the end of its input."""
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
+        return self.process.wait(TIMEOUT)
+
+    def remove(self):
+        self.process.kill()
+        self.end()
+
+
+class Looking(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="homefree-test-live-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_target(self, *command, env=None, **more):
+        running = Running(command or [arguments.target], env, **more)
+        self.addCleanup(running.remove)
+        return running
+
+    def diagnose(self, *command, **more):
+        """A diagnosed process; its report's folder is self.folder / "report"."""
+        return self.run_target(
+            arguments.homefree,
+            "run",
+            "--diagnose",
+            "--report",
+            str(self.folder / "report"),
+            "--",
+            *(command or [arguments.target]),
+            stderr=subprocess.DEVNULL,
+            **more,
+        )
+
+    def command(self, *words, **more):
+        return subprocess.run(
+            [arguments.homefree, *map(str, words)],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=TIMEOUT,
+            text=True,
+            errors="replace",
+            **more,
+        )
+
+    def document(self, what, pid, statuses=(0, 1), **more):
+        done = self.command(what, "--json", "--pid", pid, **more)
+        self.assertIn(done.returncode, statuses, done.stderr)
+        return json.loads(done.stdout)
+
+    def doctor(self, pid, **more):
+        document = self.document("doctor", pid, **more)
+        self.assertEqual(document["homefree"]["document"], "doctor")
+        (process,) = document["processes"]
+        self.assertEqual((process["recorded"], process["pid"]), ("live", pid))
+        return process
+
+    def refused(self, status, message, *words, **more):
+        done = self.command(*words, **more)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, "")
+        self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
+        self.assertTrue(done.stderr.startswith(f"homefree {words[0]}: "), done.stderr)
+        self.assertIn(message, done.stderr)
+
+    def as_nobody(self):
+        """What makes the command run as a user who owns nothing, where that can be."""
+        if os.geteuid() != 0:
+            self.skipTest("only root can become another user")
+        homefree = self.folder / "homefree"
+        shutil.copy(arguments.homefree, homefree)
+        homefree.chmod(0o755)
+        self.folder.chmod(0o755)
+        return {"executable": str(homefree), "user": NOBODY, "group": NOBODY, "extra_groups": []}
+
+    def check_processes_that_are_none(self, what):
+        """The numbers that both commands refuse alike."""
+        for text in ("0", "-1", "", "x", "1x", " 1", "+1", "0x1", "2147483648", "9" * 40):
+            with self.subTest(text=text):
+                self.refused(2, "is not a process number", what, f"--pid={text}")
+        with self.subTest("of nobody"):
+            self.refused(3, "there is no process 2147483647", what, "--pid", 2147483647)
+        with self.subTest("of the kernel"):
+            path = Path("/proc/2/comm")
+            if path.exists() and path.read_text() == "kthreadd\n":
+                self.refused(3, "belongs to the kernel", what, "--pid", 2)
+        with self.subTest("ended"):
+            target = self.run_target()
+            self.refused(3, "has ended", what, "--pid", target.tell("corpse"))
+        with self.subTest("a thread"):
+            target = self.run_target()
+            thread = target.tell("id")
+            self.refused(3, f"its process is {target.pid}", what, "--pid", thread)
+        with self.subTest("with a path"):
+            self.assertEqual(self.command(what, "--pid", os.getpid(), "more").returncode, 2)
+
+    def check_one_of_another_user(self, what):
+        if os.geteuid() != 0:
+            self.refused(3, "process 1 may not be examined", what, "--pid", 1)
+            return
+        target = self.run_target()
+        self.refused(3, "may not be examined", what, "--pid", target.pid, **self.as_nobody())
+        self.assertEqual(target.end(), 0)
+
+    def check_ending_while_looked_at(self, what, start):
+        """Whatever moment it ends at: a result, or one line."""
+        for _ in range(20):
+            target = start()
+            looking = subprocess.Popen(
+                [arguments.homefree, what, "--json", "--pid", str(target.pid)],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+            target.process.send_signal(signal.SIGKILL)
+            output, errors = looking.communicate(timeout=TIMEOUT)
+            self.assertIn(looking.returncode, (0, 1, 3), errors)
+            if looking.returncode == 3:
+                self.assertEqual(errors.count("\n"), 1, errors)
+            else:
+                json.loads(output)
+
+
+def namespaces():
+    """A command after which the shell has mounts of its own, or None."""
+    for command in (["unshare", "-m"], ["unshare", "-rm"]):
+        try:
+            if subprocess.run([*command, "true"], capture_output=True).returncode == 0:
+                return command
+        except OSError:
+            return None
+    return None
+
+
+def names(paths):
+    return sorted(re.sub(r"\.so.*", ".so", os.path.basename(path)) for path in paths)

@@ -1,0 +1,114 @@
+/*
+ * A program that others look at while it runs. It says "ready PID" on stdout, does what each line
+ * on stdin says, answers with a line, and ends with status 0 at the end of stdin. In between it
+ * does nothing, so what is seen of it does not change.
+ *
+ *   blocks N   allocates and frees N blocks of 64 bytes, on this thread
+ *   thread N   the same on a thread that then waits until the program ends
+ *   twice      frees a block twice
+ *   fork       forks a child that answers for itself until the end of stdin, and waits for it
+ *   load FILE  loads a library
+ *   corpse     has a child that has ended and is not waited for; answers its process number
+ *   id         starts a thread that waits; answers its number
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static long wanted;
+static int done[2];
+
+static void allocate(long count)
+{
+    for (long i = 0; i < count; i++) {
+        void *volatile block = malloc(64);
+        free(block);
+    }
+}
+
+static void *count_on_thread(void *unused)
+{
+    (void)unused;
+    allocate(wanted);
+    const pid_t number = (pid_t)syscall(SYS_gettid);
+    if (write(done[1], &number, sizeof number) != sizeof number)
+        abort();
+    for (;;)
+        pause();
+}
+
+static pid_t start_thread(long count)
+{
+    pthread_t thread;
+    pid_t number = 0;
+    wanted = count;
+    if (pipe(done) != 0 || pthread_create(&thread, NULL, count_on_thread, NULL) != 0 ||
+        read(done[0], &number, sizeof number) != sizeof number)
+        abort();
+    return number;
+}
+
+__attribute__((noinline)) static void free_twice(void)
+{
+    void *volatile block = malloc(100);
+    free(block);
+    free(block);
+}
+
+static pid_t make_corpse(void)
+{
+    siginfo_t info;
+    const pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    if (waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT) != 0)
+        abort();
+    return child;
+}
+
+static void obey(char *line)
+{
+    char *argument = strchr(line, ' ');
+    argument = argument != NULL ? argument + 1 : line + strlen(line);
+    if (strncmp(line, "blocks", 6) == 0)
+        allocate(strtol(argument, NULL, 10));
+    else if (strncmp(line, "thread", 6) == 0)
+        (void)start_thread(strtol(argument, NULL, 10));
+    else if (strcmp(line, "twice") == 0)
+        free_twice();
+    else if (strncmp(line, "load", 4) == 0 && dlopen(argument, RTLD_NOW) == NULL)
+        printf("%s\n", dlerror());
+    if (strcmp(line, "corpse") == 0)
+        printf("%d\n", (int)make_corpse());
+    else if (strcmp(line, "id") == 0)
+        printf("%d\n", (int)start_thread(0));
+    else
+        printf("done\n");
+}
+
+int main(void)
+{
+    /* No buffer that stdio would allocate and read ahead into: a child reads on. */
+    char line[4096];
+    setvbuf(stdin, NULL, _IONBF, 0);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("ready %d\n", (int)getpid());
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strcmp(line, "fork") != 0) {
+            obey(line);
+            continue;
+        }
+        const pid_t child = fork();
+        if (child == 0)
+            printf("ready %d\n", (int)getpid());
+        else
+            return waitpid(child, NULL, 0) == child ? 0 : 1;
+    }
+    return 0;
+}
