@@ -32,6 +32,9 @@ enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 2000, NAPS = 2000,
 enum { CHUNKS_OLD_KERNEL = 128 };
 
 char *hf_report_base;
+/* HF_REPORT_RECORDS_SYMBOL, for readers outside the process. Nothing here uses the exported name.
+ */
+extern char *hf_live_records __attribute__((alias("hf_report_base"), visibility("default")));
 static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
 static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
 static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */

@@ -33,6 +33,10 @@
 /* The most processes that write a file into one folder. */
 #define HF_REPORT_PROCESSES_MAX 1000
 
+/* What libhomefree-diagnose.so exports for `homefree report --pid`: a pointer to the records of its
+ * process, which lie in memory as they do in a file; NULL: there are none. */
+#define HF_REPORT_RECORDS_SYMBOL "hf_live_records"
+
 /* The environment variable by which `homefree run` passes its options: key:value, separated by
  * commas. mode: count, report, strict; folder: absolute path; sites, suppressions: paths of files.
  */

@@ -3,10 +3,11 @@
  *
  * A signal that a handler of ours answers would be the other way. It would run code in the process
  * at a moment that nobody chose, take a signal number from the program, interrupt its system calls,
- * and be one more thing for others to send. Here nothing runs in the process and nothing is opened:
- * libhomefree exports one constant that says where its tables lie. Whoever reads it needs the
- * permission to read the process's memory, which the kernel grants to debuggers alone, and who has
- * that permission learns nothing new. The tables are those that routing works with: stubs find
+ * and be one more thing for others to send. CPython's sys.remote_exec() runs code as well, exists
+ * from 3.14 on, and reaches nothing but Python. Here nothing runs in the process and nothing is
+ * opened: libhomefree exports one constant that says where its tables lie. Whoever reads it needs
+ * the permission to read the process's memory, which the kernel grants to debuggers alone, and who
+ * has that permission learns nothing new. The tables are those that routing works with: stubs find
  * their originals in them without a lock, so they are consistent at any moment.
  *
  * A reader checks the magic, version and size, bounds every number, and trusts nothing: the process

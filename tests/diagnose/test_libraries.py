@@ -16,6 +16,8 @@ parser = argparse.ArgumentParser()
 for option in ("functions", "library", "preload", "diagnose"):
     parser.add_argument(f"--{option}", required=True, type=Path)
 
+# For `homefree report --pid`.
+SHOWN = {"hf_live_records"}
 # What a diagnosis watches besides: how a process ends, and what is unloaded.
 WATCHED = {"_exit", "_Exit", "dlclose", "sigaction", "signal"}
 
@@ -54,7 +56,7 @@ class Libraries(unittest.TestCase):
 
     def test_diagnose_adds_the_operators_too(self):
         names = listed("HF_MALLOC_FAMILY", "HF_NEW", "HF_DELETE")
-        self.check(arguments.diagnose, names | WATCHED)
+        self.check(arguments.diagnose, names | WATCHED | SHOWN)
 
     def test_both_stand_in_for_libhomefree(self):
         for path in (arguments.preload, arguments.diagnose):

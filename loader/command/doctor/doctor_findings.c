@@ -108,6 +108,8 @@ static void look_into_files(struct hf_record *record)
 {
     for (size_t i = 0; i < record->objects_count; i++) {
         struct hf_record_object *object = &record->objects[i];
+        if (record->process != NULL && hf_live_takes_too_long(record->process))
+            return;
         if (object->role == HF_RECORD_ORDINARY &&
             (object->maps || object->defines_malloc || object->defines_free))
             look_into(record, object);

@@ -241,6 +241,27 @@ static const char *program(const struct hf_live_objects *objects)
     return NULL;
 }
 
+/* What is missing, and why. */
+static void write_unseen(const struct collecting *collecting)
+{
+    char text[512];
+    const char *unseen = collecting->routing.why;
+    if (collecting->process->memory < 0) {
+        snprintf(text, sizeof text,
+                 "its memory cannot be read (%s); who uses which allocator is known only where "
+                 "there is no choice",
+                 collecting->process->unreadable);
+        unseen = text;
+    } else if (collecting->objects.left_out) {
+        unseen = "it has more objects than this command looks at";
+    }
+    if (unseen == NULL)
+        return;
+    fputs("unseen", collecting->out);
+    field(collecting->out, unseen);
+    fputc('\n', collecting->out);
+}
+
 static void write_process(const struct collecting *collecting)
 {
     const struct hf_live_process *process = collecting->process;
@@ -262,12 +283,7 @@ static void write_process(const struct collecting *collecting)
     number(out, routing->reserved);
     fputs("\t-\t-\t-\n", out);
     free(preload);
-    const char *unseen = process->memory < 0 ? process->unreadable : routing->why;
-    if (unseen != NULL) {
-        fputs("unseen", out);
-        field(out, unseen);
-        fputc('\n', out);
-    }
+    write_unseen(collecting);
 }
 
 /* ---- the record ----------------------------------------------------------------------------- */
@@ -277,6 +293,10 @@ static bool read_facts(struct collecting *collecting)
     collecting->facts = calloc(collecting->objects.count + 1, sizeof *collecting->facts);
     for (size_t i = 0; collecting->facts != NULL && i < collecting->objects.count; i++) {
         struct hf_live_elf file;
+        if (hf_live_takes_too_long(collecting->process)) {
+            collecting->objects.left_out = true;
+            break;
+        }
         if (hf_live_elf_open(collecting->process, collecting->objects.items[i].mapping, &file) != 0)
             continue;
         const bool good = hf_live_facts_read(&file.elf, &collecting->facts[i]);

@@ -160,11 +160,7 @@ static void print_routing(FILE *out, const struct hf_record *record)
     if (record->unseen != NULL) {
         fputs("\nNot seen: ", out);
         hf_text_print(out, record->unseen);
-        fputs(record->routing == HF_RECORD_NO_HOMEFREE || record->routing == HF_RECORD_UNKNOWN
-                  ? ".\nWho uses which allocator is known only where there is no choice."
-                  : ".",
-              out);
-        fputc('\n', out);
+        fputs(".\n", out);
     }
     if (record->routing == HF_RECORD_NO_HOMEFREE) {
         fprintf(out, "\nRouting: none; homefree is not in this process. %zu objects.\n\n",

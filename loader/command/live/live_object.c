@@ -323,7 +323,7 @@ bool hf_live_objects_find(const struct hf_live_process *process, struct hf_live_
         if (mapping->start < end && out->count > 0 &&
             mapping->inode == out->items[out->count - 1].mapping->inode)
             continue;
-        out->left_out = out->count == OBJECTS_MOST;
+        out->left_out = out->count == OBJECTS_MOST || hf_live_takes_too_long(process);
         if (out->left_out || !place(process, mapping, &out->items[out->count]) ||
             !has_code(process, &out->items[out->count]))
             continue;

@@ -16,10 +16,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { MAPS_MOST = 64 << 20, ENVIRONMENT_MOST = 8 << 20, READ_FIRST = 1 << 16, STAT_ROOM = 1024 };
 enum { PF_KTHREAD = 0x00200000, SAME_BYTES = 512 };
+enum { SECONDS_MOST = 30 };
 
 /* ---- files below /proc/PID ------------------------------------------------------------------ */
 
@@ -368,6 +370,20 @@ bool hf_live_variable(const struct hf_live_process *process, const char *name, c
     return found;
 }
 
+/* ---- time ----------------------------------------------------------------------------------- */
+
+static int64_t seconds(void)
+{
+    struct timespec now = {0, 0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec;
+}
+
+bool hf_live_takes_too_long(const struct hf_live_process *process)
+{
+    return seconds() > process->deadline;
+}
+
 /* ---- opening -------------------------------------------------------------------------------- */
 
 static int gone(const char *who, pid_t pid)
@@ -466,6 +482,7 @@ int hf_live_open(const char *who, const char *text, struct hf_live_process *out)
 {
     *out =
         (struct hf_live_process){.pid = read_number(text), .folder = -1, .root = -1, .memory = -1};
+    out->deadline = seconds() + SECONDS_MOST;
     if (out->pid == 0) {
         hf_command_complain(who, "'%s' is not a process number", text);
         return HF_EXIT_USAGE;

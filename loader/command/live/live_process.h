@@ -42,7 +42,8 @@ struct hf_live_process {
     const char *unreadable; /* why the memory cannot be read, or NULL */
     struct hf_live_mapping *mappings; /* by address */
     size_t mappings_count;
-    char *maps; /* private */
+    int64_t deadline; /* private */
+    char *maps;       /* private */
 };
 
 /*
@@ -79,6 +80,10 @@ int hf_live_open_path(const struct hf_live_process *process, const char *path);
  * there is none, or if it is longer. */
 bool hf_live_variable(const struct hf_live_process *process, const char *name, char *out,
                       size_t room);
+
+/* Whether this has taken too long since hf_live_open(): a process can show any number of files of
+ * any size. What is left is then unknown. */
+bool hf_live_takes_too_long(const struct hf_live_process *process);
 
 /* Whether the process still runs the program that was looked at; it may have ended meanwhile. */
 bool hf_live_runs(const struct hf_live_process *process);

@@ -4,6 +4,7 @@
 #include "loader/command/report/report_live.h"
 
 #include "loader/command/command.h"
+#include "loader/command/live/live_object.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,9 +13,6 @@
 #include <unistd.h>
 
 #define RECORDS ((uint64_t)HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK)
-
-/* Pages in which records without a file are looked for: 1 GiB. */
-enum { PAGE = 4096, PAGES_MOST = 1 << 18 };
 
 static bool ends_with(const char *text, const char *end)
 {
@@ -33,48 +31,41 @@ static const struct hf_live_mapping *find_file(const struct hf_live_process *pro
     return NULL;
 }
 
-static bool is_diagnosed(const struct hf_live_process *process)
-{
-    for (size_t i = 0; i < process->mappings_count; i++)
-        if (process->mappings[i].executable &&
-            strncmp(hf_merged_name(process->mappings[i].path), "libhomefree-diagnose.so",
-                    strlen("libhomefree-diagnose.so")) == 0)
-            return true;
-    return false;
-}
-
 /* ---- records in memory ---------------------------------------------------------------------- */
 
-static bool begins_at(const struct hf_live_process *process, uint64_t address)
+/* The library that diagnoses the process, or NULL. */
+static const struct hf_live_object *find_library(const struct hf_live_objects *objects)
 {
-    struct {
-        char magic[8];
-        uint32_t version, mode, chunks;
-    } header;
-    return hf_live_read(process, address, &header, sizeof header) &&
-           memcmp(header.magic, HF_REPORT_MAGIC, sizeof header.magic) == 0 &&
-           header.version == HF_REPORT_VERSION && header.chunks > 0 &&
-           header.chunks <= HF_REPORT_CHUNKS_MAX;
+    static const char name[] = "libhomefree-diagnose.so";
+    for (size_t i = 0; i < objects->count; i++)
+        if (strncmp(hf_merged_name(objects->items[i].mapping->path), name, sizeof name - 1) == 0)
+            return &objects->items[i];
+    return NULL;
 }
 
-/* The kernel joins mappings of the same kind, so the records may begin anywhere in one. 0: not
- * found. */
-static uint64_t find_records(const struct hf_live_process *process)
+static bool see_symbol(const struct hf_elf_symbol *symbol, void *context)
 {
-    size_t pages = 0;
-    for (size_t i = 0; i < process->mappings_count; i++) {
-        const struct hf_live_mapping *mapping = &process->mappings[i];
-        if (mapping->inode != 0 || !mapping->writable || mapping->shared ||
-            mapping->end - mapping->start < RECORDS)
-            continue;
-        for (uint64_t at = mapping->start; mapping->end - at >= RECORDS; at += PAGE) {
-            if (begins_at(process, at))
-                return at;
-            if (++pages == PAGES_MOST)
-                return 0;
-        }
-    }
-    return 0;
+    uint64_t *address = context;
+    if (symbol->defined && strcmp(symbol->name, HF_REPORT_RECORDS_SYMBOL) == 0)
+        *address = symbol->value;
+    return *address == 0;
+}
+
+/* The address of the records, which the library's variable holds; 0: unknown. */
+static uint64_t find_records(const struct hf_live_process *process,
+                             const struct hf_live_object *library)
+{
+    struct hf_live_elf file;
+    uint64_t variable = 0, records = 0;
+    if (hf_live_elf_open(process, library->mapping, &file) != 0)
+        return 0;
+    (void)hf_elf_symbols(&file.elf, HF_ELF_DYNSYM, see_symbol, &variable);
+    hf_live_elf_close(&file);
+    if (variable == 0 ||
+        !hf_live_read(process, library->base + variable, &records, sizeof records) ||
+        records > INT64_MAX - RECORDS)
+        return 0;
+    return records;
 }
 
 /* ---- reading -------------------------------------------------------------------------------- */
@@ -143,13 +134,11 @@ static int read_mapped(const char *who, struct hf_merged *merged,
     return HF_EXIT_NONE;
 }
 
-static int read_records(const char *who, struct hf_merged *merged,
-                        const struct hf_live_process *process)
+/* Reads the records of a process that has no file, unless it has none. */
+static int read_unfiled(const char *who, struct hf_merged *merged,
+                        const struct hf_live_process *process, const struct hf_live_object *library)
 {
-    const struct hf_live_mapping *mapping = find_file(process);
-    if (mapping != NULL)
-        return read_mapped(who, merged, process, mapping);
-    if (!is_diagnosed(process)) {
+    if (library == NULL) {
         hf_command_complain(who,
                             "process %d is not diagnosed; 'homefree run --diagnose -- COMMAND' "
                             "starts a program that is, and 'homefree doctor --pid %d' shows this "
@@ -163,10 +152,24 @@ static int read_records(const char *who, struct hf_merged *merged,
                             (int)process->pid, process->unreadable);
         return HF_EXIT_FAILED;
     }
-    const uint64_t records = find_records(process);
+    const uint64_t records = find_records(process, library);
     if (records == 0)
         return complain(who, process, "it has none");
     return read_memory(who, merged, process, records, NULL);
+}
+
+static int read_records(const char *who, struct hf_merged *merged,
+                        const struct hf_live_process *process)
+{
+    struct hf_live_objects objects;
+    const struct hf_live_mapping *mapping = find_file(process);
+    if (mapping != NULL)
+        return read_mapped(who, merged, process, mapping);
+    if (!hf_live_objects_find(process, &objects))
+        return hf_command_out_of_memory(who);
+    const int status = read_unfiled(who, merged, process, find_library(&objects));
+    hf_live_objects_free(&objects);
+    return status;
 }
 
 int hf_report_read_live(const char *who, struct hf_merged *merged,
