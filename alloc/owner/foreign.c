@@ -190,8 +190,14 @@ static const struct hf_foreign_allocator *ask(const struct askable *list, const 
 static const struct hf_foreign_allocator *find(const void *ptr, bool all, bool *guessed)
 {
     const struct hf_foreign_allocator *allocator = hf_foreign_at(hf_pagemap_id(ptr));
-    if (HF_UNLIKELY(allocator != NULL))
-        return HF_LIKELY(!allocator->shares) ? allocator : among_sharers(allocator, ptr, guessed);
+    if (HF_UNLIKELY(allocator != NULL)) {
+        if (HF_LIKELY(!allocator->shares && !allocator->maps_all))
+            return allocator;
+        const struct hf_foreign_allocator *owner = among_sharers(allocator, ptr, guessed);
+        if (owner != NULL || !allocator->maps_all)
+            return owner;
+        *guessed = false;
+    }
     allocator = ask(&private_ones, ptr);
     return allocator == NULL && HF_UNLIKELY(all) ? ask(&serving_ones, ptr) : allocator;
 }

@@ -72,7 +72,9 @@ struct hf_foreign_allocator {
     enum hf_free_form form;
     enum hf_foreign_found found;
     enum hf_foreign_serves serves;
-    bool shares; /* the object holds other allocators too: pages alone do not decide */
+    bool displaced; /* it would serve the process if this library's free() did not precede it */
+    bool shares;    /* the object holds other allocators too: pages alone do not decide */
+    bool maps_all;  /* other objects call its mmap(): nor do its pages if it disowns the block */
     void *question;
     void *release;
     struct hf_rtree tree;           /* for HF_QUESTION_RTREE */

@@ -480,6 +480,20 @@ static bool is_wrapped(const struct hf_object *object)
     return false;
 }
 
+/* Returns whether this library's free() precedes the object's: whole-process mode. */
+static bool is_displaced(const struct hf_object *object)
+{
+    struct hf_object first;
+    const struct link_map *map = object->map;
+    if (!hf_object_is_early(map) || hf_object_address(object, "free") == NULL)
+        return false;
+    while (map->l_prev != NULL)
+        map = map->l_prev;
+    while (map != NULL && (!hf_dynlink_open(map, &first) || !hf_object_address(&first, "free")))
+        map = map->l_next;
+    return map == hf_dynlink_find(&hf_region);
+}
+
 /* Returns what the process takes from an object: the definitions that precede libc's. */
 static enum hf_foreign_serves serves(const struct hf_object *object)
 {
@@ -487,6 +501,9 @@ static enum hf_foreign_serves serves(const struct hf_object *object)
         return HF_SERVES_PROCESS;
     bool frees = hf_object_address(object, "free") != NULL;
     if ((!frees && hf_object_address(object, "_ZdlPv") == NULL) || !hf_object_is_early(object->map))
+        return HF_SERVES_NOTHING;
+    /* Its operators may serve C++ code, but their blocks reach this library's free() directly. */
+    if (is_displaced(object))
         return HF_SERVES_NOTHING;
     return frees ? HF_SERVES_PROCESS : HF_SERVES_OPERATORS;
 }
@@ -615,7 +632,9 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
             .form = functions->form,
             .found = functions->release != NULL ? findings->found[i] : HF_FOUND_NOTHING,
             .serves = serves(object),
+            .displaced = is_displaced(object),
             .shares = count > 1,
+            .maps_all = hf_object_address(object, "mmap") != NULL,
             .question = functions->question,
             .release = functions->release,
             .tree = functions->tree,
