@@ -4,6 +4,7 @@
 #include "alloc/diagnose/crash.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/maps.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/sites.h"
@@ -11,6 +12,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -62,7 +64,9 @@ static bool is_live_block(const void *ptr, struct hf_trailer *trailer, size_t *s
     return true;
 }
 
-void hf_crash_judge(const void *context)
+/* ---- an allocator that faults ---- */
+
+static void judge_fault(const ucontext_t *context)
 {
     uintptr_t registers[16];
     const void *code;
@@ -84,4 +88,110 @@ void hf_crash_judge(const void *context)
             event.bytes = size != SIZE_MAX ? size : 0;
         }
     hf_finding(&event);
+}
+
+/* ---- an allocator that notices ---- */
+
+/*
+ * tcmalloc aborts with a line that ends in the pointer. The line lies on the stack, below the
+ * return addresses of the function that wrote it and of those that called it.
+ */
+static const char complaint[] = "free invalid pointer 0x";
+enum { STACK_MAX = 16 * 1024, STACK_PART = 1024 };
+
+struct stack {
+    const char *start;
+    size_t size;
+    char bytes[STACK_MAX];
+};
+
+static void read_stack(const ucontext_t *thread, struct stack *stack)
+{
+    uintptr_t start = 0;
+#if defined(__x86_64__)
+    start = (uintptr_t)thread->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+    start = (uintptr_t)thread->uc_mcontext.sp;
+#else
+    (void)thread;
+#endif
+    stack->start = (const char *)(start & -sizeof(uintptr_t));
+    for (stack->size = 0; start != 0 && stack->size < sizeof stack->bytes;
+         stack->size += STACK_PART)
+        if (!hf_maps_read(stack->start + stack->size, stack->bytes + stack->size, STACK_PART))
+            return;
+}
+
+/* Whether an address follows a call in an object, which is stored. */
+static bool is_return_address(uintptr_t address, const struct link_map **map)
+{
+    unsigned char code[6];
+    *map = hf_dynlink_find_fast((const void *)(address - 1));
+    if (*map == NULL || !hf_maps_read((const void *)(address - sizeof code), code, sizeof code))
+        return false;
+#if defined(__x86_64__)
+    return code[1] == 0xe8 || (code[0] == 0xff && code[1] == 0x15) ||
+           (code[4] == 0xff && (code[5] & 0xf8) == 0xd0);
+#else /* AArch64: bl, blr */
+    return (code[5] & 0xfc) == 0x94 || (code[5] == 0xd6 && (code[4] & 0xff) == 0x3f);
+#endif
+}
+
+/* The call that the allocator complains about: the second one above the line, in the function that
+ * called the allocator. NULL if the line is no allocator's. */
+static const void *find_complained(const struct stack *stack, size_t at)
+{
+    const struct link_map *map;
+    bool inside = false;
+    for (at = (at + sizeof at) & -sizeof at; at + sizeof at <= stack->size; at += sizeof at) {
+        uintptr_t word;
+        memcpy(&word, stack->bytes + at, sizeof word);
+        if (!is_return_address(word, &map))
+            continue;
+        if (inside)
+            return (const void *)word;
+        inside = hf_foreign_lives_in(map);
+    }
+    return NULL;
+}
+
+static void judge_complaint(const ucontext_t *thread)
+{
+    static struct stack stack; /* crashes are judged one after the other */
+    struct hf_event event = {.rule = HF_FAULT_FOREIGN_FREE};
+    struct hf_trailer trailer;
+    size_t size;
+    read_stack(thread, &stack);
+    const char *line = memmem(stack.bytes, stack.size, complaint, sizeof complaint - 1);
+    if (line == NULL)
+        return;
+    const char *end = stack.bytes + stack.size;
+    uintptr_t address = 0;
+    for (line += sizeof complaint - 1; line < end; line++) {
+        const int digit = *line >= '0' && *line <= '9'   ? *line - '0'
+                          : *line >= 'a' && *line <= 'f' ? *line - 'a' + 10
+                                                         : -1;
+        if (digit < 0)
+            break;
+        address = address * 16 + (uintptr_t)digit;
+    }
+    const void *caller = find_complained(&stack, (size_t)(line - stack.bytes));
+    if (caller == NULL)
+        return;
+    event.ptr = (const void *)address;
+    event.freed_site = hf_site_of(caller, HF_FUNCTION_unknown).number;
+    if (is_live_block(event.ptr, &trailer, &size)) {
+        event.allocator = "heap";
+        event.allocated_site = trailer.site;
+        event.bytes = size != SIZE_MAX ? size : 0;
+    }
+    hf_finding(&event);
+}
+
+void hf_crash_judge(int number, const void *context)
+{
+    if (number == SIGABRT)
+        judge_complaint(context);
+    else if (number != SIGFPE && number != SIGTRAP)
+        judge_fault(context);
 }

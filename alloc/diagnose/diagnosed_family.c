@@ -6,6 +6,7 @@
  * Owns nothing, takes no lock. Callable at any stage.
  */
 #include "alloc/base/alignment.h"
+#include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/hot.h"
 #include "alloc/start/family.h"
 
@@ -20,6 +21,12 @@ void *hf_malloc(size_t size)
 void hf_free(void *ptr)
 {
     hf_hot_free(ptr, HF_NOTHING_STATED, HF_CALL(hf_free));
+}
+
+void hf_free_named(void *ptr, const char *function)
+{
+    hf_hot_free(ptr, HF_NOTHING_STATED,
+                (struct hf_call_site){hf_fault_function(function), __builtin_return_address(0)});
 }
 
 void *hf_calloc(size_t count, size_t size)

@@ -3,16 +3,20 @@
  */
 #include "alloc/diagnose/faults.h"
 
+#include "alloc/base/dynlink.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/heap/internal.h"
+#include "alloc/owner/deep_objects.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/libc_heap.h"
 #include "alloc/owner/owner.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <string.h>
 
 #define KIND(kind)         (1U << HF_BLOCK_##kind)
 #define ANY_KIND           0xff
@@ -21,6 +25,9 @@
 #define FROM_ARRAY         (KIND(ANY) | KIND(NEW_ARRAY))
 #define FROM_NEW_ALIGNED   (KIND(ANY) | KIND(NEW_ALIGNED))
 #define FROM_ARRAY_ALIGNED (KIND(ANY) | KIND(NEW_ARRAY_ALIGNED))
+/* Another allocator's functions. An object that calls those may have got that allocator's
+ * operators, had homefree's not come first, but not its malloc. */
+#define NOT_MALLOC (ANY_KIND & ~KIND(MALLOC))
 
 const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_unknown] = ANY_KIND,
@@ -47,7 +54,64 @@ const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_hf_realloc] = ANY_KIND,
     [HF_FUNCTION_hf_free] = ANY_KIND,
     [HF_FUNCTION_hf_allocate] = ANY_KIND,
+    [HF_FUNCTION_dallocx] = NOT_MALLOC,
+    [HF_FUNCTION_sdallocx] = NOT_MALLOC,
+    [HF_FUNCTION_mi_free] = NOT_MALLOC,
+    [HF_FUNCTION_mi_cfree] = NOT_MALLOC,
+    [HF_FUNCTION_mi_free_size] = NOT_MALLOC,
+    [HF_FUNCTION_mi_free_aligned] = NOT_MALLOC,
+    [HF_FUNCTION_mi_free_size_aligned] = NOT_MALLOC,
+    [HF_FUNCTION_tc_free] = NOT_MALLOC,
+    [HF_FUNCTION_tc_cfree] = NOT_MALLOC,
+    [HF_FUNCTION_tc_free_sized] = NOT_MALLOC,
+    [HF_FUNCTION_tc_delete] = NOT_MALLOC,
+    [HF_FUNCTION_tc_delete_sized] = NOT_MALLOC,
+    [HF_FUNCTION_tc_deletearray] = NOT_MALLOC,
+    [HF_FUNCTION_tc_deletearray_sized] = NOT_MALLOC,
 };
+
+/* The allocators whose interfaces these functions belong to. */
+static const struct {
+    enum hf_report_function first, last;
+    const char *allocator;
+} interfaces[] = {
+    {HF_FUNCTION_mi_free, HF_FUNCTION_mi_free_size_aligned, "mimalloc"},
+    {HF_FUNCTION_tc_free, HF_FUNCTION_tc_deletearray_sized, "tcmalloc"},
+    {HF_FUNCTION_dallocx, HF_FUNCTION_sdallocx, "jemalloc"},
+};
+
+enum hf_report_function hf_fault_function(const char *name)
+{
+    static const char *const names[] = {
+#define HF_REPORT_FUNCTION(id, name) name,
+#include "alloc/diagnose/report_functions.def"
+    };
+    for (int i = HF_FUNCTION_mi_free; i <= HF_FUNCTION_sdallocx; i++)
+        if (strcmp(names[i], name) == 0)
+            return (enum hf_report_function)i;
+    return HF_FUNCTION_unknown;
+}
+
+/* The allocator whose function this is; NULL for the process's functions. */
+static const char *interface_of(enum hf_report_function function)
+{
+    for (size_t i = 0; i < sizeof interfaces / sizeof interfaces[0]; i++)
+        if (function >= interfaces[i].first && function <= interfaces[i].last)
+            return interfaces[i].allocator;
+    return NULL;
+}
+
+/* Whether an allocator of this name would serve the process without homefree: its functions take
+ * what malloc returns. */
+static bool would_serve(const char *name)
+{
+    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+        const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
+        if (allocator != NULL && allocator->displaced && strcmp(allocator->name, name) == 0)
+            return true;
+    }
+    return false;
+}
 
 static const char heap_name[] = "heap";
 
@@ -74,6 +138,37 @@ static enum hf_report_rule rule_of(enum hf_block_kind kind, enum hf_report_funct
     return deletes_array != is_array(kind) ? HF_FAULT_ARRAY_NEW_DELETE : HF_FAULT_ALIGNED_DELETE;
 }
 
+/* Whether an address lies in an exported operator of its object. */
+static bool is_in_operator(const struct link_map *map, const void *caller)
+{
+    static const char *const names[] = {
+#define HF_NEW(symbol, nothrow, aligned)            #symbol,
+#define HF_DELETE(symbol, parameters, freed, freer) #symbol,
+#include "shim/functions.def"
+    };
+    struct hf_object object;
+    if (!hf_dynlink_open(map, &object))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const ElfW(Sym) *symbol = hf_object_symbol(&object, names[i]);
+        /* The return address of the last call lies behind the function. */
+        if (symbol != NULL &&
+            (uintptr_t)caller - 1 - (map->l_addr + symbol->st_value) < (uintptr_t)symbol->st_size)
+            return true;
+    }
+    return false;
+}
+
+/* Whether another function was called than the one that was seen: by an object whose operators are
+ * the C++ runtime's, or its own, which then called malloc, free or another operator. */
+static bool is_indirect(uint32_t site)
+{
+    enum hf_report_function function;
+    const void *caller = hf_site_address(site, &function);
+    const struct link_map *map = caller != NULL ? hf_dynlink_find_fast(caller) : NULL;
+    return map != NULL && (hf_deep_has(map) || is_in_operator(map, caller));
+}
+
 void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
                     struct hf_stated stated, enum hf_report_function function, uint32_t freed_site)
 {
@@ -84,9 +179,17 @@ void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
         .freed_site = freed_site,
         .bytes = asked != SIZE_MAX ? asked : 0,
     };
+    const char *interface = interface_of(function);
+    if (interface != NULL) {
+        event.rule = HF_FAULT_FOREIGN_FREE;
+        if (!hf_fault_free_fits(trailer.kind, function) && !would_serve(interface))
+            hf_finding(&event);
+        return;
+    }
     if (!hf_fault_free_fits(trailer.kind, function)) {
         event.rule = rule_of(trailer.kind, function);
-        hf_finding(&event);
+        if (!is_indirect(trailer.site) && !is_indirect(freed_site))
+            hf_finding(&event);
         return; /* what else is wrong follows from that */
     }
     if (stated.size != NULL && asked != SIZE_MAX && *stated.size != asked) {
@@ -154,6 +257,7 @@ static void find_foreign(const struct hf_foreign_allocator *allocator, const voi
 static bool judge_by_place(const void *ptr, uint32_t freed_site)
 {
     static const enum hf_report_rule rules[] = {
+        [HF_OWNER_UNKNOWN] = HF_FAULT_FOREIGN_FREE, /* such as a mapping of a device */
         [HF_OWNER_STACK] = HF_FAULT_STACK_FREE,
         [HF_OWNER_STATIC] = HF_FAULT_STATIC_FREE,
         [HF_OWNER_UNMAPPED] = HF_FAULT_UNMAPPED_FREE,
@@ -164,8 +268,9 @@ static bool judge_by_place(const void *ptr, uint32_t freed_site)
     int saved_errno = errno;
     int result = hf_owner_of_here(ptr, &owner);
     errno = saved_errno;
-    if (result != 0 || (owner.kind != HF_OWNER_STACK && owner.kind != HF_OWNER_STATIC &&
-                        owner.kind != HF_OWNER_UNMAPPED))
+    if (result != 0 || owner.kind >= sizeof rules / sizeof rules[0] ||
+        rules[owner.kind] == HF_FAULT_NOTHING ||
+        (owner.kind == HF_OWNER_UNKNOWN && !hf_libc_heap_denies(ptr)))
         return true;
     struct hf_event event = {
         .rule = rules[owner.kind],
@@ -185,7 +290,8 @@ bool hf_fault_foreign(const void *ptr, struct hf_call_site call)
     struct hf_site site = hf_site_of(call.caller, call.function);
     if (allocator == NULL)
         return judge_by_place(ptr, site.number);
-    if (allocator != &hf_foreign_scope)
+    /* Without homefree, every function of the process would be the displaced allocator's. */
+    if (allocator != &hf_foreign_scope && !allocator->displaced)
         find_foreign(allocator, ptr, site.number);
     return true;
 }

@@ -20,6 +20,9 @@ static inline bool hf_fault_free_fits(enum hf_block_kind kind, enum hf_report_fu
     return (hf_fault_frees[function] >> kind & 1) != 0;
 }
 
+/* The function of another allocator's interface that has this name (shim/functions.def). */
+enum hf_report_function hf_fault_function(const char *name);
+
 /* Records a free that does not fit its block: by its kind, the stated size or the alignment. */
 void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
                     struct hf_stated stated, enum hf_report_function function, uint32_t freed_site);

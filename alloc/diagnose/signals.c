@@ -58,8 +58,7 @@ static struct {
 
 static void close_report(void)
 {
-    if (closing.number != SIGFPE && closing.number != SIGTRAP)
-        hf_crash_judge(closing.context);
+    hf_crash_judge(closing.number, closing.context);
     report_end(closing.number);
 }
 

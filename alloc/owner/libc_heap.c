@@ -224,3 +224,11 @@ bool hf_libc_heap_holds(const void *ptr)
     return hf_maps_read((const void *)(start + size), &next, sizeof next) &&
            (next.size & IN_USE_BEFORE) != 0 && (next.size & MAPPED) == 0;
 }
+
+bool hf_libc_heap_denies(const void *ptr)
+{
+    struct chunk chunk;
+    uintptr_t address = (uintptr_t)ptr, start = address - sizeof chunk;
+    return address % 16 != 0 || !hf_maps_read((const void *)start, &chunk, sizeof chunk) ||
+           size_of(&chunk) < CHUNK_MIN || size_of(&chunk) > -address;
+}

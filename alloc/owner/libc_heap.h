@@ -23,4 +23,8 @@ bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct
  * faulting, takes no lock. */
 bool hf_libc_heap_holds(const void *ptr);
 
+/* Whether glibc's free() would certainly refuse an address: no chunk can begin there. Reads memory
+ * without faulting, takes no lock. */
+bool hf_libc_heap_denies(const void *ptr);
+
 #endif

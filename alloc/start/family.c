@@ -136,6 +136,12 @@ static __attribute__((noinline, cold)) void check_both(const void *ptr, size_t a
     hf_check_freed(ptr, &alignment, &size, caller);
 }
 
+void hf_free_named(void *ptr, const char *function)
+{
+    (void)function;
+    hf_free(ptr);
+}
+
 void hf_free_sized(void *ptr, size_t size)
 {
     if (HF_UNLIKELY(hf_checks_full))

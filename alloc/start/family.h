@@ -21,6 +21,10 @@ static inline bool hf_array_is_served_in_front(const void *ptr)
     return hf_libc_is_replaced();
 }
 
+/* hf_free() for a block of the heap that was passed to another allocator's function of that name
+ * (shim/functions.def). */
+void hf_free_named(void *ptr, const char *function);
+
 /* With checks:full, checks the size and alignment that the caller of a free states against the
  * block. */
 void hf_check_freed(const void *ptr, const size_t *alignment, const size_t *size,

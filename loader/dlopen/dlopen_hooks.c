@@ -1,6 +1,5 @@
 /*
- * Owns the list of objects opened with RTLD_DEEPBIND, which needs no lock. Runs on any thread that
- * loads an object.
+ * Owns nothing. Runs on any thread that loads an object.
  *
  * Constraint: dlopen() identifies its caller by the return address and searches for a name without
  * a slash on the caller's RPATH (including an inherited one) or RUNPATH. A stand-in is a different
@@ -12,6 +11,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/heap/internal.h"
+#include "alloc/owner/deep_objects.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/route.h"
@@ -20,7 +20,6 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <string.h>
 
 /* dlopen() takes the program for its caller if no object contains the address. */
@@ -106,40 +105,30 @@ static void *hook_loaded(void *handle)
 
 /* ---- objects with their own scope ---- */
 
-/* Objects opened with RTLD_DEEPBIND. Entries are written once; the dynamic section tells whether
- * another object now has the same link_map. */
-static struct {
-    _Atomic(const struct link_map *) map;
-    const void *dynamic;
-} deep[64];
-static atomic_size_t deep_count;
-
-static bool is_deep(const struct link_map *map)
+/* The last object of the namespace that new objects join, or NULL. */
+static const struct link_map *last_object(void)
 {
-    for (size_t i = 0; i < deep_count; i++)
-        if (atomic_load_explicit(&deep[i].map, memory_order_acquire) == map &&
-            deep[i].dynamic == map->l_ld)
-            return true;
-    return false;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    while (map != NULL && map->l_next != NULL)
+        map = map->l_next;
+    return map;
 }
 
-static void note_deep(const struct link_map *map)
+/* Notes an object and the dependencies that came with it, which have its scope too. */
+static void note_deep(const struct link_map *object, const struct link_map *before)
 {
-    if (is_deep(map))
-        return;
-    size_t at = deep_count;
-    do {
-        if (at == sizeof deep / sizeof deep[0])
-            return;
-    } while (!atomic_compare_exchange_weak(&deep_count, &at, at + 1));
-    deep[at].dynamic = map->l_ld;
-    atomic_store_explicit(&deep[at].map, map, memory_order_release);
+    hf_deep_note(object);
+    for (const struct link_map *map = before != NULL ? before->l_next : NULL; map != NULL;
+         map = map->l_next)
+        hf_deep_note(map);
 }
 
 static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mode,
                          const void *caller)
 {
     bool brings = false;
+    const struct link_map *last = NULL;
     if ((mode & RTLD_DEEPBIND) != 0 && (mode & RTLD_NOLOAD) == 0 && file != NULL) {
         void *loaded = open_for(original, file, RTLD_LAZY | RTLD_NOLOAD, caller);
         brings = loaded == NULL;
@@ -147,11 +136,13 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
             dlclose(loaded);
     }
     /* Before the object's constructors run. */
-    if (brings)
+    if (brings) {
         hf_definer_note_deep();
+        last = last_object();
+    }
     void *handle = open_for(original, file, mode, caller);
     if (brings && handle != NULL)
-        note_deep(handle);
+        note_deep(handle, last);
     return hook_loaded(handle);
 }
 
@@ -194,7 +185,7 @@ static void *hook_own(void *handle, const char *name, const void *caller, void *
         return NULL;
     struct own_slot own = {(enum hf_routed)hf_routed_by_name(name), NULL};
     hf_slots_visit(&object, &hf_routed_names, false, see_own_slot, &own);
-    if (own.stub == NULL && is_deep(map))
+    if (own.stub == NULL && hf_deep_has(map))
         *local = (void *)(uintptr_t)map;
     return own.stub;
 }

@@ -37,7 +37,7 @@ const struct link_map *hf_serving_object(const struct link_map **libc)
 
 /* Names that belong to one allocator's interface, or that any object may use for a function of its
  * own. functions.def says which definer they must have. */
-enum definers { ANYBODY, LIBC_OR_ALLOCATOR, MIMALLOC, TCMALLOC };
+enum definers { ANYBODY, LIBC_OR_ALLOCATOR, JEMALLOC, MIMALLOC, TCMALLOC };
 static const unsigned char definers[HF_ROUTED_COUNT] = {
 #define HF_DEFINER(name, who) [HF_ROUTED_##name] = who,
 #include "shim/functions.def"
@@ -76,6 +76,8 @@ bool hf_function_is_known(enum hf_routed function, const void *address)
     if (map == NULL || !hf_dynlink_open(map, &object))
         return false;
     switch (definers[function]) {
+    case JEMALLOC:
+        return exports_allocator(&object, HF_ALLOCATOR_JEMALLOC);
     case MIMALLOC:
         return exports_allocator(&object, HF_ALLOCATOR_MIMALLOC);
     case TCMALLOC:

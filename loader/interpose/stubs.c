@@ -29,6 +29,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
+#include "alloc/start/family.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
 

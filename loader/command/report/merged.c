@@ -466,6 +466,21 @@ static bool is_libc(const char *allocator)
     return strcmp(allocator, "libc") == 0 || strcmp(allocator, "heap") == 0;
 }
 
+/* The allocator whose own interface a function belongs to, and no other; NULL: none. */
+static const char *interface_of(const char *function)
+{
+    static const struct {
+        const char *prefix, *allocator;
+    } interfaces[] = {{"mi_", "mimalloc"},
+                      {"tc_", "tcmalloc"},
+                      {"dallocx", "jemalloc"},
+                      {"sdallocx", "jemalloc"}};
+    for (size_t i = 0; function != NULL && i < sizeof interfaces / sizeof interfaces[0]; i++)
+        if (strncmp(function, interfaces[i].prefix, strlen(interfaces[i].prefix)) == 0)
+            return interfaces[i].allocator;
+    return NULL;
+}
+
 struct hf_holder hf_merged_freer(const struct hf_merged *merged,
                                  const struct hf_merged_finding *finding)
 {
@@ -475,11 +490,15 @@ struct hf_holder hf_merged_freer(const struct hf_merged *merged,
         /* An object that holds an allocator frees with it; if the block came from there, it called
          * somebody else's function. Everybody else calls libc's. */
         const struct hf_holder *own = NULL;
+        const char *interface = interface_of(key->freed.function);
+        if (interface != NULL)
+            return (struct hf_holder){.allocator = interface};
         if (place != NULL && place->object->path != key->allocator_object)
             own = hf_keep_table_find(&merged->holders, &place->object->path);
         if (own != NULL)
             return *own;
-        const bool foreign = key->allocator != NULL && !is_libc(key->allocator);
+        const bool foreign =
+            key->allocator != NULL ? !is_libc(key->allocator) : key->freed.function != NULL;
         return (struct hf_holder){.allocator = foreign ? "libc" : NULL};
     }
     if (key->rule == HF_FAULT_DOMAIN_MISMATCH || key->rule == HF_FAULT_BOUNDARY_LEAK)
@@ -501,7 +520,7 @@ const char *hf_merged_without(const struct hf_merged *merged,
         return without_homefree[rule];
 
     const char *freer = hf_merged_freer(merged, finding).allocator;
-    if (freer == NULL || finding->key.allocator == NULL)
+    if (freer == NULL)
         return NULL;
     for (size_t i = 0; i < sizeof deaths / sizeof deaths[0]; i++)
         if (strcmp(deaths[i].freer, is_libc(freer) ? "libc" : freer) == 0)
