@@ -10,6 +10,7 @@
 #include "alloc/diagnose/small.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
+#include "alloc/trace/fail.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -34,11 +35,12 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
 {
     if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
-    if (alignment == 0 && size <= HF_SMALL_MAX)
-        return hf_small_allocate(size, call);
-    void *ptr = HF_LIKELY(alignment == 0) ? hf_plain_malloc(size + HF_TRAILER)
-                                          : hf_plain_aligned(alignment, size + HF_TRAILER);
-    return marked(ptr, size, call);
+    if (alignment == 0)
+        return size <= HF_SMALL_MAX ? hf_small_allocate(size, call)
+                                    : marked(hf_plain_malloc(size + HF_TRAILER), size, call);
+    if (hf_fail_here())
+        return NULL;
+    return marked(hf_plain_aligned(alignment, size + HF_TRAILER), size, call);
 }
 
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
@@ -69,6 +71,8 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
         void *ptr = hf_small_allocate(bytes, call);
         return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
     }
+    if (hf_fail_here())
+        return NULL;
     return marked(hf_plain_calloc(1, bytes + HF_TRAILER), bytes, call);
 }
 

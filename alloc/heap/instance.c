@@ -113,6 +113,9 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->stats = functions->stats;
     own->release_make = functions->release_make;
     own->watch_begin = functions->watch_begin;
+    own->fail_at = functions->fail_at;
+    own->fail_count = functions->fail_count;
+    own->fail_end = functions->fail_end;
     own->check_freed = hf_checks_full ? functions->check_freed : NULL;
     record.it.free = functions->heap.free;
     record.it.realloc = functions->heap.realloc;

@@ -48,6 +48,9 @@ struct hf_instance_functions {
     /* NULL unless the heap runs with checks:full. */
     void (*check_freed)(const void *ptr, const size_t *alignment, const size_t *size,
                         const void *caller);
+    int (*fail_at)(uint64_t call, unsigned flags);
+    int (*fail_count)(unsigned flags, struct hf_fail_counts *out);
+    int (*fail_end)(unsigned flags, struct hf_fail_counts *out);
 };
 
 /*

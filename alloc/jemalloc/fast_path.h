@@ -260,7 +260,8 @@ void hf_corrupted_cached(const void *ptr)
 
 /* ---- watching ---- */
 
-/* While a watch is open, every call takes a slow path, so the fast paths need no test. */
+/* While a watch is open or calls are counted, every call takes a slow path, so the fast paths need
+ * no test. */
 JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 {
     return unlikely(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
@@ -367,6 +368,29 @@ static size_t hf_block_size(const void *ptr, const void *caller, enum hf_corrupt
     return likely(!hf_checks_full) ? usable : hf_check_verify(ptr, usable, caller, purpose);
 }
 
+/* Call inside the gate, in the copy that is the heap. */
+JEMALLOC_ALWAYS_INLINE void *hf_malloc_inside(size_t size)
+{
+    if (unlikely(hf_checks_full))
+        return hf_checked_malloc(0, size, false);
+    void *ptr = malloc_default(size);
+    for (int i = 0; unlikely(ptr == NULL) && i < HF_RETRIES && hf_retry(size); i++)
+        ptr = malloc_default(size);
+    return ptr;
+}
+
+static JEMALLOC_NOINLINE void *hf_malloc_watched(size_t size, const void *caller)
+{
+    if (hf_fail_now()) {
+        set_errno(ENOMEM);
+        return NULL;
+    }
+    void *ptr = hf_malloc_inside(size);
+    if (ptr != NULL)
+        hf_watch_allocated(ptr, size, caller);
+    return ptr;
+}
+
 /* Reached only by a tail call, so that the return address is that of hf_malloc's caller. */
 static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
 {
@@ -377,17 +401,12 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
         return hf_fork_aligned(0, size);
     /* Entering may have shown that another copy is the heap. */
     void *ptr;
-    if (unlikely(hf_forward != NULL)) {
+    if (unlikely(hf_forward != NULL))
         ptr = hf_forward->malloc(size);
-    } else if (unlikely(hf_checks_full)) {
-        ptr = hf_checked_malloc(0, size, false);
-    } else {
-        ptr = malloc_default(size);
-        for (int i = 0; unlikely(ptr == NULL) && i < HF_RETRIES && hf_retry(size); i++)
-            ptr = malloc_default(size);
-    }
-    if (hf_is_watched() && ptr != NULL && hf_forward == NULL)
-        hf_watch_allocated(ptr, size, __builtin_return_address(0));
+    else if (hf_is_watched())
+        ptr = hf_malloc_watched(size, __builtin_return_address(0));
+    else
+        ptr = hf_malloc_inside(size);
     hf_leave(&call);
     return ptr;
 }
@@ -521,8 +540,14 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     if (unlikely(hf_checks_full))
         asked = hf_check_verify(ptr, usable, caller, HF_CORRUPT_IN_REALLOC);
     bool watched = hf_is_watched();
-    if (watched)
+    if (watched) {
+        if (size != 0 && hf_fail_now()) {
+            hf_leave(&call);
+            set_errno(ENOMEM);
+            return NULL;
+        }
         hf_watch_freed(ptr, caller);
+    }
     void *resized;
     if (unlikely(hf_checks_full)) {
         resized = hf_checked_realloc(ptr, usable, asked, size);

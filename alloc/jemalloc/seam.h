@@ -75,8 +75,12 @@ void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
 /* Ends the process: no memory for an operation that must not fail. */
 void hf_heap_fatal_memory(void) __attribute__((noreturn, cold));
 
-/* Whether a watch is open (watch.h). Tested in slow paths only, which an open watch forces. */
+/* Whether a watch is open (watch.h) or calls are counted, to make one fail (fail.h). Tested in slow
+ * paths only, which both force. */
 extern bool hf_watching __attribute__((visibility("hidden")));
+/* Counts a call that asks for a block of the heap. True: the call must return NULL with ENOMEM.
+ * Only while hf_watching is set. */
+bool hf_fail_now(void);
 /* Records that a block was handed out; call it afterwards. caller: an address in the calling code.
  * Replaces an earlier record of the block. */
 void hf_watch_allocated(const void *ptr, size_t size, const void *caller);

@@ -7,7 +7,7 @@
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/owner/static_data.h"
-#include "alloc/trace/watch.h"
+#include "alloc/trace/fail.h"
 
 #include <errno.h>
 #include <string.h>
@@ -149,8 +149,11 @@ void hf_free_foreign(void *ptr)
 void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
 {
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
-    if (is_watched())
+    if (is_watched()) {
+        if (size != 0 && hf_fail_here())
+            return NULL;
         watch(allocator, ptr, caller, size == 0);
+    }
     if (allocator != NULL)
         return hf_foreign_call_realloc(allocator, ptr, size, caller);
     void *moved;

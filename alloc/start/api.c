@@ -9,7 +9,7 @@
 #include "alloc/owner/owner.h"
 #include "alloc/start/family.h"
 #include "alloc/start/stats.h"
-#include "alloc/trace/watch.h"
+#include "alloc/trace/fail.h"
 
 #include <errno.h>
 
@@ -98,6 +98,32 @@ int hf_watch_begin(struct hf_watch **out, size_t room)
     return other->watch_begin != NULL ? other->watch_begin(out, room) : -ENOTSUP;
 }
 
+/* ---- failure on demand ---- */
+
+int hf_fail_at(uint64_t call, unsigned flags)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_fail_at_here(call, flags);
+    return other->fail_at != NULL ? other->fail_at(call, flags) : -ENOTSUP;
+}
+
+int hf_fail_count(unsigned flags, struct hf_fail_counts *out)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_fail_count_here(flags, out);
+    return other->fail_count != NULL ? other->fail_count(flags, out) : -ENOTSUP;
+}
+
+int hf_fail_end(unsigned flags, struct hf_fail_counts *out)
+{
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return hf_fail_end_here(flags, out);
+    return other->fail_end != NULL ? other->fail_end(flags, out) : -ENOTSUP;
+}
+
 /* ---- for other copies ---- */
 
 const struct hf_instance_functions hf_api_functions = {
@@ -107,4 +133,7 @@ const struct hf_instance_functions hf_api_functions = {
     .release_make = hf_release_make,
     .watch_begin = hf_watch_begin_here,
     .check_freed = hf_check_freed,
+    .fail_at = hf_fail_at_here,
+    .fail_count = hf_fail_count_here,
+    .fail_end = hf_fail_end_here,
 };

@@ -13,7 +13,7 @@
 #include "alloc/heap/instance.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
-#include "alloc/trace/watch.h"
+#include "alloc/trace/fail.h"
 
 #include <errno.h>
 #include <string.h>
@@ -26,6 +26,29 @@ static inline const struct hf_heap_functions *forward(void)
     return hf_forward;
 }
 
+/* The two that have no slow path of their own, while a watch is open or calls are counted. */
+
+static __attribute__((noinline, cold)) void *watched_calloc(size_t count, size_t size,
+                                                            const void *caller)
+{
+    if (hf_fail_here())
+        return NULL;
+    return hf_watch_given(hf_heap_calloc(count, size), count * size, caller);
+}
+
+static __attribute__((noinline, cold)) void *watched_memalign(size_t alignment, size_t size,
+                                                              const void *caller)
+{
+    if (hf_fail_here())
+        return NULL;
+    return hf_watch_given(hf_heap_aligned(alignment, size), size, caller);
+}
+
+static inline bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
 void *hf_calloc(size_t count, size_t size)
 {
     size_t bytes;
@@ -36,7 +59,9 @@ void *hf_calloc(size_t count, size_t size)
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(other != NULL))
         return other->calloc(count, size);
-    return HF_FOR_CALLER(hf_heap_calloc(count, size), bytes);
+    if (is_watched())
+        return watched_calloc(count, size, __builtin_return_address(0));
+    return hf_heap_calloc(count, size);
 }
 
 void *hf_realloc_for(void *ptr, size_t size, const void *caller)
@@ -78,7 +103,9 @@ void *hf_memalign(size_t alignment, size_t size)
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(other != NULL))
         return other->aligned(alignment, size);
-    return HF_FOR_CALLER(hf_heap_aligned(alignment, size), size);
+    if (is_watched())
+        return watched_memalign(alignment, size, __builtin_return_address(0));
+    return hf_heap_aligned(alignment, size);
 }
 
 void *hf_aligned_alloc(size_t alignment, size_t size)

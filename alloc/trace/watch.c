@@ -35,8 +35,10 @@ static const void *process_free = (const void *)gnu_get_libc_version;
 #define SIZE_MASK (UINT64_MAX >> 3)
 
 /* NULL entries are unused. A watch is added and removed by a single store, so that a child forked
- * meanwhile, which does not wait for the lock, sees it either open or not. */
+ * meanwhile, which does not wait for the lock, sees it either open or not. `holds` counts what else
+ * keeps `hf_watching` set. */
 static struct hf_watch *open_watches[HF_WATCHES_MAX];
+static size_t holds;
 
 void hf_watch_offer_thunks(void (*changed)(void))
 {
@@ -177,11 +179,22 @@ static struct hf_watch_entry *make_entry(struct hf_watch *watch, uintptr_t addre
     return entry;
 }
 
+/* Adds the block to what its allocating side has left, or with -1 takes it from there. */
+static void count_left(struct hf_watch *watch, const struct hf_watch_entry *entry, int64_t times)
+{
+    if (!entry->live || entry->old)
+        return;
+    struct hf_watch_side *side = &watch->sides[entry->allocated_by];
+    side->left += (uint64_t)times;
+    side->left_bytes += (uint64_t)times * entry->size;
+}
+
 static void record_allocated(struct hf_watch *watch, const struct event *event)
 {
     struct hf_watch_entry *entry = make_entry(watch, event->address);
     if (entry == NULL)
         return;
+    count_left(watch, entry, -1);
     if (!entry->live) {
         entry->live = 1;
         entry->old = 0;
@@ -191,6 +204,7 @@ static void record_allocated(struct hf_watch *watch, const struct event *event)
     if (event->size != 0)
         entry->size = event->size & SIZE_MASK;
     entry->allocated_by = side_of(watch, &event->origin);
+    count_left(watch, entry, 1);
 }
 
 static void record_freed(struct hf_watch *watch, const struct event *event)
@@ -199,6 +213,7 @@ static void record_freed(struct hf_watch *watch, const struct event *event)
     watch->frees++;
     if (entry == NULL)
         return;
+    count_left(watch, entry, -1);
     count_up(&entry->freed);
     entry->freed_by = side_of(watch, &event->origin);
     if (entry->live)
@@ -244,6 +259,7 @@ static void record_kept(struct hf_watch *watch, const struct event *event)
         count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
                        -(uint64_t)1);
     }
+    count_left(watch, entry, 1);
 }
 
 static void record_foreign(struct hf_watch *watch, const struct event *event)
@@ -318,6 +334,31 @@ static size_t count_open(void)
     return count;
 }
 
+bool hf_watch_is_open(void)
+{
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        if (__atomic_load_n(&open_watches[i], __ATOMIC_ACQUIRE) != NULL)
+            return true;
+    return false;
+}
+
+/* Under the lock. */
+static void set_watching(void)
+{
+    __atomic_store_n(&hf_watching, holds > 0 || count_open() > 0, __ATOMIC_RELEASE);
+}
+
+void hf_watch_hold(bool hold)
+{
+    hf_watch_lock();
+    holds += hold ? 1 : (size_t)-1;
+    set_watching();
+    hf_watch_unlock();
+    if (hold)
+        hf_gate_wait_long(); /* as in hf_watch_begin_here() */
+    hf_heap_slow(hold);
+}
+
 /* Replaces `before` in the list by `now`; false if `before` is not there. Under the lock. */
 static bool replace(const struct hf_watch *before, struct hf_watch *now)
 {
@@ -335,9 +376,8 @@ static int end_here(struct hf_watch *watch)
     hf_watch_lock();
     bool was_open = replace(watch, NULL);
     watch->open = false;
-    size_t left = count_open();
-    __atomic_store_n(&hf_watching, left > 0, __ATOMIC_RELEASE);
-    bool last = was_open && left == 0;
+    set_watching();
+    bool last = was_open && count_open() == 0;
     hf_watch_unlock();
     if (was_open)
         hf_heap_slow(false);
@@ -359,6 +399,7 @@ static const struct hf_watch_functions functions = {
     .drop = drop_here,
     .report = hf_watch_report_here,
     .at = hf_watch_at_here,
+    .left = hf_watch_left_here,
 };
 
 int hf_watch_begin_here(struct hf_watch **out, size_t room)
@@ -384,8 +425,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
     hf_watch_lock();
     watch->open = true; /* before it becomes visible */
     const bool opened = replace(NULL, watch);
-    if (opened)
-        __atomic_store_n(&hf_watching, true, __ATOMIC_RELEASE);
+    set_watching();
     bool first = opened && count_open() == 1;
     hf_watch_unlock();
     if (!opened) {
@@ -420,4 +460,9 @@ int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out, hf_cros
 int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out)
 {
     return watch != NULL ? watch->functions->at(watch, block, out) : -EINVAL;
+}
+
+int hf_watch_left(struct hf_watch *watch, hf_left_visitor *visit, void *context)
+{
+    return watch != NULL ? watch->functions->left(watch, visit, context) : -EINVAL;
 }

@@ -33,11 +33,19 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
 extern __thread const void *hf_watch_caller
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* loader/ registers the function to call, without a lock, after `hf_watching` has changed. */
+/* loader/ registers the function to call, without a lock, after the first watch has
+ * been opened or the last one ended. */
 void hf_watch_offer_thunks(void (*changed)(void));
 
 /* The process's own free(), if it is not libc's. */
 void hf_watch_set_home(const void *free_function);
+
+/* Keeps every call on the slow paths and `hf_watching` set, until it has been called as often with
+ * false; for fail.c. */
+void hf_watch_hold(bool hold);
+
+/* Whether a watch is open; `hf_watching` may be set without one. */
+bool hf_watch_is_open(void);
 
 /* hf_watch_begin() without forwarding, in the copy that is the heap. */
 int hf_watch_begin_here(struct hf_watch **out, size_t room);

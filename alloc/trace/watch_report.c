@@ -124,3 +124,38 @@ int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_
     hf_sized_copy(out, &found, sizeof found);
     return 0;
 }
+
+/* Sums the side at `index` and all sides of the same name; false if it has nothing left, or an
+ * earlier index covered it. */
+static bool left_at(const struct hf_watch *watch, uint16_t index, struct hf_left *out)
+{
+    if (watch->sides[index].left == 0)
+        return false;
+    *out = (struct hf_left){sizeof *out, name_of(watch, index), 0, 0};
+    for (uint16_t i = 0; i < HF_WATCH_SIDES; i++) {
+        const struct hf_watch_side *other = &watch->sides[i];
+        if (other->left == 0 || !is_same(watch, index, i))
+            continue;
+        if (i < index)
+            return false;
+        out->count += other->left;
+        out->bytes += other->left_bytes;
+    }
+    return true;
+}
+
+int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *context)
+{
+    if (visit == NULL)
+        return -EINVAL;
+    name_sides(watch);
+    for (uint16_t i = 0; i < HF_WATCH_SIDES; i++) {
+        struct hf_left left;
+        hf_watch_lock();
+        const bool found = left_at(watch, i, &left);
+        hf_watch_unlock();
+        if (found)
+            visit(&left, context);
+    }
+    return 0;
+}

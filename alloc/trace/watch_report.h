@@ -10,5 +10,6 @@
 int hf_watch_report_here(struct hf_watch *watch, struct hf_watch_report *out,
                          hf_crossing_visitor *visit, void *context);
 int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
+int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *context);
 
 #endif

@@ -29,8 +29,9 @@ enum { HF_SIDE_UNKNOWN, HF_SIDE_NO_ROOM, HF_SIDE_FIRST };
 struct hf_watch_side {
     const void *key; /* link_map, code address or name; NULL: unused */
     uintptr_t base;
-    uint32_t name; /* offset in `names`; 0: unknown */
-    bool is_code;  /* key is a code address */
+    uint32_t name;             /* offset in `names`; 0: unknown */
+    bool is_code;              /* key is a code address */
+    uint64_t left, left_bytes; /* blocks that it allocated since the watch began, and live */
 };
 
 struct hf_watch_entry {
@@ -56,6 +57,7 @@ struct hf_watch_functions {
     int (*report)(struct hf_watch *watch, struct hf_watch_report *out, hf_crossing_visitor *visit,
                   void *context);
     int (*at)(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
+    int (*left)(struct hf_watch *watch, hf_left_visitor *visit, void *context);
 };
 
 struct hf_watch {

@@ -12,6 +12,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
+#include "alloc/trace/fail.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/route.h"
@@ -79,7 +80,9 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     /* dlopen() is not a cancellation point; the calls of the search are. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    const void *before = hf_own_begin();
     char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
+    hf_own_end(before);
     pthread_setcancelstate(cancel_state, NULL);
     void *handle = NULL;
     if (!bare)

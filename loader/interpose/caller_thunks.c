@@ -174,14 +174,9 @@ static void update_object(const struct link_map *map, bool on)
     hf_write_close(&work.writer);
 }
 
-static bool is_watched(void)
-{
-    return __atomic_load_n(&hf_watching, __ATOMIC_ACQUIRE);
-}
-
 void hf_thunks_add(const struct link_map *map)
 {
-    if (HF_UNLIKELY(is_watched()))
+    if (HF_UNLIKELY(hf_watch_is_open()))
         update_object(map, true);
 }
 
@@ -199,10 +194,10 @@ static void find_process_free(const struct link_map *map)
     }
 }
 
-/* Reads `hf_watching` under the lock, so the last caller to get here applies the latest state. */
+/* Asks for open watches under the lock, so the last caller to get here applies the latest state. */
 static void update_slots(void *context)
 {
-    bool on = is_watched();
+    bool on = hf_watch_is_open();
     (void)context;
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);

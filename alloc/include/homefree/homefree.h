@@ -12,6 +12,7 @@
  *   homefree/private.h  private copies of shared objects
  *   homefree/deleter.h  refcounted deleters
  *   homefree/watch.h    recording of what crosses between shared objects
+ *   homefree/fail.h     allocation failure on demand
  *   homefree/stats.h    the heap's counters
  *   homefree/host.h     CPython's and NumPy's allocators
  *   homefree/doctor.h   the facts that `homefree doctor` shows
@@ -27,6 +28,7 @@
 #include <homefree/base.h>
 #include <homefree/deleter.h>
 #include <homefree/doctor.h>
+#include <homefree/fail.h>
 #include <homefree/host.h>
 #include <homefree/libc.h>
 #include <homefree/owner.h>

@@ -72,9 +72,20 @@ struct hf_watch_block {
     const char *freed_by;     /* who freed the last one; "" if none was freed, or unknown */
 };
 
+/* The blocks that an object has left. Caller-sized. */
+struct hf_left {
+    size_t size;
+    const char *allocated_by; /* path of the shared object or program; "" if unknown */
+    uint64_t count;           /* blocks */
+    uint64_t bytes;           /* their sum, as requested */
+};
+
 /* Receives one pair of objects. The crossing is valid during the call, its strings as long as the
  * watch. */
 typedef void hf_crossing_visitor(const struct hf_crossing *crossing, void *context);
+
+/* Receives what one object has left; valid in the same way. */
+typedef void hf_left_visitor(const struct hf_left *left, void *context);
 
 /*
  * Begins a watch.
@@ -168,6 +179,25 @@ HF_API int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out,
  * Since: 1.0
  */
 HF_API int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
+
+/*
+ * Reports the blocks of the heap that were allocated since a watch began and have not been freed
+ * since, or were not until it ended, by the object that allocated them or resized them last.
+ *
+ * Parameters:
+ *   watch    in: from hf_watch_begin(), open or ended
+ *   visit    in: called for each object that has blocks left
+ *   context  in: passed to visit
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  watch or visit is NULL
+ * Frees: nothing; the watch owns the strings.
+ * Threads: safe; before glibc 2.35 takes the dynamic loader's lock.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_watch_left(struct hf_watch *watch, hf_left_visitor *visit, void *context);
 
 /*
  * Tells the open watches that the caller is about to free a foreign block.

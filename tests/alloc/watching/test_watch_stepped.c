@@ -81,6 +81,14 @@ int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_
     return 0;
 }
 
+int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *context)
+{
+    (void)watch;
+    (void)visit;
+    (void)context;
+    return 0;
+}
+
 #if defined(__x86_64__)
 
 enum { TRAP = 0x100 }; /* the flag that traps after each instruction */
