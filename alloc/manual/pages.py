@@ -34,7 +34,9 @@ STARTS = {
     "Signals": ("safe", "unsafe"),
 }
 # Names that headers must declare although users must not call them.
-INTERNAL = re.compile(r"(?:hf|HF)_py_|HF_PY_|HF_CK_|hf_ck_(?!assert_)")
+INTERNAL = re.compile(
+    r"(?:hf|HF)_py_|HF_PY_|HF_CK_|hf_ck_(?!assert_|(?:fail_at|fail_reset|calls)\b)"
+)
 DIRECTION = re.compile(r"(?:in|out|in/out)(?:, [^:]+)?(?:: \S|$)")
 
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
@@ -129,7 +131,7 @@ def functions_in(code):
     """The public functions and macros that a stretch of a header declares, each once."""
     found = {}
     for name, parameters in re.findall(r"^#define (\w+)(?:\(([^)\n]*)\))?", code, re.MULTILINE):
-        function_like = name.startswith("hf_ck_assert_") or name == "HF_MODULE_INIT"
+        function_like = name.startswith("hf_ck_") or name == "HF_MODULE_INIT"
         if function_like and not INTERNAL.match(name):
             found[name] = Function(name, None, split_at_commas(parameters) if parameters else None)
     code = without_bodies(DIRECTIVE.sub("", COMMENT.sub("", code)))

@@ -44,7 +44,7 @@ FOUND = _find()
 
 def flags_for(header):
     """The compiler's arguments for a header, by its path; None if a library is missing."""
-    if header.name == "check.h":
+    if header.name == "check.h" or header.parent.name == "check":
         return FOUND["check"]
     if header.parent.name != "python" and header.name != "python.h":
         return []

@@ -28,7 +28,7 @@ NOT_FUNCTIONS_OF_USERS = {
     "hf_loader_lock_call",
     "hf_region_range",
 }
-INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_)|HF_")
+INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_|(?:fail_at|fail_reset|calls)\b)|HF_")
 # Includes another page.
 LINK = re.compile(r"\.so man3/(\S+)\n")
 
@@ -110,7 +110,7 @@ class Contents(unittest.TestCase):
             if flags is None:
                 continue
             with self.subTest(page=name):
-                if name.startswith("hf_ck_assert_"):
+                if name.startswith(("hf_ck_assert_", "hf_ck_fail_at")):
                     _, macros, _ = compile_c(f"#include <{header}>\n", *flags, "-E", "-dM")
                     shown = prototypes.strip().rstrip(";").replace(" ", "")
                     self.assertIn(f"#define {shown} ", macros)

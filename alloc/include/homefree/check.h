@@ -1,47 +1,48 @@
 /*
- * homefree/check.h - assertions about boundaries, for suites of the test framework Check.
+ * homefree/check.h - assertions about boundaries, for suites of Check, GoogleTest, Catch2, or none.
  *
  * The assertions say who owns a pointer, whether memory crosses a boundary between shared objects
- * while a block of code runs, and whether a block of memory is freed exactly once. A test program
- * includes this header and links Check and homefree. C11 and C++17, with and without Check's fork
- * mode.
+ * while a block of code runs, whether a block of memory is freed exactly once and by whom, whether
+ * anything is left, and whether code survives that memory runs out. A test program includes this
+ * header and links its test framework and homefree. C11 and C++17.
  *
  *     START_TEST(the_host_frees_what_greet_returns)
  *     {
  *         char *text = greet("you");
  *         hf_ck_assert_owner(text, HF_OWNER_HEAP);
- *         hf_ck_assert_freed_once(text, { free(text); });
+ *         hf_ck_assert_freed_by(text, "test_greet", { free(text); });
  *         hf_ck_assert_crossed("greet", "test_greet", { free(greet("you")); });
  *         hf_ck_assert_no_crossing({ greet_free(greet("you")); });
+ *         hf_ck_assert_balanced("greet", { greet_free(greet("you")); });
+ *         hf_ck_assert_survives_failures({ greet_free(greet("you")); });
  *     }
  *     END_TEST
  *
- * homefree/watch.h defines what a crossing is, and to which object a call belongs. A block of code
- * is run once. It may contain commas, but must not be left by return, break, goto or an exception.
- * What other threads do in the meantime is recorded too.
+ * The framework is chosen by what the program defines before including this header:
  *
- * The assertions are Check's, and must run in the test's own process. If an assertion inside the
- * block fails in a process that does not fork for each test, the watch stays open until the process
- * ends, which costs time and one of HF_WATCHES_MAX. Names that begin with hf_ck_ or HF_CK_ are
- * internal, except for the assertions.
+ *   HF_CK_FRAMEWORK_CHECK   Check: a failure is that of ck_assert_msg()
+ *   HF_CK_FRAMEWORK_GTEST   GoogleTest: FAIL(), so the function must return void
+ *   HF_CK_FRAMEWORK_CATCH2  Catch2, versions 2 and 3: FAIL()
+ *   HF_CK_FRAMEWORK_NONE    no framework: prints the message on stderr and calls abort()
+ *   HF_CK_FAIL(message)     the program's own: called with the message, a string; may return
+ *
+ * If it defines none of these, the framework is GoogleTest or Catch2 if its header is included
+ * before, and otherwise Check, whose header this one includes.
+ *
+ * homefree/watch.h defines what a crossing is, and to which object a call belongs; homefree/fail.h,
+ * what counts as a call for memory. A block of code is run once, unless its assertion says
+ * otherwise. It may contain commas. If it is left by return or an exception, nothing is asserted;
+ * it must not be left by break or goto. What other threads do in the meantime is recorded too.
+ *
+ * The assertions are the framework's, and must run in the test's own process. If one of Check's
+ * assertions fails inside the block, in a process that does not fork for each test, the watch stays
+ * open until the process ends, which costs time and one of HF_WATCHES_MAX. Names that begin with
+ * hf_ck_ or HF_CK_ are internal, except for those described here.
  */
 #ifndef HOMEFREE_HOMEFREE_CHECK_H
 #define HOMEFREE_HOMEFREE_CHECK_H
 
-#include <homefree/homefree.h>
-
-#include <check.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
-#ifdef __cplusplus
-#    pragma GCC diagnostic push
-#    pragma GCC diagnostic ignored "-Wold-style-cast"
-#    pragma GCC diagnostic ignored "-Wshadow"
-#    pragma GCC diagnostic ignored "-Wmissing-field-initializers"
-extern "C" {
-#endif
+#include <homefree/check/support.h>
 
 /* ---- assertions ---- */
 
@@ -52,9 +53,9 @@ extern "C" {
  *   p     in: any address; it is not accessed
  *   kind  in: HF_OWNER_HEAP, HF_OWNER_LIBC or another enum hf_owner_kind
  * Result: none.
- * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Errors: a failed assertion ends the test, as the framework's do.
  * Frees: nothing.
- * Threads: any thread from which Check allows assertions.
+ * Threads: any thread from which the framework allows assertions.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0
@@ -62,7 +63,7 @@ extern "C" {
 #define hf_ck_assert_owner(p, kind)                                          \
     do {                                                                     \
         struct hf_ck hf_ck_;                                                 \
-        ck_assert_msg(hf_ck_is_owner(&hf_ck_, (p), #p, (kind)), HF_CK_TEXT); \
+        HF_CK_EXPECT(hf_ck_is_owner(&hf_ck_, (p), #p, (kind)), hf_ck_.text); \
     } while (0)
 
 /*
@@ -71,9 +72,9 @@ extern "C" {
  * Parameters:
  *   ...  in: the block of code
  * Result: none.
- * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Errors: a failed assertion ends the test, as the framework's do.
  * Frees: nothing.
- * Threads: any thread from which Check allows assertions.
+ * Threads: any thread from which the framework allows assertions.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0
@@ -90,9 +91,9 @@ extern "C" {
  *   freed_by      in: the same
  *   ...           in: the block of code
  * Result: none.
- * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Errors: a failed assertion ends the test, as the framework's do.
  * Frees: nothing.
- * Threads: any thread from which Check allows assertions.
+ * Threads: any thread from which the framework allows assertions.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0
@@ -111,9 +112,9 @@ extern "C" {
  *   p    in: the first byte of the block of memory
  *   ...  in: the block of code
  * Result: none.
- * Errors: a failed assertion ends the test, as ck_assert() does.
+ * Errors: a failed assertion ends the test, as the framework's do.
  * Frees: nothing.
- * Threads: any thread from which Check allows assertions.
+ * Threads: any thread from which the framework allows assertions.
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0
@@ -122,223 +123,147 @@ extern "C" {
     HF_CK_AROUND(hf_ck_begin_freed_once(&hf_ck_, (p), #p), hf_ck_end_freed_once(&hf_ck_), \
                  __VA_ARGS__)
 
-/* ---- internal ---- */
+/*
+ * Asserts that a block of memory is freed exactly once while a block of code runs, by a certain
+ * object.
+ *
+ * Blocks that are allocated at the same address afterwards must be freed by that object, too. For a
+ * foreign block, only frees through the heap are seen.
+ *
+ * Parameters:
+ *   p         in: the first byte of the block of memory
+ *   freed_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   ...       in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as the framework's do.
+ * Frees: nothing.
+ * Threads: any thread from which the framework allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+#define hf_ck_assert_freed_by(p, freed_by, ...)            \
+    HF_CK_AROUND(hf_ck_begin_freed_once(&hf_ck_, (p), #p), \
+                 hf_ck_end_freed_by(&hf_ck_, (freed_by)), __VA_ARGS__)
 
-#define HF_CK_TEXT   "%s", hf_ck_.text
-#define HF_CK_INLINE static inline __attribute__((unused))
+/*
+ * Asserts that every block of the heap that an object allocates while a block of code runs is freed
+ * before the block of code ends, by whichever object: what it handed out was given back or freed,
+ * and what it allocated for itself, too.
+ *
+ * A block that another object resizes is that object's from then on. What an object keeps on
+ * purpose, such as a cache, counts as left: run the code once before the assertion.
+ *
+ * Parameters:
+ *   allocated_by  in: a part of the object's file name, without the folder; NULL for any object
+ *   ...           in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as the framework's do.
+ * Frees: nothing.
+ * Threads: any thread from which the framework allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+#define hf_ck_assert_balanced(allocated_by, ...) \
+    HF_CK_AROUND(hf_ck_begin(&hf_ck_), hf_ck_end_balanced(&hf_ck_, (allocated_by)), __VA_ARGS__)
 
-#define HF_CK_AROUND(begin, end, ...)       \
-    do {                                    \
-        struct hf_ck hf_ck_;                \
-        ck_assert_msg((begin), HF_CK_TEXT); \
-        {                                   \
-            __VA_ARGS__;                    \
-        }                                   \
-        ck_assert_msg((end), HF_CK_TEXT);   \
+/*
+ * Makes a call for memory fail: the calling thread's Nth from now on. Counting starts at zero, also
+ * if it was on already.
+ *
+ * If the program itself is on the heap, what the test framework allocates counts, too: Check's
+ * assertions call malloc even where they hold. Keep them out of the code that is counted.
+ *
+ * Parameters:
+ *   n  in: which call; 1 is the next one, and 0 only counts
+ * Result: none.
+ * Errors: if calls cannot be counted, a failed assertion ends the test, as the framework's do.
+ * Frees: nothing; end it with hf_ck_fail_reset().
+ * Threads: any thread from which the framework allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+#define hf_ck_fail_at(n)                                   \
+    do {                                                   \
+        struct hf_ck hf_ck_;                               \
+        if (!hf_ck_can_fail(&hf_ck_, hf_fail_at((n), 0)))  \
+            HF_CK_EXPECT(hf_ck_.length == 0, hf_ck_.text); \
     } while (0)
 
-struct hf_ck {
-    struct hf_watch *watch;
-    const void *pointer;
-    size_t length, found;
-    const char *allocated_by, *freed_by;
-    char text[2048]; /* why it failed */
-};
-
-HF_CK_INLINE __attribute__((format(printf, 2, 3))) void hf_ck_say(struct hf_ck *state,
-                                                                  const char *format, ...)
+/*
+ * Ends what hf_ck_fail_at() began on this thread; otherwise does nothing.
+ *
+ * Result: none.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+static inline void hf_ck_fail_reset(void)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(state->text + state->length, sizeof state->text - state->length, format,
-                           arguments);
-    va_end(arguments);
-    if (length > 0)
-        state->length += (size_t)length;
-    if (state->length >= sizeof state->text)
-        state->length = sizeof state->text - 1;
+    (void)hf_fail_end(0, NULL);
 }
 
-HF_CK_INLINE const char *hf_ck_who(const char *path)
+/*
+ * Returns how many calls for memory this thread has made since hf_ck_fail_at(), the failed one
+ * included.
+ *
+ * Result: the number; 0 if hf_ck_fail_at() is not in force.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+static inline uint64_t hf_ck_calls(void)
 {
-    return path[0] != '\0' ? path : "unknown code";
+    return hf_ck_counts().calls;
 }
 
-HF_CK_INLINE const char *hf_ck_kind(enum hf_owner_kind kind)
-{
-    switch (kind) {
-    case HF_OWNER_HEAP:
-        return "HF_OWNER_HEAP";
-    case HF_OWNER_PYMALLOC:
-        return "HF_OWNER_PYMALLOC";
-    case HF_OWNER_LIBC:
-        return "HF_OWNER_LIBC";
-    case HF_OWNER_ALLOCATOR:
-        return "HF_OWNER_ALLOCATOR";
-    case HF_OWNER_STACK:
-        return "HF_OWNER_STACK";
-    case HF_OWNER_STATIC:
-        return "HF_OWNER_STATIC";
-    case HF_OWNER_UNMAPPED:
-        return "HF_OWNER_UNMAPPED";
-    case HF_OWNER_UNKNOWN:
-        break;
-    }
-    return "HF_OWNER_UNKNOWN";
-}
+/*
+ * Asserts that a block of code survives the failure of each single call for memory that it makes on
+ * its thread: runs it with the first one failing, with the second one failing, and so on, until a
+ * run makes no call fail.
+ *
+ * Each run has a child process of its own. It must end by itself within HF_CK_SECONDS (30 unless
+ * defined before), reach the end of the block of code, and not die. To also assert that nothing is
+ * lost, put hf_ck_assert_balanced() inside. In C++, an exception such as std::bad_alloc must be
+ * caught inside. The block of code should contain none of the framework's assertions: those of
+ * Check call malloc (see hf_ck_fail_at()), and with CK_FORK=no a failed one continues the suite in
+ * the child.
+ *
+ * Parameters:
+ *   ...  in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as the framework's do.
+ * Frees: nothing.
+ * Threads: any thread from which the framework allows assertions, if a forked child of the process
+ *   may run the block of code.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+#define hf_ck_assert_survives_failures(...) HF_CK_WALK(hf_ck_next_child, __VA_ARGS__)
 
-/* "p (0x7f…, HF_OWNER_HEAP, homefree in /…/libhomefree.so.1, 16 bytes)" */
-HF_CK_INLINE void hf_ck_describe(struct hf_ck *state, const void *pointer, const char *expression,
-                                 struct hf_owner *owner)
-{
-    memset(owner, 0, sizeof *owner);
-    owner->size = sizeof *owner;
-    (void)hf_owner_of(pointer, owner);
-    hf_ck_say(state, "%s (%p, %s", expression, pointer, hf_ck_kind(owner->kind));
-    if (owner->allocator != NULL)
-        hf_ck_say(state, ", %s", owner->allocator);
-    if (owner->object != NULL)
-        hf_ck_say(state, "%s%s", owner->allocator != NULL ? " in " : ", in ", owner->object);
-    if (owner->block != NULL)
-        hf_ck_say(state, ", %zu bytes", owner->block_size);
-    hf_ck_say(state, ")");
-}
+/*
+ * The same, with all runs in the calling process, one after the other: for code that cannot run in
+ * a child. A run that dies ends the test program; what a run changes, later ones find changed.
+ *
+ * Parameters:
+ *   ...  in: the block of code
+ * Result: none.
+ * Errors: a failed assertion ends the test, as the framework's do.
+ * Frees: nothing.
+ * Threads: any thread from which the framework allows assertions.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+#define hf_ck_assert_survives_failures_here(...) HF_CK_WALK(hf_ck_next_here, __VA_ARGS__)
 
-HF_CK_INLINE void hf_ck_init(struct hf_ck *state)
-{
-    memset(state, 0, sizeof *state);
-}
-
-HF_CK_INLINE bool hf_ck_is_owner(struct hf_ck *state, const void *pointer, const char *expression,
-                                 enum hf_owner_kind kind)
-{
-    struct hf_owner owner;
-    hf_ck_init(state);
-    hf_ck_describe(state, pointer, expression, &owner);
-    hf_ck_say(state, " does not belong to %s", hf_ck_kind(kind));
-    return owner.kind == kind;
-}
-
-HF_CK_INLINE bool hf_ck_start(struct hf_ck *state)
-{
-    int error = hf_watch_begin(&state->watch, 0);
-    if (error == 0)
-        return true;
-    state->length = 0;
-    hf_ck_say(state, "no watch can begin: %s (%d watches at most)", strerror(-error),
-              HF_WATCHES_MAX);
-    return false;
-}
-
-HF_CK_INLINE bool hf_ck_begin(struct hf_ck *state)
-{
-    hf_ck_init(state);
-    return hf_ck_start(state);
-}
-
-/* Whether the watch has recorded everything. */
-HF_CK_INLINE bool hf_ck_is_complete(struct hf_ck *state)
-{
-    struct hf_watch_report report;
-    memset(&report, 0, sizeof report);
-    report.size = sizeof report;
-    (void)hf_watch_report(state->watch, &report, NULL, NULL);
-    if (report.dropped == 0)
-        return true;
-    hf_ck_say(state,
-              "%s%llu calls were not recorded, because the watch had no room for them: watch a "
-              "shorter block",
-              state->length > 0 ? "; " : "", (unsigned long long)report.dropped);
-    return false;
-}
-
-HF_CK_INLINE bool hf_ck_finish(struct hf_ck *state, bool result)
-{
-    hf_watch_drop(state->watch);
-    return result;
-}
-
-HF_CK_INLINE bool hf_ck_matches(const char *path, const char *part)
-{
-    const char *slash = strrchr(path, '/');
-    return part == NULL || strstr(slash != NULL ? slash + 1 : path, part) != NULL;
-}
-
-HF_CK_INLINE void hf_ck_visit(const struct hf_crossing *crossing, void *context)
-{
-    struct hf_ck *state = (struct hf_ck *)context;
-    if (hf_ck_matches(crossing->allocated_by, state->allocated_by) &&
-        hf_ck_matches(crossing->freed_by, state->freed_by))
-        state->found += (size_t)crossing->count;
-    hf_ck_say(state, "%s%llu (%llu bytes) allocated by %s, freed by %s",
-              state->pointer == NULL ? "" : "; ", (unsigned long long)crossing->count,
-              (unsigned long long)crossing->bytes, hf_ck_who(crossing->allocated_by),
-              hf_ck_who(crossing->freed_by));
-    state->pointer = crossing; /* not the first any more */
-}
-
-HF_CK_INLINE bool hf_ck_end_no_crossing(struct hf_ck *state)
-{
-    (void)hf_watch_end(state->watch);
-    hf_ck_say(state, "memory crossed a boundary, expected none: ");
-    (void)hf_watch_report(state->watch, NULL, hf_ck_visit, state);
-    if (state->found > 0)
-        return hf_ck_finish(state, false);
-    state->length = 0;
-    return hf_ck_finish(state, hf_ck_is_complete(state));
-}
-
-HF_CK_INLINE bool hf_ck_end_crossed(struct hf_ck *state, const char *allocated_by,
-                                    const char *freed_by)
-{
-    (void)hf_watch_end(state->watch);
-    state->allocated_by = allocated_by;
-    state->freed_by = freed_by;
-    hf_ck_say(state, "nothing that %s allocated was freed by %s; what crossed: ",
-              allocated_by != NULL ? allocated_by : "one object",
-              freed_by != NULL ? freed_by : "another");
-    (void)hf_watch_report(state->watch, NULL, hf_ck_visit, state);
-    if (state->found == 0) {
-        hf_ck_say(state, "%s", state->pointer == NULL ? "nothing" : "");
-        (void)hf_ck_is_complete(state);
-    }
-    return hf_ck_finish(state, state->found > 0);
-}
-
-HF_CK_INLINE bool hf_ck_begin_freed_once(struct hf_ck *state, const void *pointer,
-                                         const char *expression)
-{
-    struct hf_owner owner;
-    hf_ck_init(state);
-    state->pointer = pointer;
-    hf_ck_describe(state, pointer, expression, &owner);
-    if (owner.kind == HF_OWNER_HEAP && owner.block != pointer) {
-        hf_ck_say(state, ": no live block begins there");
-        return false;
-    }
-    return hf_ck_start(state);
-}
-
-HF_CK_INLINE bool hf_ck_end_freed_once(struct hf_ck *state)
-{
-    struct hf_watch_block block;
-    memset(&block, 0, sizeof block);
-    block.size = sizeof block;
-    (void)hf_watch_end(state->watch);
-    (void)hf_watch_at(state->watch, state->pointer, &block);
-    if (block.freed_unmatched == 1)
-        return hf_ck_finish(state, true);
-    if (block.freed_unmatched == 0)
-        hf_ck_say(state, " was not freed, expected once");
-    else
-        hf_ck_say(state, " was freed %u times, last by %s, expected once", block.freed_unmatched,
-                  hf_ck_who(block.freed_by));
-    (void)hf_ck_is_complete(state);
-    return hf_ck_finish(state, false);
-}
-
-#ifdef __cplusplus
-}
-#    pragma GCC diagnostic pop
-#endif
 #endif
