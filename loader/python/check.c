@@ -1,6 +1,7 @@
 /*
- * homefree.check's part of the extension: watches, as capsules. Owns nothing; a capsule drops its
- * watch when it is destroyed. homefree/check.py documents the functions for users.
+ * homefree.check's part of the extension: watches, as capsules, and failure on demand. Owns
+ * nothing; a capsule drops its watch when it is destroyed. homefree/check.py documents the
+ * functions for users.
  */
 #include "loader/python/extension_module.h"
 
@@ -166,10 +167,64 @@ static PyObject *watch_at(PyObject *module, PyObject *args)
                          PyUnicode_DecodeFSDefault(found.freed_by));
 }
 
+/* ---- failure on demand ---- */
+
+/* Waits for other threads' forks only, which need no GIL to end; nothing here takes the loader's
+ * lock. */
+static PyObject *fail_at(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned long long call;
+    unsigned flags;
+    if (!PyArg_ParseTuple(args, "KI:fail_at", &call, &flags))
+        return NULL;
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_fail_at(call, flags);
+    Py_END_ALLOW_THREADS
+    switch (error) {
+    case 0:
+        Py_RETURN_NONE;
+    case -ENOSPC:
+        return PyErr_Format(PyExc_RuntimeError,
+                            "homefree.check: %d threads make calls fail; end one of them first",
+                            HF_FAIL_THREADS_MAX);
+    case -ENOTSUP:
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "homefree.check: another libhomefree in this process is the heap, and it is too old to "
+            "make calls fail; install one version of homefree for both");
+        return NULL;
+    default:
+        return failed(error);
+    }
+}
+
+/* Returns (calls, failed), or None if nothing is counted. end: whether to end counting. */
+static PyObject *fail_counts(PyObject *module, PyObject *args)
+{
+    (void)module;
+    unsigned flags;
+    int end, error;
+    struct hf_fail_counts counts = {.size = sizeof counts};
+    if (!PyArg_ParseTuple(args, "Ip:fail_counts", &flags, &end))
+        return NULL;
+    error = end ? hf_fail_end(flags, &counts) : hf_fail_count(flags, &counts);
+    if (error == -EALREADY)
+        Py_RETURN_NONE;
+    if (error != 0)
+        return failed(error);
+    return Py_BuildValue("(KK)", (unsigned long long)counts.calls,
+                         (unsigned long long)counts.failed);
+}
+
 PyMethodDef homefree_check_methods[] = {
     {"watch_begin", watch_begin, METH_O, "watch_begin(room, /)\n--\n\nSee homefree.check."},
     {"watch_end", watch_end, METH_O, "watch_end(watch, /)\n--\n\nSee homefree.check."},
     {"watch_report", watch_report, METH_O, "watch_report(watch, /)\n--\n\nSee homefree.check."},
     {"watch_at", watch_at, METH_VARARGS, "watch_at(watch, address, /)\n--\n\nSee homefree.check."},
+    {"fail_at", fail_at, METH_VARARGS, "fail_at(call, flags, /)\n--\n\nSee homefree.check."},
+    {"fail_counts", fail_counts, METH_VARARGS,
+     "fail_counts(flags, end, /)\n--\n\nSee homefree.check."},
     {NULL, NULL, 0, NULL},
 };

@@ -59,6 +59,105 @@ class Check(support.TestCase):
             """
         )
 
+    def test_a_named_call_fails(self):
+        self.fine(
+            """
+            with check.fail_at(2) as failing:
+                blocks = [make(10), make(10), make(10)]
+                assert (failing.calls, failing.failed) == (3, 1)
+            assert [block is None for block in blocks] == [False, True, False], blocks
+            assert (failing.calls, failing.failed) == (3, 1)
+            assert make(10) is not None
+            with check.fail_at(0) as counting:
+                drop(make(10))
+            assert (counting.calls, counting.failed) == (1, 0)
+            """
+        )
+
+    def test_python_raises_memory_error(self):
+        self.fine(
+            """
+            homefree.install(python="full")
+            with check.fail_at(1):
+                try:
+                    bytes(10_000)
+                    raise SystemExit("nothing was raised")
+                except MemoryError:
+                    pass
+            bytes(10_000)
+            """
+        )
+
+    def test_each_failure(self):
+        self.fine(
+            """
+            homefree.install(python="full")
+            runs = ended = 0
+            for failing in check.each_failure():
+                runs += 1
+                with failing:
+                    [bytes(1000) for _ in range(3)]
+                    ended += 1
+            assert runs >= 4 and ended >= 1 and failing.failed == 0, (runs, ended)
+            def another():
+                for failing in check.each_failure():
+                    with failing:
+                        bytes(10_000)
+                        raise KeyError("mine")
+            raises(KeyError, "mine", another)
+            assert make(10) is not None
+            """
+        )
+
+    def test_failing_in_one_thread_or_all(self):
+        self.fine(
+            """
+            made = []
+            with check.fail_at(1) as failing:
+                joined(started(1, lambda: made.append(make(10))))
+            assert None not in made and failing.calls == 0
+            with check.fail_at(1, process=True) as failing:
+                joined(started(1, lambda: made.append(make(10))))
+            assert made[1] is None and failing.failed == 1
+            """
+        )
+
+    def test_failing_wrongly(self):
+        self.fine(
+            """
+            raises(TypeError, "must be the number", lambda: check.fail_at("1"))
+            raises(TypeError, "must be the number", lambda: check.fail_at(True))
+            raises(ValueError, "not -1", lambda: check.fail_at(-1))
+            raises(ValueError, "18446744073709551616", lambda: check.fail_at(1 << 64))
+            failing = check.fail_at(0)
+            assert failing.calls == 0
+            with failing:
+                raises(RuntimeError, "entered before", failing.__enter__)
+            raises(RuntimeError, "entered before", failing.__enter__)
+            raises(RuntimeError, "with failing", lambda: list(check.each_failure()))
+            """
+        )
+
+    def test_freed_by(self):
+        self.fine(
+            """
+            block = make(10)
+            with check.assert_freed_by(block, "module_first"):
+                drop(block)
+            other = make(10)
+            def wrong():
+                with check.assert_freed_by(other, "python"):
+                    drop(other)
+            fails("module_first", wrong)
+            left = make(10)
+            def never():
+                with check.assert_freed_by(left, None):
+                    pass
+            fails("never freed", never)
+            raises(TypeError, "must be a str or None", lambda: check.assert_freed_by(left, 1))
+            """
+        )
+
     def test_ends_with_the_block(self):
         self.fine(
             """

@@ -1,4 +1,5 @@
-"""Assertions about boundaries: who owns memory, who freed it, and what crossed.
+"""Assertions about boundaries: who owns memory, who freed it, and what crossed. And allocation
+failure on demand.
 
     from homefree import check
 
@@ -17,6 +18,14 @@ objects, is seen only if it is freed through the heap.
 
 A watch sees all threads. It costs time while it is open, and nothing otherwise. Up to 16 watches
 may be open at once.
+
+    for failing in check.each_failure():  # the first call for memory fails, then the second, ...
+        with failing:
+            greet.greet("you")
+
+A *call* is one request for a block of the heap, by a module on the heap or, after
+homefree.install(), by CPython and NumPy; requests that pymalloc serves from memory that it has, and
+libc's own, are none. One that fails raises MemoryError where the code around it handles it.
 """
 
 import os
@@ -25,7 +34,18 @@ from typing import NamedTuple
 from . import _homefree
 from ._homefree import owner_of
 
-__all__ = ["Crossing", "Watch", "assert_freed_once", "assert_no_crossing", "assert_owner", "watch"]
+__all__ = [
+    "Crossing",
+    "Failing",
+    "Watch",
+    "assert_freed_by",
+    "assert_freed_once",
+    "assert_no_crossing",
+    "assert_owner",
+    "each_failure",
+    "fail_at",
+    "watch",
+]
 
 
 _KINDS = ("heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped", "unknown")
@@ -212,6 +232,21 @@ class _FreedOnce(_Assertion):
         raise AssertionError(f"{self._address:#x}, {self._owner}, was {times}{by}; expected once")
 
 
+class _FreedBy(_FreedOnce):
+    def __init__(self, address, freed_by, room):
+        self._part = freed_by
+        super().__init__(address, room)
+
+    def _after(self):
+        super()._after()
+        freed_by = self._seen._at(self._address)[4]
+        if not _matches(freed_by, self._part):
+            raise AssertionError(
+                f"{self._address:#x}, {self._owner}, was freed by {freed_by or 'unknown code'}; "
+                f"expected {self._part}"
+            )
+
+
 class _NoCrossing(_Assertion):
     def _after(self):
         crossings = self._seen.crossings
@@ -241,6 +276,20 @@ def assert_freed_once(address, *, room=0):
     return _FreedOnce(address, room)
 
 
+def assert_freed_by(address, freed_by, *, room=0):
+    """`with assert_freed_by(address, "greet"):` asserts that its body frees this block once, and
+    that the object that does has this text in its file name, without the folder.
+
+    address, room: as for assert_freed_once(). freed_by: a part of the name; None for any object.
+
+    The value of `with` is the Watch. Raises AssertionError as assert_freed_once() does, and on
+    leaving if another object freed it. Threads: any; frees of all threads count. Since 1.0.
+    """
+    if freed_by is not None and not isinstance(freed_by, str):
+        raise TypeError(f"assert_freed_by(): freed_by must be a str or None, not {freed_by!r}")
+    return _FreedBy(address, freed_by, room)
+
+
 def assert_no_crossing(*, room=0):
     """`with assert_no_crossing():` asserts that no block crosses a boundary during its body, in any
     thread.
@@ -249,3 +298,90 @@ def assert_no_crossing(*, room=0):
     crossings. Threads: any. Since 1.0.
     """
     return _NoCrossing(room)
+
+
+class Failing:
+    """Calls for memory, counted between entering and leaving a with statement, of which one fails.
+
+    From fail_at() or each_failure(). Entered and left on the same thread, unless it counts the
+    whole process's calls. It can be entered once. Since 1.0.
+    """
+
+    def __init__(self, n, process=False, expected=False):
+        if not isinstance(n, int) or isinstance(n, bool):
+            raise TypeError(f"fail_at(): n must be the number of a call, not {n!r}")
+        if not 0 <= n < 1 << 64:
+            raise ValueError(
+                f"fail_at(): n must be 0 (none fails) or the number of a call, not {n}"
+            )
+        self._n = n
+        self._flags = 1 if process else 0
+        self._expected = expected
+        self._state = "new"
+        self._counts = (0, 0)
+
+    def __enter__(self):
+        if self._state != "new":
+            raise RuntimeError("fail_at(): this was entered before; create a new one")
+        self._state = "counting"
+        _homefree.fail_at(self._n, self._flags)
+        return self
+
+    def __exit__(self, kind, value, traceback):
+        self._counts = _homefree.fail_counts(self._flags, True) or self._counts
+        self._state = "left"
+        return (
+            self._expected
+            and self._counts[1] > 0
+            and kind is not None
+            and issubclass(kind, MemoryError)
+        )
+
+    def _now(self):
+        if self._state != "counting":
+            return self._counts
+        return _homefree.fail_counts(self._flags, False) or self._counts
+
+    @property
+    def calls(self):
+        """How many calls were made, the failed one included."""
+        return self._now()[0]
+
+    @property
+    def failed(self):
+        """How many of them were made to fail: 0 or 1."""
+        return self._now()[1]
+
+
+def fail_at(n, *, process=False):
+    """`with fail_at(n):` makes the nth call for memory in its body fail; 1 is the first one.
+
+    n: the number of the call; 0 fails none, and counts.
+    process: whether calls of all threads count, instead of this thread's alone.
+
+    The value of `with` is a Failing, which tells how many calls there were. Raises TypeError and
+    ValueError for a wrong n, RuntimeError on entering if 16 threads do the same. Threads: any; one
+    inside another on the same thread ends the outer one. Since 1.0.
+    """
+    return Failing(n, process)
+
+
+def each_failure(*, process=False):
+    """`for failing in each_failure():` with `with failing:` as its body runs that with statement
+    with the first call for memory failing, then with the second, and so on, until nothing fails.
+
+    A MemoryError that leaves the with statement is expected, if a call was made to fail, and ends
+    there. Other exceptions go on.
+
+    process: as for fail_at(). Raises RuntimeError if the loop's body does not enter `failing`.
+    Threads: any. Since 1.0.
+    """
+    n = 0
+    while True:
+        n += 1
+        failing = Failing(n, process, expected=True)
+        yield failing
+        if failing._state != "left":
+            raise RuntimeError("each_failure(): write `with failing:` around the code to be tested")
+        if failing.failed == 0:
+            return
