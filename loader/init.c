@@ -48,8 +48,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
 
     /* Calls from lower layers to higher ones, set before any slot points to a stub. */
     hf_asking_offer(hf_stubs_ask_foreign);
-    if (!hf_stubs_offer_hooks(&hf_dlopen_hooks))
-        return;
+    hf_stubs_offer_hooks(&hf_dlopen_hooks);
 
     hf_route_start();
     hf_record_start();

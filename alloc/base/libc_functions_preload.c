@@ -90,8 +90,7 @@ void hf_libc_start(void)
         return;
     done = true;
     look_up(&found);
-    if (!hf_seal_open(&seal))
-        return;
+    hf_seal_open_to_start(&seal);
     table.it = found;
     hf_seal_close(&seal);
 }

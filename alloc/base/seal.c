@@ -60,14 +60,15 @@ static bool protect(int protection)
     return syscall(SYS_mprotect, first, (size_t)(end - first), protection) == 0;
 }
 
-void hf_seal_fail(const char *what)
+static __attribute__((noreturn, cold)) void fail(const char *what)
 {
+    const int error = errno;
     struct hf_text text;
     hf_text_begin(&text);
     hf_text_add(&text, "fatal: cannot make homefree's tables of functions ");
     hf_text_add(&text, what);
     hf_text_add(&text, " (errno ");
-    hf_text_add_decimal(&text, errno);
+    hf_text_add_decimal(&text, error);
     hf_text_add(&text, "); raise the limits on memory and on mappings (vm.max_map_count)");
     hf_fatal(&text);
 }
@@ -82,23 +83,40 @@ static void close_or_die(void)
      * ending the process. */
     if (errno == EPERM || errno == EACCES)
         return;
-    hf_seal_fail("read-only");
+    fail("read-only");
 }
 
-bool hf_seal_open(struct hf_seal *seal)
+/* Leaves errno as the system set it on failure. */
+static bool open_tables(struct hf_seal *seal)
 {
-    const int saved_errno = errno;
     seal->signals = block_signals();
     lock_seal();
     __atomic_store_n(&opened, true, __ATOMIC_RELEASE);
     const bool done = protect(PROT_READ | PROT_WRITE);
     if (!done) {
+        const int error = errno;
         __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
         unlock_seal();
         restore_signals(seal->signals);
+        errno = error;
     }
+    return done;
+}
+
+bool hf_seal_open(struct hf_seal *seal)
+{
+    const int saved_errno = errno;
+    const bool done = open_tables(seal);
     errno = saved_errno;
     return done;
+}
+
+void hf_seal_open_to_start(struct hf_seal *seal)
+{
+    const int saved_errno = errno;
+    if (!open_tables(seal))
+        fail("writable to start");
+    errno = saved_errno;
 }
 
 void hf_seal_close(const struct hf_seal *seal)

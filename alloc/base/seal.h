@@ -46,9 +46,9 @@ void hf_seal_start(void);
  * refuses: then store nothing and do not call hf_seal_close(). */
 bool hf_seal_open(struct hf_seal *seal);
 
-/* Ends the process, because the tables cannot be made what the words say; the reason is in errno.
- */
-__attribute__((noreturn, cold)) void hf_seal_fail(const char *what);
+/* The same while a copy starts, without which it cannot work: ends the process if the system
+ * refuses. */
+void hf_seal_open_to_start(struct hf_seal *seal);
 
 /* Makes the tables read-only again, or ends the process. If a sandbox forbids that by now, the
  * tables stay writable. */

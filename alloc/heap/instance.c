@@ -5,10 +5,8 @@
  */
 #include "alloc/heap/instance.h"
 
-#include "alloc/base/fatal.h"
 #include "alloc/base/seal.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 
 /* An exported variable and a hidden alias of it. The inlined hf_owns() reads the exported name
@@ -74,8 +72,7 @@ void hf_instance_offer_routing(int (*route)(void),
                                int (*adopt)(void *handle))
 {
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return;
+    hf_seal_open_to_start(&seal);
     calls.it.functions.adopt = adopt;
     calls.it.functions.route = route;
     calls.it.functions.route_report = report;
@@ -87,8 +84,7 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                               int (*uninstall)(void))
 {
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return;
+    hf_seal_open_to_start(&seal);
     calls.it.functions.python_install = install;
     calls.it.functions.python_uninstall = uninstall;
     hf_seal_close(&seal);
@@ -96,18 +92,11 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
 
 /* ---- what the copy becomes ---- */
 
-/* A copy that cannot store its record cannot start. */
-static void open_or_die(struct hf_seal *seal)
-{
-    if (!hf_seal_open(seal))
-        hf_seal_fail("writable to start");
-}
-
 void hf_instance_become_heap(const struct hf_instance_functions *functions)
 {
     struct hf_seal seal;
     struct hf_instance_functions *own = &calls.it.functions;
-    open_or_die(&seal);
+    hf_seal_open_to_start(&seal);
     own->heap = functions->heap;
     own->owner_of = functions->owner_of;
     own->stats = functions->stats;
@@ -132,7 +121,7 @@ void hf_instance_become_forwarder(const struct hf_instance *heap,
     struct hf_seal seal;
     const bool same = heap->abi == HF_INSTANCE_ABI;
     const struct hf_instance_functions *forward = same ? heap->functions : instead;
-    open_or_die(&seal);
+    hf_seal_open_to_start(&seal);
     calls.it.incompatible = same ? NULL : heap;
     calls.it.forward = forward;
     calls.it.heap = &forward->heap;

@@ -43,8 +43,7 @@ static size_t holds;
 void hf_watch_offer_thunks(void (*changed)(void))
 {
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return;
+    hf_seal_open_to_start(&seal);
     table.marks_changed = changed;
     hf_seal_close(&seal);
 }

@@ -14,8 +14,7 @@ static union {
 void hf_asking_offer(void (*begin)(void))
 {
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return;
+    hf_seal_open_to_start(&seal);
     table.begin = begin;
     hf_seal_close(&seal);
 }

@@ -146,8 +146,9 @@ static void find_iterate(void)
     void *found = libc != NULL && hf_dynlink_open(libc, &object)
                       ? hf_object_address(&object, "dl_iterate_phdr")
                       : NULL;
-    if (found == NULL || !hf_seal_open(&seal))
+    if (found == NULL)
         return;
+    hf_seal_open_to_start(&seal);
     table.iterate = (iterate_function *)found;
     hf_seal_close(&seal);
 }

@@ -624,14 +624,12 @@ void hf_stubs_ask_foreign(void)
     hf_seal_close(&seal);
 }
 
-bool hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks)
+void hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks)
 {
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return false;
+    hf_seal_open_to_start(&seal);
     table.all.hooks = hooks;
     hf_seal_close(&seal);
-    return true;
 }
 
 void *hf_stub_original(enum hf_routed function, const void *address)

@@ -66,8 +66,8 @@ struct hf_stub_hooks {
      * NULL. */
     void *(*symbol)(const char *name, void *found);
 };
-/* Called once, by the library's constructor, before any slot points to a stub. `hooks` is constant.
- * Result: false if the table of stubs cannot be written. */
-bool hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks);
+/* Called once, by the library's constructor, before any slot points to a stub. `hooks` is
+ * constant. */
+void hf_stubs_offer_hooks(const struct hf_stub_hooks *hooks);
 
 #endif
