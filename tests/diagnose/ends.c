@@ -162,7 +162,4 @@ static const struct named_case ends[] = {
     {"executed", end_executed},
 };
 
-int main(int argc, char **argv)
-{
-    return RUN_NAMED_CASE(ends, argc, argv);
-}
+NAMED_CASES_MAIN(ends)

@@ -120,7 +120,4 @@ const named_case faults[] = {
 
 } // namespace
 
-int main(int argc, char **argv)
-{
-    return RUN_NAMED_CASE(faults, argc, argv);
-}
+NAMED_CASES_MAIN(faults)

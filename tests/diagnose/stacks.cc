@@ -222,7 +222,4 @@ const named_case modes[] = {
 
 } // namespace
 
-int main(int count, char **arguments)
-{
-    return RUN_NAMED_CASE(modes, count, arguments);
-}
+NAMED_CASES_MAIN(modes)

@@ -16,6 +16,13 @@ struct named_case {
 #define RUN_NAMED_CASE(cases, argc, argv) \
     run_named_case(cases, sizeof(cases) / sizeof *(cases), argc, argv)
 
+/* A main() that does nothing else. */
+#define NAMED_CASES_MAIN(cases)                   \
+    int main(int argc, char **argv)               \
+    {                                             \
+        return RUN_NAMED_CASE(cases, argc, argv); \
+    }
+
 static inline int run_named_case(const struct named_case *cases, size_t count, int argc,
                                  char **argv)
 {

@@ -4,6 +4,7 @@
  */
 #include "../../support/cases.h"
 #include "../../support/require.h"
+#include "module.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,17 +45,17 @@ static void *function(void *module, const char *name)
     return found;
 }
 
-static void *take(const char *name, size_t size)
+static void *take(size_t size)
 {
-    void *(*taker)(size_t);
-    *(void **)&taker = function(load(0), name);
+    __typeof__(&module_take) taker;
+    *(void **)&taker = function(load(0), "module_take");
     return taker(size);
 }
 
-static void give(const char *name, void *ptr)
+static void give(void *ptr)
 {
-    void (*giver)(void *);
-    *(void **)&giver = function(load(0), name);
+    __typeof__(&module_give) giver;
+    *(void **)&giver = function(load(0), "module_give");
     giver(hidden(ptr));
 }
 
@@ -62,40 +63,40 @@ static void give(const char *name, void *ptr)
 
 static void freed_here(void)
 {
-    free(take("private_take", 100));
+    free(take(100));
 }
 
 static void freed_by_homefree(void)
 {
-    hf_free(take("private_take", 100));
+    hf_free(take(100));
 }
 
 /* The block keeps its contents, and stays the module's. */
 static void resized_here(void)
 {
-    char *block = take("private_take", 100);
+    char *block = take(100);
     memcpy(block, "contents", 9);
     block = realloc(block, 5000);
     REQUIRE(block != NULL && strcmp(block, "contents") == 0);
-    give("private_give", block);
+    give(block);
 }
 
 static void measured_here(void)
 {
-    void *block = take("private_take", 100);
+    void *block = take(100);
     REQUIRE(malloc_usable_size(block) >= 100 && hf_usable_size(block) >= 100);
-    give("private_give", block);
+    give(block);
 }
 
 static void freed_inside(void)
 {
-    give("private_give", malloc(100));
+    give(malloc(100));
 }
 
 /* Not the beginning of a block: what the module crashes over has no owner that could be named. */
 static void freed_inside_a_block(void)
 {
-    give("private_give", (char *)malloc(100000) + 5000);
+    give((char *)malloc(100000) + 5000);
 }
 
 /* ---- a module that is linked with the shim ---- */
@@ -103,8 +104,8 @@ static void freed_inside_a_block(void)
 static void line(void)
 {
     static char text[] = "a line that is longer than the block of one byte that it gets at first\n";
-    char *(*reader)(FILE *);
-    *(void **)&reader = function(load(0), "shimmed_line");
+    __typeof__(&module_line) reader;
+    *(void **)&reader = function(load(0), "module_line");
     FILE *stream = fmemopen(text, strlen(text), "r");
     char *read = reader(stream);
     REQUIRE(read != NULL && strcmp(read, text) == 0);
@@ -114,15 +115,15 @@ static void line(void)
 
 static void shimmed_both_ways(void)
 {
-    free(take("shimmed_take", 100));
-    give("shimmed_give", malloc(100));
+    free(take(100));
+    give(malloc(100));
 }
 
 static void shimmed_twice(void)
 {
     void *block = hidden(malloc(100));
-    give("shimmed_give", block);
-    give("shimmed_give", block);
+    give(block);
+    give(block);
 }
 
 /* ---- modules that come and go ---- */
@@ -134,10 +135,11 @@ static void reloaded(void)
 {
     void *places[2] = {NULL, NULL};
     for (int i = 0; i < 2 * ROUNDS; i++) {
-        void *module = load(i % 2), *(*taker)(size_t);
-        void (*fault)(void);
-        *(void **)&taker = places[i % 2] = function(module, "plugin_take");
-        *(void **)&fault = function(module, "plugin_fault");
+        void *module = load(i % 2);
+        __typeof__(&module_take) taker;
+        __typeof__(&module_fault) fault;
+        *(void **)&taker = places[i % 2] = function(module, "module_take");
+        *(void **)&fault = function(module, "module_fault");
         for (int block = 0; block < (i % 2 == 0 ? 3 : 5); block++)
             free(taker(40));
         fault();
@@ -291,7 +293,4 @@ static const struct named_case cases[] = {
     {"no-memory-and-no-runtime", no_memory_and_no_runtime},
 };
 
-int main(int argc, char **argv)
-{
-    return RUN_NAMED_CASE(cases, argc, argv);
-}
+NAMED_CASES_MAIN(cases)

@@ -24,6 +24,8 @@ for option in ("--homefree", "--diagnose", "--program", "--new-handler"):
 parser.add_argument("--modules", required=True, nargs="+", type=os.path.abspath)
 
 SURVIVED = (0, "survived\n")
+# How a private allocator's block is freed or resized by others: the function.
+FREED_OUTSIDE = {"freed-here": "free", "freed-by-homefree": "hf_free", "resized-here": "realloc"}
 # What a wrong call of homefree's functions is: (rule, allocating function, freeing function).
 WRONG = {
     "hf-twice": ("double-free", "hf_malloc", "hf_free"),
@@ -69,11 +71,7 @@ class Private(ModulesTest):
     """A real jemalloc in a module, which exports none of its functions."""
 
     def test_freed_outside(self):
-        for case, function in (
-            ("freed-here", "free"),
-            ("freed-by-homefree", "hf_free"),
-            ("resized-here", "realloc"),
-        ):
+        for case, function in FREED_OUTSIDE.items():
             with self.subTest(case):
                 run = self.cross(case, "private")
                 (finding,) = run.report["findings"]

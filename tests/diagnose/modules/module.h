@@ -1,0 +1,17 @@
+/* What module.c exports. */
+#ifndef TESTS_DIAGNOSE_MODULES_MODULE_H
+#define TESTS_DIAGNOSE_MODULES_MODULE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+void *module_take(size_t size);
+void module_give(void *ptr);
+
+/* Frees what is no block. */
+void module_fault(void);
+
+/* A line whose block getline() gets from the module and enlarges. */
+char *module_line(FILE *stream);
+
+#endif
