@@ -15,7 +15,7 @@
 
 void *hf_malloc(size_t size)
 {
-    return hf_hot_allocate(size, HF_CALL(hf_malloc));
+    return hf_hot_allocate(size, HF_FUNCTION_hf_malloc);
 }
 
 void hf_free(void *ptr)

@@ -10,12 +10,18 @@
 #include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/small.h"
 
-/* malloc(3). */
+/* malloc(3), in an exported function, whose caller is asked for only when the block is there. */
 static inline __attribute__((always_inline)) void *hf_hot_allocate(size_t size,
-                                                                   struct hf_call_site call)
+                                                                   enum hf_report_function function)
 {
-    return HF_LIKELY(size <= HF_SMALL_MAX) ? hf_small_allocate(size, call)
-                                           : hf_diagnosed_allocate(0, size, call);
+    if (HF_UNLIKELY(size > HF_SMALL_MAX))
+        return hf_diagnosed_allocate(0, size,
+                                     (struct hf_call_site){function, __builtin_return_address(0)});
+    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
+    if (HF_UNLIKELY(taken.size == 0))
+        return taken.ptr;
+    return hf_block_mark_taken(taken, size,
+                               (struct hf_call_site){function, __builtin_return_address(0)});
 }
 
 /* free(3), and functions that state something about the block. */

@@ -17,6 +17,7 @@ static struct hf_recent none[HF_RECENT_ROOM];
 __thread struct hf_recent *hf_recent_own = none;
 
 static struct hf_recent *pools[POOLS];
+static bool used[POOL * POOLS]; /* a fresh table is empty, and its pages cost nothing yet */
 
 static size_t size_of(size_t tables)
 {
@@ -26,16 +27,19 @@ static size_t size_of(size_t tables)
 /* NULL if there is no memory or no number left. */
 static struct hf_recent *table_at(uint32_t number)
 {
-    struct hf_recent **pool = &pools[number / POOL % POOLS];
-    if (*pool == NULL && number / POOL < POOLS) {
+    if (number >= POOL * POOLS)
+        return NULL;
+    struct hf_recent **pool = &pools[number / POOL];
+    if (*pool == NULL) {
         int saved_errno = errno;
         void *memory = mmap(NULL, size_of(POOL), PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         errno = saved_errno;
-        *pool = memory != MAP_FAILED ? memory : NULL;
+        if (memory == MAP_FAILED)
+            return NULL;
+        *pool = memory;
     }
-    return *pool != NULL && number / POOL < POOLS ? *pool + (size_t)HF_RECENT_ROOM * (number % POOL)
-                                                  : NULL;
+    return *pool + (size_t)HF_RECENT_ROOM * (number % POOL);
 }
 
 void hf_recent_begin(uint32_t number)
@@ -44,7 +48,9 @@ void hf_recent_begin(uint32_t number)
     hf_recent_own = none;
     if (table == NULL)
         return;
-    memset(table, 0, size_of(1));
+    if (used[number])
+        memset(table, 0, size_of(1));
+    used[number] = true;
     hf_recent_own = table;
 }
 

@@ -92,7 +92,7 @@ void hf_recent_take_back(struct hf_call_site call);
 void hf_recent_swap(struct hf_recent *second);
 static inline void hf_recent_prefer(struct hf_recent *second, const void *ptr)
 {
-    if ((uintptr_t)ptr % 128 < 16)
+    if ((uint32_t)((uintptr_t)ptr >> 3) * 0x9e3779b1U >> 29 == 0)
         hf_recent_swap(second);
 }
 
