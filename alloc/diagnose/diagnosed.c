@@ -224,6 +224,13 @@ size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
 
 /* Who calls these is libhomefree itself. */
 
+/* Without the guards of checks:full, which would lie where the trailers are. */
+bool hf_heap_boot(const char *configuration, bool checks)
+{
+    (void)checks;
+    return hf_plain_boot(configuration, false);
+}
+
 size_t hf_heap_usable(const void *ptr, const void *caller)
 {
     return without_trailer(ptr, hf_plain_usable(ptr, caller));

@@ -8,6 +8,7 @@
 #ifndef HOMEFREE_PLAIN_H
 #define HOMEFREE_PLAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 void *hf_plain_malloc(size_t size);
@@ -17,6 +18,7 @@ void *hf_plain_realloc(void *ptr, size_t size, const void *caller);
 void *hf_plain_aligned(size_t alignment, size_t size);
 size_t hf_plain_usable(const void *ptr, const void *caller);
 size_t hf_plain_asked(const void *ptr, const void *caller);
+bool hf_plain_boot(const char *configuration, bool checks);
 size_t hf_plain_block(const void *ptr, const void **block);
 
 #endif

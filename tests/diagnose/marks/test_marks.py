@@ -4,6 +4,7 @@ Usage: test_marks.py --homefree COMMAND --program FILE --plugins FILE... [unitte
 """
 
 import argparse
+import os
 import sys
 import unittest
 from pathlib import Path
@@ -23,12 +24,13 @@ class Marks(unittest.TestCase):
         cls.folders = Folders()
         cls.addClassCleanup(cls.folders.remove)
 
-    def run_case(self, name, *more, mode="report"):
+    def run_case(self, name, *more, mode="report", **variables):
         run = Diagnosis(
             arguments.homefree,
             [arguments.program, name, *more],
             folder=self.folders.new(),
             mode=mode,
+            env={**os.environ, **variables},
         )
         self.assertEqual(run.status, 0, run.errors)
         return int(run.output), run.report
@@ -81,6 +83,11 @@ class Marks(unittest.TestCase):
 
     def test_every_size(self):
         self.assertEqual(self.run_case("all-sizes")[1]["findings"], [])
+
+    def test_checks_of_the_plain_heap(self):
+        """They would put bytes of their own where the trailers are."""
+        report = self.run_case("all-sizes", HOMEFREE_CONF="checks:full")[1]
+        self.assertEqual(report["findings"], [])
 
     def test_first_byte_behind_a_block(self):
         count, report = self.run_case("first-bytes-behind")
