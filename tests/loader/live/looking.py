@@ -162,7 +162,7 @@ class Looking(unittest.TestCase):
 
     def check_ending_while_looked_at(self, what, start):
         """Whatever moment it ends at: a result, or one line."""
-        for _ in range(20):
+        for _ in range(10):
             target = start()
             looking = subprocess.Popen(
                 [arguments.homefree, what, "--json", "--pid", str(target.pid)],

@@ -9,6 +9,8 @@
  *   fork       forks a child that answers for itself until the end of stdin, and waits for it
  *   load FILE  loads a library
  *   corpse     has a child that has ended and is not waited for; answers its process number
+ *   churn FILE a thread loads and unloads a library without end
+ *   busy       a thread allocates, and frees twice, without end
  *   id         starts a thread that waits; answers its number
  */
 #include <dlfcn.h>
@@ -60,6 +62,31 @@ __attribute__((noinline)) static void free_twice(void)
     free(block);
 }
 
+static void *load_and_unload(void *path)
+{
+    for (;;) {
+        void *library = dlopen(path, RTLD_NOW);
+        if (library == NULL || dlclose(library) != 0)
+            abort();
+    }
+}
+
+static void *allocate_without_end(void *unused)
+{
+    while (unused == NULL) {
+        allocate(100);
+        free_twice();
+    }
+    return NULL;
+}
+
+static void go_on(void *(*what)(void *), void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, what, argument) != 0)
+        abort();
+}
+
 static pid_t make_corpse(void)
 {
     siginfo_t info;
@@ -83,6 +110,10 @@ static void obey(char *line)
         free_twice();
     else if (strncmp(line, "load", 4) == 0 && dlopen(argument, RTLD_NOW) == NULL)
         printf("%s\n", dlerror());
+    else if (strncmp(line, "churn", 5) == 0)
+        go_on(load_and_unload, strdup(argument));
+    else if (strcmp(line, "busy") == 0)
+        go_on(allocate_without_end, NULL);
     if (strcmp(line, "corpse") == 0)
         printf("%d\n", (int)make_corpse());
     else if (strcmp(line, "id") == 0)

@@ -250,6 +250,24 @@ class Doctor(Looking):
         program = next(each for each in process["objects"] if "live-target" in each["path"])
         self.assertEqual(names(program["malloc"]), ["libc.so"])
 
+    def test_whole_process(self):
+        target = self.run_target(
+            arguments.homefree, "run", "--", arguments.target, stderr=subprocess.DEVNULL
+        )
+        process = self.doctor(target.pid)
+        program = next(each for each in process["objects"] if "live-target" in each["path"])
+        self.assertEqual(names(program["malloc"]), ["libhomefree-preload.so"])
+        self.assertEqual(names(program["free"]), ["libhomefree-preload.so"])
+
+    def test_while_it_loads_and_unloads(self):
+        target = self.run_target(env={"LD_PRELOAD": arguments.library})
+        self.assertEqual(target.tell("churn", arguments.refuse), "done")
+        for _ in range(10):
+            process = self.doctor(target.pid)
+            program = next(each for each in process["objects"] if "live-target" in each["path"])
+            self.assertEqual(names(program["malloc"]), ["libc.so"])
+            self.assertTrue(process["routing"])
+
     def test_ending(self):
         self.check_ending_while_looked_at("doctor", self.run_target)
 

@@ -69,6 +69,21 @@ class Report(Looking):
         self.assertGreaterEqual(more("thread", 1000), 1000)
         self.assertEqual(target.end(), 0)
 
+    def test_while_it_records(self):
+        """Whatever is being written: what is read is whole, and never less than before."""
+        target = self.diagnose()
+        self.assertEqual(target.tell("busy"), "done")
+        blocks = count = 0
+        for _ in range(5):
+            document = self.report(target.pid)
+            (process,) = document["processes"]
+            self.assertFalse(process["truncated"])
+            self.assertGreaterEqual(process["blocks"], blocks)
+            blocks = process["blocks"]
+            found = sum(each["count"] for each in document["findings"])
+            self.assertGreaterEqual(found, count)
+            count = found
+
     def test_removed_report(self):
         target = self.diagnose()
         self.assertEqual(target.tell("twice"), "done")
