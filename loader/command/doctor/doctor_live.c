@@ -80,16 +80,20 @@ struct led {
 };
 
 /* The object that a value means. A slot that has not been called yet leads into its own object, and
- * the program may stand for a function that it does not define: both mean the first definition. */
-static size_t target_of(const struct collecting *collecting, size_t index, size_t function,
-                        uint64_t value)
+ * an address in the program may stand for the function: both mean the first definition. */
+static size_t target_of(const struct collecting *collecting, size_t index,
+                        const struct hf_live_slot *slot, uint64_t value)
 {
     const struct hf_live_objects *objects = &collecting->objects;
     const size_t target = hf_live_object_at(objects, value);
-    if (target < objects->count && collecting->facts[target].known &&
-        !collecting->facts[target].defines[function] &&
-        (target == index || objects->items[target].program))
-        return definer(collecting, objects->items[index].namespace, function);
+    if (target == objects->count)
+        return target;
+    const struct hf_live_facts *facts = &collecting->facts[target];
+    const uint64_t stand_in = facts->stands_for[slot->function];
+    const bool unresolved = target == index && slot->kind == 0 && facts->known;
+    if (!facts->defines[slot->function] &&
+        (unresolved || (stand_in != 0 && objects->items[target].base + stand_in == value)))
+        return definer(collecting, objects->items[index].namespace, slot->function);
     return target;
 }
 
@@ -114,7 +118,7 @@ static bool follow(const struct collecting *collecting, size_t index,
         out->target = hf_live_object_at(&collecting->objects, original);
         return true;
     }
-    out->target = target_of(collecting, index, slot->function, value);
+    out->target = target_of(collecting, index, slot, value);
     const bool routes = collecting->routing.on && collecting->facts[index].role == HF_LIVE_ORDINARY;
     if (slot->kind == 2 && out->target < count && out->target != index && routes &&
         kind == HF_LIVE_ROUTED && !collecting->facts[out->target].defines[slot->function]) {

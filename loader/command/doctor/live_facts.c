@@ -80,6 +80,8 @@ static bool see(const struct hf_elf_symbol *symbol, size_t function, void *conte
         else if (is(function, HF_LIVE_SYMBOL))
             facts->state = symbol->value;
     }
+    if (!symbol->defined)
+        facts->stands_for[function] = symbol->value;
     if (kind == HF_LIVE_MAPPING && !symbol->defined)
         facts->maps = true;
     const bool slot =

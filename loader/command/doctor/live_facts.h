@@ -39,6 +39,9 @@ struct hf_live_facts {
     char *soname; /* NULL: none */
     bool maps, static_tls, cpython, linked;
     bool defines[HF_LIVE_FUNCTIONS_MAX];
+    /* Addresses in the file that stand for functions it does not define, in a program that is not
+     * position-independent; 0: none. */
+    uint64_t stands_for[HF_LIVE_FUNCTIONS_MAX];
     uint64_t instance, state; /* addresses in the file of HF_LIVE_INSTANCE, HF_LIVE_SYMBOL; or 0 */
     struct hf_live_slot *slots;
     size_t slots_count;

@@ -5,8 +5,11 @@
 
 #include "loader/record/live_state.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 enum {
     FUNCTIONS_MOST = 256,
@@ -117,6 +120,32 @@ static void read_pages(const struct hf_live_process *process, const struct hf_li
     free(leaf);
 }
 
+/* The object of an allocator: by its link map or by the address of its name; for the program, which
+ * has no name there, by its path. `count`: unknown. */
+static size_t find_object(const struct hf_live_process *process,
+                          const struct hf_live_objects *objects, uint64_t map, uint64_t name)
+{
+    char path[PATH_MAX];
+    struct stat status = {.st_ino = 0};
+    for (size_t i = 0; i < objects->count; i++) {
+        const struct hf_live_object *object = &objects->items[i];
+        if (object->link != 0 && (map != 0 ? object->link == map : object->name == name))
+            return i;
+    }
+    if (map != 0 || !hf_live_read_string(process, name, path, sizeof path))
+        return objects->count;
+    const int file = hf_live_open_path(process, path);
+    if (file >= 0) {
+        (void)fstat(file, &status);
+        close(file);
+    }
+    for (size_t i = 0; i < objects->count; i++)
+        if (objects->items[i].program && status.st_ino != 0 &&
+            (uint64_t)status.st_ino == objects->items[i].mapping->inode)
+            return i;
+    return objects->count;
+}
+
 static bool read_allocator(const struct hf_live_process *process,
                            const struct hf_live_objects *objects,
                            const struct hf_live_foreign *table, uint64_t entry,
@@ -132,12 +161,8 @@ static bool read_allocator(const struct hf_live_process *process,
         !hf_live_read_string(process, name, out->name, sizeof out->name))
         return false;
     out->home = form != 0;
-    for (out->object = 0; out->object < objects->count; out->object++) {
-        const struct hf_live_object *object = &objects->items[out->object];
-        if (object->link != 0 && (map != 0 ? object->link == map : object->name == path))
-            return out->name[0] != '\0';
-    }
-    return false;
+    out->object = find_object(process, objects, map, path);
+    return out->object < objects->count && out->name[0] != '\0';
 }
 
 static bool read_foreign(const struct hf_live_process *process,

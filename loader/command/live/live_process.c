@@ -269,36 +269,44 @@ bool hf_live_read_string(const struct hf_live_process *process, uint64_t address
 
 /* ---- files ---------------------------------------------------------------------------------- */
 
-static int keep_regular(int file)
-{
-    struct stat status;
-    if (file < 0)
-        return -errno;
-    if (fstat(file, &status) == 0 && S_ISREG(status.st_mode))
-        return file;
-    close(file);
-    return -EINVAL;
-}
+enum { OPEN = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, FIND = O_PATH | O_CLOEXEC };
 
-enum { OPEN = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY };
+/* Opens what a descriptor of FIND has found, and closes that. Opening a device may do something,
+ * and the process chooses the path. */
+static int open_regular(int found)
+{
+    char name[64];
+    struct stat status;
+    if (found < 0)
+        return -errno;
+    int file = -EINVAL;
+    snprintf(name, sizeof name, "/proc/self/fd/%d", found);
+    if (fstat(found, &status) == 0 && S_ISREG(status.st_mode)) {
+        file = open(name, OPEN);
+        file = file >= 0 ? file : -errno;
+    }
+    close(found);
+    return file;
+}
 
 /* By a path below its root, with links that stay there. */
 static int open_in_root(const struct hf_live_process *process, const char *path)
 {
-    const struct open_how how = {.flags = OPEN, .resolve = RESOLVE_IN_ROOT};
+    const struct open_how how = {.flags = FIND, .resolve = RESOLVE_IN_ROOT};
     if (process->root < 0 || path[0] != '/')
         return -ENOENT;
     const long file = syscall(SYS_openat2, process->root, path, &how, sizeof how);
-    if (file < 0 && errno == ENOSYS && process->root_is_ours)
-        return keep_regular(open(path, OPEN));
-    return keep_regular((int)file);
+    /* Linux before 5.6, or a sandbox. */
+    if (file < 0 && (errno == ENOSYS || errno == EPERM) && process->root_is_ours)
+        return open_regular(open(path, FIND));
+    return open_regular((int)file);
 }
 
 int hf_live_open_path(const struct hf_live_process *process, const char *path)
 {
     const int file = open_in_root(process, path);
     return file >= 0 || process->root_is_ours || path[0] != '/' ? file
-                                                                : keep_regular(open(path, OPEN));
+                                                                : open_regular(open(path, FIND));
 }
 
 /* Some file systems give a mapping another device than stat(2), and then the inode may differ, too.
@@ -322,28 +330,25 @@ int hf_live_open_file(const struct hf_live_process *process, const struct hf_liv
 {
     char name[64];
     struct stat status;
+    int file = -1;
     snprintf(name, sizeof name, "map_files/%" PRIx64 "-%" PRIx64, mapping->start, mapping->end);
-    /* With privileges, the kernel gives the very file. A device is not opened. */
-    if (fstatat(process->folder, name, &status, 0) == 0) {
-        const int file = S_ISREG(status.st_mode) ? openat(process->folder, name, OPEN) : -1;
-        if (file >= 0)
-            return keep_regular(file);
-    }
-    if (fstatat(process->folder, "exe", &status, 0) == 0 && S_ISREG(status.st_mode) &&
-        (uint64_t)status.st_ino == mapping->inode) {
-        const int file = openat(process->folder, "exe", OPEN);
-        if (file >= 0)
-            return keep_regular(file);
-    }
+    /* With privileges, the kernel gives the very file. */
+    if (fstatat(process->folder, name, &status, 0) == 0 && S_ISREG(status.st_mode))
+        file = openat(process->folder, name, OPEN);
+    if (file < 0 && fstatat(process->folder, "exe", &status, 0) == 0 && S_ISREG(status.st_mode) &&
+        (uint64_t)status.st_ino == mapping->inode)
+        file = openat(process->folder, "exe", OPEN);
+    if (file >= 0)
+        return file;
     if (mapping->deleted || mapping->path[0] != '/')
         return -ENOENT;
-    int file = open_in_root(process, mapping->path);
+    file = open_in_root(process, mapping->path);
     if (file >= 0 && is_the_one(process, mapping, file))
         return file;
     if (file >= 0)
         close(file);
     /* In another namespace of mounts, or in a changed root, this path may be one of ours. */
-    file = keep_regular(open(mapping->path, OPEN));
+    file = open_regular(open(mapping->path, FIND));
     if (file < 0 || is_the_one(process, mapping, file))
         return file;
     close(file);

@@ -22,6 +22,7 @@ CC = shlex.split(os.environ.get("CC", "cc"))
 parser = argparse.ArgumentParser()
 for _option in ("homefree", "library", "target", "liar", "refuse"):
     parser.add_argument(f"--{_option}", required=True, type=os.path.abspath)
+parser.add_argument("--package", default="")
 parser.add_argument("--modules", nargs="*", default=[], type=os.path.abspath)
 arguments, rest = parser.parse_known_args()
 

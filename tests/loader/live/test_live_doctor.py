@@ -78,6 +78,21 @@ class Doctor(Looking):
             )
             self.assertTrue(allocator["home"])
 
+    def test_python_on_the_heap(self):
+        """CPython's own allocator is one that homefree hosts."""
+        if not arguments.package:
+            self.skipTest("the package is not built")
+        env = {
+            "PYTHONPATH": arguments.package,
+            "LD_LIBRARY_PATH": os.path.dirname(arguments.library),
+        }
+        code = f"import homefree\nhomefree.install(python='arena')\n{LOADS}"
+        process = self.doctor(self.run_target(sys.executable, "-c", code, env=env).pid)
+        found = {each["name"]: each for each in process["allocators"]}
+        self.assertTrue(found["pymalloc"]["home"])
+        self.assertTrue(found["homefree"]["heap"])
+        self.assertTrue(process["routing"])
+
     def test_mapped_bytes(self):
         if not os.path.exists(MIMALLOC):
             self.skipTest("no mimalloc")
