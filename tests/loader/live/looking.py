@@ -17,6 +17,7 @@ from pathlib import Path
 
 TIMEOUT = 60
 NOBODY = 65534
+READ = {"x86_64": 0, "aarch64": 63}.get(os.uname().machine)  # read(2)
 CC = shlex.split(os.environ.get("CC", "cc"))
 
 parser = argparse.ArgumentParser()
@@ -61,6 +62,20 @@ class Running:
             self.process.stdin.close()
         self.process.stdout.close()
         return self.process.wait(TIMEOUT)
+
+    def switches(self):
+        """How often each of its threads has run and waited."""
+        found = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            text = (task / "status").read_text()
+            found[task.name] = re.findall(r"ctxt_switches:\s*(\d+)", text)
+        return found
+
+    def settle(self):
+        """Waits until it waits for its input, in which it then stays."""
+        path = Path(f"/proc/{self.pid}/syscall")
+        while not path.read_text().startswith(f"{READ} 0x0 "):
+            os.sched_yield()
 
     def remove(self):
         self.process.kill()
@@ -121,6 +136,17 @@ class Looking(unittest.TestCase):
         self.assertEqual(done.stderr.count("\n"), 1, done.stderr)
         self.assertTrue(done.stderr.startswith(f"homefree {words[0]}: "), done.stderr)
         self.assertIn(message, done.stderr)
+
+    def check_that_it_does_not_run(self, what, target):
+        """Nothing stops the process, and nothing runs in it."""
+        if READ is None or not os.path.exists("/proc/self/syscall"):
+            self.skipTest("the kernel does not show system calls")
+        target.settle()
+        before = target.switches()
+        self.document(what, target.pid)
+        self.assertEqual(target.switches(), before)
+        self.assertEqual(target.tell("blocks", 1), "done")
+        self.assertEqual(target.end(), 0)
 
     def as_nobody(self):
         """What makes the command run as a user who owns nothing, where that can be."""

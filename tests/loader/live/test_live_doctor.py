@@ -286,6 +286,10 @@ class Doctor(Looking):
     def test_ending(self):
         self.check_ending_while_looked_at("doctor", self.run_target)
 
+    def test_does_not_disturb(self):
+        target = self.run_target(env={"LD_PRELOAD": arguments.library})
+        self.check_that_it_does_not_run("doctor", target)
+
     def test_numbers(self):
         self.check_processes_that_are_none("doctor")
 

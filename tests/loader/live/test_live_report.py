@@ -161,6 +161,11 @@ class Report(Looking):
     def test_ending(self):
         self.check_ending_while_looked_at("report", self.diagnose)
 
+    def test_does_not_disturb(self):
+        target = self.diagnose()
+        self.assertEqual(target.tell("twice"), "done")
+        self.check_that_it_does_not_run("report", target)
+
     def test_numbers(self):
         self.check_processes_that_are_none("report")
 
