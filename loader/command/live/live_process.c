@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -289,10 +288,19 @@ static int open_regular(int found)
     return file;
 }
 
+/* <linux/openat2.h>, which is newer than some systems that this is built on. */
+#ifndef SYS_openat2
+#    define SYS_openat2 437
+#endif
+struct how {
+    uint64_t flags, mode, resolve;
+};
+enum { IN_ROOT = 0x10 }; /* RESOLVE_IN_ROOT */
+
 /* By a path below its root, with links that stay there. */
 static int open_in_root(const struct hf_live_process *process, const char *path)
 {
-    const struct open_how how = {.flags = FIND, .resolve = RESOLVE_IN_ROOT};
+    const struct how how = {.flags = FIND, .resolve = IN_ROOT};
     if (process->root < 0 || path[0] != '/')
         return -ENOENT;
     const long file = syscall(SYS_openat2, process->root, path, &how, sizeof how);

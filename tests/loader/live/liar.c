@@ -72,13 +72,15 @@ static void lie_in_circles(void)
                                        .leaf_shift = 30,
                                        .page_shift = 12};
     /* The list of objects, and that of namespaces, lead back to where they began. */
-    struct r_debug_extended *lists = (struct r_debug_extended *)&_r_debug;
-    struct link_map *map = lists->base.r_map;
+    struct link_map *map = _r_debug.r_map;
     while (map->l_next != NULL)
         map = map->l_next;
-    map->l_next = lists->base.r_map;
+    map->l_next = _r_debug.r_map;
+#if __GLIBC_PREREQ(2, 35)
+    struct r_debug_extended *lists = (struct r_debug_extended *)&_r_debug;
     lists->base.r_version = 2;
     lists->r_next = lists;
+#endif
 }
 
 /* A name without an end, in an allocator of the program's. */
