@@ -10,6 +10,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/diagnose/ancestors.h"
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
@@ -51,10 +52,13 @@ static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
 
 /* ---- options ---- */
 
-/* Prints a line about something that goes on without the report. */
+/* Prints a line about something that goes on without the report. The process that the user started
+ * complains for all. */
 static void warn(const char *what, const char *name, int error)
 {
     struct hf_text text;
+    if (root != 0 && root != getpid())
+        return;
     hf_text_begin(&text);
     hf_text_add(&text, what);
     hf_text_add(&text, name);
@@ -98,6 +102,16 @@ static void take_standard_error(const char *value)
         errors_go_to.file = strtoumax(end + 1, NULL, 10);
 }
 
+/* The process that the user started: known before anything is complained about. */
+static void read_root(const char *options)
+{
+    const char *found = options;
+    while ((found = strstr(found, ",root:")) != NULL) {
+        found += strlen(",root:");
+        root = (pid_t)strtol(found, NULL, 10);
+    }
+}
+
 static void take_option(const char *key, const char *value)
 {
     if (strcmp(key, "mode") == 0)
@@ -107,7 +121,7 @@ static void take_option(const char *key, const char *value)
     else if (strcmp(key, "suppressions") == 0)
         take_suppressions(value);
     else if (strcmp(key, "root") == 0)
-        root = (pid_t)strtol(value, NULL, 10);
+        return;
     else if (strcmp(key, "sites") == 0)
         (void)snprintf(sites_path, sizeof sites_path, "%s", value);
     else if (strcmp(key, "stderr") == 0)
@@ -119,6 +133,7 @@ static void take_option(const char *key, const char *value)
 static void read_options(const char *options)
 {
     char key[VALUE_MAX];
+    read_root(options);
     while (*options != '\0') {
         size_t length = strcspn(options, ",");
         if (length < sizeof key) {
@@ -133,21 +148,25 @@ static void read_options(const char *options)
     }
 }
 
-/* The process that the user started complains for all. */
 static void read_sites(void)
 {
     const int error = hf_known_sites_read(sites_path);
     hf_sites_deepen_known();
-    if (error != 0 && root == getpid())
+    if (error != 0)
         warn(error == -ENOEXEC ? "this homefree finds no report of its own in "
                                : "cannot read the sites in ",
              sites_path, error == -ENOEXEC ? 0 : -error);
 }
 
-/* Without a folder from the environment: one in the current folder. */
+/* Without a folder from the environment: an ancestor's, which may have started this process with an
+ * environment of its own making, or one in the current folder. */
 static void choose_folder(void)
 {
     char here[512];
+    if (hf_ancestors_folder(hf_diagnose.folder, sizeof hf_diagnose.folder)) {
+        root = getppid();
+        return;
+    }
     if (getcwd(here, sizeof here) != NULL)
         (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s/homefree-report.%d", here,
                        (int)getpid());
@@ -296,6 +315,7 @@ static void print_summary(enum hf_report_end end)
 void hf_diagnose_end(enum hf_report_end end, int status)
 {
     struct hf_report_header *header = hf_report_header();
+    hf_report_notice_fork();
     /* A child of vfork(2) shares its parent's memory. */
     if (header == NULL || header->process != (uint32_t)getpid() || atomic_exchange(&ended, true))
         return;
@@ -328,6 +348,16 @@ static void end_by_signal(int number)
 
 /* ---- the beginning ---- */
 
+static void become_root(void)
+{
+    struct stat status;
+    root = getpid();
+    if (fstat(STDERR_FILENO, &status) == 0) {
+        errors_go_to.device = status.st_dev;
+        errors_go_to.file = status.st_ino;
+    }
+}
+
 /* Priority 102: after libhomefree's own constructor. */
 __attribute__((constructor(102))) static void start_diagnosis(void)
 {
@@ -340,15 +370,11 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
             read_options(options);
         else
             choose_folder();
-        if (root == 0) {
-            struct stat status;
-            root = getpid();
-            if (fstat(STDERR_FILENO, &status) == 0) {
-                errors_go_to.device = status.st_dev;
-                errors_go_to.file = status.st_ino;
-            }
+        const bool begins = root == 0;
+        if (begins)
+            become_root();
+        if (begins || options == NULL)
             tell_children();
-        }
         if (sites_path[0] != '\0')
             read_sites();
         if (hf_diagnose.folder[0] != '\0' && mkdir(hf_diagnose.folder, 0700) != 0 &&
@@ -362,6 +388,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     fill_header(hf_report_header());
     make_file();
     (void)pthread_atfork(NULL, NULL, in_child);
+    hf_report_on_fork(in_child);
     (void)on_exit(on_exit_status, NULL);
     hf_signals_start(end_by_signal);
 }

@@ -26,6 +26,9 @@
 #ifndef MADV_POPULATE_WRITE
 #    define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
+#ifndef MADV_WIPEONFORK
+#    define MADV_WIPEONFORK 18 /* Linux 4.14 */
+#endif
 
 enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 2000, NAPS = 2000, TRIES = 64 };
 /* Without MADV_POPULATE_WRITE the file is allocated in full when it is made, and so kept small. */
@@ -51,10 +54,34 @@ const char *hf_report_path(void)
 
 /* ---- the lock ---- */
 
+/* In a page of its own, which the kernel empties in a forked child. */
+static atomic_bool *is_parent;
+static void (*on_fork)(void);
+
+void hf_report_on_fork(void (*in_child)(void))
+{
+    int saved_errno = errno;
+    void *page =
+        mmap(NULL, HF_REPORT_CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page != MAP_FAILED && madvise(page, HF_REPORT_CHUNK, MADV_WIPEONFORK) == 0) {
+        is_parent = page;
+        on_fork = in_child;
+        atomic_store(is_parent, true);
+    }
+    errno = saved_errno;
+}
+
+void hf_report_notice_fork(void)
+{
+    if (is_parent != NULL && !atomic_exchange_explicit(is_parent, true, memory_order_relaxed))
+        on_fork();
+}
+
 bool hf_report_lock(void)
 {
     const struct timespec nap = {0, 50000};
     int saved_errno = errno;
+    hf_report_notice_fork();
     for (int i = 0; i < SPINS + NAPS; i++) {
         if (!atomic_load_explicit(&locked, memory_order_relaxed) && !atomic_exchange(&locked, true))
             return true;
@@ -191,23 +218,23 @@ static rlim_t size_limit(void)
     return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
-/* One more process of the folder. False if it has its maximum. */
-static bool enter_index(const char *folder)
+/* One more process of the folder: 0, -EMFILE if it has its maximum, or -ELOOP. */
+static int enter_index(const char *folder)
 {
     char name[PATH_MAX];
     struct stat status;
     if (snprintf(name, sizeof name, "%s/" HF_REPORT_INDEX, folder) >= (int)sizeof name)
-        return false;
+        return -ENAMETOOLONG;
     int file =
         open(name, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (file < 0)
-        return errno != ELOOP;
+        return errno == ELOOP ? -ELOOP : 0;
     bool writable = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
                     (rlim_t)status.st_size < size_limit();
     bool enters = !writable || write(file, "+", 1) != 1 || fstat(file, &status) != 0 ||
                   status.st_size <= HF_REPORT_PROCESSES_MAX;
     close(file);
-    return enters;
+    return enters ? 0 : -EMFILE;
 }
 
 static int make_file(const char *folder)
@@ -276,9 +303,10 @@ int hf_report_to_file(const char *folder)
     struct hf_report_header *header = hf_report_header();
     if (header == NULL || path[0] != '\0')
         return 0;
-    if (refused || !enter_index(folder)) {
+    const int full = refused ? -EMFILE : enter_index(folder);
+    if (full != 0) {
         refused = true;
-        return -EMFILE;
+        return full;
     }
     int file = make_file(folder);
     if (file < 0) {
@@ -373,6 +401,8 @@ void hf_report_in_child(void)
     int saved_errno = errno;
     struct hf_report_header *header = hf_report_header();
     hf_report_unlock();
+    if (is_parent != NULL)
+        atomic_store(is_parent, true);
     refused = atomic_load(&lost);
     if (header == NULL)
         return;

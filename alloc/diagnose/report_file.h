@@ -63,6 +63,14 @@ int hf_report_to_file(const char *folder);
 /* The file's path; "" if there is none. */
 const char *hf_report_path(void);
 
+/*
+ * A child that a system call made, such as clone(2) without fork(3)'s handlers, is noticed by the
+ * next hf_report_lock(), or here, unless it shares its parent's memory: `in_child` is called, once.
+ * Needs Linux 4.14. Until then, what such a child counts goes to its parent.
+ */
+void hf_report_on_fork(void (*in_child)(void));
+void hf_report_notice_fork(void);
+
 /* For the child of fork(2): gives the records up that belong to the parent, and detaches from the
  * parent's file. */
 void hf_report_in_child(void);

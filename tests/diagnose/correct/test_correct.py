@@ -81,6 +81,56 @@ class Correct(DiagnosisTest):
         run = Diagnosis(arguments.homefree, ["/bin/bash", "-c", script], folder=self.folders.new())
         self.assertEqual(file.read_text(), self.plain(self.program("dispositions"))[1])
 
+    def test_child_of_a_system_call(self):
+        self.same("raw-fork")
+        program = self.program("raw-fork")
+        run = Diagnosis(arguments.homefree, [program, "fault"], folder=self.folders.new())
+        self.assertEqual((run.status, run.output), (0, "3\n"), run.errors)
+        (finding,) = run.report["findings"]
+        self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
+        parent, child = sorted(run.report["processes"], key=lambda one: one["status"])
+        self.assertEqual((parent["status"], child["status"]), (0, 3))
+        self.assertEqual(child["parent"], parent["pid"])
+
+    def test_children_with_an_environment_of_their_own(self):
+        """They find the folder of the process that started them."""
+        folder = Path(self.folders.new())
+        folder.mkdir()
+        library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
+        script = (
+            "env -i LD_PRELOAD=$LD_PRELOAD /bin/sh -c '/bin/echo one; env -i /bin/true; exit 6'"
+        )
+        command = ["/bin/sh", "-c", f"{script}; exit $?"]
+        environment = {"PATH": "/usr/bin:/bin", "LD_PRELOAD": str(library)}
+        done = subprocess.run(
+            command, capture_output=True, timeout=TIMEOUT, cwd=folder, env=environment
+        )
+        self.assertEqual((done.returncode, done.stdout), (6, b"one\n"), done.stderr)
+        (report,) = folder.iterdir()
+        self.assertGreaterEqual(len(list(report.glob("*.hfreport"))), 3)
+        self.assertEqual(done.stderr.count(b"diagnosis of process"), 1, done.stderr)
+
+    def test_complaints_come_once(self):
+        """Not from each child: its standard error belongs to the program."""
+        script = "/bin/sh -c '/bin/echo one'; exit 6"
+        for value in (
+            "mode:often",
+            "nonsense",
+            "mode:report,folder:/dev/null,suppressions:/dev/null",
+        ):
+            library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
+            environment = {
+                "PATH": "/usr/bin:/bin",
+                "LD_PRELOAD": str(library),
+                "HOMEFREE_DIAGNOSE": value,
+            }
+            done = subprocess.run(
+                ["/bin/sh", "-c", script], capture_output=True, timeout=TIMEOUT, env=environment
+            )
+            lines = [line for line in done.stderr.splitlines() if b"diagnosis of" not in line]
+            self.assertEqual((done.returncode, done.stdout), (6, b"one\n"), value)
+            self.assertEqual(len(lines), len(set(lines)), lines)
+
     def test_malloc_of_the_program(self):
         self.same("own-malloc")
 

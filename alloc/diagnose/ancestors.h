@@ -1,0 +1,17 @@
+/*
+ * The report of the processes that this one descends from. Owns nothing; one thread, at the start.
+ */
+#ifndef HOMEFREE_ANCESTORS_H
+#define HOMEFREE_ANCESTORS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/*
+ * Stores the folder into which the nearest ancestor writes its report, for a process that got this
+ * library but not the variable that names the folder. False if there is none, or its path does not
+ * fit. Reads /proc; allocates nothing.
+ */
+bool hf_ancestors_folder(char *folder, size_t room);
+
+#endif
