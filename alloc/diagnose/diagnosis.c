@@ -11,12 +11,15 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/counts.h"
+#include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/suppressions.h"
+#include "alloc/diagnose/timeline.h"
 
 #include <homefree/base.h>
 
@@ -47,6 +50,8 @@ static struct {    /* the standard error of that process; 0: unknown */
 static bool privileged;       /* ignores the environment and writes no file */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
+static uint32_t sample_every = HF_SAMPLING_USUAL;
+static bool sample_asked;          /* by a number of the user's, which is kept to */
 static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
 
 /* ---- options ---- */
@@ -89,8 +94,20 @@ static void take_suppressions(const char *path)
          where, line != 0 ? 0 : -error);
 }
 
+/* One allocation in so many gets a guard page. */
+static void take_sample(const char *value)
+{
+    char *end;
+    const uintmax_t every = strtoumax(value, &end, 10);
+    sample_asked = value[0] >= '0' && value[0] <= '9' && *end == '\0' && every <= HF_SAMPLING_MAX;
+    if (sample_asked)
+        sample_every = (uint32_t)every;
+    else
+        warn("HOMEFREE_DIAGNOSE: sample is a number up to 1073741824, not ", value, 0);
+}
+
 /* DEVICE-INODE of the standard error that the user gave. */
-static void take_standard_error(const char *value)
+static void take_stderr(const char *value)
 {
     char *end;
     errors_go_to.device = strtoumax(value, &end, 10);
@@ -98,22 +115,44 @@ static void take_standard_error(const char *value)
         errors_go_to.file = strtoumax(end + 1, NULL, 10);
 }
 
+static void take_folder(const char *value)
+{
+    if (value[0] == '/')
+        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
+    else
+        warn("HOMEFREE_DIAGNOSE: folder is an absolute path, not ", value, 0);
+}
+
+static void take_sites(const char *value)
+{
+    (void)snprintf(sites_path, sizeof sites_path, "%s", value);
+}
+
+static void take_root(const char *value)
+{
+    root = (pid_t)strtol(value, NULL, 10);
+}
+
+static void take_leaks(const char *value)
+{
+    hf_diagnose.leaks = strcmp(value, "1") == 0;
+}
+
 static void take_option(const char *key, const char *value)
 {
-    if (strcmp(key, "mode") == 0)
-        take_mode(value);
-    else if (strcmp(key, "folder") == 0 && value[0] == '/')
-        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
-    else if (strcmp(key, "suppressions") == 0)
-        take_suppressions(value);
-    else if (strcmp(key, "root") == 0)
-        root = (pid_t)strtol(value, NULL, 10);
-    else if (strcmp(key, "sites") == 0)
-        (void)snprintf(sites_path, sizeof sites_path, "%s", value);
-    else if (strcmp(key, "stderr") == 0)
-        take_standard_error(value);
-    else
-        warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
+    static const struct {
+        const char *key;
+        void (*take)(const char *value);
+    } options[] = {
+#define HF_DIAGNOSE_OPTION(key, value, meaning) {#key, take_##key},
+#include "alloc/diagnose/diagnose_options.def"
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (strcmp(options[i].key, key) == 0) {
+            options[i].take(value);
+            return;
+        }
+    warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }
 
 static void read_options(const char *options)
@@ -244,6 +283,8 @@ static void in_child(void)
     hf_report_in_child();
     hf_counts_in_child();
     hf_findings_in_child();
+    hf_timeline_in_child();
+    hf_elsewhere_in_child();
     fill_header(header);
     sites_before = hf_sites_count();
     atomic_store(&ended, false);
@@ -302,6 +343,7 @@ void hf_diagnose_end(enum hf_report_end end, int status)
     if (hf_findings_count(HF_REPORT_ERROR) + hf_findings_count(HF_REPORT_WARNING) != 0 ||
         hf_sites_count() - sites_before >= NEW_SITES)
         make_file();
+    hf_timeline_end();
     header->ended = now();
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
@@ -364,4 +406,9 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     (void)pthread_atfork(NULL, NULL, in_child);
     (void)on_exit(on_exit_status, NULL);
     hf_signals_start(end_by_signal);
+    hf_timeline_start();
+    if (hf_diagnose.mode != HF_REPORT_COUNT && sample_every != 0) {
+        hf_signals_watch_accesses();
+        hf_sampling_start(sample_every, !sample_asked);
+    }
 }

@@ -12,6 +12,8 @@
 #include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
 
+#include <stdbool.h>
+
 /* Up to this size, a request grows by the trailer without overflow. */
 #define HF_BLOCK_LIMIT (SIZE_MAX / 2)
 
@@ -25,18 +27,23 @@ static inline bool hf_block_has_trailer(const void *ptr)
     return HF_LIKELY(hf_owned(ptr)) && HF_LIKELY(hf_forward == NULL);
 }
 
-static inline __attribute__((always_inline)) void hf_block_mark(void *ptr, size_t size,
-                                                                struct hf_call_site call)
+/* hf_block_mark() for a deep site. */
+void *hf_block_mark_deep(void *ptr, size_t size, struct hf_call_site call);
+
+/* Returns the block to hand out: ptr, or a sampled one (sampled.h) with its contents. */
+static inline __attribute__((always_inline)) void *hf_block_mark(void *ptr, size_t size,
+                                                                 struct hf_call_site call)
 {
-    struct hf_site site = hf_site_of(call.caller, call.function);
+    const struct hf_site site = hf_site_of(call.caller, call.function);
     if (HF_UNLIKELY(site.deep != 0))
-        site.number = hf_stack_site(site.number);
-    size_t room = hf_heap_room(ptr);
+        return hf_block_mark_deep(ptr, size, call);
+    const size_t room = hf_heap_room(ptr);
     hf_trailer_write(ptr, room,
                      (struct hf_trailer){site.number,
                                          (enum hf_block_kind)hf_block_kinds[call.function],
                                          hf_trailer_slack(room, size)});
     hf_count(site.object, HF_REPORT_ALLOCATED, size);
+    return ptr;
 }
 
 #endif
