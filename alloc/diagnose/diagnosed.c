@@ -5,8 +5,10 @@
 
 #include "alloc/base/alignment.h"
 #include "alloc/diagnose/faults.h"
-#include "alloc/diagnose/hot.h"
+#include "alloc/diagnose/marking.h"
+#include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/sampling.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
 
@@ -31,14 +33,15 @@ static void *refuse(int error)
 /* A sampled block, counted, if it is this thread's turn; mostly NULL. */
 static void *sampled_now_and_then(size_t alignment, size_t size, struct hf_call_site call)
 {
-    if (HF_UNLIKELY(size > HF_HOT_LIMIT)) {
+    if (HF_UNLIKELY(size > HF_SAMPLING_LARGE)) {
         hf_sampling_large();
         return NULL;
     }
     if (HF_LIKELY(!hf_sampling_is_due() && !hf_sampling_due()) || !hf_sampling_turn())
         return NULL;
     const struct hf_site site = hf_site_of(call.caller, call.function);
-    void *ptr = hf_sampled_allocate(alignment, size, site, call);
+    void *ptr = hf_sampled_allocate(alignment, size, site,
+                                    (enum hf_block_kind)hf_block_kinds[call.function]);
     if (ptr != NULL)
         hf_count(site.object, HF_REPORT_ALLOCATED, size);
     return ptr;
@@ -93,7 +96,8 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
 void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
 {
     if (HF_UNLIKELY(hf_sampled_holds(ptr))) {
-        hf_sampled_claim(ptr, hf_site_of(call.caller, call.function), call);
+        hf_sampled_claim(ptr, hf_site_of(call.caller, call.function),
+                         (enum hf_block_kind)hf_block_kinds[call.function]);
         return ptr;
     }
     return marked(ptr, size, call);
@@ -195,7 +199,7 @@ void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
     size_t asked = hf_trailer_asked(room, trailer);
     if (HF_UNLIKELY(!hf_fault_free_fits(trailer.kind, call.function)))
         hf_fault_check(ptr, trailer, asked, HF_NOTHING_STATED, call.function, site.number);
-    else if (asked <= HF_HOT_LIMIT && size <= HF_HOT_LIMIT && hf_sampling_due()) {
+    else if (asked <= HF_SAMPLING_LARGE && size <= HF_SAMPLING_LARGE && hf_sampling_due()) {
         void *sampled = move_to_sampled(ptr, asked, size, call);
         if (sampled != NULL)
             return sampled;

@@ -15,6 +15,8 @@
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/sampled_hosted.h"
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
@@ -351,6 +353,13 @@ void hf_diagnose_end(enum hf_report_end end, int status)
     hf_report_finish();
 }
 
+void hf_diagnose_confine(void)
+{
+    hf_sampling_stop();
+    hf_sampled_freeze();
+    hf_timeline_stop();
+}
+
 void hf_diagnose_leave(int status)
 {
     for (;;)
@@ -409,6 +418,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     hf_timeline_start();
     if (hf_diagnose.mode != HF_REPORT_COUNT && sample_every != 0) {
         hf_signals_watch_accesses();
-        hf_sampling_start(sample_every, !sample_asked);
+        hf_sampled_start(&hf_sampled_hosted);
+        hf_sampling_start(sample_every, !sample_asked, hf_signals_see_accesses);
     }
 }

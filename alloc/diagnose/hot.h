@@ -13,14 +13,11 @@
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/sampling.h"
 
-/* Larger blocks take a path that also looks at the clock. */
-#define HF_HOT_LIMIT ((size_t)1 << 20)
-
 static inline __attribute__((always_inline)) void *hf_hot_allocate(size_t size,
                                                                    struct hf_call_site call)
 {
     /* The process's first allocation is due. */
-    if (HF_UNLIKELY(size > HF_HOT_LIMIT) || hf_sampling_due())
+    if (HF_UNLIKELY(size > HF_SAMPLING_LARGE) || hf_sampling_due())
         return hf_diagnosed_allocate(0, size, call);
     void *ptr = hf_plain_malloc(size + HF_TRAILER);
     return hf_block_has_trailer(ptr) ? hf_block_mark(ptr, size, call) : ptr; /* NULL has none */

@@ -51,8 +51,9 @@ void *hf_block_mark_deep(void *ptr, size_t size, struct hf_call_site call)
 {
     const struct hf_site site = hf_site_of(call.caller, call.function);
     hf_count(site.object, HF_REPORT_ALLOCATED, size);
-    void *sampled = (site.deep & HF_SITE_SAMPLED) != 0 && hf_sampling_is_on()
-                        ? hf_sampled_allocate(alignment_of(ptr, call.function), size, site, call)
+    void *sampled = (site.deep & HF_SITE_SAMPLED) != 0 && hf_sampling_is_possible()
+                        ? hf_sampled_allocate(alignment_of(ptr, call.function), size, site,
+                                              (enum hf_block_kind)hf_block_kinds[call.function])
                         : NULL;
     if (sampled != NULL) {
         memcpy(sampled, ptr, size);

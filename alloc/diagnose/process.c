@@ -19,6 +19,8 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -294,6 +296,22 @@ DEFINE(int, dlclose, void *handle)
     if (hf_sites_unloaded())
         hf_stacks_unloaded();
     return result;
+}
+
+/* ---- sandboxes ---- */
+
+/* Also before seccomp(2): whoever may not call that without PR_SET_NO_NEW_PRIVS. */
+DEFINE(int, prctl, int option, unsigned long second, unsigned long third, unsigned long fourth,
+       unsigned long fifth)
+{
+    static any_function *known;
+    typedef int function(int, unsigned long, unsigned long, unsigned long, unsigned long);
+    function *const next = (function *)(void (*)(void))remember("prctl", &known);
+    if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+        hf_diagnose_confine();
+    if (next != NULL)
+        return next(option, second, third, fourth, fifth);
+    return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
 }
 
 /* ---- signals ---- */

@@ -7,14 +7,9 @@
  */
 #include "alloc/diagnose/sampled.h"
 
-#include "alloc/base/alignment.h"
-#include "alloc/base/dynlink.h"
 #include "alloc/diagnose/counts.h"
-#include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/findings.h"
-#include "alloc/diagnose/marking.h"
-#include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/stacks.h"
 #include "alloc/owner/hosted.h"
 
@@ -56,16 +51,22 @@ static uint32_t slot_count;
 static _Atomic(uint32_t) used;
 static _Atomic(uint64_t) frees;
 
+static const struct hf_hosted *hosted; /* set once, before the first block */
+static atomic_bool frozen;
+
 static const char heap_name[] = "heap";
 
 /* ---- the pool ---- */
 
-static void on_free(void *ptr, const void *caller);
-static void *on_realloc(void *ptr, size_t size, const void *caller);
-static size_t on_measure(const void *ptr, const void *caller);
-static void on_describe(const void *ptr, struct hf_owner *owner);
+void hf_sampled_start(const struct hf_hosted *functions)
+{
+    hosted = functions;
+}
 
-static const struct hf_hosted hosted = {on_free, on_realloc, on_measure, on_describe};
+void hf_sampled_freeze(void)
+{
+    atomic_store(&frozen, true);
+}
 
 static bool make_pool(void)
 {
@@ -73,7 +74,7 @@ static bool make_pool(void)
     const size_t most = (size_t)SLOTS_MAX * SLOT_PAGES * step;
     size_t size = hf_region.size / REGION_SHARE;
     size = (size < most ? size : most) & -HF_HOSTED_GRANULE;
-    char *at = size != 0 ? hf_hosted_map(&hosted, size, HF_HOSTED_GRANULE) : NULL;
+    char *at = size != 0 ? hf_hosted_map(hosted, size, HF_HOSTED_GRANULE) : NULL;
     if (at == NULL)
         return false;
     *(volatile char *)at = 0;
@@ -169,13 +170,13 @@ static bool place(struct slot *slot, size_t alignment, size_t size)
 }
 
 void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
-                          struct hf_call_site call)
+                          enum hf_block_kind kind)
 {
     const int saved_errno = errno;
     uint32_t before;
     alignment = alignment > ALIGNMENT ? alignment : ALIGNMENT;
-    if (hf_forward != NULL || hf_watching || !hf_signals_see_accesses() || !has_pool() ||
-        size > DATA_PAGES * page || alignment > page) {
+    if (hosted == NULL || hf_forward != NULL || hf_watching || atomic_load(&frozen) ||
+        !has_pool() || size > DATA_PAGES * page || alignment > page) {
         errno = saved_errno;
         return NULL;
     }
@@ -183,7 +184,7 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
     if (atomic_fetch_add(&used, 1) < USED_MAX) {
         struct slot *slot = take_slot(&before);
         if (slot != NULL && place(slot, alignment, size)) {
-            slot->kind = hf_block_kinds[call.function];
+            slot->kind = (unsigned char)kind;
             slot->allocated = hf_stack_site(site.number);
             slot->freed = 0;
             block = slot->block;
@@ -198,13 +199,13 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
     return block;
 }
 
-void hf_sampled_claim(void *ptr, struct hf_site site, struct hf_call_site call)
+void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind)
 {
     struct slot *slot = slot_at(ptr);
     if (slot == NULL || !move(slot, LIVE, BUSY))
         return;
     if (slot->block == ptr) {
-        slot->kind = hf_block_kinds[call.function];
+        slot->kind = (unsigned char)kind;
         slot->allocated = site.number;
     }
     atomic_store(&slot->state, LIVE);
@@ -254,6 +255,8 @@ static bool is_overrun(const struct slot *slot)
 /* Takes the pages away. If the system refuses, an access stays unnoticed. */
 static void close_slot(struct slot *slot)
 {
+    if (atomic_load(&frozen))
+        return;
     if (atomic_exchange(&slot->opened, false)) {
         (void)madvise(guard_of(slot), page, MADV_DONTNEED);
         (void)mprotect(start_of(slot), SLOT_PAGES * page, PROT_NONE);
@@ -311,39 +314,14 @@ size_t hf_sampled_block(const void *ptr, const void **block)
     return size;
 }
 
-/* ---- as a hosted allocator: calls that come from inside libhomefree ---- */
-
-static struct hf_call_site call_of(const void *caller)
-{
-    return (struct hf_call_site){HF_FUNCTION_hf_free, caller};
-}
-
-static void on_free(void *ptr, const void *caller)
-{
-    hf_sampled_free(ptr, HF_NOTHING_STATED, call_of(caller));
-}
-
-static void *on_realloc(void *ptr, size_t size, const void *caller)
-{
-    return hf_diagnosed_resize(ptr, size, (struct hf_call_site){HF_FUNCTION_hf_realloc, caller});
-}
-
-static size_t on_measure(const void *ptr, const void *caller)
+size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
 {
     const struct slot *slot = slot_at(ptr);
     if (slot != NULL && slot->block == ptr && atomic_load(&slot->state) == LIVE)
         return slot->size;
     find_wrong_pointer(ptr, slot, HF_FAULT_USE_AFTER_FREE,
-                       hf_site_of(caller, HF_FUNCTION_malloc_usable_size).number);
+                       hf_site_of(call.caller, call.function).number);
     return 0;
-}
-
-static void on_describe(const void *ptr, struct hf_owner *owner)
-{
-    owner->kind = HF_OWNER_HEAP;
-    owner->block_size = hf_sampled_block(ptr, &owner->block);
-    owner->allocator = "homefree";
-    owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
 }
 
 /* ---- accesses ---- */

@@ -16,6 +16,7 @@
 
 #include "alloc/diagnose/event.h"
 #include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/trailers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,10 +31,18 @@ static inline bool hf_sampled_holds(const void *ptr)
     return (uintptr_t)ptr - hf_sampled_base < size;
 }
 
+/* Makes sampled blocks possible. functions: of the pool as a hosted allocator. */
+struct hf_hosted;
+void hf_sampled_start(const struct hf_hosted *functions);
+
+/* Makes no more system calls, for a process that is about to forbid them: later frees leave their
+ * blocks open, and nothing more is sampled. */
+void hf_sampled_freeze(void);
+
 /* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.
  * alignment: 0 for malloc's. The contents are arbitrary. */
 void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
-                          struct hf_call_site call);
+                          enum hf_block_kind kind);
 
 /* The pointers below lie in the pool. Frees a block as hf_diagnosed_free() does, faults included.
  */
@@ -41,10 +50,12 @@ void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site cal
 /* Whether realloc may go on with a block, after its kind was checked. Records a fault otherwise. */
 bool hf_sampled_may_resize(void *ptr, struct hf_call_site call);
 /* Makes another function the allocator. */
-void hf_sampled_claim(void *ptr, struct hf_site site, struct hf_call_site call);
+void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind);
 /* The requested size and the first byte of the live block that holds an address; 0 and NULL if
  * there is none. A block of no bytes counts as one byte. */
 size_t hf_sampled_block(const void *ptr, const void **block);
+/* The requested size of a live block, by its first byte; otherwise records a fault, and 0. */
+size_t hf_sampled_measure(const void *ptr, struct hf_call_site call);
 
 /* ---- for accesses.h ---- */
 

@@ -9,6 +9,7 @@
 #define HOMEFREE_SAMPLING_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* Allocations until the calling thread's next turn; 0 in a new thread, and negative if it is due.
@@ -32,16 +33,23 @@ static inline bool hf_sampling_is_due(void)
  * allocation should be sampled. */
 bool hf_sampling_turn(void);
 
-/* For a block so large that what it does to the memory in use should be seen. */
+/* Above this size, call hf_sampling_large() instead: what such a block does to the memory in use
+ * should be seen. */
+#define HF_SAMPLING_LARGE ((size_t)1 << 20)
 void hf_sampling_large(void);
 
 enum { HF_SAMPLING_USUAL = 4096, HF_SAMPLING_MAX = 1 << 30 };
 
 /* Begins sampling. every: one allocation in so many, chosen at random; 0: none. paced: at most one
- * for each tick of the system's coarse clock (1 to 10 ms). */
-void hf_sampling_start(uint32_t every, bool paced);
+ * for each tick of the system's coarse clock (1 to 10 ms). sees: whether accesses to sampled blocks
+ * would be noticed now. A thread's first half countdown is never sampled, so that what short
+ * programs record is always the same. */
+void hf_sampling_start(uint32_t every, bool paced, bool (*sees)(void));
 
-/* Whether blocks may be sampled at all. */
-bool hf_sampling_is_on(void);
+/* Ends it. */
+void hf_sampling_stop(void);
+
+/* Whether a block may be sampled now. */
+bool hf_sampling_is_possible(void);
 
 #endif

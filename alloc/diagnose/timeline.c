@@ -100,6 +100,11 @@ void hf_timeline_end(void)
     atomic_flag_clear(&busy);
 }
 
+void hf_timeline_stop(void)
+{
+    atomic_store(&next, UINT64_MAX);
+}
+
 void hf_timeline_in_child(void)
 {
     atomic_flag_clear(&busy);

@@ -22,6 +22,9 @@ void hf_timeline_tick(uint64_t now);
 /* Takes the last moment, if there was one before. */
 void hf_timeline_end(void);
 
+/* Takes no more. */
+void hf_timeline_stop(void);
+
 /* For the child of fork(2), after hf_counts_in_child(). */
 void hf_timeline_in_child(void);
 

@@ -17,7 +17,7 @@ for option in ("functions", "library", "preload", "diagnose"):
     parser.add_argument(f"--{option}", required=True, type=Path)
 
 # What a diagnosis watches besides: how a process ends, and what is unloaded.
-WATCHED = {"_exit", "_Exit", "dlclose", "sigaction", "signal"}
+WATCHED = {"_exit", "_Exit", "dlclose", "prctl", "sigaction", "signal"}
 
 
 def exported(path):

@@ -151,10 +151,11 @@ class Sampling(unittest.TestCase):
             (resource.RLIMIT_DATA, 160 << 20),
         ):
             with self.subTest(kind=kind, limit=limit):
-                self.same(
-                    ["bash", "-c", "x=$(seq 1000); echo ${#x}"],
-                    preexec_fn=lambda: resource.setrlimit(kind, (limit, limit)),
-                )
+
+                def prepare(kind=kind, limit=limit):
+                    resource.setrlimit(kind, (limit, limit))
+
+                self.same(["bash", "-c", "x=$(seq 1000); echo ${#x}"], preexec_fn=prepare)
 
     def test_wrong_numbers(self):
         for number in ("", "x", "-1", "9999999999"):
