@@ -15,6 +15,7 @@
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
+#include "alloc/diagnose/unloaded.h"
 #include "alloc/jemalloc/seam.h"
 
 #include <errno.h>
@@ -292,7 +293,9 @@ DEFINE(int, dlclose, void *handle)
     /* Looked up by the first call, which may come from a constructor that runs before ours. */
     static any_function *known;
     any_function *next = remember("dlclose", &known);
+    hf_unloaded_before();
     int result = next != NULL ? (int)(intptr_t)next((size_t)handle, 0, 0) : -1;
+    hf_unloaded_after();
     if (hf_sites_unloaded())
         hf_stacks_unloaded();
     return result;
