@@ -14,6 +14,7 @@
 #include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
+#include "alloc/diagnose/leaks.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sampled.h"
 #include "alloc/diagnose/sampled_hosted.h"
@@ -369,6 +370,10 @@ void hf_diagnose_leave(int status)
 static void on_exit_status(int status, void *context)
 {
     (void)context;
+    const struct hf_report_header *header = hf_report_header();
+    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT && header != NULL &&
+        header->process == (uint32_t)getpid() && !atomic_load(&ended))
+        hf_leaks_find(__builtin_frame_address(0));
     hf_diagnose_end(HF_REPORT_EXIT, status);
 }
 

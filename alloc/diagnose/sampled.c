@@ -324,6 +324,21 @@ size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
     return 0;
 }
 
+void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_trailer trailer,
+                                   bool is_live))
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        const struct slot *slot = &slots[i];
+        const uint32_t state = atomic_load(&slot->state);
+        struct hf_trailer trailer = described(slot);
+        if (state == FREED || state == OPENED)
+            trailer =
+                (struct hf_trailer){slot->allocated, HF_BLOCK_FREED, hf_stack_base(slot->freed)};
+        if (state == LIVE || trailer.kind == HF_BLOCK_FREED)
+            visit(slot->block, slot->size + HF_TRAILER, trailer, state == LIVE);
+    }
+}
+
 /* ---- accesses ---- */
 
 /* The slot that an access meant: an access behind a block whose guard is open may reach the next

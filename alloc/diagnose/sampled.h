@@ -57,6 +57,10 @@ size_t hf_sampled_block(const void *ptr, const void **block);
 /* The requested size of a live block, by its first byte; otherwise records a fault, and 0. */
 size_t hf_sampled_measure(const void *ptr, struct hf_call_site call);
 
+/* Visits the blocks in the pool, live ones and those that were freed, as if they had trailers. */
+void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_trailer trailer,
+                                   bool is_live));
+
 /* ---- for accesses.h ---- */
 
 enum hf_sampled_verdict {

@@ -61,18 +61,25 @@ static inline void hf_trailer_write(void *ptr, size_t room, struct hf_trailer tr
     memcpy((char *)ptr + room - sizeof word, &word, sizeof word);
 }
 
-/* The bytes need not be a trailer. */
-static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room,
-                                                    struct hf_trailer *out)
+/* Takes a trailer apart. The word need not be one. */
+static inline enum hf_trailer_state hf_trailer_parse(const void *ptr, uint64_t word,
+                                                     struct hf_trailer *out)
 {
-    uint64_t word;
-    memcpy(&word, (const char *)ptr + room - sizeof word, sizeof word);
     out->site = (uint32_t)(word >> 44);
     out->kind = (enum hf_block_kind)(word >> 40 & 15);
     out->slack = (uint32_t)(word >> 16 & 0xffffff);
     if ((word & 0xffff) != hf_trailer_check(ptr, word >> 16))
         return HF_TRAILER_DAMAGED;
     return out->kind == HF_BLOCK_FREED ? HF_TRAILER_FREED : HF_TRAILER_LIVE;
+}
+
+/* The bytes need not be a trailer. */
+static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room,
+                                                    struct hf_trailer *out)
+{
+    uint64_t word;
+    memcpy(&word, (const char *)ptr + room - sizeof word, sizeof word);
+    return hf_trailer_parse(ptr, word, out);
 }
 
 static inline uint32_t hf_trailer_slack(size_t room, size_t asked)

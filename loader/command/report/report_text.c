@@ -266,7 +266,8 @@ static void print_finding(const struct page *page, const struct hf_merged_findin
     fputc('\n', page->out);
     print_side(page, "allocated", &key->allocated);
     const bool access = hf_finding_is_access(key), twice = key->rule == HF_FAULT_DOUBLE_FREE;
-    print_side(page, twice ? "freed first" : "freed", &key->first_freed);
+    const bool leak = key->rule == HF_FAULT_BOUNDARY_LEAK;
+    print_side(page, twice ? "freed first" : (leak ? "others freed" : "freed"), &key->first_freed);
     print_side(page, access ? "accessed" : (twice ? "freed again" : "freed"), &key->freed);
     const char *without = hf_merged_without(page->merged, finding);
     if (without != NULL) {

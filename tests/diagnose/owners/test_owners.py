@@ -1,11 +1,12 @@
-"""Blocks of other allocators: those that were sent home appear among the pairs of objects, and those
-whose owner was unloaded are kept, with a finding that names the object.
+"""Blocks of other allocators: those that were sent home appear among the pairs of objects, and
+those whose owner was unloaded are kept, with a finding that names the object.
 
 Usage: test_owners.py --homefree COMMAND --owners PROGRAM --plugin FILE [unittest arguments]
 """
 
 import argparse
 import ctypes.util
+import os
 import signal
 import sys
 import unittest
@@ -16,8 +17,8 @@ from diagnosis import Diagnosis, Folders  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
-parser.add_argument("--owners", required=True)
-parser.add_argument("--plugin", required=True)
+parser.add_argument("--owners", required=True, type=os.path.abspath)
+parser.add_argument("--plugin", required=True, type=os.path.abspath)
 
 
 class Owners(unittest.TestCase):

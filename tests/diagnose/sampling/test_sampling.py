@@ -2,10 +2,12 @@
 who allocated, who freed and who accessed; the program goes on. Correct programs have no finding
 while every allocation is sampled, and behave the same.
 
-Usage: test_sampling.py --homefree COMMAND --accesses PROGRAM --busy PROGRAM [unittest arguments]
+Usage: test_sampling.py --homefree COMMAND --accesses PROGRAM --busy PROGRAM --grow PROGRAM
+                        [unittest arguments]
 """
 
 import argparse
+import os
 import resource
 import shutil
 import signal
@@ -21,6 +23,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
 parser.add_argument("--accesses", required=True)
 parser.add_argument("--busy", required=True)
+parser.add_argument("--grow", required=True, type=os.path.abspath)
 
 AFTER = "use-after-free"
 READ, WRITE = "a read", "a write"
@@ -156,6 +159,22 @@ class Sampling(unittest.TestCase):
                     resource.setrlimit(kind, (limit, limit))
 
                 self.same(["bash", "-c", "x=$(seq 1000); echo ${#x}"], preexec_fn=prepare)
+
+    def test_timeline(self):
+        for more in ({"sample": "0"}, {"sample": "0", "mode": "count"}, {"sample": "100"}):
+            run = self.diagnose(arguments.grow, **more)
+            moments = [m for m in run.report["timeline"] if m["object"] == arguments.grow]
+            times = [moment["time"] for moment in moments]
+            self.assertEqual(times, sorted(times))
+            process = run.report["processes"][-1]
+            self.assertLessEqual(times[-1], process["ended"] - process["started"] + 0.1)
+            self.assertGreater(len(moments), 5)
+            peak = max(moment["bytes"] for moment in moments)
+            self.assertAlmostEqual(peak, (30000 << 10) + (16 << 20), delta=2 << 20)
+            self.assertEqual(moments[-1]["bytes"], 16 << 20)
+
+    def test_short_programs_have_no_timeline(self):
+        self.assertEqual(self.diagnose("/bin/true", sample="0").report["timeline"], [])
 
     def test_wrong_numbers(self):
         for number in ("", "x", "-1", "9999999999"):
