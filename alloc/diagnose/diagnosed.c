@@ -54,9 +54,16 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
     void *ptr = sampled_now_and_then(alignment, size, call);
     if (HF_UNLIKELY(ptr != NULL))
         return ptr;
-    ptr = HF_LIKELY(alignment == 0) ? hf_plain_malloc(size + HF_TRAILER)
-                                    : hf_plain_aligned(alignment, size + HF_TRAILER);
+    do
+        ptr = HF_LIKELY(alignment == 0) ? hf_plain_malloc(size + HF_TRAILER)
+                                        : hf_plain_aligned(alignment, size + HF_TRAILER);
+    while (HF_UNLIKELY(ptr == NULL) && hf_sampled_yield());
     return marked(ptr, size, call);
+}
+
+void *hf_diagnosed_unmarked(void *ptr, size_t size, struct hf_call_site call)
+{
+    return ptr == NULL && hf_sampled_yield() ? hf_diagnosed_allocate(0, size, call) : ptr;
 }
 
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
@@ -88,9 +95,14 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
         return memset(ptr, 0, bytes);
     if (bytes <= HF_CLEARED_HERE) {
         ptr = hf_plain_malloc(bytes + HF_TRAILER);
+        if (HF_UNLIKELY(ptr == NULL) && hf_sampled_yield())
+            ptr = hf_plain_malloc(bytes + HF_TRAILER);
         return HF_LIKELY(ptr != NULL) ? memset(marked(ptr, bytes, call), 0, bytes) : NULL;
     }
-    return marked(hf_plain_calloc(1, bytes + HF_TRAILER), bytes, call);
+    do
+        ptr = hf_plain_calloc(1, bytes + HF_TRAILER);
+    while (HF_UNLIKELY(ptr == NULL) && hf_sampled_yield());
+    return marked(ptr, bytes, call);
 }
 
 void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
@@ -204,7 +216,10 @@ void *hf_diagnosed_resize(void *ptr, size_t size, struct hf_call_site call)
         if (sampled != NULL)
             return sampled;
     }
-    void *resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
+    void *resized;
+    do
+        resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
+    while (HF_UNLIKELY(resized == NULL) && hf_sampled_yield());
     if (HF_LIKELY(resized != NULL)) {
         hf_count(hf_site_object(trailer.site), site.object, asked);
         if (hf_block_has_trailer(resized))

@@ -20,7 +20,8 @@ static inline __attribute__((always_inline)) void *hf_hot_allocate(size_t size,
     if (HF_UNLIKELY(size > HF_SAMPLING_LARGE) || hf_sampling_due())
         return hf_diagnosed_allocate(0, size, call);
     void *ptr = hf_plain_malloc(size + HF_TRAILER);
-    return hf_block_has_trailer(ptr) ? hf_block_mark(ptr, size, call) : ptr; /* NULL has none */
+    return HF_LIKELY(hf_block_has_trailer(ptr)) ? hf_block_mark(ptr, size, call)
+                                                : hf_diagnosed_unmarked(ptr, size, call);
 }
 
 /* For functions that state nothing about the block. */

@@ -7,6 +7,7 @@
  */
 #include "alloc/diagnose/sampled.h"
 
+#include "alloc/base/maps.h"
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/findings.h"
@@ -30,6 +31,8 @@ enum {
     MAPPING_TRIES = 8,   /* to get the pool */
     FILLER = 0xa5,       /* between a block's end and the guard */
     BUSY_NAPS = 1000000, /* nanoseconds to wait for a slot that changes */
+    LOOK_EVERY = 64,     /* slots: how often the process's mappings are counted */
+    CROWDED = 32768,
 };
 
 enum state { UNUSED, BUSY, LIVE, FREED, OPENED /* freed, and never used again */ };
@@ -53,6 +56,7 @@ static _Atomic(uint64_t) frees;
 
 static const struct hf_hosted *hosted; /* set once, before the first block */
 static atomic_bool frozen;
+static _Atomic(uint32_t) next_look; /* when so many are used */
 
 static const char heap_name[] = "heap";
 
@@ -66,6 +70,27 @@ void hf_sampled_start(const struct hf_hosted *functions)
 void hf_sampled_freeze(void)
 {
     atomic_store(&frozen, true);
+}
+
+bool hf_sampled_yield(void)
+{
+    const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
+    return size != 0 && !atomic_exchange(&frozen, true) &&
+           mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+static bool count_mapping(const struct hf_mapping *mapping, void *count)
+{
+    (void)mapping;
+    ++*(size_t *)count;
+    return true;
+}
+
+/* Whether the process has used up half of the mappings that the system's usual limit allows. */
+static bool is_crowded(void)
+{
+    size_t count = 0;
+    return hf_maps_each(count_mapping, &count) != 0 || count > CROWDED;
 }
 
 static bool make_pool(void)
@@ -181,7 +206,12 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
         return NULL;
     }
     void *block = NULL;
-    if (atomic_fetch_add(&used, 1) < USED_MAX) {
+    if (atomic_load(&used) >= atomic_load(&next_look)) {
+        atomic_fetch_add(&next_look, LOOK_EVERY);
+        if (is_crowded())
+            (void)hf_sampled_yield();
+    }
+    if (atomic_fetch_add(&used, 1) < USED_MAX && !atomic_load(&frozen)) {
         struct slot *slot = take_slot(&before);
         if (slot != NULL && place(slot, alignment, size)) {
             slot->kind = (unsigned char)kind;

@@ -39,6 +39,10 @@ void hf_sampled_start(const struct hf_hosted *functions);
  * blocks open, and nothing more is sampled. */
 void hf_sampled_freeze(void);
 
+/* Gives the pool's mappings back, because the process has none left: its blocks stay, and nothing
+ * more is sampled or noticed. Returns whether there were any. */
+bool hf_sampled_yield(void);
+
 /* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.
  * alignment: 0 for malloc's. The contents are arbitrary. */
 void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,

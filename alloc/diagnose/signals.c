@@ -124,6 +124,14 @@ static bool is_handler(const struct sigaction *action)
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
+/* Whether this is a child of vfork(2) or the like, which has dispositions of its own, but the
+ * parent's memory. */
+static bool shares_memory(void)
+{
+    const struct hf_report_header *header = hf_report_header();
+    return header == NULL || header->process != (uint32_t)getpid();
+}
+
 /* sigaction(2) for SIGSEGV. The kernel may have another function by now: what does not come through
  * our sigaction(). */
 static int take_fault_action(const struct sigaction *action, struct sigaction *old)
@@ -136,7 +144,10 @@ static int take_fault_action(const struct sigaction *action, struct sigaction *o
         before = *programs_action();
     else if (before.sa_sigaction == on_crash)
         before = usual;
-    if (action != NULL) {
+    if (action != NULL && shares_memory()) {
+        if (__sigaction(SIGSEGV, action, NULL) != 0)
+            return -1;
+    } else if (action != NULL) {
         ours = *action;
         if (is_handler(action))
             ours = in_front_of(action);

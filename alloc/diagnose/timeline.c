@@ -15,7 +15,7 @@ enum {
     RECORDS_MAX = 24576, /* 576 KiB */
     LEAST_CHANGE = 4096, /* bytes, or a part of all bytes */
     CHANGE_PART = 256,
-    COST_PART = 200
+    COST_PART = 100
 };
 static const uint64_t first_distance = 10000000; /* nanoseconds */
 
@@ -25,10 +25,10 @@ static atomic_flag busy = ATOMIC_FLAG_INIT; /* guards what follows */
 static uint32_t moments, records;
 static int64_t live[HF_COUNTS_OBJECTS], told[HF_COUNTS_OBJECTS];
 
-static uint64_t monotonic(void)
+static uint64_t read_clock(clockid_t clock)
 {
     struct timespec time = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    (void)clock_gettime(clock, &time);
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
@@ -71,7 +71,7 @@ static void write_moment(uint64_t now, bool last)
 
 void hf_timeline_start(void)
 {
-    started = monotonic();
+    started = read_clock(CLOCK_MONOTONIC);
     atomic_store(&next, started + first_distance);
 }
 
@@ -80,13 +80,15 @@ void hf_timeline_tick(uint64_t coarse)
     if (coarse < atomic_load_explicit(&next, memory_order_relaxed) ||
         atomic_flag_test_and_set(&busy))
         return;
-    const uint64_t now = monotonic();
+    const uint64_t now = read_clock(CLOCK_MONOTONIC);
     if (now >= atomic_load(&next)) {
+        const uint64_t begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
         write_moment(now, false);
         const uint32_t doublings = moments / MOMENTS < DISTANCES ? moments / MOMENTS : DISTANCES;
         const uint64_t distance = first_distance << doublings;
-        const uint64_t end = monotonic(), wait = (end - now) * COST_PART;
-        atomic_store(&next, end + (wait > distance ? wait : distance));
+        const uint64_t wait = (read_clock(CLOCK_THREAD_CPUTIME_ID) - begun) * COST_PART;
+        /* The first one takes long, because it begins a part of the file. */
+        atomic_store(&next, now + (wait > distance && moments > 1 ? wait : distance));
     }
     atomic_flag_clear(&busy);
 }
@@ -96,7 +98,7 @@ void hf_timeline_end(void)
     if (atomic_flag_test_and_set(&busy))
         return;
     if (moments != 0)
-        write_moment(monotonic(), true);
+        write_moment(read_clock(CLOCK_MONOTONIC), true);
     atomic_flag_clear(&busy);
 }
 

@@ -4,7 +4,8 @@
  * allocate has none.
  *
  * Moments become rarer, so that their number grows with the logarithm of the time: at first one in
- * 10 ms, and half as many after every 256. Taking one costs at most half a percent of the time.
+ * 10 ms, and half as many after every 256. Taking them costs at most one percent of the
+ * time.
  *
  * Any thread, at any stage; takes the records' lock when a moment is due. Owns what it wrote last.
  */

@@ -4,6 +4,7 @@
  * that it may have first. Prints what it counted.
  */
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,12 +94,14 @@ int main(int count, char **arguments)
 {
     pthread_t threads[THREADS];
     static long wrong, ended; /* vfork() returns twice */
-    if (count > 1 && strcmp(arguments[1], "crowded") == 0)
+    static bool crowded;
+    crowded = count > 1 && strcmp(arguments[1], "crowded") == 0;
+    if (crowded)
         crowd();
     for (size_t i = 0; i < THREADS; i++)
         if (pthread_create(&threads[i], NULL, run, (void *)(i + 1)) != 0)
             return 2;
-    for (int i = 0; i < CHILDREN; i++) {
+    for (int i = 0; i < (crowded ? CHILDREN / 4 : CHILDREN); i++) {
         int status = 1;
         const pid_t child = i % 3 == 0 ? vfork() : fork();
         if (child == 0) {
