@@ -78,33 +78,12 @@ static void add(struct line *line, char c)
     line->length++;
 }
 
-/* Processes a complete line. False once no later line can matter. */
-static bool take(struct line *line, uintptr_t address, struct hf_place *out)
-{
-    struct hf_mapping *mapping = &line->mapping;
-    mapping->anonymous = !line->file;
-    if (address - mapping->start < mapping->end - mapping->start) {
-        if (out->before.end != mapping->start)
-            out->before.end = 0;
-        out->at = *mapping;
-        return true;
-    }
-    if (mapping->start > address) {
-        if (out->at.end == mapping->start)
-            out->after = *mapping;
-        return false;
-    }
-    out->before = *mapping;
-    return true;
-}
-
-int hf_maps_find(const void *address, struct hf_place *out)
+int hf_maps_each(bool (*visit)(const struct hf_mapping *mapping, void *context), void *context)
 {
     char buffer[2048];
     struct line line = {.field = FIELD_START};
     int saved_errno = errno, error = 0;
     bool more = true;
-    memset(out, 0, sizeof *out);
     int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         error = errno;
@@ -124,13 +103,47 @@ int hf_maps_find(const void *address, struct hf_place *out)
                 add(&line, buffer[i]);
                 continue;
             }
-            more = take(&line, (uintptr_t)address, out);
+            line.mapping.anonymous = !line.file;
+            more = visit(&line.mapping, context);
             memset(&line, 0, sizeof line);
         }
     }
     close(file);
     errno = saved_errno;
-    return error != 0 ? -error : out->at.end != 0;
+    return -error;
+}
+
+struct search {
+    uintptr_t address;
+    struct hf_place *out;
+};
+
+/* False once no later mapping can matter. */
+static bool take(const struct hf_mapping *mapping, void *context)
+{
+    const struct search *search = context;
+    struct hf_place *out = search->out;
+    if (search->address - mapping->start < mapping->end - mapping->start) {
+        if (out->before.end != mapping->start)
+            out->before.end = 0;
+        out->at = *mapping;
+        return true;
+    }
+    if (mapping->start > search->address) {
+        if (out->at.end == mapping->start)
+            out->after = *mapping;
+        return false;
+    }
+    out->before = *mapping;
+    return true;
+}
+
+int hf_maps_find(const void *address, struct hf_place *out)
+{
+    struct search search = {(uintptr_t)address, out};
+    memset(out, 0, sizeof *out);
+    int error = hf_maps_each(take, &search);
+    return error != 0 ? error : out->at.end != 0;
 }
 
 bool hf_maps_read(const void *address, void *buffer, size_t size)

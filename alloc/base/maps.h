@@ -24,6 +24,11 @@ struct hf_place {
     struct hf_mapping after;  /* starts where `at` ends; end 0: none */
 };
 
+/* Visits the mappings in /proc/self/maps, in ascending order, until visit returns false. Returns 0,
+ * or a negative errno if the file cannot be read. As with hf_maps_find(), mappings may be missed.
+ */
+int hf_maps_each(bool (*visit)(const struct hf_mapping *mapping, void *context), void *context);
+
 /* Looks an address up in /proc/self/maps. Returns 1 if it is mapped, 0 if not, or a negative errno
  * if the file cannot be read. The file is read in pieces, so mappings that other threads change
  * meanwhile may be missed. Preserves errno. */

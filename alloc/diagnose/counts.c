@@ -171,3 +171,16 @@ void hf_counts_total(uint64_t *blocks, uint64_t *bytes)
             }
         }
 }
+
+void hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS])
+{
+    for (uint32_t i = 0; i < __atomic_load_n(&table_count, __ATOMIC_ACQUIRE); i++)
+        for (size_t j = 0; j < HF_COUNTS_ROOM; j++) {
+            const struct hf_report_pair *pair = &tables[i]->pairs[j];
+            if (__atomic_load_n(&pair->threads, __ATOMIC_ACQUIRE) == 0 ||
+                pair->allocated >= HF_COUNTS_OBJECTS)
+                continue;
+            const int64_t size = (int64_t)__atomic_load_n(&pair->bytes, __ATOMIC_RELAXED);
+            bytes[pair->allocated] += pair->freed == HF_REPORT_ALLOCATED ? size : -size;
+        }
+}

@@ -14,7 +14,7 @@
 
 #include <stddef.h>
 
-enum { HF_COUNTS_ROOM = 127 };
+enum { HF_COUNTS_ROOM = 127, HF_COUNTS_OBJECTS = 4096 /* objects have lower numbers */ };
 
 struct hf_counts {
     struct hf_report_pair pairs[HF_COUNTS_ROOM];
@@ -39,5 +39,9 @@ void hf_counts_in_child(void);
 
 /* The sum over all tables: blocks and bytes that were allocated. */
 void hf_counts_total(uint64_t *blocks, uint64_t *bytes);
+
+/* Adds the bytes of each object's blocks that are not freed yet, as far as they were counted, to
+ * `bytes`. Other threads may be counting. */
+void hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS]);
 
 #endif

@@ -6,6 +6,8 @@
 #include "alloc/base/alignment.h"
 #include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/small.h"
 #include "alloc/owner/hosted.h"
@@ -20,9 +22,9 @@
 
 static void *marked(void *ptr, size_t size, struct hf_call_site call)
 {
-    if (HF_LIKELY(ptr != NULL) && hf_block_has_trailer(ptr))
-        hf_block_mark(ptr, hf_heap_room(ptr), size, call);
-    return ptr;
+    return HF_LIKELY(ptr != NULL) && hf_block_has_trailer(ptr)
+               ? hf_block_mark(ptr, hf_heap_room(ptr), size, call)
+               : ptr;
 }
 
 static void *refuse(int error)
@@ -31,16 +33,56 @@ static void *refuse(int error)
     return NULL;
 }
 
+static bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+/* Whether an allocation that got nothing should be tried again. Not if it was made to fail. */
+static bool try_again(const void *ptr)
+{
+    return HF_UNLIKELY(ptr == NULL) && !is_watched() && hf_sampled_yield();
+}
+
+/* A sampled block, counted, if it is this thread's turn; mostly NULL. */
+static void *sampled_now_and_then(size_t alignment, size_t size, struct hf_call_site call)
+{
+    if (HF_UNLIKELY(size > HF_SAMPLING_LARGE)) {
+        hf_sampling_large();
+        return NULL;
+    }
+    if (HF_LIKELY(!hf_sampling_is_due() && !hf_sampling_due()) || !hf_sampling_turn() ||
+        is_watched())
+        return NULL;
+    const struct hf_site site = hf_site_of(call.caller, call.function);
+    void *ptr = hf_sampled_allocate(alignment, size, site,
+                                    (enum hf_block_kind)hf_block_kinds[call.function]);
+    if (ptr != NULL)
+        (void)hf_count(site.object, HF_REPORT_ALLOCATED, size);
+    return ptr;
+}
+
 void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site call)
 {
     if (HF_UNLIKELY(size > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
-    if (alignment == 0)
-        return size <= HF_SMALL_MAX ? hf_small_allocate(size, call)
-                                    : marked(hf_plain_malloc(size + HF_TRAILER), size, call);
-    if (hf_fail_here())
+    void *ptr = sampled_now_and_then(alignment, size, call);
+    if (HF_UNLIKELY(ptr != NULL))
+        return ptr;
+    if (alignment == 0 && size <= HF_SMALL_MAX)
+        return hf_small_allocate(size, call);
+    if (alignment != 0 && hf_fail_here())
         return NULL;
-    return marked(hf_plain_aligned(alignment, size + HF_TRAILER), size, call);
+    do
+        ptr = alignment == 0 ? hf_plain_malloc(size + HF_TRAILER)
+                             : hf_plain_aligned(alignment, size + HF_TRAILER);
+    while (try_again(ptr));
+    return marked(ptr, size, call);
+}
+
+void *hf_diagnosed_unmarked(void *ptr, size_t size, struct hf_call_site call)
+{
+    return try_again(ptr) ? hf_diagnosed_allocate(0, size, call) : ptr;
 }
 
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
@@ -67,17 +109,28 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
     size_t bytes;
     if (HF_UNLIKELY(__builtin_mul_overflow(count, size, &bytes) || bytes > HF_BLOCK_LIMIT))
         return refuse(ENOMEM);
+    void *ptr = sampled_now_and_then(0, bytes, call);
+    if (HF_UNLIKELY(ptr != NULL))
+        return memset(ptr, 0, bytes);
     if (bytes <= HF_CLEARED_HERE) {
-        void *ptr = hf_small_allocate(bytes, call);
+        ptr = hf_small_allocate(bytes, call);
         return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
     }
     if (hf_fail_here())
         return NULL;
-    return marked(hf_plain_calloc(1, bytes + HF_TRAILER), bytes, call);
+    do
+        ptr = hf_plain_calloc(1, bytes + HF_TRAILER);
+    while (try_again(ptr));
+    return marked(ptr, bytes, call);
 }
 
 void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
 {
+    if (HF_UNLIKELY(hf_sampled_holds(ptr))) {
+        hf_sampled_claim(ptr, hf_site_of(call.caller, call.function),
+                         (enum hf_block_kind)hf_block_kinds[call.function]);
+        return ptr;
+    }
     return marked(ptr, size, call);
 }
 
@@ -101,6 +154,10 @@ void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site c
     if (HF_UNLIKELY(!hf_block_has_trailer(ptr))) {
         if (hf_fault_foreign(ptr, call))
             hf_plain_free(ptr);
+        return;
+    }
+    if (HF_UNLIKELY(hf_sampled_holds(ptr))) {
+        hf_sampled_free(ptr, stated, call);
         return;
     }
     size_t room = hf_heap_room(ptr);
@@ -130,6 +187,21 @@ static void *resize_elsewhere(void *ptr, size_t size, struct hf_call_site call)
     return refuse(ENOMEM);
 }
 
+static void *resize_sampled(void *ptr, size_t size, struct hf_call_site call)
+{
+    const void *block;
+    if (!hf_sampled_may_resize(ptr, call))
+        return refuse(ENOMEM);
+    void *resized = size != 0 ? hf_diagnosed_allocate(0, size, call) : NULL;
+    if (resized != NULL) {
+        const size_t old = hf_sampled_block(ptr, &block);
+        memcpy(resized, ptr, old < size ? old : size);
+    }
+    if (resized != NULL || size == 0)
+        hf_sampled_free(ptr, HF_NOTHING_STATED, call);
+    return resized;
+}
+
 /* A small block stays where it is only within its size class. Moving it here, and not in the plain
  * heap, leaves a freed block's trailer behind. */
 static void *resize_small(void *ptr, const struct hf_small *block, size_t size, uint64_t freed,
@@ -152,6 +224,8 @@ static void *resize_other(void *ptr, size_t size, struct hf_call_site call)
 {
     struct hf_trailer trailer;
     struct hf_small block;
+    if (HF_UNLIKELY(hf_sampled_holds(ptr)))
+        return resize_sampled(ptr, size, call);
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
     if (HF_UNLIKELY(hosted != NULL))
         return hosted->realloc(ptr, size, call.caller);
@@ -170,11 +244,15 @@ static void *resize_other(void *ptr, size_t size, struct hf_call_site call)
             hf_fault_check(ptr, trailer, asked, HF_NOTHING_STATED, call.function, site.number);
     }
     void *resized;
-    if (HF_LIKELY(is_block) && hf_small_find(ptr, &block))
+    if (HF_LIKELY(is_block) && hf_small_find(ptr, &block)) {
         resized =
             resize_small(ptr, &block, size, hf_trailer_freed(trailer.site, site.number), call);
-    else
-        resized = marked(hf_plain_realloc(ptr, size + HF_TRAILER, call.caller), size, call);
+    } else {
+        do
+            resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
+        while (try_again(resized));
+        resized = marked(resized, size, call);
+    }
     if (HF_LIKELY(resized != NULL && is_block))
         count_freed(trailer, asked, site, call);
     return resized;
@@ -233,16 +311,22 @@ bool hf_heap_boot(const char *configuration, bool checks)
 
 size_t hf_heap_usable(const void *ptr, const void *caller)
 {
+    if (HF_UNLIKELY(hf_sampled_holds(ptr)))
+        return hf_hosted_of(ptr)->usable_size(ptr, caller);
     return without_trailer(ptr, hf_plain_usable(ptr, caller));
 }
 
 size_t hf_heap_asked(const void *ptr, const void *caller)
 {
+    if (HF_UNLIKELY(hf_sampled_holds(ptr)))
+        return hf_hosted_of(ptr)->usable_size(ptr, caller);
     return without_trailer(ptr, hf_plain_asked(ptr, caller));
 }
 
 size_t hf_heap_block(const void *ptr, const void **block)
 {
+    if (HF_UNLIKELY(hf_sampled_holds(ptr)))
+        return hf_sampled_block(ptr, block);
     size_t size = hf_plain_block(ptr, block);
     return size != 0 ? without_trailer(*block, size) : 0;
 }

@@ -16,6 +16,9 @@
 
 /* alignment: 0 for malloc's. Returns NULL and sets errno if there is no memory. */
 void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site site);
+/* What to return for a block that has no trailer: itself or, if it is NULL, the block of another
+ * try. */
+void *hf_diagnosed_unmarked(void *ptr, size_t size, struct hf_call_site site);
 /* memalign(3), with glibc's rules about the alignment. */
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site site);
 /* posix_memalign(3). */

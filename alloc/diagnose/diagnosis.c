@@ -12,12 +12,18 @@
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/ancestors.h"
 #include "alloc/diagnose/counts.h"
+#include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/known_sites.h"
+#include "alloc/diagnose/leaks.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/sampled_hosted.h"
+#include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/suppressions.h"
+#include "alloc/diagnose/timeline.h"
 
 #include <homefree/base.h>
 
@@ -48,6 +54,8 @@ static struct {    /* the standard error of that process; 0: unknown */
 static bool privileged;       /* ignores the environment and writes no file */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
+static uint32_t sample_every = HF_SAMPLING_USUAL;
+static bool sample_asked;          /* by a number of the user's, which is kept to */
 static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
 
 /* ---- options ---- */
@@ -93,8 +101,20 @@ static void take_suppressions(const char *path)
          where, line != 0 ? 0 : -error);
 }
 
+/* One allocation in so many gets a guard page. */
+static void take_sample(const char *value)
+{
+    char *end;
+    const uintmax_t every = strtoumax(value, &end, 10);
+    sample_asked = value[0] >= '0' && value[0] <= '9' && *end == '\0' && every <= HF_SAMPLING_MAX;
+    if (sample_asked)
+        sample_every = (uint32_t)every;
+    else
+        warn("HOMEFREE_DIAGNOSE: sample is a number up to 1073741824, not ", value, 0);
+}
+
 /* DEVICE-INODE of the standard error that the user gave. */
-static void take_standard_error(const char *value)
+static void take_stderr(const char *value)
 {
     char *end;
     errors_go_to.device = strtoumax(value, &end, 10);
@@ -112,22 +132,44 @@ static void read_root(const char *options)
     }
 }
 
+static void take_folder(const char *value)
+{
+    if (value[0] == '/')
+        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
+    else
+        warn("HOMEFREE_DIAGNOSE: folder is an absolute path, not ", value, 0);
+}
+
+static void take_sites(const char *value)
+{
+    (void)snprintf(sites_path, sizeof sites_path, "%s", value);
+}
+
+static void take_root(const char *value)
+{
+    (void)value; /* read_root() has it */
+}
+
+static void take_leaks(const char *value)
+{
+    hf_diagnose.leaks = strcmp(value, "1") == 0;
+}
+
 static void take_option(const char *key, const char *value)
 {
-    if (strcmp(key, "mode") == 0)
-        take_mode(value);
-    else if (strcmp(key, "folder") == 0 && value[0] == '/')
-        (void)snprintf(hf_diagnose.folder, sizeof hf_diagnose.folder, "%s", value);
-    else if (strcmp(key, "suppressions") == 0)
-        take_suppressions(value);
-    else if (strcmp(key, "root") == 0)
-        return;
-    else if (strcmp(key, "sites") == 0)
-        (void)snprintf(sites_path, sizeof sites_path, "%s", value);
-    else if (strcmp(key, "stderr") == 0)
-        take_standard_error(value);
-    else
-        warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
+    static const struct {
+        const char *key;
+        void (*take)(const char *value);
+    } options[] = {
+#define HF_DIAGNOSE_OPTION(key, value, meaning) {#key, take_##key},
+#include "alloc/diagnose/diagnose_options.def"
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (strcmp(options[i].key, key) == 0) {
+            options[i].take(value);
+            return;
+        }
+    warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }
 
 static void read_options(const char *options)
@@ -263,6 +305,8 @@ static void in_child(void)
     hf_report_in_child();
     hf_counts_in_child();
     hf_findings_in_child();
+    hf_timeline_in_child();
+    hf_elsewhere_in_child();
     fill_header(header);
     sites_before = hf_sites_count();
     atomic_store(&ended, false);
@@ -322,11 +366,19 @@ void hf_diagnose_end(enum hf_report_end end, int status)
     if (hf_findings_count(HF_REPORT_ERROR) + hf_findings_count(HF_REPORT_WARNING) != 0 ||
         hf_sites_count() - sites_before >= NEW_SITES)
         make_file();
+    hf_timeline_end();
     header->ended = now();
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
     print_summary(end);
     hf_report_finish();
+}
+
+void hf_diagnose_confine(void)
+{
+    hf_sampling_stop();
+    hf_sampled_freeze();
+    hf_timeline_stop();
 }
 
 void hf_diagnose_leave(int status)
@@ -338,6 +390,10 @@ void hf_diagnose_leave(int status)
 static void on_exit_status(int status, void *context)
 {
     (void)context;
+    const struct hf_report_header *header = hf_report_header();
+    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT && header != NULL &&
+        header->process == (uint32_t)getpid() && !atomic_load(&ended))
+        hf_leaks_find(__builtin_frame_address(0));
     hf_diagnose_end(HF_REPORT_EXIT, status);
 }
 
@@ -391,4 +447,10 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     hf_report_on_fork(in_child);
     (void)on_exit(on_exit_status, NULL);
     hf_signals_start(end_by_signal);
+    hf_timeline_start();
+    if (hf_diagnose.mode != HF_REPORT_COUNT && sample_every != 0) {
+        hf_signals_watch_accesses();
+        hf_sampled_start(&hf_sampled_hosted);
+        hf_sampling_start(sample_every, !sample_asked, hf_signals_see_accesses);
+    }
 }

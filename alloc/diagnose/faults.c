@@ -5,9 +5,12 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/libc_functions.h"
+#include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/unloaded.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/owner/foreign.h"
@@ -236,21 +239,53 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
 
 /* ---- foreign pointers ---- */
 
-static void find_foreign(const struct hf_foreign_allocator *allocator, const void *ptr,
-                         uint32_t freed_site)
+/* The number of the object that holds a foreign allocator whose functions can be called, and which
+ * therefore stays loaded; 0: unknown. */
+static uint16_t object_of(const struct hf_foreign_allocator *allocator)
 {
+    static struct {
+        const struct hf_foreign_allocator *_Atomic allocator; /* set last */
+        uint16_t object;
+    } known[HF_FOREIGN_MAX];
+    size_t at = 0;
+    while (at < HF_FOREIGN_MAX && known[at].allocator != NULL)
+        if (known[at++].allocator == allocator)
+            return known[at - 1].object;
+    if (allocator->form == HF_FREE_NONE || allocator->map == NULL || !hf_report_lock())
+        return 0;
+    const uint16_t object = hf_site_object_number(allocator->map);
+    while (at < HF_FOREIGN_MAX && known[at].allocator != NULL && known[at].allocator != allocator)
+        at++;
+    if (at < HF_FOREIGN_MAX) {
+        known[at].object = object;
+        known[at].allocator = allocator;
+    }
+    hf_report_unlock();
+    return object;
+}
+
+/* Returns whether the allocator may get the block. */
+static bool find_foreign(const struct hf_foreign_allocator *allocator, const void *ptr,
+                         struct hf_site freed)
+{
+    const bool unloaded = hf_unloaded_is(allocator), hosted = allocator->form == HF_FREE_HOSTED;
     struct hf_event event = {
-        .rule =
-            allocator->form == HF_FREE_HOSTED ? HF_FAULT_DOMAIN_MISMATCH : HF_FAULT_FOREIGN_FREE,
+        .rule = unloaded ? HF_FAULT_OWNER_UNLOADED
+                         : (hosted ? HF_FAULT_DOMAIN_MISMATCH : HF_FAULT_FOREIGN_FREE),
         .ptr = ptr,
         .allocator = allocator->name,
         .allocator_object = allocator->object,
-        .freed_site = freed_site,
-        .bytes = allocator->usable_size != NULL && allocator->form != HF_FREE_HOSTED
-                     ? allocator->usable_size(ptr)
-                     : 0,
+        .freed_site = freed.number,
+        .bytes = allocator->usable_size != NULL && !hosted ? allocator->usable_size(ptr) : 0,
     };
+    /* Its allocation was not seen, so it is counted now. */
+    const uint16_t object = object_of(allocator);
+    if (object != 0) {
+        hf_count(object, HF_REPORT_ALLOCATED, event.bytes);
+        hf_count(object, freed.object, event.bytes);
+    }
     hf_finding(&event);
+    return !unloaded;
 }
 
 /* No allocator is known for the pointer. Returns whether libc may get it. */
@@ -291,7 +326,6 @@ bool hf_fault_foreign(const void *ptr, struct hf_call_site call)
     if (allocator == NULL)
         return judge_by_place(ptr, site.number);
     /* Without homefree, every function of the process would be the displaced allocator's. */
-    if (allocator != &hf_foreign_scope && !allocator->displaced)
-        find_foreign(allocator, ptr, site.number);
-    return true;
+    return allocator == &hf_foreign_scope || allocator->displaced ||
+           find_foreign(allocator, ptr, site);
 }

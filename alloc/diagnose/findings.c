@@ -101,7 +101,8 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->allocator = allocator;
     finding->allocated_site = hf_stack_base(event->allocated_site);
     finding->freed_site = event->freed_site;
-    finding->first_freed_site = event->first_freed_site;
+    finding->first_freed_site = hf_stack_base(event->first_freed_site);
+    finding->first_freed_stack = hf_stack_of_site(event->first_freed_site);
     finding->freed_stack = stack;
     finding->pointer = (uintptr_t)event->ptr;
     finding->asked = event->asked;
@@ -125,9 +126,10 @@ static void count(struct hf_report_finding *finding, const struct hf_event *even
 /* The calling thread's stack is taken outside the lock, and only for a new finding. */
 static void record(const struct hf_event *event)
 {
-    const void *frames[HF_UNWIND_MAX];
-    size_t depth = 0;
-    for (bool taken = event->freed_site == 0;; taken = true) {
+    const void *own[HF_UNWIND_MAX];
+    const void *const *frames = event->frames != NULL ? event->frames : own;
+    size_t depth = event->depth;
+    for (bool taken = event->freed_site == 0 || event->frames != NULL;; taken = true) {
         if (!hf_report_lock())
             break;
         const uint32_t allocator = number_allocator(event);
@@ -144,7 +146,7 @@ static void record(const struct hf_event *event)
         if (taken)
             break;
         enum hf_report_function function;
-        depth = hf_unwind(hf_site_address(event->freed_site, &function), frames);
+        depth = hf_unwind(hf_site_address(event->freed_site, &function), own);
     }
     hf_report_drop();
 }
@@ -181,8 +183,12 @@ static __attribute__((noreturn)) void stop(const struct hf_event *event)
         }
     }
     add_site(&text, "; allocated by ", event->allocated_site);
-    add_site(&text, "; first freed by ", event->first_freed_site);
-    add_site(&text, "; freed by ", event->freed_site);
+    enum hf_report_function function;
+    (void)hf_site_address(event->freed_site, &function);
+    const bool accessed = function == HF_FUNCTION_read || function == HF_FUNCTION_write ||
+                          function == HF_FUNCTION_access;
+    add_site(&text, accessed ? "; freed by " : "; first freed by ", event->first_freed_site);
+    add_site(&text, accessed ? "; accessed by " : "; freed by ", event->freed_site);
     hf_text_add(&text, ". ");
     hf_text_add(&text, rule->remedy);
     hf_gate_abandon();

@@ -10,6 +10,8 @@
 
 #include "alloc/diagnose/event.h"
 
+#include <stdbool.h>
+
 void hf_finding(const struct hf_event *event);
 
 /* Severities, as report_rules.def names them. */
@@ -22,6 +24,7 @@ uint64_t hf_findings_count(enum hf_report_severity severity);
 struct hf_diagnose {
     enum hf_report_mode mode;
     char folder[1024]; /* of the report; "" if there is none */
+    bool leaks;        /* are looked for at the end */
 };
 extern struct hf_diagnose hf_diagnose __attribute__((visibility("hidden")));
 

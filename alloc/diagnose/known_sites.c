@@ -11,6 +11,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,6 +29,7 @@ enum {
 };
 
 static uint64_t known[KNOWN_ROOM]; /* 0: free */
+static bool accessed[KNOWN_ROOM];
 static size_t known_count;
 
 /* ---- the set ---- */
@@ -57,22 +59,28 @@ static uint64_t *find_place(uint64_t hash)
     return &known[at];
 }
 
-bool hf_known_site(const char *path, uint64_t offset, const struct hf_report_object *object)
+enum hf_known hf_known_site(const char *path, uint64_t offset,
+                            const struct hf_report_object *object)
 {
     if (known_count == 0)
-        return false;
+        return HF_UNKNOWN;
     const uint64_t hash = hash_of(path, offset, object);
-    return *find_place(hash) == hash;
+    const uint64_t *place = find_place(hash);
+    if (*place != hash)
+        return HF_UNKNOWN;
+    return accessed[place - known] ? HF_KNOWN_ACCESSED : HF_KNOWN;
 }
 
-static void add(const char *path, uint64_t offset, const struct hf_report_object *object)
+static void add(const char *path, uint64_t offset, const struct hf_report_object *object,
+                bool is_accessed)
 {
     const uint64_t hash = hash_of(path, offset, object);
     uint64_t *place = find_place(hash);
-    if (*place == hash || known_count == KNOWN_MAX)
+    if (*place != hash && known_count == KNOWN_MAX)
         return;
+    known_count += *place != hash;
     *place = hash;
-    known_count++;
+    accessed[place - known] |= is_accessed;
 }
 
 /* ---- one file ---- */
@@ -138,7 +146,8 @@ static void take_finding(const struct recorded *file, const struct hf_report_fin
             : NULL;
     const char *path = object != NULL ? get_string(file, object->path) : NULL;
     if (path != NULL)
-        add(path, site->address - object->base, object);
+        add(path, site->address - object->base, object,
+            finding->rule == HF_FAULT_USE_AFTER_FREE || finding->rule == HF_FAULT_OVERRUN);
 }
 
 static int take_contents(const char *bytes, size_t size)

@@ -1,12 +1,16 @@
 /* See marking.h. */
 #include "alloc/diagnose/marking.h"
 
+#include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
 
-/* What kind of block each function allocates. */
-static const unsigned char kinds[HF_FUNCTION_COUNT] = {
+#include <string.h>
+
+const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_malloc] = HF_BLOCK_MALLOC,
     [HF_FUNCTION_calloc] = HF_BLOCK_MALLOC,
     [HF_FUNCTION_realloc] = HF_BLOCK_MALLOC,
@@ -45,6 +49,41 @@ static const struct hf_recent *find_recent(const void *ptr, struct hf_call_site 
     return NULL;
 }
 
+/* The alignment that a block may need to have; 0: malloc's. */
+static size_t alignment_of(const void *ptr, enum hf_report_function function)
+{
+    switch (function) {
+    case HF_FUNCTION_malloc:
+    case HF_FUNCTION_calloc:
+    case HF_FUNCTION_realloc:
+    case HF_FUNCTION_reallocarray:
+    case HF_FUNCTION__Znwm:
+    case HF_FUNCTION__Znam:
+    case HF_FUNCTION__ZnwmRKSt9nothrow_t:
+    case HF_FUNCTION__ZnamRKSt9nothrow_t:
+    case HF_FUNCTION_hf_malloc:
+    case HF_FUNCTION_hf_realloc:
+        return 0;
+    default:
+        return (size_t)(uintptr_t)ptr & -(size_t)(uintptr_t)ptr;
+    }
+}
+
+/* A sampled block instead of ptr, counted, for a site whose blocks all get one; NULL: none now. */
+static void *moved_to_sampled(void *ptr, size_t size, struct hf_site site, struct hf_call_site call)
+{
+    if (HF_LIKELY((site.deep & HF_SITE_SAMPLED) == 0) || !hf_sampling_is_possible())
+        return NULL;
+    void *sampled = hf_sampled_allocate(alignment_of(ptr, call.function), size, site,
+                                        (enum hf_block_kind)hf_block_kinds[call.function]);
+    if (sampled == NULL)
+        return NULL;
+    (void)hf_count(site.object, HF_REPORT_ALLOCATED, size);
+    memcpy(sampled, ptr, size);
+    hf_plain_free(ptr);
+    return sampled;
+}
+
 void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call)
 {
     if (HF_UNLIKELY(hf_report_header() == NULL))
@@ -57,10 +96,14 @@ void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site cal
         return ptr;
     }
     const struct hf_site site = hf_site_of(call.caller, call.function);
-    const enum hf_block_kind kind = (enum hf_block_kind)kinds[call.function];
+    const enum hf_block_kind kind = (enum hf_block_kind)hf_block_kinds[call.function];
     uint32_t number = site.number, without = 0;
-    if (HF_UNLIKELY(site.deep != 0))
+    if (HF_UNLIKELY(site.deep != 0)) {
+        void *sampled = moved_to_sampled(ptr, size, site, call);
+        if (sampled != NULL)
+            return sampled;
         number = hf_stack_site(site.number, &without);
+    }
     hf_trailer_write_live(ptr, room, hf_trailer_base(number, kind), slack);
     struct hf_report_pair *pair = hf_count(site.object, HF_REPORT_ALLOCATED, size);
     if (pair == NULL || site.number == 0)
@@ -70,7 +113,7 @@ void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site cal
         /* The site may have become deep before it was remembered. */
         if (HF_UNLIKELY(hf_site_of(call.caller, call.function).deep != 0))
             hf_recent_take_back(call);
-    } else if (without != 0) {
+    } else if (without != 0 && (site.deep & HF_SITE_SAMPLED) == 0) {
         hf_recent_allocated_for(call, site.number, kind, pair, without);
     }
     return ptr;

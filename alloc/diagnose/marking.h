@@ -20,7 +20,11 @@ static inline bool hf_block_has_trailer(const void *ptr)
     return HF_LIKELY(hf_owned(ptr)) && HF_LIKELY(hf_forward == NULL);
 }
 
-/* Marks a block with a trailer. room: its size, trailer included. Returns ptr. */
+/* What kind of block each function allocates. */
+extern const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] __attribute__((visibility("hidden")));
+
+/* Marks a block with a trailer. room: its size, trailer included. Returns the block to hand out:
+ * ptr, or a sampled one (sampled.h) with its contents. */
 void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site call);
 
 /* The same for a block that hf_heap_take() just handed out, which nobody has written to. */

@@ -16,11 +16,14 @@
 #include "alloc/diagnose/signals.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
+#include "alloc/diagnose/unloaded.h"
 #include "alloc/jemalloc/seam.h"
 #include "alloc/start/family.h"
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -286,10 +289,28 @@ DEFINE(int, dlclose, void *handle)
     /* Looked up by the first call, which may come from a constructor that runs before ours. */
     static any_function *known;
     any_function *next = remember("dlclose", &known);
+    hf_unloaded_before();
     int result = next != NULL ? (int)(intptr_t)next((size_t)handle, 0, 0) : -1;
+    hf_unloaded_after();
     if (hf_sites_unloaded())
         hf_stacks_unloaded();
     return result;
+}
+
+/* ---- sandboxes ---- */
+
+/* Also before seccomp(2): whoever may not call that without PR_SET_NO_NEW_PRIVS. */
+DEFINE(int, prctl, int option, unsigned long second, unsigned long third, unsigned long fourth,
+       unsigned long fifth)
+{
+    static any_function *known;
+    typedef int function(int, unsigned long, unsigned long, unsigned long, unsigned long);
+    function *const next = (function *)(void (*)(void))remember("prctl", &known);
+    if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+        hf_diagnose_confine();
+    if (next != NULL)
+        return next(option, second, third, fourth, fifth);
+    return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
 }
 
 /* ---- signals ---- */

@@ -38,8 +38,7 @@
 #define HF_REPORT_RECORDS_SYMBOL "hf_live_records"
 
 /* The environment variable by which `homefree run` passes its options: key:value, separated by
- * commas. mode: count, report, strict; folder: absolute path; sites, suppressions: paths of files.
- */
+ * commas. diagnose_options.def lists the keys. */
 #define HF_DIAGNOSE_VARIABLE "HOMEFREE_DIAGNOSE"
 /* The most bytes of a pair and of the whole value. The library adds a pair for its children. */
 #define HF_DIAGNOSE_PAIR_MAX  1000
@@ -140,11 +139,13 @@ struct hf_report_finding {
     uint32_t allocator;                    /* 1 + number of the allocator; 0: unknown */
     uint32_t allocated_site;               /* 0: unknown */
     uint32_t freed_site;                   /* 0: unknown */
-    uint32_t first_freed_site;             /* double-free: of the first free; otherwise 0 */
+    uint32_t first_freed_site;             /* double-free: of the first free; use-after-free: of
+                                              the free, and freed_site is of the access;
+                                              otherwise 0 */
     uint32_t allocated_stack, freed_stack; /* 1 + position of a stack among all bytes of stacks;
                                               0: none. Of the first block whose stack is known, so
                                               allocated_stack may be filled in later */
-    uint32_t reserved;
+    uint32_t first_freed_stack;            /* the same, of first_freed_site; often 0 */
     uint64_t count;
     uint64_t bytes;                /* sum of the blocks' requested sizes, where they are known */
     uint64_t pointer, asked, said; /* of the first one: the block, the size or alignment that was

@@ -1,35 +1,36 @@
 /*
  * See signals.h. Owns which dispositions are ours; the kernel holds them. A program that resets a
  * signal to SIG_DFL gets our handler back, so that the end is recorded after its own handler too.
+ *
+ * While blocks are sampled, the program's handler for SIGSEGV is kept here: the kernel has ours
+ * with the program's mask and flags, which calls the program's for what is no access to a sampled
+ * block.
  */
 #include "alloc/diagnose/signals.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/diagnose/accesses.h"
 #include "alloc/diagnose/crash.h"
+#include "alloc/diagnose/elsewhere.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/unwind.h"
 
 #include <errno.h>
-#include <stdalign.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 /* libc's functions under the names that nobody interposes. */
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
 extern sighandler_t bsd_signal(int number, sighandler_t handler);
 
-/* Milliseconds to wait for another thread's crash to be recorded. */
-enum { NAPS = 2000 };
-
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 static void (*report_end)(int number); /* set once, before `started` */
 static atomic_bool started;
+static bool sees_faults; /* set once, before the program starts */
 
 static bool is_crash(int number)
 {
@@ -47,43 +48,18 @@ static void say_lost(void)
     hf_text_write(&text);
 }
 
-/* What the handler does with the report, on a stack of its own: the program's alternate stack may
- * have room for little more than a signal frame. For the first thread that crashes. */
-static struct {
-    ucontext_t from, to;
+/* What the handler does with the report. Another thread that crashed first is waited for: this one
+ * would end the process before the other has told. */
+struct crash {
     int number;
     const void *context;
-    alignas(16) char stack[64 * 1024];
-} closing;
+};
 
-static void close_report(void)
+static void close_report(void *argument)
 {
-    hf_crash_judge(closing.number, closing.context);
-    report_end(closing.number);
-}
-
-static void close_report_elsewhere(int number, const void *context)
-{
-    static atomic_bool begun;
-    const struct timespec nap = {0, 1000000};
-    /* Another thread crashed first: this one would end the process before the other has told. */
-    for (int i = 0; atomic_exchange(&begun, true); i++) {
-        if (i == NAPS)
-            return;
-        (void)nanosleep(&nap, NULL);
-    }
-    if (getcontext(&closing.to) != 0) {
-        atomic_store(&begun, false);
-        return;
-    }
-    closing.number = number;
-    closing.context = context;
-    closing.to.uc_stack.ss_sp = closing.stack;
-    closing.to.uc_stack.ss_size = sizeof closing.stack;
-    closing.to.uc_link = &closing.from;
-    makecontext(&closing.to, close_report, 0);
-    (void)swapcontext(&closing.from, &closing.to);
-    atomic_store(&begun, false);
+    const struct crash *crash = argument;
+    hf_crash_judge(crash->number, crash->context);
+    report_end(crash->number);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context)
@@ -97,7 +73,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
     if (number == SIGSEGV || number == SIGBUS)
         hf_unwind_recover(context);
-    close_report_elsewhere(number, context);
+    (void)hf_elsewhere(close_report, &(struct crash){number, context});
     (void)__sigaction(number, &usual, NULL);
     errno = saved_errno;
     /* A fault recurs when the handler returns; a signal that was sent must be sent again. */
@@ -105,18 +81,133 @@ static void on_crash(int number, siginfo_t *info, void *context)
         (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
 }
 
-static struct sigaction our_action(void)
+static void on_fault(int number, siginfo_t *info, void *context);
+
+static struct sigaction our_action(int number)
 {
-    struct sigaction ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    struct sigaction ours = {.sa_sigaction = number == SIGSEGV && sees_faults ? on_fault : on_crash,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK};
     sigfillset(&ours.sa_mask);
     return ours;
 }
 
+/* ---- the program's handler for SIGSEGV ---- */
+
+/* The last ones, because a handler that runs may still read an earlier one. */
+static struct sigaction programs[8];
+static _Atomic(unsigned) latest;
+
+static const struct sigaction *programs_action(void)
+{
+    return &programs[atomic_load(&latest) % (sizeof programs / sizeof programs[0])];
+}
+
+static void keep_action(const struct sigaction *action)
+{
+    const unsigned next = atomic_load(&latest) + 1;
+    programs[next % (sizeof programs / sizeof programs[0])] = *action;
+    atomic_store(&latest, next);
+}
+
+/* Ours, which calls `action`. */
+static struct sigaction in_front_of(const struct sigaction *action)
+{
+    struct sigaction ours = *action;
+    ours.sa_sigaction = on_fault;
+    ours.sa_flags = (int)((unsigned)action->sa_flags & ~(unsigned)SA_RESETHAND) | SA_SIGINFO;
+    return ours;
+}
+
+static bool is_handler(const struct sigaction *action)
+{
+    return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
+}
+
+/* Whether this is a child of vfork(2) or the like, which has dispositions of its own, but the
+ * parent's memory. */
+static bool shares_memory(void)
+{
+    const struct hf_report_header *header = hf_report_header();
+    return header == NULL || header->process != (uint32_t)getpid();
+}
+
+/* sigaction(2) for SIGSEGV. The kernel may have another function by now: what does not come through
+ * our sigaction(). */
+static int take_fault_action(const struct sigaction *action, struct sigaction *old)
+{
+    static const struct sigaction usual = {.sa_handler = SIG_DFL};
+    struct sigaction before, ours;
+    if (__sigaction(SIGSEGV, NULL, &before) != 0)
+        return -1;
+    if (before.sa_sigaction == on_fault)
+        before = *programs_action();
+    else if (before.sa_sigaction == on_crash)
+        before = usual;
+    if (action != NULL && shares_memory()) {
+        if (__sigaction(SIGSEGV, action, NULL) != 0)
+            return -1;
+    } else if (action != NULL) {
+        ours = *action;
+        if (is_handler(action))
+            ours = in_front_of(action);
+        else if (action->sa_handler == SIG_DFL)
+            ours = our_action(SIGSEGV);
+        keep_action(is_handler(action) ? action : &usual);
+        if (__sigaction(SIGSEGV, &ours, NULL) != 0)
+            return -1;
+    }
+    if (old != NULL)
+        *old = before;
+    return 0;
+}
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    if (hf_access_fault(info, context))
+        return;
+    const struct sigaction *programs_own = programs_action();
+    const unsigned flags = (unsigned)programs_own->sa_flags;
+    const sighandler_t handler = programs_own->sa_handler;
+    void (*const informed)(int, siginfo_t *, void *) = programs_own->sa_sigaction;
+    if (handler == SIG_DFL) {
+        on_crash(number, info, context);
+        return;
+    }
+    hf_unwind_recover(context);
+    if ((flags & (unsigned)SA_RESETHAND) != 0) {
+        const struct sigaction usual = {.sa_handler = SIG_DFL};
+        (void)take_fault_action(&usual, NULL);
+    }
+    if ((flags & SA_SIGINFO) != 0)
+        informed(number, info, context);
+    else
+        handler(number);
+}
+
+void hf_signals_watch_accesses(void)
+{
+    struct sigaction before;
+    if (__sigaction(SIGSEGV, NULL, &before) != 0 || before.sa_handler == SIG_IGN)
+        return;
+    sees_faults = true;
+    if (before.sa_sigaction == on_crash)
+        before = (struct sigaction){.sa_handler = SIG_DFL};
+    (void)take_fault_action(&before, NULL);
+}
+
+bool hf_signals_see_accesses(void)
+{
+    struct sigaction now;
+    return sees_faults && __sigaction(SIGSEGV, NULL, &now) == 0 && now.sa_sigaction == on_fault;
+}
+
+/* ---- dispositions ---- */
+
 void hf_signals_start(void (*ended)(int number))
 {
-    const struct sigaction ours = our_action();
     report_end = ended;
     for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
+        const struct sigaction ours = our_action(crashes[i]);
         struct sigaction before;
         if (__sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             (void)__sigaction(crashes[i], &ours, NULL);
@@ -127,9 +218,11 @@ void hf_signals_start(void (*ended)(int number))
 int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old)
 {
     struct sigaction ours;
+    if (number == SIGSEGV && sees_faults)
+        return take_fault_action(action, old);
     if (action != NULL && action->sa_handler == SIG_DFL && is_crash(number) &&
         atomic_load(&started)) {
-        ours = our_action();
+        ours = our_action(number);
         action = &ours;
     }
     int result = __sigaction(number, action, old);
@@ -144,6 +237,16 @@ sighandler_t hf_signals_handle(int number, sighandler_t handler)
         const struct sigaction usual = {.sa_handler = SIG_DFL};
         struct sigaction old;
         return hf_signals_action(number, &usual, &old) == 0 ? old.sa_handler : SIG_ERR;
+    }
+    if (number == SIGSEGV && sees_faults) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+        sigemptyset(&action.sa_mask);
+        sigaddset(&action.sa_mask, number);
+        if (handler == SIG_ERR) {
+            errno = EINVAL;
+            return SIG_ERR;
+        }
+        return take_fault_action(&action, &old) == 0 ? old.sa_handler : SIG_ERR;
     }
     sighandler_t before = bsd_signal(number, handler);
     return (uintptr_t)before == (uintptr_t)on_crash ? SIG_DFL : before;

@@ -7,9 +7,18 @@
 #define HOMEFREE_SIGNALS_H
 
 #include <signal.h>
+#include <stdbool.h>
 
 /* Catches crashes from now on. `ended` records the end by a signal; it runs in the handler. */
 void hf_signals_start(void (*ended)(int number));
+
+/* Lets accesses to sampled blocks be judged (accesses.h) before a handler of the program's runs,
+ * from now on. Called after hf_signals_start(). */
+void hf_signals_watch_accesses(void);
+
+/* Whether they are judged now: the program may have given the kernel a handler that we did not see.
+ */
+bool hf_signals_see_accesses(void);
 
 /* sigaction(2) and signal(2) for the program. Async-signal-safe. */
 int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old);

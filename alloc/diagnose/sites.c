@@ -139,12 +139,16 @@ static uint32_t record_site(const void *address, unsigned function, uint16_t obj
     return site_count++;
 }
 
-/* Whether an earlier report knows the place. */
-static bool is_known(const void *address, uint16_t object)
+/* What an earlier report has blocks of the place get; 0 if it does not know the place. */
+static uint16_t depth_of(const void *address, uint16_t object)
 {
     const struct hf_report_object *record = objects[object].record;
-    return record != NULL && objects[object].path != NULL &&
-           hf_known_site(objects[object].path, (uintptr_t)address - record->base, record);
+    if (record == NULL || objects[object].path == NULL)
+        return 0;
+    const enum hf_known known =
+        hf_known_site(objects[object].path, (uintptr_t)address - record->base, record);
+    return known == HF_KNOWN_ACCESSED ? HF_SITE_DEEP | HF_SITE_SAMPLED
+                                      : (known == HF_KNOWN ? HF_SITE_DEEP : 0);
 }
 
 /* The place for a key: where it is, or the first free one. NULL: no room nearby. */
@@ -184,7 +188,7 @@ struct hf_site hf_site_add(uint64_t key)
         if (number != 0) {
             place->number = number;
             place->object = object;
-            place->deep = is_known(address, object);
+            place->deep = depth_of(address, object);
             __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
         }
     }
@@ -194,17 +198,22 @@ struct hf_site hf_site_add(uint64_t key)
     return result;
 }
 
-void hf_site_deepen(uint32_t number)
+static void deepen(uint32_t number, uint16_t depth)
 {
-    if (number == 0 || number >= site_count)
+    if (depth == 0 || number == 0 || number >= site_count)
         return;
     const struct hf_recorded_site *site = &hf_recorded_sites[number];
     const uint64_t key = (uint64_t)(uintptr_t)site->address << 8 | site->function;
     struct hf_site *place = find_place(key);
     if (place == NULL || place->key != key)
         return;
-    __atomic_store_n(&place->deep, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->deep, place->deep | depth, __ATOMIC_RELAXED);
     hf_recent_forget((struct hf_call_site){(enum hf_report_function)site->function, site->address});
+}
+
+void hf_site_deepen(uint32_t number)
+{
+    deepen(number, HF_SITE_DEEP);
 }
 
 void hf_sites_deepen_known(void)
@@ -212,8 +221,7 @@ void hf_sites_deepen_known(void)
     if (!hf_report_lock())
         return;
     for (uint32_t i = 1; i < site_count; i++)
-        if (is_known(hf_recorded_sites[i].address, hf_recorded_sites[i].object))
-            hf_site_deepen(i);
+        deepen(i, depth_of(hf_recorded_sites[i].address, hf_recorded_sites[i].object));
     hf_report_unlock();
 }
 

@@ -21,11 +21,16 @@ enum {
     HF_SITE_NUMBERS = HF_SITES_ROOM + HF_DEEP_SITES_ROOM
 };
 
+enum {
+    HF_SITE_DEEP = 1,   /* a deep site */
+    HF_SITE_SAMPLED = 2 /* a guard page, if possible (sampled.h); with HF_SITE_DEEP */
+};
+
 struct hf_site {
     uint64_t key;    /* return address << 8 | function; 0: free */
     uint32_t number; /* in the file */
     uint16_t object;
-    uint16_t deep; /* 1: blocks that are allocated here get a deep site */
+    uint16_t deep; /* HF_SITE_…: what blocks that are allocated here get besides */
 };
 
 extern struct hf_site hf_sites[HF_SITES_ROOM] __attribute__((visibility("hidden")));
@@ -67,7 +72,7 @@ const char *hf_site_object_path(uint32_t number);
 /* The number of a loaded object in the file; 0 if there is no room. Under the records' lock. */
 uint16_t hf_site_object_number(const struct link_map *map);
 
-/* Makes a site deep. Under the records' lock. */
+/* Gives a site's later blocks a deep site. Under the records' lock. */
 void hf_site_deepen(uint32_t number);
 
 /* Makes those recorded sites deep that an earlier report knows (known_sites.h). */

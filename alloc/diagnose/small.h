@@ -7,6 +7,7 @@
 #ifndef HOMEFREE_SMALL_H
 #define HOMEFREE_SMALL_H
 
+#include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/marking.h"
 
 /* malloc(3) of at most this many bytes. */
@@ -15,7 +16,8 @@ static inline __attribute__((always_inline)) void *hf_small_allocate(size_t size
                                                                      struct hf_call_site call)
 {
     const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
-    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call) : taken.ptr;
+    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call)
+                                      : hf_diagnosed_unmarked(taken.ptr, size, call);
 }
 
 /* A block, with the word at its end. */
@@ -27,7 +29,7 @@ struct hf_small {
 /* If the word is intact. */
 static inline size_t hf_small_asked(const struct hf_small *block)
 {
-    return block->room - HF_TRAILER - (block->word >> 53);
+    return block->room - HF_TRAILER - (block->word >> HF_LG_SLACK);
 }
 
 /* Whether a pointer is one of the heap, to a page with small blocks. It need not be a block. */

@@ -2,10 +2,10 @@
  * Trailers: the last six bytes of every block of a diagnosed heap. They tell which site allocated
  * the block, by which kind of function and with which size, and after the free which site freed it.
  *
- *   63      53 52  35 34  32 31   16 15           0
+ *   63      54 53  36 35  32 31   16 15           0
  *   slack      site   kind   check   the caller's or   of a live block
  *                                    a constant
- *   freeing    site   7      check   freeing site      of a freed one, which has eight bytes
+ *   freeing    site   15     check   freeing site      of a freed one, which has eight bytes
  *
  * `slack` is the room between the requested size and the trailer. If it is two bytes or more, they
  * hold the constant; if it is SLACK_FAR or more, the eight bytes in front of them hold the slack.
@@ -26,7 +26,9 @@
 enum {
     HF_TRAILER = 6,
     HF_TRAILER_SITES = 1 << 18, /* numbers of sites that fit */
-    HF_SLACK_FAR = 0x7ff,
+    HF_LG_SLACK = 54,           /* where the slack begins */
+    HF_SLACK_BITS = 64 - HF_LG_SLACK,
+    HF_SLACK_FAR = (1 << HF_SLACK_BITS) - 1,
     HF_TRAILER_CONSTANT = 0xe9d5
 };
 
@@ -38,7 +40,7 @@ enum hf_block_kind {
     HF_BLOCK_NEW_ARRAY,
     HF_BLOCK_NEW_ALIGNED,
     HF_BLOCK_NEW_ARRAY_ALIGNED,
-    HF_BLOCK_FREED = 7
+    HF_BLOCK_FREED = 15
 };
 
 enum hf_trailer_state {
@@ -58,7 +60,7 @@ struct hf_trailer {
 /* The word but for the slack and what the block's address changes. */
 static inline uint64_t hf_trailer_base(uint32_t site, enum hf_block_kind kind)
 {
-    const uint32_t both = site << 3 | (uint32_t)kind;
+    const uint32_t both = site << 4 | (uint32_t)kind;
     return (uint64_t)both << 32 | (both * 0x9e3779b1U & 0xffff0000) | HF_TRAILER_CONSTANT;
 }
 
@@ -71,20 +73,20 @@ static inline uint64_t hf_trailer_place(const void *ptr)
 /* What a slack up to SLACK_FAR adds. */
 static inline uint64_t hf_trailer_slack(size_t slack)
 {
-    return slack << 53;
+    return slack << HF_LG_SLACK;
 }
 
 /* Whether the caller's bytes are as they must be. */
 static inline bool hf_trailer_constant(uint64_t word)
 {
-    return __builtin_expect((uint16_t)word == HF_TRAILER_CONSTANT, 1) || word >> 53 < 2;
+    return __builtin_expect((uint16_t)word == HF_TRAILER_CONSTANT, 1) || word >> HF_LG_SLACK < 2;
 }
 
 /* The base without the caller's bytes. If it is that of a site and a kind, the word is a live
  * block's, and intact. */
 static inline uint64_t hf_trailer_identity(const void *ptr, uint64_t word)
 {
-    return (word ^ hf_trailer_place(ptr)) << 11 >> 27;
+    return (word ^ hf_trailer_place(ptr)) << HF_SLACK_BITS >> (HF_SLACK_BITS + 16);
 }
 static inline uint64_t hf_trailer_identity_of(uint32_t site, enum hf_block_kind kind)
 {
@@ -95,7 +97,7 @@ static inline uint64_t hf_trailer_identity_of(uint32_t site, enum hf_block_kind 
 static inline uint64_t hf_trailer_freed(uint32_t site, uint32_t freed_site)
 {
     return hf_trailer_identity_of(site, HF_BLOCK_FREED) << 16 |
-           hf_trailer_slack(freed_site & 0x7ff) | freed_site >> 11;
+           hf_trailer_slack(freed_site & HF_SLACK_FAR) | freed_site >> HF_SLACK_BITS;
 }
 
 static inline uint64_t hf_trailer_load(const void *ptr, size_t room)
@@ -141,20 +143,19 @@ static inline void hf_trailer_write_freed(void *ptr, size_t room, uint64_t freed
     hf_trailer_store(ptr, room, freed ^ hf_trailer_place(ptr));
 }
 
-/* The bytes need not be a trailer. */
-static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room,
-                                                    struct hf_trailer *out)
+/* Takes a trailer apart: the word at the block's end, and the one in front of it, which counts if
+ * the slack is far. The words need not be a trailer. */
+static inline enum hf_trailer_state hf_trailer_parse(const void *ptr, size_t room, uint64_t word,
+                                                     uint64_t before, struct hf_trailer *out)
 {
-    uint64_t word = hf_trailer_load(ptr, room);
-    out->site = word >> 35 & (HF_TRAILER_SITES - 1);
-    out->kind = (enum hf_block_kind)(word >> 32 & 7);
-    out->slack = word >> 53;
+    out->site = word >> 36 & (HF_TRAILER_SITES - 1);
+    out->kind = (enum hf_block_kind)(word >> 32 & 15);
+    out->slack = word >> HF_LG_SLACK;
     if (out->kind == HF_BLOCK_FREED) {
-        out->slack |= (word & 0xffff) << 11;
+        out->slack |= (word & 0xffff) << HF_SLACK_BITS;
     } else if (out->slack == HF_SLACK_FAR && room > HF_SLACK_FAR) {
         word ^= HF_TRAILER_FAR;
-        memcpy(&out->slack, (const char *)ptr + room - sizeof word - sizeof out->slack,
-               sizeof out->slack);
+        out->slack = before;
     }
     if (hf_trailer_identity(ptr, word) != hf_trailer_identity_of(out->site, out->kind))
         return HF_TRAILER_DAMAGED;
@@ -164,10 +165,19 @@ static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room
                                                                         : HF_TRAILER_DAMAGED;
 }
 
+/* The bytes need not be a trailer. */
+static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room,
+                                                    struct hf_trailer *out)
+{
+    const bool may_be_far = room > HF_SLACK_FAR;
+    return hf_trailer_parse(ptr, room, hf_trailer_load(ptr, room),
+                            may_be_far ? hf_trailer_load(ptr, room - sizeof(uint64_t)) : 0, out);
+}
+
 /* Bytes at the end of a live block that the caller may not use. */
 static inline size_t hf_trailer_size(const void *ptr, size_t room)
 {
-    const size_t slack = hf_trailer_load(ptr, room) >> 53;
+    const size_t slack = hf_trailer_load(ptr, room) >> HF_LG_SLACK;
     if (slack == HF_SLACK_FAR && room > HF_SLACK_FAR)
         return 2 * sizeof(uint64_t);
     return slack < 2 ? (size_t)HF_TRAILER : sizeof(uint64_t);

@@ -163,9 +163,16 @@ class Stacks(DiagnosisTest):
 
     def test_a_walk_that_a_handler_left_is_forgotten(self):
         # The program with frame pointers: without them, the register that is wrong is not used.
-        finding = self.finding(self.diagnose(arguments.stacks[0], "left-by-jump"))
+        # Without sampling: with it, the program's handler does not see the fault of a walk.
+        run = self.diagnose(arguments.stacks[0], "left-by-jump", options=["--sample", "0"])
+        finding = self.finding(run)
         self.check(finding["freed"], [*FREEING, "cross_twice"], "left_by_jump", "main")
         self.check(finding["allocated"], [*ALLOCATING, "cross_twice"], "left_by_jump", "main")
+
+    def test_the_fault_of_a_walk_does_not_reach_a_handler_of_the_program(self):
+        finding = self.finding(self.diagnose(arguments.stacks[0], "left-by-jump"))
+        self.check(finding["freed"], [*FREEING, "cross_twice"])
+        self.assertEqual(finding["freed"]["stack"][-1]["symbol"].split("::")[-1], "without_frame()")
 
     def test_a_strict_run_keeps_the_stack(self):
         run = self.diagnose(arguments.stacks[0], "once", mode="strict")

@@ -252,6 +252,8 @@ static void add_finding(struct hf_merged *merged, struct hf_recorded *file,
         finding->allocated = trace_of(merged, file, record->allocated_stack, frames_left);
     if (finding->freed.native + finding->freed.python == 0)
         finding->freed = trace_of(merged, file, record->freed_stack, frames_left);
+    if (finding->first_freed.native + finding->first_freed.python == 0)
+        finding->first_freed = trace_of(merged, file, record->first_freed_stack, frames_left);
     const size_t count = finding->processes_count;
     if (count == 0 || finding->processes[count - 1] != process) {
         finding->processes = hf_keep_more(merged->keep, finding->processes, count, sizeof process);
@@ -458,6 +460,18 @@ struct hf_rule_totals hf_merged_totals(const struct hf_merged *merged)
         totals.found[rule - 1] = true;
     }
     return totals;
+}
+
+bool hf_finding_is_access(const struct hf_finding_key *key)
+{
+    static const enum hf_report_function accesses[] = {HF_FUNCTION_read, HF_FUNCTION_write,
+                                                       HF_FUNCTION_access};
+    if (key->rule == HF_FAULT_USE_AFTER_FREE)
+        return true;
+    for (size_t i = 0; i < sizeof accesses / sizeof accesses[0]; i++)
+        if (key->freed.function == functions[accesses[i]])
+            return true;
+    return false;
 }
 
 static bool is_libc(const char *allocator)

@@ -23,6 +23,10 @@ extern const struct hf_rule_table hf_report_rules;
 
 const struct hf_rule_text *hf_report_rule(uint32_t rule); /* enum hf_report_rule */
 
+struct hf_finding_key;
+/* Whether a finding's `freed` is a place that read or wrote the block. */
+bool hf_finding_is_access(const struct hf_finding_key *key);
+
 struct hf_object {
     const char *key; /* identifies it: the build id or the path */
     const char *path;
@@ -85,7 +89,7 @@ struct hf_merged_finding {
         struct hf_side allocated, freed, first_freed;
     } key;
     uint64_t count, bytes, asked, said;
-    struct hf_trace allocated, freed;
+    struct hf_trace allocated, freed, first_freed;
     struct hf_process **processes;
     size_t processes_count;
 };

@@ -128,7 +128,6 @@ static void write_size(struct hf_json *json, const char *key, uint64_t size)
 static void write_finding(struct hf_json *json, const struct hf_merged *merged,
                           const struct hf_merged_finding *finding)
 {
-    static const struct hf_trace none;
     const struct hf_finding_key *key = &finding->key;
     const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
     const struct hf_holder freer = hf_merged_freer(merged, finding);
@@ -141,7 +140,7 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
                &finding->allocated);
     write_side(json, "freed", &key->freed, freer.allocator, freer.path, &finding->freed);
     if (key->first_freed.place != NULL || key->first_freed.function != NULL)
-        write_side(json, "first_freed", &key->first_freed, NULL, NULL, &none);
+        write_side(json, "first_freed", &key->first_freed, NULL, NULL, &finding->first_freed);
     else
         hf_json_string(json, "first_freed", NULL);
     write_size(json, "asked", finding->asked);

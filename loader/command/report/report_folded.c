@@ -83,7 +83,8 @@ static char *fold(struct hf_keep *keep, const struct hf_merged_finding *finding)
     print_side(out, keep, &finding->key.allocated, &finding->allocated);
     if (memcmp(&finding->key.freed, &unknown, sizeof unknown) != 0 ||
         finding->freed.native + finding->freed.python > 0) {
-        print_name(out, "-- freed by --");
+        print_name(out,
+                   hf_finding_is_access(&finding->key) ? "-- accessed by --" : "-- freed by --");
         print_side(out, keep, &finding->key.freed, &finding->freed);
     }
     const bool whole = ferror(out) == 0;

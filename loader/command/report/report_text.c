@@ -265,9 +265,10 @@ static void print_finding(const struct page *page, const struct hf_merged_findin
                 finding->said);
     fputc('\n', page->out);
     print_side(page, "allocated", &key->allocated);
-    print_side(page, key->rule == HF_FAULT_DOUBLE_FREE ? "freed first" : "first freed",
-               &key->first_freed);
-    print_side(page, key->rule == HF_FAULT_DOUBLE_FREE ? "freed again" : "freed", &key->freed);
+    const bool access = hf_finding_is_access(key), twice = key->rule == HF_FAULT_DOUBLE_FREE;
+    const bool leak = key->rule == HF_FAULT_BOUNDARY_LEAK;
+    print_side(page, twice ? "freed first" : (leak ? "others freed" : "freed"), &key->first_freed);
+    print_side(page, access ? "accessed" : (twice ? "freed again" : "freed"), &key->freed);
     const char *without = hf_merged_without(page->merged, finding);
     if (without != NULL) {
         static const char start[] = "    without homefree: ";
@@ -275,7 +276,8 @@ static void print_finding(const struct page *page, const struct hf_merged_findin
         print_wrapped(page, without, sizeof start - 1, sizeof start - 1);
     }
     print_trace(page, "allocation", &finding->allocated);
-    print_trace(page, "free", &finding->freed);
+    print_trace(page, access ? "free" : "first free", &finding->first_freed);
+    print_trace(page, access ? "access" : "free", &finding->freed);
 }
 
 static void print_group_title(const struct page *page, const struct hf_merged_finding *finding)
@@ -294,7 +296,7 @@ static void print_group_title(const struct page *page, const struct hf_merged_fi
         print_path(page->out, key->allocator_object, page->width != 0 ? page->width / 3 : 0);
     }
     if (freer != NULL) {
-        fputs(", freed by ", page->out);
+        fputs(hf_finding_is_access(key) ? ", accessed by " : ", freed by ", page->out);
         print_path(page->out, freer->path, page->width != 0 ? page->width / 3 : 0);
     }
     fprintf(page->out, "%s\n", colour(page, plain));

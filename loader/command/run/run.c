@@ -24,6 +24,8 @@ static const char who[] = "homefree run";
 
 /* What the library takes the place of. The last would be a second copy of the heap. */
 static const char *const own_libraries[] = {PRELOAD, DIAGNOSE, HF_PRELOAD_LIBRARY, NULL};
+enum { SAMPLE_MAX = 1 << 30 }; /* sampling.h's */
+
 static const char *const modes[] = {"report", "count", "strict", NULL}; /* the default first */
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -51,6 +53,19 @@ static int take_diagnose(void *context, const char *value)
     return hf_command_wrong(who, "--diagnose takes 'count', 'report' or 'strict', not '%s'", value);
 }
 
+static int take_sample(void *context, const char *value)
+{
+    struct request *request = context;
+    char *end;
+    errno = 0;
+    const unsigned long every = strtoul(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || every > SAMPLE_MAX)
+        return hf_command_wrong(who, "--sample takes a number up to %d, not '%s'", SAMPLE_MAX,
+                                value);
+    request->diagnosis.sample = value;
+    return HF_EXIT_CLEAN;
+}
+
 static const struct hf_argument arguments_table[] = {
     {.name = "diagnose",
      .value = "count|report|strict",
@@ -67,6 +82,15 @@ static const struct hf_argument arguments_table[] = {
                       "of its faults were allocated"),
     HF_VALUE_ARGUMENT("suppressions", diagnosis.suppressions, "FILE",
                       "patterns of findings to leave out"),
+    {.name = "sample",
+     .value = "N",
+     .help = "put one allocation in N behind a guard page, to find\n"
+             "accesses to freed memory and past the end of a\n"
+             "block; 0: none. The default is 4096, and at most\n"
+             "some hundred a second",
+     .take = take_sample},
+    HF_FLAG_ARGUMENT("leaks", diagnosis.leaks,
+                     "look for leaks across objects when a process exits"),
     {.name = NULL},
 };
 
@@ -104,7 +128,8 @@ static void print_options(FILE *out)
 static const struct hf_command command = {
     .who = who,
     .usage = "homefree run [--diagnose[=count|report|strict]] [--report PATH] [--sites PATH]\n"
-             "                    [--suppressions FILE] [--] COMMAND [ARGUMENT]...\n",
+             "                    [--suppressions FILE] [--sample N] [--leaks] [--] COMMAND\n"
+             "                    [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -127,6 +152,8 @@ static int check(const struct request *request, const struct hf_operand_list *op
     const char *alone = diagnosis->report != NULL         ? "report"
                         : diagnosis->sites != NULL        ? "sites"
                         : diagnosis->suppressions != NULL ? "suppressions"
+                        : diagnosis->sample != NULL       ? "sample"
+                        : diagnosis->leaks                ? "leaks"
                                                           : NULL;
     if (diagnosis->mode == NULL && alone != NULL)
         return hf_command_wrong(who, "--%s goes with --diagnose", alone);

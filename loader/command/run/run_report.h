@@ -7,9 +7,10 @@
 
 #include <stdbool.h>
 
-/* Paths as the user gave them; NULL: none. */
+/* As the user gave it; NULL: not given. All but mode and sample are paths. */
 struct hf_run_diagnosis {
-    const char *mode, *report, *sites, *suppressions;
+    const char *mode, *report, *sites, *suppressions, *sample;
+    bool leaks;
 };
 
 /* The report's folder. */

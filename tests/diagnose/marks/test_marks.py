@@ -30,6 +30,7 @@ class Marks(unittest.TestCase):
             [arguments.program, name, *more],
             folder=self.folders.new(),
             mode=mode,
+            options=["--sample", "0"],  # sampled blocks have no trailers
             env={**os.environ, **variables},
         )
         self.assertEqual(run.status, 0, run.errors)

@@ -140,7 +140,7 @@ class Recorded:
                 more.get("first", 0),
                 more.get("allocated_stack", 0),
                 more.get("freed_stack", 0),
-                0,
+                more.get("first_stack", 0),
                 count,
                 size,
                 more.get("pointer", 0),

@@ -547,6 +547,39 @@ class Text(ReportTest):
         recorded.finding("boundary-leak")
         self.assertTrue(self.text(self.write(recorded), status=0).startswith("1 note in"))
 
+    def test_an_access_is_no_free(self):
+        recorded = Recorded()
+        heap = recorded.allocator("heap")
+        app = recorded.object("/opt/bin/app")
+        made, freed = recorded.site(app, 0x100), recorded.site(app, 0x200, "free")
+        read, written = recorded.site(app, 0x300, "read"), recorded.site(app, 0x400, "write")
+        stacks = {
+            "first_stack": recorded.stack([(app, 0x200)]),
+            "freed_stack": recorded.stack([(app, 0x300)]),
+        }
+        recorded.finding("use-after-free", heap, made, read, first=freed, **stacks)
+        recorded.finding("overrun", heap, made, written)
+        recorded.finding("boundary-leak", heap, made, 0, first=freed)
+        path = self.write(recorded)
+        text = self.text(path, status=1)
+        for part in (
+            "Blocks of the heap, accessed by /opt/bin/app\n",
+            "    freed       0x200 in app, with free\n    accessed    0x300 in app, with a read\n",
+            "    accessed    0x400 in app, with a write\n",
+            "    others freed 0x200 in app, with free\n",
+            "    stack of the free\n      0x200 in app\n",
+            "    stack of the access\n      0x300 in app\n",
+        ):
+            self.assertIn(part, text)
+        (after,) = [
+            finding
+            for finding in self.document(path, status=1)["findings"]
+            if finding["rule"] == "use-after-free"
+        ]
+        self.assertEqual(after["freed"]["function"], "a read")
+        self.assertEqual(len(after["first_freed"]["stack"]), 1)
+        self.assertIn(";-- accessed by --;", self.text("--folded", "-", path))
+
     def test_the_order(self):
         text = self.text(self.write(something_of_everything()), status=1)
         self.assertEqual(

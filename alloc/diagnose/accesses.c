@@ -1,0 +1,96 @@
+/* See accesses.h. */
+#include "alloc/diagnose/accesses.h"
+
+#include "alloc/diagnose/elsewhere.h"
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/report_file.h"
+#include "alloc/diagnose/sampled.h"
+#include "alloc/diagnose/unwind.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+enum {
+    ROOM_TO_UNWIND = 16384,
+    REPEATS_MAX = 1000, /* of one fault that should not recur */
+    PAGE_FAULT_WRITE = 2
+};
+
+/* The instruction, as a return address is: one byte behind its first. NULL: unknown. */
+static const void *instruction_of(const ucontext_t *context, enum hf_report_function *function)
+{
+#if defined(__x86_64__)
+    const greg_t *registers = context->uc_mcontext.gregs;
+    *function = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
+    return (const char *)(uintptr_t)registers[REG_RIP] + 1;
+#elif defined(__aarch64__)
+    *function = HF_FUNCTION_access;
+    return (const char *)(uintptr_t)context->uc_mcontext.pc + 1;
+#else
+    (void)context;
+    *function = HF_FUNCTION_access;
+    return NULL;
+#endif
+}
+
+/* Whether the stack that this handler runs on has room for the unwinder. */
+static bool has_room(void)
+{
+    stack_t stack;
+    if (sigaltstack(NULL, &stack) != 0)
+        return false;
+    return (stack.ss_flags & SS_ONSTACK) == 0 ||
+           (uintptr_t)__builtin_frame_address(0) - (uintptr_t)stack.ss_sp > ROOM_TO_UNWIND;
+}
+
+static void record(void *event)
+{
+    hf_finding(event);
+}
+
+static void find(struct hf_event *event, const void *instruction, enum hf_report_function function)
+{
+    const void *frames[HF_UNWIND_MAX];
+    event->freed_site = hf_site_of(instruction, function).number;
+    event->frames = frames;
+    event->depth = instruction != NULL && has_room() ? hf_unwind(instruction, frames) : 0;
+    if (!hf_elsewhere(record, event))
+        hf_report_drop();
+}
+
+static bool repeats(const void *address)
+{
+    static _Atomic(uintptr_t) last;
+    static atomic_uint count;
+    if (atomic_exchange(&last, (uintptr_t)address) != (uintptr_t)address)
+        atomic_store(&count, 0);
+    return atomic_fetch_add(&count, 1) >= REPEATS_MAX;
+}
+
+static __attribute__((noinline)) bool judge(const void *address, const ucontext_t *context)
+{
+    struct hf_event event;
+    enum hf_report_function function;
+    sigset_t all, before;
+    const int saved_errno = errno;
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    const enum hf_sampled_verdict verdict = hf_sampled_judge(address, &event);
+    bool goes_on = verdict == HF_SAMPLED_FINE && !repeats(address);
+    if (verdict == HF_SAMPLED_FREED || verdict == HF_SAMPLED_OUTSIDE) {
+        const void *instruction = instruction_of(context, &function);
+        find(&event, instruction, function);
+        goes_on = hf_sampled_open(address);
+    }
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+    return goes_on;
+}
+
+bool hf_access_fault(const siginfo_t *info, const void *context)
+{
+    return info->si_code == SEGV_ACCERR && hf_sampled_holds(info->si_addr) &&
+           judge(info->si_addr, context);
+}

@@ -1,0 +1,20 @@
+/*
+ * Leaks across objects (boundary-leak), looked for when a process exits. A live block is one if
+ *
+ * - nothing in the process points to it or into it any more (reachable.h), and
+ * - another block that was allocated at the same place was freed by another object, and its memory
+ *   has not been used again, so that its trailer still says so.
+ *
+ * So the place is known to hand its blocks over, and the finding names who frees such blocks. What
+ * a place allocates that only ever frees its own blocks is no leak across objects, and a place none
+ * of whose blocks was freed is not known to hand them over.
+ *
+ * Called once, by the thread that ends the process. Owns nothing afterwards.
+ */
+#ifndef HOMEFREE_LEAKS_H
+#define HOMEFREE_LEAKS_H
+
+/* Records the leaks. stack: from where on the calling thread's stack counts. */
+void hf_leaks_find(const void *stack);
+
+#endif

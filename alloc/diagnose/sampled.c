@@ -1,0 +1,432 @@
+/*
+ * See sampled.h. Owns the table of slots; a slot belongs to whoever moved its state to BUSY.
+ *
+ * The pages of an unused or freed slot, and guards, are one mapping with their neighbours, because
+ * the pool begins as one mapping that has been touched. So only live blocks cost mappings, two
+ * each.
+ */
+#include "alloc/diagnose/sampled.h"
+
+#include "alloc/base/maps.h"
+#include "alloc/diagnose/counts.h"
+#include "alloc/diagnose/faults.h"
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/stacks.h"
+#include "alloc/owner/hosted.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    SLOTS_MAX = 1024,
+    USED_MAX = 448, /* slots that may be touched: live blocks, and freed ones that were opened */
+    DATA_PAGES = 2, /* of a slot */
+    SLOT_PAGES = DATA_PAGES + 1,
+    ALIGNMENT = 16,      /* malloc's */
+    REGION_SHARE = 64,   /* the pool gets at most this part of the region */
+    MAPPING_TRIES = 8,   /* to get the pool */
+    FILLER = 0xa5,       /* between a block's end and the guard */
+    BUSY_NAPS = 1000000, /* nanoseconds to wait for a slot that changes */
+    LOOK_EVERY = 64,     /* slots: how often the process's mappings are counted */
+    CROWDED = 32768,
+};
+
+enum state { UNUSED, BUSY, LIVE, FREED, OPENED /* freed, and never used again */ };
+
+static struct slot {
+    _Atomic(uint32_t) state;
+    atomic_bool opened;        /* a live block's guard may be touched */
+    unsigned char kind;        /* enum hf_block_kind */
+    uint32_t allocated, freed; /* numbers of sites, deep ones if possible */
+    size_t size;               /* as requested */
+    char *block;
+    uint64_t order; /* of frees */
+} slots[SLOTS_MAX];
+
+uintptr_t hf_sampled_base;
+size_t hf_sampled_size;
+static size_t page;
+static uint32_t slot_count;
+static _Atomic(uint32_t) used;
+static _Atomic(uint64_t) frees;
+
+static const struct hf_hosted *hosted; /* set once, before the first block */
+static atomic_bool frozen;
+static _Atomic(uint32_t) next_look; /* when so many are used */
+
+static const char heap_name[] = "heap";
+
+/* ---- the pool ---- */
+
+void hf_sampled_start(const struct hf_hosted *functions)
+{
+    hosted = functions;
+}
+
+void hf_sampled_freeze(void)
+{
+    atomic_store(&frozen, true);
+}
+
+bool hf_sampled_yield(void)
+{
+    const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
+    return size != 0 && !atomic_exchange(&frozen, true) &&
+           mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0;
+}
+
+static bool count_mapping(const struct hf_mapping *mapping, void *count)
+{
+    (void)mapping;
+    ++*(size_t *)count;
+    return true;
+}
+
+/* Whether the process has used up half of the mappings that the system's usual limit allows. */
+static bool is_crowded(void)
+{
+    size_t count = 0;
+    return hf_maps_each(count_mapping, &count) != 0 || count > CROWDED;
+}
+
+static bool make_pool(void)
+{
+    const size_t step = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t most = (size_t)SLOTS_MAX * SLOT_PAGES * step;
+    size_t size = hf_region.size / REGION_SHARE;
+    size = (size < most ? size : most) & -HF_HOSTED_GRANULE;
+    char *at = size != 0 ? hf_hosted_map(hosted, size, HF_HOSTED_GRANULE) : NULL;
+    if (at == NULL)
+        return false;
+    *(volatile char *)at = 0;
+    if (mprotect(at, size, PROT_NONE) != 0) {
+        hf_hosted_unmap(at, size);
+        return false;
+    }
+    page = step;
+    slot_count = (uint32_t)(size / (SLOT_PAGES * step));
+    hf_sampled_base = (uintptr_t)at;
+    __atomic_store_n(&hf_sampled_size, size, __ATOMIC_RELEASE);
+    return true;
+}
+
+static bool has_pool(void)
+{
+    static atomic_int tries;
+    static atomic_flag making = ATOMIC_FLAG_INIT;
+    if (HF_LIKELY(__atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE) != 0))
+        return true;
+    if (atomic_load(&tries) >= MAPPING_TRIES || atomic_flag_test_and_set(&making))
+        return false;
+    const bool made = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE) != 0 || make_pool();
+    atomic_fetch_add(&tries, 1);
+    atomic_flag_clear(&making);
+    return made;
+}
+
+/* The slot that holds an address of the pool; NULL for the few bytes behind the last one. */
+static struct slot *slot_at(const void *ptr)
+{
+    const size_t number = ((uintptr_t)ptr - hf_sampled_base) / (SLOT_PAGES * page);
+    return number < slot_count ? &slots[number] : NULL;
+}
+
+static char *start_of(const struct slot *slot)
+{
+    return (char *)hf_sampled_base + (size_t)(slot - slots) * SLOT_PAGES * page;
+}
+
+static char *guard_of(const struct slot *slot)
+{
+    return start_of(slot) + DATA_PAGES * page;
+}
+
+static char *first_page_of(const struct slot *slot)
+{
+    return (char *)((uintptr_t)slot->block & -page);
+}
+
+/* ---- allocating ---- */
+
+static bool move(struct slot *slot, uint32_t from, uint32_t to)
+{
+    return atomic_compare_exchange_strong(&slot->state, &from, to);
+}
+
+/* A slot that is BUSY now; `before` receives what it was. NULL if none is to be had. */
+static struct slot *take_slot(uint32_t *before)
+{
+    for (int tries = 0; tries < 4; tries++) {
+        struct slot *oldest = NULL;
+        for (uint32_t i = 0; i < slot_count; i++) {
+            const uint32_t state = atomic_load_explicit(&slots[i].state, memory_order_acquire);
+            if (state == UNUSED) {
+                oldest = &slots[i];
+                break;
+            }
+            if (state == FREED && (oldest == NULL || slots[i].order < oldest->order))
+                oldest = &slots[i];
+        }
+        if (oldest == NULL)
+            return NULL;
+        *before = atomic_load(&oldest->state);
+        if ((*before == UNUSED || *before == FREED) && move(oldest, *before, BUSY))
+            return oldest;
+    }
+    return NULL;
+}
+
+/* Gives a slot's block its place and pages. */
+static bool place(struct slot *slot, size_t alignment, size_t size)
+{
+    char *guard = guard_of(slot);
+    char *block = (char *)((uintptr_t)(guard - (size != 0 ? size : 1)) & -alignment);
+    char *first = (char *)((uintptr_t)block & -page);
+    if (mprotect(first, (size_t)(guard - first), PROT_READ | PROT_WRITE) != 0)
+        return false;
+    memset(block + size, FILLER, (size_t)(guard - block) - size);
+    slot->block = block;
+    slot->size = size;
+    return true;
+}
+
+/* A sampled block is rare enough for a stack each time. */
+static uint32_t site_with_stack(struct hf_site site)
+{
+    uint32_t without;
+    return hf_stack_site(site.number, &without);
+}
+
+void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
+                          enum hf_block_kind kind)
+{
+    const int saved_errno = errno;
+    uint32_t before;
+    alignment = alignment > ALIGNMENT ? alignment : ALIGNMENT;
+    if (hosted == NULL || hf_forward != NULL || hf_watching || atomic_load(&frozen) ||
+        !has_pool() || size > DATA_PAGES * page || alignment > page) {
+        errno = saved_errno;
+        return NULL;
+    }
+    void *block = NULL;
+    if (atomic_load(&used) >= atomic_load(&next_look)) {
+        atomic_fetch_add(&next_look, LOOK_EVERY);
+        if (is_crowded())
+            (void)hf_sampled_yield();
+    }
+    if (atomic_fetch_add(&used, 1) < USED_MAX && !atomic_load(&frozen)) {
+        struct slot *slot = take_slot(&before);
+        if (slot != NULL && place(slot, alignment, size)) {
+            slot->kind = (unsigned char)kind;
+            slot->allocated = site_with_stack(site);
+            slot->freed = 0;
+            block = slot->block;
+            atomic_store_explicit(&slot->state, LIVE, memory_order_release);
+        } else if (slot != NULL) {
+            atomic_store(&slot->state, before);
+        }
+    }
+    if (block == NULL)
+        atomic_fetch_sub(&used, 1);
+    errno = saved_errno;
+    return block;
+}
+
+void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind)
+{
+    struct slot *slot = slot_at(ptr);
+    if (slot == NULL || !move(slot, LIVE, BUSY))
+        return;
+    if (slot->block == ptr) {
+        slot->kind = (unsigned char)kind;
+        slot->allocated = site.number;
+    }
+    atomic_store(&slot->state, LIVE);
+}
+
+/* ---- freeing ---- */
+
+static struct hf_event event_of(const struct slot *slot, enum hf_report_rule rule)
+{
+    return (struct hf_event){
+        .rule = rule,
+        .ptr = slot->block,
+        .allocator = heap_name,
+        .allocated_site = slot->allocated,
+        .first_freed_site = slot->freed,
+        .bytes = slot->size,
+    };
+}
+
+/* Records a call with what is no live block's first byte. after: the rule for a freed block. */
+static void find_wrong_pointer(const void *ptr, const struct slot *slot, enum hf_report_rule after,
+                               uint32_t freed_site)
+{
+    struct hf_event event = {.rule = HF_FAULT_INTERIOR_FREE, .ptr = ptr, .allocator = heap_name};
+    const uint32_t state = slot != NULL ? atomic_load(&slot->state) : UNUSED;
+    if (state == LIVE)
+        event = event_of(slot, HF_FAULT_INTERIOR_FREE);
+    else if (state != UNUSED && slot->block == ptr)
+        event = event_of(slot, after);
+    event.freed_site = freed_site;
+    hf_finding(&event);
+}
+
+static struct hf_trailer described(const struct slot *slot)
+{
+    return (struct hf_trailer){slot->allocated, (enum hf_block_kind)slot->kind, 0};
+}
+
+static bool is_overrun(const struct slot *slot)
+{
+    for (const char *at = slot->block + slot->size; at < guard_of(slot); at++)
+        if ((unsigned char)*at != FILLER)
+            return true;
+    return false;
+}
+
+/* Takes the pages away. If the system refuses, an access stays unnoticed. */
+static void close_slot(struct slot *slot)
+{
+    if (atomic_load(&frozen))
+        return;
+    if (atomic_exchange(&slot->opened, false)) {
+        (void)madvise(guard_of(slot), page, MADV_DONTNEED);
+        (void)mprotect(start_of(slot), SLOT_PAGES * page, PROT_NONE);
+        return;
+    }
+    char *first = first_page_of(slot);
+    (void)mprotect(first, (size_t)(guard_of(slot) - first), PROT_NONE);
+}
+
+void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
+{
+    const int saved_errno = errno;
+    const struct hf_site site = hf_site_of(call.caller, call.function);
+    struct slot *slot = slot_at(ptr);
+    if (slot == NULL || slot->block != ptr || !move(slot, LIVE, BUSY)) {
+        find_wrong_pointer(ptr, slot, HF_FAULT_DOUBLE_FREE, site.number);
+        errno = saved_errno;
+        return;
+    }
+    hf_count(hf_site_object(slot->allocated), site.object, slot->size);
+    hf_fault_check(ptr, described(slot), slot->size, stated, call.function, site.number);
+    if (is_overrun(slot)) {
+        struct hf_event event = event_of(slot, HF_FAULT_OVERRUN);
+        event.freed_site = site.number;
+        hf_finding(&event);
+    }
+    slot->freed = site_with_stack(site);
+    close_slot(slot);
+    slot->order = atomic_fetch_add(&frees, 1);
+    atomic_store_explicit(&slot->state, FREED, memory_order_release);
+    atomic_fetch_sub(&used, 1);
+    errno = saved_errno;
+}
+
+bool hf_sampled_may_resize(void *ptr, struct hf_call_site call)
+{
+    const struct hf_site site = hf_site_of(call.caller, call.function);
+    const struct slot *slot = slot_at(ptr);
+    if (slot != NULL && slot->block == ptr && atomic_load(&slot->state) == LIVE)
+        return true;
+    find_wrong_pointer(ptr, slot, HF_FAULT_DOUBLE_FREE, site.number);
+    return false;
+}
+
+size_t hf_sampled_block(const void *ptr, const void **block)
+{
+    const struct slot *slot = slot_at(ptr);
+    *block = NULL;
+    if (slot == NULL || atomic_load(&slot->state) != LIVE)
+        return 0;
+    const size_t size = slot->size != 0 ? slot->size : 1;
+    if ((uintptr_t)ptr - (uintptr_t)slot->block >= size)
+        return 0;
+    *block = slot->block;
+    return size;
+}
+
+size_t hf_sampled_measure(const void *ptr, struct hf_call_site call)
+{
+    const struct slot *slot = slot_at(ptr);
+    if (slot != NULL && slot->block == ptr && atomic_load(&slot->state) == LIVE)
+        return slot->size;
+    find_wrong_pointer(ptr, slot, HF_FAULT_USE_AFTER_FREE,
+                       hf_site_of(call.caller, call.function).number);
+    return 0;
+}
+
+void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_trailer trailer,
+                                   bool is_live))
+{
+    for (uint32_t i = 0; i < slot_count; i++) {
+        const struct slot *slot = &slots[i];
+        const uint32_t state = atomic_load(&slot->state);
+        struct hf_trailer trailer = described(slot);
+        if (state == FREED || state == OPENED)
+            trailer =
+                (struct hf_trailer){slot->allocated, HF_BLOCK_FREED, hf_stack_base(slot->freed)};
+        if (state == LIVE || trailer.kind == HF_BLOCK_FREED)
+            visit(slot->block, slot->size + HF_TRAILER, trailer, state == LIVE);
+    }
+}
+
+/* ---- accesses ---- */
+
+/* The slot that an access meant: an access behind a block whose guard is open may reach the next
+ * slot. */
+static struct slot *slot_meant(const void *address)
+{
+    struct slot *slot = slot_at(address);
+    if (slot == NULL || slot == slots || !atomic_load(&slot[-1].opened))
+        return slot;
+    const uint32_t state = atomic_load(&slot->state);
+    const bool inside = state != UNUSED && state != BUSY && (const char *)address >= slot->block;
+    return inside ? slot : slot - 1;
+}
+
+static uint32_t settled_state(const struct slot *slot)
+{
+    const struct timespec nap = {0, 50000};
+    uint32_t state = atomic_load(&slot->state);
+    for (long waited = 0; state == BUSY && waited < BUSY_NAPS; waited += nap.tv_nsec) {
+        (void)nanosleep(&nap, NULL);
+        state = atomic_load(&slot->state);
+    }
+    return state;
+}
+
+enum hf_sampled_verdict hf_sampled_judge(const void *address, struct hf_event *event)
+{
+    const struct slot *slot = slot_meant(address);
+    const uint32_t state = slot != NULL ? settled_state(slot) : (uint32_t)UNUSED;
+    if (state == UNUSED || state == BUSY)
+        return HF_SAMPLED_STRANGE;
+    *event = event_of(slot, state == LIVE ? HF_FAULT_OVERRUN : HF_FAULT_USE_AFTER_FREE);
+    if (state == OPENED || (state == LIVE && atomic_load(&slot->opened)))
+        return slot == slot_at(address) ? HF_SAMPLED_FINE : HF_SAMPLED_OUTSIDE;
+    if (state == FREED)
+        return HF_SAMPLED_FREED;
+    const char *first = first_page_of(slot);
+    return (const char *)address >= first && (const char *)address < guard_of(slot)
+               ? HF_SAMPLED_FINE
+               : HF_SAMPLED_OUTSIDE;
+}
+
+bool hf_sampled_open(const void *address)
+{
+    struct slot *slot = slot_at(address);
+    if (slot == NULL || mprotect(start_of(slot), SLOT_PAGES * page, PROT_READ | PROT_WRITE) != 0)
+        return false;
+    atomic_store(&slot->opened, true);
+    if (move(slot, FREED, OPENED))
+        atomic_fetch_add(&used, 1);
+    else
+        (void)move(slot, UNUSED, OPENED);
+    return true;
+}

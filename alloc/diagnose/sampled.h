@@ -1,0 +1,84 @@
+/*
+ * Sampled blocks: blocks that end at a page which nobody may touch, and whose own pages nobody may
+ * touch once they are freed. An access to either is a fault, which accesses.h judges.
+ *
+ * They lie in slots of a pool, which the region lends (owner/hosted.h): each has pages for a block
+ * and then the guard. A block has no trailer; what is known of it lies in the pool's table. Slots
+ * of freed blocks are used again as late as possible: first come the unused ones, then the one that
+ * was freed first.
+ *
+ * Owns the pool: at most 8 MiB of touched memory, and about 900 mappings of the process. Takes no
+ * lock; any thread, at any stage, in signal handlers. A thread that forks while another one frees a
+ * sampled block leaves that slot unusable in the child.
+ */
+#ifndef HOMEFREE_SAMPLED_H
+#define HOMEFREE_SAMPLED_H
+
+#include "alloc/diagnose/event.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/trailers.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Whether an address lies in the pool. Two loads. */
+extern uintptr_t hf_sampled_base __attribute__((visibility("hidden")));
+extern size_t hf_sampled_size __attribute__((visibility("hidden")));
+static inline bool hf_sampled_holds(const void *ptr)
+{
+    const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
+    return (uintptr_t)ptr - hf_sampled_base < size;
+}
+
+/* Makes sampled blocks possible. functions: of the pool as a hosted allocator. */
+struct hf_hosted;
+void hf_sampled_start(const struct hf_hosted *functions);
+
+/* Makes no more system calls, for a process that is about to forbid them: later frees leave their
+ * blocks open, and nothing more is sampled. */
+void hf_sampled_freeze(void);
+
+/* Gives the pool's mappings back, because the process has none left: its blocks stay, and nothing
+ * more is sampled or noticed. Returns whether there were any. */
+bool hf_sampled_yield(void);
+
+/* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.
+ * alignment: 0 for malloc's. The contents are arbitrary. */
+void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
+                          enum hf_block_kind kind);
+
+/* The pointers below lie in the pool. Frees a block as hf_diagnosed_free() does, faults included.
+ */
+void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site call);
+/* Whether realloc may go on with a block, after its kind was checked. Records a fault otherwise. */
+bool hf_sampled_may_resize(void *ptr, struct hf_call_site call);
+/* Makes another function the allocator. */
+void hf_sampled_claim(void *ptr, struct hf_site site, enum hf_block_kind kind);
+/* The requested size and the first byte of the live block that holds an address; 0 and NULL if
+ * there is none. A block of no bytes counts as one byte. */
+size_t hf_sampled_block(const void *ptr, const void **block);
+/* The requested size of a live block, by its first byte; otherwise records a fault, and 0. */
+size_t hf_sampled_measure(const void *ptr, struct hf_call_site call);
+
+/* Visits the blocks in the pool, live ones and those that were freed, as if they had trailers. */
+void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_trailer trailer,
+                                   bool is_live));
+
+/* ---- for accesses.h ---- */
+
+enum hf_sampled_verdict {
+    HF_SAMPLED_STRANGE, /* no block is or was there */
+    HF_SAMPLED_FINE,    /* the access can be repeated */
+    HF_SAMPLED_FREED,   /* it touched a freed block */
+    HF_SAMPLED_OUTSIDE  /* it touched what lies around a live block */
+};
+
+/* Judges an access that faulted. `event` receives the block. */
+enum hf_sampled_verdict hf_sampled_judge(const void *address, struct hf_event *event);
+
+/* Lets accesses to the slot pass from now on. A freed block's slot is not used again. False if the
+ * system refuses. */
+bool hf_sampled_open(const void *address);
+
+#endif

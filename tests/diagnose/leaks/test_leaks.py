@@ -1,0 +1,82 @@
+"""Leaks across objects are found when a process exits, with the place that allocated them and the
+one that freed others; what anything still points to is none. Correct programs have none.
+
+Usage: test_leaks.py --homefree COMMAND --leaks PROGRAM [unittest arguments]
+"""
+
+import argparse
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from diagnosis import TIMEOUT, Diagnosis, Folders  # noqa: E402
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True)
+parser.add_argument("--leaks", required=True)
+
+PROGRAMS = [
+    ["/bin/ls", "-l", "/usr"],
+    ["bash", "-c", "x=$(ls /); y=($x); echo ${#y[@]}"],
+    ["git", "--version"],
+    ["perl", "-MPOSIX", "-e", "print join ' ', map { $_ x 40 } 1 .. 50"],
+    ["python3", "-c", "import json; print(json.dumps(list(range(50))))"],
+]
+
+
+class Leaks(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folders = Folders()
+        cls.addClassCleanup(cls.folders.remove)
+
+    def diagnose(self, *command, options=("--leaks",), **more):
+        folder = self.folders.new()
+        return Diagnosis(arguments.homefree, command, folder=folder, options=options, **more)
+
+    def test_lost_blocks_are_found(self):
+        for options in (["--leaks"], ["--leaks", "--sample", "1"]):
+            run = self.diagnose(arguments.leaks, options=options)
+            self.assertEqual((run.status, run.output), (0, "ended\n"), run.errors)
+            (finding,) = run.report["findings"]
+            self.assertEqual((finding["rule"], finding["severity"]), ("boundary-leak", "note"))
+            self.assertEqual((finding["count"], finding["bytes"]), (7, 700))
+            self.assertEqual(finding["allocated"]["symbol"], "maker_block")
+            self.assertEqual(finding["first_freed"]["symbol"], "give")
+            self.assertIsNone(finding["freed"]["function"])
+        text = subprocess.run(
+            [arguments.homefree, "report", str(run.folder)], capture_output=True, timeout=TIMEOUT
+        ).stdout.decode()
+        self.assertRegex(text, r"others freed +give ")
+
+    def test_strict_mode_goes_on(self):
+        run = self.diagnose(arguments.leaks, mode="strict")
+        self.assertEqual((run.status, run.output), (0, "ended\n"), run.errors)
+
+    def test_blocks_that_something_points_to_are_none(self):
+        run = self.diagnose(arguments.leaks, "losing nothing")
+        self.assertEqual(run.report["findings"], [])
+
+    def test_nothing_is_looked_for_where_that_was_not_wanted(self):
+        for more in ({"options": ()}, {"mode": "count"}):
+            self.assertEqual(self.diagnose(arguments.leaks, **more).report["findings"], [])
+
+    def test_correct_programs(self):
+        for command in PROGRAMS:
+            with self.subTest(command=command):
+                if shutil.which(command[0]) is None:
+                    self.skipTest("not installed")
+                plain = subprocess.run(command, capture_output=True, timeout=TIMEOUT)
+                run = self.diagnose(*command)
+                self.assertEqual(
+                    (run.status, run.output), (plain.returncode, plain.stdout.decode()), run.errors
+                )
+                self.assertEqual(run.report["findings"], [])
+
+
+if __name__ == "__main__":
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
