@@ -359,6 +359,8 @@ static bool find_of_slots(struct hf_record *record)
 {
     for (size_t i = 0; i < record->refusals_count && record->routing == HF_RECORD_ON; i++) {
         const struct hf_record_refusal *refusal = &record->refusals[i];
+        if (record->process != NULL && hf_live_takes_too_long(record->process))
+            break;
         bool word = strcmp(refusal->kind, "word") == 0;
         if (!name(find(record, word ? HF_DOCTOR_RULE_STORED_POINTER : HF_DOCTOR_RULE_SLOT_REFUSED,
                        "%s of %s: %s", refusal->function, name_of(record, refusal->object),

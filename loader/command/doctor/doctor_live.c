@@ -46,9 +46,10 @@ static void field(FILE *out, const char *text)
     }
 }
 
+/* A reader refuses larger numbers than memory has; a hostile process may show them. */
 static void number(FILE *out, uint64_t value)
 {
-    fprintf(out, "\t%" PRIu64, value);
+    fprintf(out, "\t%" PRIu64, value < INT64_MAX ? value : INT64_MAX);
 }
 
 /* ---- where slots lead ----------------------------------------------------------------------- */
@@ -119,15 +120,21 @@ static bool follow(const struct collecting *collecting, size_t index,
         return true;
     }
     out->target = target_of(collecting, index, slot, value);
+    const bool known = out->target < count && collecting->facts[out->target].known;
+    const bool defined = known && collecting->facts[out->target].defines[slot->function] &&
+                         (out->target != hf_live_object_at(&collecting->objects, value) ||
+                          collecting->objects.items[out->target].base +
+                                  collecting->facts[out->target].defined_at[slot->function] ==
+                              value);
     const bool routes = collecting->routing.on && collecting->facts[index].role == HF_LIVE_ORDINARY;
-    if (slot->kind == 2 && out->target < count && out->target != index && routes &&
-        kind == HF_LIVE_ROUTED && !collecting->facts[out->target].defines[slot->function]) {
+    if (slot->kind == 2) { /* a variable; the program may have changed it */
+        const bool changed = known && !defined && out->target != index;
+        if (!changed || !routes || kind != HF_LIVE_ROUTED)
+            return defined;
         out->state = "refused";
         out->reason = "the variable was given another function";
         return true;
     }
-    if (slot->kind == 2) /* a variable; the program may have changed it */
-        return out->target < count && collecting->facts[out->target].defines[slot->function];
     const enum hf_live_role role =
         out->target < count ? collecting->facts[out->target].role : HF_LIVE_ORDINARY;
     if (role == HF_LIVE_HOMEFREE && kind != HF_LIVE_ALLOCATING)

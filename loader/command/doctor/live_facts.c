@@ -74,6 +74,7 @@ static bool see(const struct hf_elf_symbol *symbol, size_t function, void *conte
     const enum hf_live_function_kind kind = functions[function].kind;
     if (symbol->defined && symbol->binding != STB_LOCAL) {
         facts->defines[function] = true;
+        facts->defined_at[function] = symbol->value;
         facts->cpython = facts->cpython || is(function, "_PyRuntime");
         if (is(function, HF_LIVE_INSTANCE))
             facts->instance = symbol->value;

@@ -39,6 +39,7 @@ struct hf_live_facts {
     char *soname; /* NULL: none */
     bool maps, static_tls, cpython, linked;
     bool defines[HF_LIVE_FUNCTIONS_MAX];
+    uint64_t defined_at[HF_LIVE_FUNCTIONS_MAX]; /* addresses in the file */
     /* Addresses in the file that stand for functions it does not define, in a program that is not
      * position-independent; 0: none. */
     uint64_t stands_for[HF_LIVE_FUNCTIONS_MAX];

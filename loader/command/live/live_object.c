@@ -111,7 +111,7 @@ static int open_image(const struct hf_live_process *process, uint64_t start,
         if (segment->p_offset + segment->p_filesz > extent)
             extent = segment->p_offset + segment->p_filesz;
     }
-    if (extent < header.e_phoff + count * sizeof segments[0])
+    if (extent < sizeof header || extent < header.e_phoff + count * sizeof segments[0])
         return -ENOENT;
     unsigned char *image = mmap(NULL, extent, PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -213,23 +213,6 @@ static bool read_mappings(struct hf_live_process *process)
     return true;
 }
 
-const struct hf_live_mapping *hf_live_mapping_at(const struct hf_live_process *process,
-                                                 uint64_t address)
-{
-    size_t low = 0, high = process->mappings_count;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        const struct hf_live_mapping *mapping = &process->mappings[middle];
-        if (address < mapping->start)
-            high = middle;
-        else if (address >= mapping->end)
-            low = middle + 1;
-        else
-            return mapping;
-    }
-    return NULL;
-}
-
 /* ---- memory --------------------------------------------------------------------------------- */
 
 bool hf_live_read(const struct hf_live_process *process, uint64_t address, void *buffer,

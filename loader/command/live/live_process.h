@@ -64,10 +64,6 @@ bool hf_live_read(const struct hf_live_process *process, uint64_t address, void 
 bool hf_live_read_string(const struct hf_live_process *process, uint64_t address, char *buffer,
                          size_t room);
 
-/* The mapping that holds an address, or NULL. */
-const struct hf_live_mapping *hf_live_mapping_at(const struct hf_live_process *process,
-                                                 uint64_t address);
-
 /* Opens the file behind a mapping: a regular file, and the very one, as far as that can be told.
  * Returns a descriptor or a negative errno. */
 int hf_live_open_file(const struct hf_live_process *process, const struct hf_live_mapping *mapping);

@@ -4,7 +4,7 @@
  * knot, and keeps things that look like a report. Then it says "ready PID" and waits for the end of
  * stdin.
  *
- * Usage: liar COUNTS|ADDRESSES|LOOPS|PAGES|SEED [REPORT-FILE]
+ * Usage: liar COUNTS|ADDRESSES|LOOPS|PAGES|VERSION|NEW|SEED [REPORT-FILE]
  */
 #include "alloc/diagnose/report_format.h"
 #include "alloc/heap/instance.h"
@@ -28,7 +28,7 @@ struct hf_instance hf_instance_record = {
 static uint64_t route = 1;
 static struct hf_live_stubs stubs;
 static struct hf_live_foreign foreign;
-struct hf_live_state hf_live_state;
+HF_API struct hf_live_state hf_live_state;
 
 static unsigned char zeros[4096];
 /* Every word is the address of the array itself. */
@@ -185,6 +185,10 @@ int main(int count, char **arguments)
         lie_in_circles();
     else if (strcmp(what, "PAGES") == 0)
         lie_about_pages();
+    else if (strcmp(what, "VERSION") == 0)
+        hf_live_state.version++;
+    else if (strcmp(what, "NEW") == 0)
+        hf_instance_record.state = HF_INSTANCE_NEW;
     else
         lie_at_random((unsigned)strtoul(what, NULL, 10));
     if (count > 2)

@@ -156,6 +156,9 @@ class Looking(unittest.TestCase):
         shutil.copy(arguments.homefree, homefree)
         homefree.chmod(0o755)
         self.folder.chmod(0o755)
+        for name in ("target", "refuse"):
+            shutil.copy(getattr(arguments, name), self.folder / name)
+            (self.folder / name).chmod(0o755)
         return {"executable": str(homefree), "user": NOBODY, "group": NOBODY, "extra_groups": []}
 
     def check_processes_that_are_none(self, what):

@@ -7,6 +7,7 @@
  *   thread N   the same on a thread that then waits until the program ends
  *   twice      frees a block twice
  *   fork       forks a child that answers for itself until the end of stdin, and waits for it
+ *   store      gives a variable that held free() another function
  *   load FILE  loads a library
  *   corpse     has a child that has ended and is not waited for; answers its process number
  *   churn FILE a thread loads and unloads a library without end
@@ -22,6 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+void (*freer)(void *) = free;
 static long wanted;
 static int done[2];
 
@@ -108,6 +110,8 @@ static void obey(char *line)
         (void)start_thread(strtol(argument, NULL, 10));
     else if (strcmp(line, "twice") == 0)
         free_twice();
+    else if (strcmp(line, "store") == 0)
+        freer = (void (*)(void *))(void *)puts;
     else if (strncmp(line, "load", 4) == 0 && dlopen(argument, RTLD_NOW) == NULL)
         printf("%s\n", dlerror());
     else if (strncmp(line, "churn", 5) == 0)

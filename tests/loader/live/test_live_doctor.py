@@ -87,11 +87,13 @@ class Doctor(Looking):
             "LD_LIBRARY_PATH": os.path.dirname(arguments.library),
         }
         code = f"import homefree\nhomefree.install(python='arena')\n{LOADS}"
-        process = self.doctor(self.run_target(sys.executable, "-c", code, env=env).pid)
-        found = {each["name"]: each for each in process["allocators"]}
-        self.assertTrue(found["pymalloc"]["home"])
-        self.assertTrue(found["homefree"]["heap"])
-        self.assertTrue(process["routing"])
+        for python in {os.path.realpath(PYTHON), os.path.realpath(sys.executable)}:
+            with self.subTest(python=python):
+                process = self.doctor(self.run_target(python, "-c", code, env=env).pid)
+                found = {each["name"]: each for each in process["allocators"]}
+                self.assertTrue(found["pymalloc"]["home"])
+                self.assertTrue(found["homefree"]["heap"])
+                self.assertTrue(process["routing"])
 
     def test_mapped_bytes(self):
         if not os.path.exists(MIMALLOC):
@@ -166,16 +168,14 @@ class Doctor(Looking):
     def test_deleted_library_of_the_same_user(self):
         """Without privileges, its contents come from the process's memory."""
         nobody = self.as_nobody()
-        library, program = self.folder / "library.so", self.folder / "program"
+        library, program = self.folder / "library.so", self.folder / "target"
         subprocess.run(
             [*CC, "-x", "c", "-shared", "-fPIC", "-fno-builtin", "-O0", "-", "-o", str(library)],
             input=EMPTY,
             text=True,
             check=True,
         )
-        shutil.copy(arguments.target, program)
-        for path in (library, program):
-            path.chmod(0o755)
+        library.chmod(0o755)
         owned = {key: nobody[key] for key in ("user", "group", "extra_groups")}
         target = self.run_target(str(program), **owned)
         self.assertEqual(target.tell("load", library), "done")
@@ -252,6 +252,26 @@ class Doctor(Looking):
         (program,) = (each for each in process["objects"] if each["path"] == f"{inside}/program")
         self.assertEqual(names(program["malloc"]), ["libc.so"])
 
+    def test_other_mounts_of_the_same_user(self):
+        """Without privileges, files are opened below the process's root, and checked."""
+        nobody = self.as_nobody()
+        inside = self.folder / "inside"
+        inside.mkdir()
+        (inside / "program").write_text("another file of that name\n")
+        inside.chmod(0o755)
+        script = (
+            f"mount -t tmpfs none {inside} && cp {self.folder}/target {inside}/program && "
+            f"exec {inside}/program"
+        )
+        owned = {key: nobody[key] for key in ("user", "group", "extra_groups")}
+        try:
+            target = self.run_target("unshare", "-rm", "sh", "-c", script, **owned)
+        except (AssertionError, OSError):
+            self.skipTest("no namespaces")
+        process = self.doctor(target.pid, **nobody)
+        (program,) = (each for each in process["objects"] if each["path"] == f"{inside}/program")
+        self.assertEqual(names(program["malloc"]), ["libc.so"])
+
     def test_changed_root(self):
         if os.geteuid() != 0:
             self.skipTest("only root may change the root")
@@ -264,6 +284,20 @@ class Doctor(Looking):
         process = self.doctor(target.pid)
         program = next(each for each in process["objects"] if "live-target" in each["path"])
         self.assertEqual(names(program["malloc"]), ["libc.so"])
+
+    def test_stored_function(self):
+        target = self.run_target(env={"LD_PRELOAD": arguments.library})
+        self.assertEqual(self.doctor(target.pid)["findings"], [])
+        self.assertEqual(target.tell("store"), "done")
+        (finding,) = self.doctor(target.pid)["findings"]
+        self.assertEqual((finding["rule"], finding["count"]), ("stored-pointer", 1))
+
+    def test_strange_names(self):
+        program = self.folder / "a program\nwith a line (deleted)"
+        shutil.copy(arguments.target, program)
+        process = self.doctor(self.run_target(str(program)).pid)
+        (found,) = (each for each in process["objects"] if "a program" in each["path"])
+        self.assertEqual(names(found["malloc"]), ["libc.so"])
 
     def test_whole_process(self):
         target = self.run_target(

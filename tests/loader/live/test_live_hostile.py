@@ -26,7 +26,16 @@ class Hostile(Looking):
                 process = self.doctor(target.pid)
                 liar = next(each for each in process["objects"] if "live-liar" in each["path"])
                 self.assertEqual(liar["role"], "homefree")
+                self.assertNotIn("another version", process["unseen"] or "")
                 self.assertEqual(target.end(), 0)
+
+    def test_homefree_that_cannot_be_read(self):
+        for lie, message in (("VERSION", "another version"), ("NEW", "has not started")):
+            with self.subTest(lie=lie):
+                process = self.doctor(self.run_target(arguments.liar, lie).pid)
+                self.assertIsNone(process["routing"])
+                self.assertTrue(process["homefree"])
+                self.assertIn(message, process["unseen"])
 
     def test_beside_the_real_one(self):
         target = self.run_target(arguments.liar, "LOOPS", env={"LD_PRELOAD": arguments.library})

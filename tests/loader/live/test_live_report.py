@@ -95,23 +95,23 @@ class Report(Looking):
         """Without privileges, it comes from the process's memory."""
         nobody = self.as_nobody()
         self.folder.chmod(0o777)
-        for name in ("libhomefree-diagnose.so",):
-            shutil.copy(os.path.join(os.path.dirname(arguments.library), name), self.folder / name)
-            (self.folder / name).chmod(0o755)
-        program = self.folder / "program"
-        shutil.copy(arguments.target, program)
-        program.chmod(0o755)
+        library = self.folder / "libhomefree-diagnose.so"
+        shutil.copy(os.path.join(os.path.dirname(arguments.library), library.name), library)
+        library.chmod(0o755)
         env = {
-            "LD_PRELOAD": str(self.folder / "libhomefree-diagnose.so"),
+            "LD_PRELOAD": str(library),
             "HOMEFREE_DIAGNOSE": f"mode:report,folder:{self.folder}/report",
         }
         owned = {key: nobody[key] for key in ("user", "group", "extra_groups")}
-        target = self.run_target(str(program), env=env, stderr=subprocess.DEVNULL, **owned)
+        program = str(self.folder / "target")
+        target = self.run_target(program, env=env, stderr=subprocess.DEVNULL, **owned)
         self.assertEqual(target.tell("twice"), "done")
         shutil.rmtree(self.folder / "report")
         document = self.report(target.pid, statuses=(1,), **nobody)
         self.assertEqual(document["findings"][0]["rule"], "double-free")
         self.assertFalse(document["processes"][0]["truncated"])
+        refuse = {**os.environ, "LD_PRELOAD": str(self.folder / "refuse")}
+        self.refused(3, "has been removed", "report", "--pid", target.pid, env=refuse, **nobody)
         self.assertEqual(target.end(), 0)
 
     def test_child_without_a_file(self):
