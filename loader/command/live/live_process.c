@@ -103,26 +103,17 @@ static bool read_kind(const struct hf_live_process *process, struct kind *out)
     return good;
 }
 
-/* The process that a thread belongs to, and its number in its own namespace. */
-static void read_numbers(struct hf_live_process *process, pid_t *leader)
+/* The process that a thread belongs to; itself, if it is one. */
+static pid_t read_leader(const struct hf_live_process *process)
 {
+    static const char key[] = "\nTgid:";
     size_t length;
     char *text = read_whole(process, "status", READ_FIRST, &length);
-    const char *line = text != NULL ? strstr(text, "\nTgid:") : NULL;
-    if (line != NULL)
-        *leader = (pid_t)strtol(line + strlen("\nTgid:"), NULL, 10);
-    process->own_number = process->pid;
-    line = text != NULL ? strstr(text, "\nNStgid:") : NULL;
-    if (line != NULL) { /* one number for each namespace, its own last */
-        char *at = (char *)(uintptr_t)line + strlen("\nNStgid:");
-        for (char *end = at; *at == '\t' || *at == ' '; at = end) {
-            const long number = strtol(at, &end, 10);
-            if (end == at)
-                break;
-            process->own_number = (pid_t)number;
-        }
-    }
+    const char *line = text != NULL ? strstr(text, key) : NULL;
+    const pid_t leader =
+        line != NULL ? (pid_t)strtol(line + sizeof key - 1, NULL, 10) : process->pid;
     free(text);
+    return leader;
 }
 
 /* ---- mappings ------------------------------------------------------------------------------- */
@@ -435,7 +426,6 @@ static int open_process(const char *who, struct hf_live_process *process)
 {
     char name[32];
     struct kind kind;
-    pid_t leader = process->pid;
     snprintf(name, sizeof name, "/proc/%d", (int)process->pid);
     process->folder = open(name, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (process->folder < 0 && access("/proc/self/stat", R_OK) != 0) {
@@ -444,7 +434,7 @@ static int open_process(const char *who, struct hf_live_process *process)
     }
     if (process->folder < 0 || !read_kind(process, &kind))
         return fail(who, process->pid, errno);
-    read_numbers(process, &leader);
+    const pid_t leader = read_leader(process);
     if (leader != process->pid) {
         hf_command_complain(who, "%d is a thread; its process is %d", (int)process->pid,
                             (int)leader);

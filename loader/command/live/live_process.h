@@ -34,12 +34,11 @@ struct hf_live_mapping {
 
 struct hf_live_process {
     pid_t pid;
-    pid_t own_number;       /* what it takes itself for, in its own namespace of processes */
-    int folder;             /* /proc/PID */
-    int root;               /* its root folder, or -1 */
-    bool root_is_ours;      /* the same folder as this command's */
-    int memory;             /* -1: it cannot be read */
-    const char *unreadable; /* why the memory cannot be read, or NULL */
+    int folder;                       /* /proc/PID */
+    int root;                         /* its root folder, or -1 */
+    bool root_is_ours;                /* the same folder as this command's */
+    int memory;                       /* -1: it cannot be read */
+    const char *unreadable;           /* why the memory cannot be read, or NULL */
     struct hf_live_mapping *mappings; /* by address */
     size_t mappings_count;
     int64_t deadline; /* private */
