@@ -89,6 +89,13 @@ static void read_behind(void)
     give(block);
 }
 
+static void read_before(void)
+{
+    char *block = take(64);
+    printf("read %d\n", look(hide(block) - sysconf(_SC_PAGESIZE)));
+    give(block);
+}
+
 /* Alignment leaves three bytes between the block and the guard. */
 static void write_hidden(void)
 {
@@ -267,6 +274,7 @@ int main(int count, char **arguments)
         {"read-resized", read_resized},
         {"write-behind", write_behind},
         {"read-behind", read_behind},
+        {"read-before", read_before},
         {"write-hidden", write_hidden},
         {"write-far", write_far},
         {"double-free", double_free},

@@ -34,6 +34,7 @@ ACCESSES = {
     "read-resized": ("read xx", AFTER, 1, "read_resized", (READ, "look")),
     "write-behind": ("read x", "overrun", 1, None, (WRITE, "poke")),
     "read-behind": ("read 0", "overrun", 1, None, (READ, "look")),
+    "read-before": ("read 0", "overrun", 1, None, (READ, "look")),
     "write-hidden": ("read x", "overrun", 1, None, ("free", "give")),
     "write-far": ("read z", "overrun", 2, None, (WRITE, None)),
     "double-free": ("read ", "double-free", 1, "give", ("free", "give")),
