@@ -172,8 +172,9 @@ void hf_counts_total(uint64_t *blocks, uint64_t *bytes)
         }
 }
 
-void hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS])
+uint32_t hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS])
 {
+    uint32_t objects = 0;
     for (uint32_t i = 0; i < __atomic_load_n(&table_count, __ATOMIC_ACQUIRE); i++)
         for (size_t j = 0; j < HF_COUNTS_ROOM; j++) {
             const struct hf_report_pair *pair = &tables[i]->pairs[j];
@@ -182,5 +183,7 @@ void hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS])
                 continue;
             const int64_t size = (int64_t)__atomic_load_n(&pair->bytes, __ATOMIC_RELAXED);
             bytes[pair->allocated] += pair->freed == HF_REPORT_ALLOCATED ? size : -size;
+            objects = pair->allocated >= objects ? pair->allocated + 1U : objects;
         }
+    return objects;
 }

@@ -41,7 +41,8 @@ void hf_counts_in_child(void);
 void hf_counts_total(uint64_t *blocks, uint64_t *bytes);
 
 /* Adds the bytes of each object's blocks that are not freed yet, as far as they were counted, to
- * `bytes`. Other threads may be counting. */
-void hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS]);
+ * `bytes`. Returns one more than the highest number of such an object. Other threads may be
+ * counting. */
+uint32_t hf_counts_live(int64_t bytes[HF_COUNTS_OBJECTS]);
 
 #endif

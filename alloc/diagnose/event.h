@@ -34,9 +34,11 @@ struct hf_event {
     uint32_t allocated_site, freed_site, first_freed_site; /* 0: unknown */
     size_t bytes;                                          /* the block's size; 0: unknown */
     size_t asked, said;                                    /* sized-delete, aligned-delete */
-    /* The stack of the call or access, if it was taken already; NULL: the finding takes it. */
-    const void *const *frames;
-    size_t depth;
+    /* Stacks that were taken already. Without that of the free, the finding takes it. */
+    struct hf_event_stack {
+        const void *const *frames; /* NULL: not taken */
+        size_t depth;
+    } allocated, first_freed, freed;
 };
 
 #endif

@@ -94,6 +94,8 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     if (finding_count == FINDINGS_MAX)
         return NULL;
     const uint32_t stack = hf_stack_record(frames, depth);
+    const uint32_t allocated = hf_stack_record(event->allocated.frames, event->allocated.depth);
+    const uint32_t first = hf_stack_record(event->first_freed.frames, event->first_freed.depth);
     struct hf_report_finding *finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
     if (finding == NULL)
         return NULL;
@@ -102,7 +104,8 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->allocated_site = hf_stack_base(event->allocated_site);
     finding->freed_site = event->freed_site;
     finding->first_freed_site = hf_stack_base(event->first_freed_site);
-    finding->first_freed_stack = hf_stack_of_site(event->first_freed_site);
+    finding->allocated_stack = allocated;
+    finding->first_freed_stack = first;
     finding->freed_stack = stack;
     finding->pointer = (uintptr_t)event->ptr;
     finding->asked = event->asked;
@@ -127,9 +130,9 @@ static void count(struct hf_report_finding *finding, const struct hf_event *even
 static void record(const struct hf_event *event)
 {
     const void *own[HF_UNWIND_MAX];
-    const void *const *frames = event->frames != NULL ? event->frames : own;
-    size_t depth = event->depth;
-    for (bool taken = event->freed_site == 0 || event->frames != NULL;; taken = true) {
+    const void *const *frames = event->freed.frames != NULL ? event->freed.frames : own;
+    size_t depth = event->freed.depth;
+    for (bool taken = event->freed_site == 0 || event->freed.frames != NULL;; taken = true) {
         if (!hf_report_lock())
             break;
         const uint32_t allocator = number_allocator(event);

@@ -11,7 +11,7 @@
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/faults.h"
 #include "alloc/diagnose/findings.h"
-#include "alloc/diagnose/stacks.h"
+#include "alloc/diagnose/unwind.h"
 #include "alloc/owner/hosted.h"
 
 #include <errno.h>
@@ -23,6 +23,7 @@
 
 enum {
     SLOTS_MAX = 1024,
+    DEPTH_MAX = 30,
     USED_MAX = 448, /* slots that may be touched: live blocks, and freed ones that were opened */
     DATA_PAGES = 2, /* of a slot */
     SLOT_PAGES = DATA_PAGES + 1,
@@ -37,12 +38,19 @@ enum {
 
 enum state { UNUSED, BUSY, LIVE, FREED, OPENED /* freed, and never used again */ };
 
+/* Kept here and not in the report, which has room for the stacks of findings only. */
+struct stack {
+    const void *frames[DEPTH_MAX];
+    size_t depth;
+};
+
 static struct slot {
     _Atomic(uint32_t) state;
     atomic_bool opened;        /* a live block's guard may be touched */
     unsigned char kind;        /* enum hf_block_kind */
-    uint32_t allocated, freed; /* numbers of sites, deep ones if possible */
-    size_t size;               /* as requested */
+    uint32_t allocated, freed; /* sites */
+    struct stack allocated_stack, freed_stack;
+    size_t size; /* as requested */
     char *block;
     uint64_t order; /* of frees */
 } slots[SLOTS_MAX];
@@ -180,6 +188,15 @@ static struct slot *take_slot(uint32_t *before)
     return NULL;
 }
 
+static void take_stack(struct stack *stack, uint32_t site)
+{
+    const void *frames[HF_UNWIND_MAX];
+    enum hf_report_function function;
+    const size_t depth = hf_unwind(hf_site_address(site, &function), frames);
+    stack->depth = depth < DEPTH_MAX ? depth : DEPTH_MAX;
+    memcpy(stack->frames, frames, stack->depth * sizeof frames[0]);
+}
+
 /* Gives a slot's block its place and pages. */
 static bool place(struct slot *slot, size_t alignment, size_t size)
 {
@@ -192,13 +209,6 @@ static bool place(struct slot *slot, size_t alignment, size_t size)
     slot->block = block;
     slot->size = size;
     return true;
-}
-
-/* A sampled block is rare enough for a stack each time. */
-static uint32_t site_with_stack(struct hf_site site)
-{
-    uint32_t without;
-    return hf_stack_site(site.number, &without);
 }
 
 void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
@@ -222,8 +232,9 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
         struct slot *slot = take_slot(&before);
         if (slot != NULL && place(slot, alignment, size)) {
             slot->kind = (unsigned char)kind;
-            slot->allocated = site_with_stack(site);
+            slot->allocated = site.number;
             slot->freed = 0;
+            take_stack(&slot->allocated_stack, site.number);
             block = slot->block;
             atomic_store_explicit(&slot->state, LIVE, memory_order_release);
         } else if (slot != NULL) {
@@ -259,6 +270,8 @@ static struct hf_event event_of(const struct slot *slot, enum hf_report_rule rul
         .allocated_site = slot->allocated,
         .first_freed_site = slot->freed,
         .bytes = slot->size,
+        .allocated = {slot->allocated_stack.frames, slot->allocated_stack.depth},
+        .first_freed = {slot->freed_stack.frames, slot->freed != 0 ? slot->freed_stack.depth : 0},
     };
 }
 
@@ -320,7 +333,8 @@ void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site cal
         event.freed_site = site.number;
         hf_finding(&event);
     }
-    slot->freed = site_with_stack(site);
+    slot->freed = site.number;
+    take_stack(&slot->freed_stack, site.number);
     close_slot(slot);
     slot->order = atomic_fetch_add(&frees, 1);
     atomic_store_explicit(&slot->state, FREED, memory_order_release);
@@ -369,8 +383,7 @@ void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_tra
         const uint32_t state = atomic_load(&slot->state);
         struct hf_trailer trailer = described(slot);
         if (state == FREED || state == OPENED)
-            trailer =
-                (struct hf_trailer){slot->allocated, HF_BLOCK_FREED, hf_stack_base(slot->freed)};
+            trailer = (struct hf_trailer){slot->allocated, HF_BLOCK_FREED, slot->freed};
         if (state == LIVE || trailer.kind == HF_BLOCK_FREED)
             visit(slot->block, slot->size + HF_TRAILER, trailer, state == LIVE);
     }

@@ -22,7 +22,7 @@ static const uint64_t first_distance = 10000000; /* nanoseconds */
 static _Atomic(uint64_t) next = UINT64_MAX; /* moment; of CLOCK_MONOTONIC */
 static uint64_t started;
 static atomic_flag busy = ATOMIC_FLAG_INIT; /* guards what follows */
-static uint32_t moments, records;
+static uint32_t moments, records, objects;
 static int64_t live[HF_COUNTS_OBJECTS], told[HF_COUNTS_OBJECTS];
 
 static uint64_t read_clock(clockid_t clock)
@@ -49,9 +49,9 @@ static bool write_record(uint64_t time, uint32_t object, uint64_t bytes)
 static void write_moment(uint64_t now, bool last)
 {
     int64_t all = 0;
-    memset(live, 0, sizeof live);
-    hf_counts_live(live);
-    for (uint32_t i = 0; i < HF_COUNTS_OBJECTS; i++) {
+    memset(live, 0, objects * sizeof live[0]);
+    objects = hf_counts_live(live);
+    for (uint32_t i = 0; i < objects; i++) {
         live[i] = live[i] > 0 ? live[i] : 0;
         all += live[i];
     }
@@ -59,7 +59,7 @@ static void write_moment(uint64_t now, bool last)
         last ? 0 : (all / CHANGE_PART > LEAST_CHANGE ? all / CHANGE_PART : LEAST_CHANGE);
     if (!hf_report_lock())
         return;
-    for (uint32_t i = 0; i < HF_COUNTS_OBJECTS; i++) {
+    for (uint32_t i = 0; i < objects; i++) {
         const int64_t change = live[i] - told[i];
         if (change != 0 && (change > least || change < -least) &&
             write_record(now - started, i, (uint64_t)live[i]))

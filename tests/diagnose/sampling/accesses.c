@@ -2,14 +2,17 @@
  * Commits the wrong access that its argument names, says what it read, and ends. Each side is a
  * function of its own, whose name the report must show. Run with sample:1.
  */
-#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,6 +86,13 @@ static void read_behind(void)
 {
     char *block = take(48);
     printf("read %d\n", look(hide(block) + 48));
+    give(block);
+}
+
+static void read_before(void)
+{
+    char *block = take(64);
+    printf("read %d\n", look(hide(block) - sysconf(_SC_PAGESIZE)));
     give(block);
 }
 
@@ -218,6 +228,41 @@ static void without_handler(void)
     read_freed();
 }
 
+/* A handler that only the kernel knows, as Go's runtime has: nothing is sampled behind it. */
+static void raw_handler(void)
+{
+    struct {
+        void (*handler)(int);
+        unsigned long flags;
+        void (*restorer)(void);
+        unsigned long mask;
+    } action = {_exit, 0, NULL, 0};
+    if (syscall(SYS_rt_sigaction, SIGSEGV, &action, NULL, sizeof action.mask) != 0)
+        exit(2);
+    read_freed();
+}
+
+/* A sandbox that ends the process at calls which it does not expect. */
+static void sandbox(void)
+{
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_mprotect, 2, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_rt_sigaction, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+    };
+    const struct sock_fprog program = {sizeof rules / sizeof rules[0], rules};
+    char *block = take(100);
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        exit(2);
+    give(block);
+    for (int i = 0; i < 100; i++)
+        give(take(100));
+    printf("read %c\n", look(hide(block)));
+}
+
 int main(int count, char **arguments)
 {
     static const struct {
@@ -229,6 +274,7 @@ int main(int count, char **arguments)
         {"read-resized", read_resized},
         {"write-behind", write_behind},
         {"read-behind", read_behind},
+        {"read-before", read_before},
         {"write-hidden", write_hidden},
         {"write-far", write_far},
         {"double-free", double_free},
@@ -238,6 +284,8 @@ int main(int count, char **arguments)
         {"read-freed-vfork", read_freed_by_vfork},
         {"with-handler", with_handler},
         {"without-handler", without_handler},
+        {"raw-handler", raw_handler},
+        {"sandbox", sandbox},
     };
     for (size_t i = 0; count == 2 && i < sizeof accesses / sizeof accesses[0]; i++)
         if (strcmp(accesses[i].name, arguments[1]) == 0) {

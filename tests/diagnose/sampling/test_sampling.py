@@ -34,6 +34,7 @@ ACCESSES = {
     "read-resized": ("read xx", AFTER, 1, "read_resized", (READ, "look")),
     "write-behind": ("read x", "overrun", 1, None, (WRITE, "poke")),
     "read-behind": ("read 0", "overrun", 1, None, (READ, "look")),
+    "read-before": ("read 0", "overrun", 1, None, (READ, "look")),
     "write-hidden": ("read x", "overrun", 1, None, ("free", "give")),
     "write-far": ("read z", "overrun", 2, None, (WRITE, None)),
     "double-free": ("read ", "double-free", 1, "give", ("free", "give")),
@@ -108,6 +109,16 @@ class Sampling(unittest.TestCase):
             self.assertEqual(run.status, 0, run.errors)
             self.assertEqual(run.report["findings"], [])
 
+    def test_handler_that_only_the_kernel_knows(self):
+        run = self.diagnose(arguments.accesses, "raw-handler")
+        self.assertEqual((run.status, run.output), (0, "read x\n"), run.errors)
+        self.assertEqual(run.report["findings"], [])
+
+    def test_sandbox(self):
+        run = self.diagnose(arguments.accesses, "sandbox")
+        self.assertEqual((run.status, run.output[:5]), (0, "read "), run.errors)
+        self.assertEqual(run.report["findings"], [])
+
     def test_places_of_an_earlier_report_are_always_sampled(self):
         first = self.diagnose(arguments.accesses, "read-freed")
         sites = ["--sites", str(first.folder)]
@@ -181,6 +192,12 @@ class Sampling(unittest.TestCase):
             run = self.diagnose("true", sample=number)
             self.assertEqual(run.status, 2)
             self.assertIn("--sample takes a number", run.errors)
+        for option in (["--sample", "1"], ["--leaks"]):
+            done = subprocess.run(
+                [arguments.homefree, "run", *option, "true"], capture_output=True, timeout=TIMEOUT
+            )
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"goes with --diagnose", done.stderr)
 
 
 if __name__ == "__main__":
