@@ -87,13 +87,15 @@ static struct hf_report_finding *find(const struct hf_event *event, uint32_t all
     return NULL;
 }
 
-/* A new finding, with the stack of the free. Under the lock. */
+/* A new finding, with the stack of the free, or of the allocation where that is the fault. Under
+ * the lock. */
 static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator,
                                      const void *const *frames, size_t depth)
 {
     if (finding_count == FINDINGS_MAX)
         return NULL;
     const uint32_t stack = hf_stack_record(frames, depth);
+    const bool is_free = event->freed_site != 0;
     struct hf_report_finding *finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
     if (finding == NULL)
         return NULL;
@@ -102,7 +104,7 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->allocated_site = hf_stack_base(event->allocated_site);
     finding->freed_site = event->freed_site;
     finding->first_freed_site = event->first_freed_site;
-    finding->freed_stack = stack;
+    *(is_free ? &finding->freed_stack : &finding->allocated_stack) = stack;
     finding->pointer = (uintptr_t)event->ptr;
     finding->asked = event->asked;
     finding->said = event->said;
@@ -126,7 +128,9 @@ static void record(const struct hf_event *event)
 {
     const void *frames[HF_UNWIND_MAX];
     size_t depth = 0;
-    for (bool taken = event->freed_site == 0;; taken = true) {
+    const uint32_t site =
+        event->freed_site != 0 ? event->freed_site : hf_stack_base(event->allocated_site);
+    for (bool taken = site == 0;; taken = true) {
         if (!hf_report_lock())
             break;
         const uint32_t allocator = number_allocator(event);
@@ -143,7 +147,7 @@ static void record(const struct hf_event *event)
         if (taken)
             break;
         enum hf_report_function function;
-        depth = hf_unwind(hf_site_address(event->freed_site, &function), frames);
+        depth = hf_unwind(hf_site_address(site, &function), frames);
     }
     hf_report_drop();
 }
