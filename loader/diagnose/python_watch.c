@@ -7,6 +7,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
 #include "loader/diagnose/python_domains.h"
+#include "loader/diagnose/python_frames.h"
 #include "loader/host/cpython.h"
 #include "loader/interpose/route.h"
 
@@ -40,8 +41,10 @@ static void look_for_cpython(void)
         return;
     const void *function = begun && !found ? find_function() : NULL;
     const struct hf_cpython *cpython = function != NULL ? hf_cpython_find(function) : NULL;
-    if (cpython != NULL)
+    if (cpython != NULL) {
+        hf_python_frames_start(cpython);
         hf_python_domains_install(cpython);
+    }
     found = found || function != NULL;
     pthread_mutex_unlock(&lock);
 }
