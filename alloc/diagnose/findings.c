@@ -109,7 +109,8 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->asked = event->asked;
     finding->said = event->said;
     hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
-    findings[finding_count++] = finding;
+    findings[finding_count] = finding;
+    __atomic_store_n(&finding_count, finding_count + 1, __ATOMIC_RELEASE);
     hf_site_deepen(finding->allocated_site);
     return finding;
 }
@@ -150,6 +151,31 @@ static void record(const struct hf_event *event)
         depth = hf_unwind(hf_site_address(site, &function), frames);
     }
     hf_report_drop();
+}
+
+/* ---- asking ---- */
+
+uint32_t hf_findings_number(void)
+{
+    return __atomic_load_n(&finding_count, __ATOMIC_ACQUIRE);
+}
+
+const struct hf_report_finding *hf_findings_at(uint32_t index)
+{
+    return index < finding_count ? findings[index] : NULL;
+}
+
+const char *hf_findings_rule(uint32_t rule, const char **remedy, enum hf_report_severity *severity)
+{
+    *remedy = rules[rule].remedy;
+    *severity = rules[rule].severity;
+    return rules[rule].name;
+}
+
+void hf_findings_allocator(uint32_t allocator, const char **name, const char **object)
+{
+    *name = allocator != 0 ? allocators[allocator - 1].name : NULL;
+    *object = allocator != 0 ? allocators[allocator - 1].object : NULL;
 }
 
 /* ---- strict mode ---- */
