@@ -3,7 +3,7 @@
  * thread has a table of its own in the report's file (report_file.h), so counting takes no lock and
  * no atomic operation; a table goes to another thread when its thread ends.
  *
- * Any thread, at any stage. A thread that finds its table full, or that can have none, counts in a
+ * Any thread, at any stage. A thread that finds its tables full, or that can have none, counts in a
  * shared table with atomic operations; pairs that find no room there are dropped.
  */
 #ifndef HOMEFREE_COUNTS_H

@@ -191,6 +191,37 @@ class Domains(unittest.TestCase):
                 self.fine(run)
                 self.assertEqual(run.report["findings"], [])
 
+    def test_each_pair_of_many_objects_is_counted(self):
+        many = 16
+        code = f"""
+import ctypes, os, shutil, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    copies = []
+    for i in range({many}):
+        path = shutil.copy(sys.argv[1], os.path.join(folder, f"copy{{i}}.so"))
+        copies.append(ctypes.PyDLL(path))
+    for first in copies:
+        allocate = function(first, "plain_malloc", pointer, size_t)
+        for second in copies:
+            release = function(second, "plain_free", None, pointer)
+            for size in range(3):
+                release(allocate(100))
+print("done")
+"""
+        path = self.pythons[-1][0]
+        run = pythons.run_python(arguments, path, code, self.folders.new())
+        self.fine(run)
+        report = run.report
+        self.assertEqual([process["dropped"] for process in report["processes"]], [0])
+        pairs = [
+            pair
+            for pair in report["matrix"]
+            if "copy" in (pair["allocated_by"] or "") and "copy" in (pair["freed_by"] or "")
+        ]
+        # The report takes objects with one build id for one.
+        self.assertEqual(sum(pair["blocks"] for pair in pairs), 3 * many * many)
+        self.assertEqual(sum(pair["bytes"] for pair in pairs), 300 * many * many)
+
 
 if __name__ == "__main__":
     arguments, rest = parser.parse_known_args()
