@@ -87,6 +87,12 @@ static struct hf_report_finding *find(const struct hf_event *event, uint32_t all
     return NULL;
 }
 
+/* Whether the fault is that the block is being allocated, by the calling thread. */
+static bool is_allocation(const struct hf_event *event)
+{
+    return event->rule == HF_FAULT_NO_GIL && event->freed_site == 0;
+}
+
 /* A new finding, with the stack of the free, or of the allocation where that is the fault. Under
  * the lock. */
 static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator,
@@ -95,7 +101,6 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     if (finding_count == FINDINGS_MAX)
         return NULL;
     const uint32_t stack = hf_stack_record(frames, depth);
-    const bool is_free = event->freed_site != 0;
     struct hf_report_finding *finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);
     if (finding == NULL)
         return NULL;
@@ -104,7 +109,7 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->allocated_site = hf_stack_base(event->allocated_site);
     finding->freed_site = event->freed_site;
     finding->first_freed_site = event->first_freed_site;
-    *(is_free ? &finding->freed_stack : &finding->allocated_stack) = stack;
+    *(is_allocation(event) ? &finding->allocated_stack : &finding->freed_stack) = stack;
     finding->pointer = (uintptr_t)event->ptr;
     finding->asked = event->asked;
     finding->said = event->said;
@@ -130,7 +135,7 @@ static void record(const struct hf_event *event)
     const void *frames[HF_UNWIND_MAX];
     size_t depth = 0;
     const uint32_t site =
-        event->freed_site != 0 ? event->freed_site : hf_stack_base(event->allocated_site);
+        is_allocation(event) ? hf_stack_base(event->allocated_site) : event->freed_site;
     for (bool taken = site == 0;; taken = true) {
         if (!hf_report_lock())
             break;
