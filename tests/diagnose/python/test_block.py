@@ -92,6 +92,30 @@ assert min(microseconds() for _ in range(20)) < 20
 print("done")
 """
 
+# pymalloc's blocks are recognised in its old arenas, and in those that the heap lends it; the raw
+# domain's blocks are the heap's then, which any function may free.
+INSTALLED = """
+import homefree
+early = mem_malloc(40)
+homefree.install()
+late = [object_malloc(48) for _ in range(40000)]
+with homefree.diagnose() as diagnosis:
+    plain_free(early)
+    plain_free(late.pop())
+    object_free(mem_malloc(5000))
+    mem_free(plain_malloc(5000))
+    mem_free(raw_malloc(5000))
+    for block in late: object_free(block)
+found = sorted((one.rule, one.count, one.allocator, one.freed.function)
+               for one in diagnosis.findings)
+assert found == [
+    ("domain-mismatch", 1, "heap", "PyMem_Free"),
+    ("domain-mismatch", 1, "heap", "PyObject_Free"),
+    ("domain-mismatch", 2, "pymalloc", "free"),
+], found
+print("done")
+"""
+
 OUTSIDE = """
 import homefree
 try:
@@ -120,6 +144,11 @@ class Block(unittest.TestCase):
 
     def test_block(self):
         for path, run in self.diagnose(CODE):
+            with self.subTest(path=path):
+                self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
+
+    def test_after_install(self):
+        for path, run in self.diagnose(INSTALLED):
             with self.subTest(path=path):
                 self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
 
