@@ -14,10 +14,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { TABLES_MAX = 2048, PROBES = 32 };
+enum { TABLES_MAX = 2048, PROBES = 32, FURTHER = 3 };
 
 /* The calling thread's table, NULL until its first event, and its number among all threads. */
 static __thread struct hf_counts *own;
+/* Its other tables, in use from the first on once the one before has no room. */
+static __thread struct hf_counts *further[FURTHER];
 static __thread uint64_t serial;
 /* The thread ended, or no table is left: it counts in the shared table. */
 static __thread bool without_table;
@@ -58,17 +60,28 @@ static struct hf_counts *take_table(void)
     return table;
 }
 
-static void give_back(void *table)
+/* Whether a table is the calling thread's. */
+static bool is_own(const struct hf_counts *table)
 {
-    own = NULL;
+    bool found = table == own;
+    for (size_t i = 0; i < FURTHER; i++)
+        found = found || table == further[i];
+    return found;
+}
+
+static void give_back(void *unused)
+{
+    (void)unused;
     without_table = true;
     hf_recent_end();
-    if (!hf_report_lock())
-        return;
-    for (uint32_t i = 0; i < table_count; i++)
-        if (tables[i] == table)
-            taken[i] = false;
-    hf_report_unlock();
+    if (hf_report_lock()) {
+        for (uint32_t i = 0; i < table_count; i++)
+            if (is_own(tables[i]))
+                taken[i] = false;
+        hf_report_unlock();
+    }
+    own = NULL;
+    memset(further, 0, sizeof further);
 }
 
 /* Gives the calling thread a table. */
@@ -96,6 +109,22 @@ static struct hf_report_pair *find_pair(struct hf_counts *table, uint16_t alloca
             return pair;
     }
     return NULL;
+}
+
+/* The place of a pair in one of the thread's tables; NULL if there is no room. */
+static struct hf_report_pair *find_own(uint16_t allocated, uint16_t freed)
+{
+    struct hf_report_pair *pair = own != NULL ? find_pair(own, allocated, freed) : NULL;
+    for (size_t i = 0; i < FURTHER && pair == NULL && own != NULL; i++) {
+        if (further[i] == NULL && hf_report_lock()) {
+            further[i] = take_table();
+            hf_report_unlock();
+        }
+        if (further[i] == NULL)
+            break;
+        pair = find_pair(further[i], allocated, freed);
+    }
+    return pair;
 }
 
 static void count_own(struct hf_report_pair *pair, uint16_t allocated, uint16_t freed, size_t bytes)
@@ -133,7 +162,7 @@ struct hf_report_pair *hf_count(uint16_t allocated, uint16_t freed, size_t bytes
 {
     if (own == NULL)
         begin_thread();
-    struct hf_report_pair *pair = own != NULL ? find_pair(own, allocated, freed) : NULL;
+    struct hf_report_pair *pair = find_own(allocated, freed);
     if (pair != NULL)
         count_own(pair, allocated, freed, bytes);
     else
@@ -152,7 +181,7 @@ void hf_counts_in_child(void)
 {
     for (uint32_t i = 0; i < table_count; i++) {
         memset(tables[i], 0, sizeof *tables[i]);
-        taken[i] = i == 0 || tables[i] == own;
+        taken[i] = i == 0 || is_own(tables[i]);
         if (tables[i] == own)
             hf_recent_begin(i);
     }

@@ -4,7 +4,7 @@
  * no atomic operation; a table goes to another thread when its thread ends. A table of recent calls
  * (recent.h) comes with it.
  *
- * Any thread, at any stage. A thread that finds its table full, or that can have none, counts in a
+ * Any thread, at any stage. A thread that finds its tables full, or that can have none, counts in a
  * shared table with atomic operations; pairs that find no room there are dropped.
  */
 #ifndef HOMEFREE_COUNTS_H

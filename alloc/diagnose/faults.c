@@ -8,12 +8,14 @@
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/plain.h"
+#include "alloc/diagnose/python_calls.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/unloaded.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/hosted.h"
 #include "alloc/owner/libc_heap.h"
 #include "alloc/owner/owner.h"
 
@@ -30,7 +32,9 @@
 #define FROM_ARRAY_ALIGNED (KIND(ANY) | KIND(NEW_ARRAY_ALIGNED))
 /* Another allocator's functions. An object that calls those may have got that allocator's
  * operators, had homefree's not come first, but not its malloc. */
-#define NOT_MALLOC (ANY_KIND & ~KIND(MALLOC))
+#define NOT_MALLOC         (ANY_KIND & ~KIND(MALLOC))
+#define FROM_PYTHON_MEM    (KIND(ANY) | KIND(PYTHON_MEM))
+#define FROM_PYTHON_OBJECT (KIND(ANY) | KIND(PYTHON_OBJECT))
 
 const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION_unknown] = ANY_KIND,
@@ -52,6 +56,12 @@ const uint8_t hf_fault_frees[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION__ZdaPvSt11align_val_t] = FROM_ARRAY_ALIGNED,
     [HF_FUNCTION__ZdaPvmSt11align_val_t] = FROM_ARRAY_ALIGNED,
     [HF_FUNCTION__ZdaPvSt11align_val_tRKSt9nothrow_t] = FROM_ARRAY_ALIGNED,
+    [HF_FUNCTION_PyMem_RawRealloc] = FROM_MALLOC,
+    [HF_FUNCTION_PyMem_RawFree] = FROM_MALLOC,
+    [HF_FUNCTION_PyMem_Realloc] = FROM_PYTHON_MEM,
+    [HF_FUNCTION_PyMem_Free] = FROM_PYTHON_MEM,
+    [HF_FUNCTION_PyObject_Realloc] = FROM_PYTHON_OBJECT,
+    [HF_FUNCTION_PyObject_Free] = FROM_PYTHON_OBJECT,
     /* Functions of homefree take every block. */
     [HF_FUNCTION_hf_malloc] = ANY_KIND,
     [HF_FUNCTION_hf_realloc] = ANY_KIND,
@@ -129,9 +139,21 @@ static bool is_delete(enum hf_report_function function)
            function <= HF_FUNCTION__ZdaPvSt11align_val_tRKSt9nothrow_t;
 }
 
+static bool is_python_kind(enum hf_block_kind kind)
+{
+    return kind == HF_BLOCK_PYTHON_MEM || kind == HF_BLOCK_PYTHON_OBJECT;
+}
+
+static bool is_python_call(enum hf_report_function function)
+{
+    return function >= HF_FUNCTION_PyMem_RawMalloc && function <= HF_FUNCTION_PyObject_Free;
+}
+
 /* The rule that a free of the wrong kind breaks. */
 static enum hf_report_rule rule_of(enum hf_block_kind kind, enum hf_report_function function)
 {
+    if (is_python_kind(kind) || is_python_call(function))
+        return HF_FAULT_DOMAIN_MISMATCH;
     if (kind == HF_BLOCK_MALLOC)
         return HF_FAULT_MALLOC_DELETE;
     if (!is_delete(function))
@@ -190,6 +212,8 @@ void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
         return;
     }
     if (!hf_fault_free_fits(trailer.kind, function)) {
+        if (is_python_kind(trailer.kind) && !hf_python_is_watched())
+            return;
         event.rule = rule_of(trailer.kind, function);
         if (!is_indirect(trailer.site) && !is_indirect(freed_site))
             hf_finding(&event);
@@ -210,13 +234,48 @@ void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
     }
 }
 
+/* ---- CPython's pymalloc ---- */
+
+/* Whether the call comes from homefree's own functions, by which the hooks of homefree.install()
+ * free what they are asked to. */
+static bool is_ours(uint32_t site)
+{
+    enum hf_report_function function;
+    (void)hf_site_address(site, &function);
+    return function >= HF_FUNCTION_hf_malloc && function <= HF_FUNCTION_hf_allocate;
+}
+
+/* A block of pymalloc's was passed to free() or its kind. If CPython did that, the block is another
+ * interpreter's, and is left alone. Returns whether the block may go home. */
+static bool find_hosted(const void *ptr, const char *allocator, const char *object,
+                        uint32_t freed_site)
+{
+    const struct hf_python_call *call = &hf_python_call;
+    const bool is_cpythons = call->ptr == ptr;
+    struct hf_event event = {
+        .rule = is_cpythons ? HF_FAULT_WRONG_INTERPRETER : HF_FAULT_DOMAIN_MISMATCH,
+        .ptr = ptr,
+        .allocator = allocator,
+        .allocator_object = object,
+        .freed_site =
+            is_cpythons ? hf_site_of(call->site.caller, call->site.function).number : freed_site,
+    };
+    hf_finding(&event);
+    return !is_cpythons;
+}
+
+/* ---- pointers that are no block ---- */
+
 bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
 {
     struct hf_event event = {.ptr = ptr, .allocator = heap_name, .freed_site = freed_site};
     struct hf_trailer trailer;
     const void *block;
-    if (hf_hosted_of(ptr) != NULL)
-        return true;
+    if (hf_hosted_of(ptr) != NULL) {
+        struct hf_owner owner = {.size = sizeof owner};
+        return is_ours(freed_site) || !hf_hosted_describe(ptr, &owner) ||
+               find_hosted(ptr, owner.allocator, owner.object, freed_site);
+    }
     size_t size = hf_plain_block(ptr, &block);
     if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED) {
         event.rule = HF_FAULT_DOUBLE_FREE;
@@ -268,15 +327,14 @@ static uint16_t object_of(const struct hf_foreign_allocator *allocator)
 static bool find_foreign(const struct hf_foreign_allocator *allocator, const void *ptr,
                          struct hf_site freed)
 {
-    const bool unloaded = hf_unloaded_is(allocator), hosted = allocator->form == HF_FREE_HOSTED;
+    const bool unloaded = hf_unloaded_is(allocator);
     struct hf_event event = {
-        .rule = unloaded ? HF_FAULT_OWNER_UNLOADED
-                         : (hosted ? HF_FAULT_DOMAIN_MISMATCH : HF_FAULT_FOREIGN_FREE),
+        .rule = unloaded ? HF_FAULT_OWNER_UNLOADED : HF_FAULT_FOREIGN_FREE,
         .ptr = ptr,
         .allocator = allocator->name,
         .allocator_object = allocator->object,
         .freed_site = freed.number,
-        .bytes = allocator->usable_size != NULL && !hosted ? allocator->usable_size(ptr) : 0,
+        .bytes = allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0,
     };
     /* Its allocation was not seen, so it is counted now. */
     const uint16_t object = object_of(allocator);
@@ -325,6 +383,8 @@ bool hf_fault_foreign(const void *ptr, struct hf_call_site call)
     struct hf_site site = hf_site_of(call.caller, call.function);
     if (allocator == NULL)
         return judge_by_place(ptr, site.number);
+    if (allocator->form == HF_FREE_HOSTED)
+        return find_hosted(ptr, allocator->name, allocator->object, site.number);
     /* Without homefree, every function of the process would be the displaced allocator's. */
     return allocator == &hf_foreign_scope || allocator->displaced ||
            find_foreign(allocator, ptr, site);

@@ -87,7 +87,14 @@ static struct hf_report_finding *find(const struct hf_event *event, uint32_t all
     return NULL;
 }
 
-/* A new finding, with the stack of the free. Under the lock. */
+/* Whether the fault is that the block is being allocated, by the calling thread. */
+static bool is_allocation(const struct hf_event *event)
+{
+    return event->rule == HF_FAULT_NO_GIL && event->freed_site == 0;
+}
+
+/* A new finding, with the stack of the free, or of the allocation where that is the fault. Under
+ * the lock. */
 static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator,
                                      const void *const *frames, size_t depth)
 {
@@ -106,12 +113,13 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->first_freed_site = hf_stack_base(event->first_freed_site);
     finding->allocated_stack = allocated;
     finding->first_freed_stack = first;
-    finding->freed_stack = stack;
+    *(is_allocation(event) ? &finding->allocated_stack : &finding->freed_stack) = stack;
     finding->pointer = (uintptr_t)event->ptr;
     finding->asked = event->asked;
     finding->said = event->said;
     hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
-    findings[finding_count++] = finding;
+    findings[finding_count] = finding;
+    __atomic_store_n(&finding_count, finding_count + 1, __ATOMIC_RELEASE);
     return finding;
 }
 
@@ -132,7 +140,9 @@ static void record(const struct hf_event *event)
     const void *own[HF_UNWIND_MAX];
     const void *const *frames = event->freed.frames != NULL ? event->freed.frames : own;
     size_t depth = event->freed.depth;
-    for (bool taken = event->freed_site == 0 || event->freed.frames != NULL;; taken = true) {
+    const uint32_t site =
+        is_allocation(event) ? hf_stack_base(event->allocated_site) : event->freed_site;
+    for (bool taken = site == 0 || event->freed.frames != NULL;; taken = true) {
         if (!hf_report_lock())
             break;
         const uint32_t allocator = number_allocator(event);
@@ -149,9 +159,34 @@ static void record(const struct hf_event *event)
         if (taken)
             break;
         enum hf_report_function function;
-        depth = hf_unwind(hf_site_address(event->freed_site, &function), own);
+        depth = hf_unwind(hf_site_address(site, &function), own);
     }
     hf_report_drop();
+}
+
+/* ---- asking ---- */
+
+uint32_t hf_findings_number(void)
+{
+    return __atomic_load_n(&finding_count, __ATOMIC_ACQUIRE);
+}
+
+const struct hf_report_finding *hf_findings_at(uint32_t index)
+{
+    return index < finding_count ? findings[index] : NULL;
+}
+
+const char *hf_findings_rule(uint32_t rule, const char **remedy, enum hf_report_severity *severity)
+{
+    *remedy = rules[rule].remedy;
+    *severity = rules[rule].severity;
+    return rules[rule].name;
+}
+
+void hf_findings_allocator(uint32_t allocator, const char **name, const char **object)
+{
+    *name = allocator != 0 ? allocators[allocator - 1].name : NULL;
+    *object = allocator != 0 ? allocators[allocator - 1].object : NULL;
 }
 
 /* ---- strict mode ---- */

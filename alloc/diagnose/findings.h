@@ -20,6 +20,20 @@ enum hf_report_severity { HF_REPORT_NOTE, HF_REPORT_WARNING, HF_REPORT_ERROR };
 /* Findings of a severity so far, repetitions included. */
 uint64_t hf_findings_count(enum hf_report_severity severity);
 
+/* Number of findings recorded. Lock-free; only grows, but in a forked child. */
+uint32_t hf_findings_number(void);
+
+/* A recorded finding, by its place in their order; NULL: there are fewer. Under the records' lock.
+ */
+const struct hf_report_finding *hf_findings_at(uint32_t index);
+
+/* The name of a finding's rule; static texts. */
+const char *hf_findings_rule(uint32_t rule, const char **remedy, enum hf_report_severity *severity);
+
+/* The name and the path of a finding's allocator, which stay valid; NULL: unknown. Under the lock.
+ */
+void hf_findings_allocator(uint32_t allocator, const char **name, const char **object);
+
 /* Mode and options, for the whole of diagnose/. Set once, while the process starts. */
 struct hf_diagnose {
     enum hf_report_mode mode;

@@ -28,6 +28,15 @@ const unsigned char hf_block_kinds[HF_FUNCTION_COUNT] = {
     [HF_FUNCTION__ZnwmSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ALIGNED,
     [HF_FUNCTION__ZnamSt11align_val_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
     [HF_FUNCTION__ZnamSt11align_val_tRKSt9nothrow_t] = HF_BLOCK_NEW_ARRAY_ALIGNED,
+    [HF_FUNCTION_PyMem_RawMalloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_PyMem_RawCalloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_PyMem_RawRealloc] = HF_BLOCK_MALLOC,
+    [HF_FUNCTION_PyMem_Malloc] = HF_BLOCK_PYTHON_MEM,
+    [HF_FUNCTION_PyMem_Calloc] = HF_BLOCK_PYTHON_MEM,
+    [HF_FUNCTION_PyMem_Realloc] = HF_BLOCK_PYTHON_MEM,
+    [HF_FUNCTION_PyObject_Malloc] = HF_BLOCK_PYTHON_OBJECT,
+    [HF_FUNCTION_PyObject_Calloc] = HF_BLOCK_PYTHON_OBJECT,
+    [HF_FUNCTION_PyObject_Realloc] = HF_BLOCK_PYTHON_OBJECT,
 };
 
 /* What the thread remembers of the call; NULL: nothing. */

@@ -239,6 +239,14 @@ const void *hf_site_address(uint32_t number, enum hf_report_function *function)
     return number < HF_SITE_NUMBERS ? hf_recorded_sites[number].address : NULL;
 }
 
+uint64_t hf_site_offset(uint32_t number)
+{
+    const struct hf_report_object *record = objects[hf_site_object(number)].record;
+    return number < HF_SITE_NUMBERS
+               ? (uintptr_t)hf_recorded_sites[number].address - (record != NULL ? record->base : 0)
+               : 0;
+}
+
 uint32_t hf_sites_count(void)
 {
     return site_count;

@@ -66,6 +66,9 @@ static inline uint16_t hf_site_object(uint32_t number)
 /* The address of a recorded site and its function; NULL if the number is unknown. */
 const void *hf_site_address(uint32_t number, enum hf_report_function *function);
 
+/* The offset of a recorded site's address in its object. */
+uint64_t hf_site_offset(uint32_t number);
+
 /* The path of the object that a recorded site lies in; "" if it is unknown. */
 const char *hf_site_object_path(uint32_t number);
 

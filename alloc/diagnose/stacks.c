@@ -5,12 +5,14 @@
 #include "alloc/diagnose/stacks.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/diagnose/python_stack.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/unwind.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <string.h>
 
 enum {
     PROBES = 32,
@@ -21,6 +23,7 @@ enum {
     STEP = 64,
     STEPS = 10,
     WANTED_MAX = 16,
+    TEXTS = 1024,
     GONE = 1 /* no stack's key */
 };
 
@@ -32,12 +35,54 @@ static _Atomic(uint32_t) taken[HF_SITES_ROOM]; /* stacks of each deep site */
 static uint8_t wanted[HF_SITES_ROOM];          /* how often a finding lacked a stack */
 static atomic_bool full;
 
+/* ---- Python frames ---- */
+
+/* Files and functions that were recorded, by their text. */
+static struct {
+    const char *text; /* in the records' memory */
+    uint32_t string;
+} texts[TEXTS];
+
+/* What a record refers to a text by; 0: none, or no room. Under the lock. */
+static uint32_t record_text(const char *text)
+{
+    uint32_t hash = 0;
+    if (text[0] == '\0')
+        return 0;
+    for (const char *at = text; *at != '\0'; at++)
+        hash = (hash ^ (uint8_t)*at) * 0x01000193;
+    const size_t place = (hash ^ hash >> 16) % TEXTS;
+    if (texts[place].text == NULL || strcmp(texts[place].text, text) != 0)
+        texts[place].string = hf_report_string(text, strlen(text), &texts[place].text);
+    return texts[place].string;
+}
+
+/* Under the lock. */
+static void record_lines(const struct hf_python_frame *frames, size_t count,
+                         struct hf_report_line *out)
+{
+    static struct hf_python_place place;
+    for (size_t i = 0; i < count; i++) {
+        hf_python_stack_describe(&frames[i], &place);
+        out[i].file = record_text(place.file);
+        out[i].function = record_text(place.function);
+        out[i].line = place.line;
+    }
+}
+
+/* ---- stacks ---- */
+
 uint32_t hf_stack_record(const void *const *frames, size_t count)
 {
-    const size_t size = sizeof(struct hf_report_stack) + count * sizeof(struct hf_report_frame);
+    struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
+    struct hf_report_line lines[HF_PYTHON_FRAMES_MAX] = {0};
     uint32_t objects[HF_UNWIND_MAX], position;
     if (count == 0 || count > HF_UNWIND_MAX)
         return 0;
+    const size_t depth = hf_python_stack_take(python);
+    const size_t size = sizeof(struct hf_report_stack) + count * sizeof(struct hf_report_frame) +
+                        depth * sizeof(struct hf_report_line);
+    record_lines(python, depth, lines); /* before the record: strings are records, too */
     for (size_t i = 0; i < count; i++) /* before a call that may be a function's last instruction */
         objects[i] = hf_site_object_number(hf_dynlink_find_fast((const char *)frames[i] - 1));
     if (hf_report_position(HF_REPORT_STACKS, size) == UINT32_MAX) {
@@ -49,21 +94,31 @@ uint32_t hf_stack_record(const void *const *frames, size_t count)
         return 0;
     struct hf_report_frame *out = (struct hf_report_frame *)(stack + 1);
     stack->native = (uint16_t)count;
+    stack->python = (uint16_t)depth;
     for (size_t i = 0; i < count; i++)
         out[i] = (struct hf_report_frame){(uintptr_t)frames[i], objects[i], 0};
+    memcpy(out + count, lines, depth * sizeof lines[0]);
     hf_report_publish(HF_REPORT_STACKS, size);
     return position + 1;
 }
 
 /* ---- deep sites ---- */
 
+static uint64_t mix(uint64_t key, uint64_t value)
+{
+    key = (key ^ value) * 0x9e3779b97f4a7c15;
+    return key ^ key >> 32;
+}
+
 static uint64_t key_of(uint32_t base, const void *const *frames, size_t count)
 {
+    struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
+    const size_t depth = hf_python_stack_take(python);
     uint64_t key = base;
-    for (size_t i = 0; i < count; i++) {
-        key = (key ^ (uintptr_t)frames[i]) * 0x9e3779b97f4a7c15;
-        key ^= key >> 32;
-    }
+    for (size_t i = 0; i < count; i++)
+        key = mix(key, (uintptr_t)frames[i]);
+    for (size_t i = 0; i < depth; i++)
+        key = mix(mix(key, (uintptr_t)python[i].code), (uint64_t)python[i].position);
     return key > GONE ? key : GONE + 1;
 }
 

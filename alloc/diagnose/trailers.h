@@ -40,6 +40,8 @@ enum hf_block_kind {
     HF_BLOCK_NEW_ARRAY,
     HF_BLOCK_NEW_ALIGNED,
     HF_BLOCK_NEW_ARRAY_ALIGNED,
+    HF_BLOCK_PYTHON_MEM, /* CPython's domains */
+    HF_BLOCK_PYTHON_OBJECT,
     HF_BLOCK_FREED = 15
 };
 

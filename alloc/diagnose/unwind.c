@@ -230,6 +230,23 @@ size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
     return walk.count - skipped;
 }
 
+bool hf_unwind_guard(void (*work)(void *), void *argument)
+{
+    struct walk walk = {.self = &walk};
+    volatile bool whole = false;
+    if (current != NULL && (uintptr_t)current > (uintptr_t)&walk)
+        return false;
+    if (sigsetjmp(walk.resume, 0) == 0) {
+        current = &walk;
+        atomic_signal_fence(memory_order_seq_cst);
+        work(argument);
+        whole = true;
+    }
+    atomic_signal_fence(memory_order_seq_cst);
+    current = NULL;
+    return whole;
+}
+
 /* Where a thread was interrupted; NULL if this machine's registers are not known here. */
 struct place {
     const void *code, *stack;

@@ -9,6 +9,7 @@
 #ifndef HOMEFREE_UNWIND_H
 #define HOMEFREE_UNWIND_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum { HF_UNWIND_MAX = 48 };
@@ -17,6 +18,10 @@ enum { HF_UNWIND_MAX = 48 };
  * returns to `caller` on; if that is not found, from the first one outside this library. Returns
  * their number. */
 size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX]);
+
+/* Calls `work`, which reads memory that may not be there, calls nothing outside this library, and
+ * needs little stack. Returns whether it came to its end. */
+bool hf_unwind_guard(void (*work)(void *), void *argument);
 
 /* For the handlers of SIGSEGV and SIGBUS: if the thread was reading a damaged stack, ends that
  * stack, and does not return. context: a ucontext_t. */

@@ -42,10 +42,12 @@ static atomic_uint number;
 
 /* ---- recording pages ---- */
 
-void hf_arenas_add(const void *arena, size_t size)
+bool hf_arenas_add(const void *arena, size_t size)
 {
-    if (number != 0)
-        (void)hf_pagemap_set(arena, size, number);
+    if (number == 0)
+        return false;
+    (void)hf_pagemap_set(arena, size, number);
+    return true;
 }
 
 void hf_arenas_remove(const void *arena, size_t size)
@@ -189,7 +191,7 @@ static void take_over(const struct search *search, uintptr_t table)
             !is_plausible(search, &arena, table))
             return;
         if (arena.address != 0 && !hf_owned((const void *)arena.address))
-            hf_arenas_add((const void *)arena.address, search->arena_size);
+            (void)hf_arenas_add((const void *)arena.address, search->arena_size);
         /* The chain of unused entries ends once; a second end lies beyond the list. */
         ends += arena.address == 0 && arena.next == NULL;
     }

@@ -45,8 +45,8 @@ size_t hf_arenas_learn(const struct hf_cpython *cpython);
 bool hf_arenas_publish(const struct hf_foreign_allocator *pymalloc);
 
 /* Record an arena outside the region that was allocated, or is about to be freed. The thread is
- * attached to some interpreter. */
-void hf_arenas_add(const void *arena, size_t size);
+ * attached to some interpreter. The first one returns whether pymalloc is registered. */
+bool hf_arenas_add(const void *arena, size_t size);
 void hf_arenas_remove(const void *arena, size_t size);
 
 #endif

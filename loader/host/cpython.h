@@ -62,6 +62,7 @@ struct hf_py_arenas {
     F(release, Py_DecRef, void, (struct hf_py_object *))                                      \
     F(clear_error, PyErr_Clear, void, (void))
 #define HF_CPYTHON_LATER_FUNCTIONS(F)                                            \
+    F(gil_check, PyGILState_Check, int, (void))                                  \
     F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void)) \
     F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))
 

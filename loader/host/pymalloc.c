@@ -323,8 +323,8 @@ static void *arena_alloc(void *ctx, size_t size)
             return arena;
     }
     void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
-    if (arena != NULL)
-        hf_arenas_add(arena, size);
+    if (arena != NULL && hf_arenas_add(arena, size) && HF_UNLIKELY(arena_size == 0))
+        atomic_store_explicit(&arena_size, size, memory_order_relaxed);
     return arena;
 }
 
@@ -355,14 +355,27 @@ static void hook_arenas(const struct hf_cpython *cpython, struct hf_py_arenas cu
     cpython->set_arenas(&current);
 }
 
-void hf_pymalloc_install(const struct hf_cpython *cpython)
+/* Returns whether this is the first time. */
+static bool install_hooks(const struct hf_cpython *cpython)
 {
     struct hf_py_arenas current;
-    atomic_store(&lending, true);
     cpython->get_arenas(&current);
-    bool first = current.alloc != arena_alloc;
-    if (first)
-        hook_arenas(cpython, current);
+    if (current.alloc == arena_alloc)
+        return false;
+    hook_arenas(cpython, current);
+    return true;
+}
+
+void hf_pymalloc_record(const struct hf_cpython *cpython)
+{
+    if (become_foreign(cpython) && install_hooks(cpython))
+        hf_asking_begin();
+}
+
+void hf_pymalloc_install(const struct hf_cpython *cpython)
+{
+    atomic_store(&lending, true);
+    bool first = install_hooks(cpython);
     /* Since 3.12 each interpreter may have arenas of its own. */
     if (!cpython->is_initialized() || (!first && cpython->version < 0x30c))
         return;

@@ -22,6 +22,8 @@
 extern PyMethodDef homefree_host_methods[];
 /* doctor_module.c: homefree.doctor() */
 extern PyMethodDef homefree_doctor_methods[];
+/* diagnose_module.c: homefree.diagnose() */
+extern PyMethodDef homefree_diagnose_methods[];
 /* check.c: homefree.check */
 extern PyMethodDef homefree_check_methods[];
 /* load.c: homefree.load() */

@@ -26,7 +26,7 @@ GIVEN = {
     "string-insert": ("libstdc++", "operator delete(void*)"),
     "libc-grows": ("libc.so", "realloc"),
     "libc-frees": ("libc.so", "free"),
-    "raw-given": (None, "free"),
+    "raw-given": (None, "PyMem_RawFree"),
     "ctypes-given": ("libffi", "free"),
     "numpy-owns": ("_multiarray_umath", "free"),
     "array-given": ("partner_plain", "operator delete[](void*)"),

@@ -3,19 +3,20 @@
  *
  * Includes every topic of the C interface. Each header can also be included alone:
  *
- *   homefree/base.h     the version, and the rules that hold for every function
- *   homefree/alloc.h    the malloc family
- *   homefree/libc.h     libc's functions that return or grow heap memory
- *   homefree/owner.h    which allocator an address belongs to
- *   homefree/route.h    routing of deallocation calls
- *   homefree/adopt.h    rebinding of a prebuilt module's allocation calls
- *   homefree/private.h  private copies of shared objects
- *   homefree/deleter.h  refcounted deleters
- *   homefree/watch.h    recording of what crosses between shared objects
- *   homefree/fail.h     allocation failure on demand
- *   homefree/stats.h    the heap's counters
- *   homefree/host.h     CPython's and NumPy's allocators
- *   homefree/doctor.h   the facts that `homefree doctor` shows
+ *   homefree/base.h      the version, and the rules that hold for every function
+ *   homefree/alloc.h     the malloc family
+ *   homefree/libc.h      libc's functions that return or grow heap memory
+ *   homefree/owner.h     which allocator an address belongs to
+ *   homefree/route.h     routing of deallocation calls
+ *   homefree/adopt.h     rebinding of a prebuilt module's allocation calls
+ *   homefree/private.h   private copies of shared objects
+ *   homefree/deleter.h   refcounted deleters
+ *   homefree/watch.h     recording of what crosses between shared objects
+ *   homefree/fail.h      allocation failure on demand
+ *   homefree/stats.h     the heap's counters
+ *   homefree/host.h      CPython's and NumPy's allocators
+ *   homefree/doctor.h    the facts that `homefree doctor` shows
+ *   homefree/diagnose.h  what diagnostics mode finds
  *
  * Not included, because they need other libraries: homefree/python.h, for extension modules, and
  * homefree/check.h, for Check suites.
@@ -27,6 +28,7 @@
 #include <homefree/alloc.h>
 #include <homefree/base.h>
 #include <homefree/deleter.h>
+#include <homefree/diagnose.h>
 #include <homefree/doctor.h>
 #include <homefree/fail.h>
 #include <homefree/host.h>

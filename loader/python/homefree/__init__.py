@@ -36,6 +36,7 @@ __all__ = [
     "Owner",
     "RouteEntry",
     "RouteReport",
+    "diagnose",
     "doctor",
     "extension",
     "get_cmake_dir",
@@ -58,6 +59,7 @@ __version__ = _homefree.version()
 # of import circles reads this table.
 _LAZY = {
     "ImportHook": "_load",
+    "diagnose": "_diagnose",
     "doctor": "_doctor",
     "extension": "extension",
     "get_cmake_dir": "_folders",

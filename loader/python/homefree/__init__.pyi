@@ -1,6 +1,7 @@
 from typing import Literal
 
 from . import extension as extension
+from ._diagnose import diagnose as diagnose
 from ._doctor import doctor as doctor
 from ._folders import get_cmake_dir as get_cmake_dir
 from ._folders import get_include as get_include

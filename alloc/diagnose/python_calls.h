@@ -1,0 +1,32 @@
+/*
+ * What CPython's hooks (loader/diagnose) tell the diagnosed heap: the block that the interpreter is
+ * freeing or resizing in the calling thread. CPython passes a block that its allocator does not
+ * know on to free() and realloc(), which would otherwise take it for one that the program passes
+ * there.
+ *
+ * Owns that for each thread. Any thread, at any stage.
+ */
+#ifndef HOMEFREE_PYTHON_CALLS_H
+#define HOMEFREE_PYTHON_CALLS_H
+
+#include "alloc/diagnose/event.h"
+
+#include <stdbool.h>
+
+struct hf_python_call {
+    const void *ptr; /* NULL outside such a call */
+    struct hf_call_site site;
+};
+
+extern __thread struct hf_python_call hf_python_call
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Offers the question below, which a higher layer answers. Called once. */
+void hf_python_offer(bool (*are_watched)(void));
+
+/* Whether CPython's domains lead to the hooks. If they did once and no longer do, their blocks are
+ * freed by free(), like anybody's: CPython sets hooks aside by PYTHONMALLOC and, since 3.12, when
+ * it starts again after its end. */
+bool hf_python_is_watched(void);
+
+#endif

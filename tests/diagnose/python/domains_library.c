@@ -1,0 +1,39 @@
+/* Calls CPython's allocators and libc's, in a library that tests load with ctypes: with PyDLL the
+ * thread holds the GIL, with CDLL it does not. Each function stands for one place in a module. No
+ * header of CPython's, so that one library serves all versions.
+ */
+#include <stddef.h>
+#include <stdlib.h>
+
+#pragma GCC visibility push(default)
+
+#define FAMILY(name, allocate, clear, resize, release) \
+    void *allocate(size_t size);                       \
+    void *clear(size_t count, size_t size);            \
+    void *resize(void *ptr, size_t size);              \
+    void release(void *ptr);                           \
+    void *name##_malloc(size_t size);                  \
+    void *name##_calloc(size_t size);                  \
+    void *name##_realloc(void *ptr, size_t size);      \
+    void name##_free(void *ptr);                       \
+    void *name##_malloc(size_t size)                   \
+    {                                                  \
+        return allocate(size);                         \
+    }                                                  \
+    void *name##_calloc(size_t size)                   \
+    {                                                  \
+        return clear(1, size);                         \
+    }                                                  \
+    void *name##_realloc(void *ptr, size_t size)       \
+    {                                                  \
+        return resize(ptr, size);                      \
+    }                                                  \
+    void name##_free(void *ptr)                        \
+    {                                                  \
+        release(ptr);                                  \
+    }
+
+FAMILY(raw, PyMem_RawMalloc, PyMem_RawCalloc, PyMem_RawRealloc, PyMem_RawFree)
+FAMILY(mem, PyMem_Malloc, PyMem_Calloc, PyMem_Realloc, PyMem_Free)
+FAMILY(object, PyObject_Malloc, PyObject_Calloc, PyObject_Realloc, PyObject_Free)
+FAMILY(plain, malloc, calloc, realloc, free)

@@ -1,0 +1,59 @@
+"""The interpreters of this machine, and code that runs in them under `homefree run --diagnose`."""
+
+import concurrent.futures
+import os
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+sys.path.insert(0, str(HERE.parents[1] / "loader"))
+from diagnosis import Diagnosis  # noqa: E402
+from test_cpython import interpreters  # noqa: E402
+
+PRELUDE = (HERE / "domains_prelude.py").read_text(encoding="utf-8")
+# What a diagnosed interpreter must not inherit from Meson and this machine.
+FOREIGN = ("PYTHON", "MALLOC_", "LD_", "HOMEFREE_")
+
+
+def version(text):
+    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+
+
+def pythons(oldest=(3, 9), some=False):
+    """[(path, version)]; with `some`, the oldest, the newest, and the system's."""
+    found = [(path, version(text)) for path, text in interpreters() if version(text) >= oldest]
+    if some:
+        found.sort(key=lambda one: one[1])
+        system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
+        found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
+    return found
+
+
+def environment(**more):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(FOREIGN)}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1", **more}
+
+
+def run_python(arguments, path, code, folder, *, flags=(), mode="report", prelude=PRELUDE, **more):
+    """The code's diagnosis. It must print a line "done" as its last one."""
+    return Diagnosis(
+        arguments.homefree,
+        [path, "-s", "-W", "ignore", *flags, "-c", prelude + code, arguments.library],
+        folder=folder,
+        mode=mode,
+        env=environment(**more),
+    )
+
+
+def each(work, tasks):
+    """[work(*task)], side by side."""
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        return list(pool.map(lambda task: work(*task), tasks))
+
+
+def side(finding, name):
+    """(function, symbol) of a finding's side."""
+    place = finding[name] or {}
+    return place.get("function"), place.get("symbol")

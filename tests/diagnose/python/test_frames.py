@@ -1,0 +1,154 @@
+"""Stacks have Python frames: file, function and line, also of generators, threads and long stacks;
+none where the thread holds no GIL. What is known of CPython's structures is what its headers say.
+
+Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source FOLDER
+                      --compiler WORD…
+                      [unittest arguments]
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import pythons
+from diagnosis import Folders
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True)
+parser.add_argument("--library", required=True, type=os.path.abspath)
+parser.add_argument("--lines", required=True, type=os.path.abspath)
+parser.add_argument("--source", required=True, type=Path)
+parser.add_argument("--compiler", required=True, nargs="+")
+
+HERE = Path(__file__).resolve().parent
+# Begins at line 1 of a file of its own.
+PROGRAM = """exec(open("prelude.py").read())
+import threading
+class Owner:
+    def give(self, block):
+        plain_free(block)
+def größe(size):
+    return object_malloc(size)
+def generator():
+    for size in 3000, 5000:
+        yield größe(size)
+def deep(depth, block):
+    return deep(depth - 1, block) if depth else raw_free(block)
+def everything():
+    for block in generator():
+        Owner().give(block)
+    deep(100, object_malloc(6000))
+    thread = threading.Thread(target=lambda: Owner().give(mem_malloc(7000)))
+    thread.start()
+    thread.join()
+    exec("x = 1\\nraw_free(mem_malloc(8000))")
+    mem_malloc_bare(9000)
+everything()
+print("done")
+"""
+FRAMES_MAX = 32
+
+
+class Frames(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folders = Folders()
+        cls.addClassCleanup(cls.folders.remove)
+
+    def lines(self, side):
+        return [
+            (os.path.basename(line["file"]), line["function"].rpartition(".")[2], line["line"])
+            for line in side["python"]
+        ]
+
+    def test_frames(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder) / "prögram.py"
+            program.write_text(PROGRAM, encoding="utf-8")
+            (Path(folder) / "prelude.py").write_text(pythons.PRELUDE, encoding="utf-8")
+            code = f"import os, runpy; os.chdir({folder!r}); runpy.run_path('prögram.py')"
+
+            def run(path, _, report):
+                return (
+                    path,
+                    pythons.run_python(arguments, path, code, report, prelude="", PYTHONUTF8="1"),
+                )
+
+            tasks = [(*one, self.folders.new()) for one in pythons.pythons()]
+            for path, done in pythons.each(run, tasks):
+                with self.subTest(path=path):
+                    self.assertEqual((done.status, done.output), (0, "done\n"), done.errors)
+                    self.check(done.report["findings"])
+
+    def check(self, findings):
+        name = "prögram.py"
+        outer = (name, "everything")
+        self.assertEqual(len(findings), 5)
+        by_lines = {}
+        for finding in findings:
+            side = finding["freed"] if finding["freed"]["function"] else finding["allocated"]
+            by_lines[tuple(self.lines(side)[:2])] = finding
+        give = by_lines[(name, "give", 5), (*outer, 15)]
+        self.assertEqual(give["count"], 2)
+        self.assertEqual(
+            self.lines(give["allocated"])[:3],
+            [(name, "größe", 7), (name, "generator", 10), (*outer, 14)],
+        )
+        deep = by_lines[(name, "deep", 12), (name, "deep", 12)]
+        self.assertEqual(self.lines(deep["freed"]), [(name, "deep", 12)] * FRAMES_MAX)
+        lambda_line = by_lines[(name, "give", 5), (name, "<lambda>", 17)]
+        self.assertIn("run", [line[1] for line in self.lines(lambda_line["freed"])])
+        executed = by_lines[("<string>", "<module>", 2), (*outer, 20)]
+        self.assertEqual(executed["rule"], "domain-mismatch")
+        (without,) = [one for one in findings if one["rule"] == "no-gil"]
+        self.assertEqual(without["allocated"]["python"], [])
+        self.assertNotEqual(without["allocated"]["stack"], [])
+
+    def test_layouts_are_those_of_the_headers(self):
+        checked = 0
+        question = "import sysconfig; print(sysconfig.get_path('include'))"
+        with tempfile.TemporaryDirectory() as folder:
+
+            def check(path, number):
+                include = subprocess.run(
+                    [path, "-c", question], capture_output=True, check=True, text=True
+                ).stdout.strip()
+                if not os.path.exists(os.path.join(include, "internal/pycore_code.h")):
+                    return path, None
+                program = os.path.join(folder, str(number))
+                command = [*arguments.compiler, "-w", "-o", program, HERE / "layouts.c"]
+                for where in include, os.path.join(include, "internal"), arguments.source:
+                    command += ["-I", where]
+                subprocess.run(command, check=True)
+                return path, subprocess.run([program], capture_output=True, text=True)
+
+            tasks = [(path, i) for i, (path, _) in enumerate(pythons.pythons())]
+            for path, done in pythons.each(check, tasks):
+                with self.subTest(path=path):
+                    if done is not None:
+                        checked += 1
+                        self.assertEqual((done.returncode, done.stdout), (0, ""))
+        if checked == 0:
+            self.skipTest("no CPython here has its headers")
+
+    def test_lines_are_those_that_cpython_says(self):
+        def check(path):
+            return path, subprocess.run(
+                [path, "-s", "-W", "ignore", HERE / "lines_check.py", arguments.lines],
+                env=pythons.environment(),
+                capture_output=True,
+                text=True,
+            )
+
+        for path, done in pythons.each(check, [(path,) for path, _ in pythons.pythons()]):
+            with self.subTest(path=path):
+                self.assertEqual((done.returncode, done.stdout), (0, "done\n"), done.stderr)
+
+
+if __name__ == "__main__":
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,97 @@
+"""A program that loads libpython when it runs is diagnosed like a python; a block that another
+interpreter frees is found.
+
+Usage: test_late.py --homefree COMMAND --late PROGRAM [unittest arguments]
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import unittest
+
+import pythons
+from diagnosis import Diagnosis, Folders
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True)
+parser.add_argument("--late", required=True, type=os.path.abspath)
+
+WHERE = (
+    "import sys, sysconfig as s; "
+    "print(s.get_config_var('LIBDIR') + '/' + (s.get_config_var('INSTSONAME') or ''), sys.prefix)"
+)
+
+
+def libraries():
+    """[(libpython, prefix, version)] of the interpreters that have a shared one."""
+    found = []
+    for path, version in pythons.pythons():
+        done = subprocess.run([path, "-c", WHERE], capture_output=True, check=True, text=True)
+        library, prefix = done.stdout.split()
+        if ".so" in library and os.path.exists(library):
+            found.append((library, prefix, version))
+    return found
+
+
+class Late(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folders = Folders()
+        cls.addClassCleanup(cls.folders.remove)
+        cls.libraries = libraries()
+        if not cls.libraries:
+            raise unittest.SkipTest("no CPython here has a shared library")
+
+    def diagnose(self, work, oldest=(3, 9), **more):
+        def run(library, prefix, _, folder):
+            return Diagnosis(
+                arguments.homefree,
+                [arguments.late, library, work],
+                folder=folder,
+                env=pythons.environment(PYTHONHOME=prefix),
+                **more,
+            )
+
+        which = [one for one in self.libraries if one[2] >= oldest]
+        runs = pythons.each(run, [(*one, self.folders.new()) for one in which])
+        return list(zip(which, runs))
+
+    def found(self, run):
+        """[(rule, count, (function, symbol) of the call)], sorted."""
+        found = []
+        for finding in run.report["findings"]:
+            allocated, freed = (pythons.side(finding, name) for name in ("allocated", "freed"))
+            place = freed if freed[0] is not None else allocated
+            found.append((finding["rule"], finding["count"], place))
+        return sorted(found)
+
+    def test_two_lives_of_an_interpreter(self):
+        for which, run in self.diagnose("twice"):
+            with self.subTest(library=which[0]):
+                self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
+                self.assertEqual(
+                    self.found(run),
+                    [
+                        ("domain-mismatch", 1, ("PyObject_Free", "give")),
+                        ("no-gil", 1, ("PyObject_Free", "give")),
+                        ("no-gil", 1, ("PyObject_Malloc", "wrong_thread")),
+                    ],
+                )
+
+    def test_block_of_another_interpreter(self):
+        for which, run in self.diagnose("interpreters", (3, 12)):
+            with self.subTest(library=which[0]):
+                self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
+                self.assertEqual(
+                    self.found(run),
+                    [
+                        ("wrong-interpreter", 1, ("PyMem_Realloc", "interpreters")),
+                        ("wrong-interpreter", 1, ("PyObject_Free", "give")),
+                    ],
+                )
+
+
+if __name__ == "__main__":
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
