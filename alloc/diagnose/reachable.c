@@ -1,5 +1,5 @@
 /*
- * See reachable.h. Owns the list of ranges, a bit for each 16 bytes of the region, and the list of
+ * See reachable.h. Owns the list of ranges, a bit for each 8 bytes of the region, and the list of
  * blocks that are still to be read.
  *
  * Not read: this library's own data, and the report. They hold addresses of blocks that are free.
@@ -23,7 +23,7 @@
 
 enum {
     RANGES_MAX = 1 << 17,
-    UNIT = 16, /* blocks begin at multiples */
+    UNIT = 8, /* blocks begin at multiples */
     SKIPPED_MAX = 8,
     CHUNK = 1 << 16,
     PAGES_MAX = 512, /* whose entries of the page map are read at a time */
