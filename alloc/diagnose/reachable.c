@@ -1,5 +1,5 @@
 /*
- * See reachable.h. Owns the list of ranges, a bit for each 16 bytes of the region, and the list of
+ * See reachable.h. Owns the list of ranges, a bit for each 8 bytes of the region, and the list of
  * blocks that are still to be read.
  *
  * Not read: this library's own data, and the report. They hold addresses of blocks that are free.
