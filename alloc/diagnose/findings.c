@@ -100,7 +100,7 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
 {
     if (finding_count == FINDINGS_MAX)
         return NULL;
-    const uint32_t stack = hf_stack_record(frames, depth);
+    const uint32_t stack = hf_stack_record_here(frames, depth);
     const uint32_t allocated = hf_stack_record(event->allocated.frames, event->allocated.depth);
     const uint32_t first = hf_stack_record(event->first_freed.frames, event->first_freed.depth);
     struct hf_report_finding *finding = hf_report_add(HF_REPORT_FINDINGS, sizeof *finding, NULL);

@@ -72,14 +72,13 @@ static void record_lines(const struct hf_python_frame *frames, size_t count,
 
 /* ---- stacks ---- */
 
-uint32_t hf_stack_record(const void *const *frames, size_t count)
+static uint32_t record(const void *const *frames, size_t count,
+                       const struct hf_python_frame *python, size_t depth)
 {
-    struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
     struct hf_report_line lines[HF_PYTHON_FRAMES_MAX] = {0};
     uint32_t objects[HF_UNWIND_MAX], position;
     if (count == 0 || count > HF_UNWIND_MAX)
         return 0;
-    const size_t depth = hf_python_stack_take(python);
     const size_t size = sizeof(struct hf_report_stack) + count * sizeof(struct hf_report_frame) +
                         depth * sizeof(struct hf_report_line);
     record_lines(python, depth, lines); /* before the record: strings are records, too */
@@ -100,6 +99,17 @@ uint32_t hf_stack_record(const void *const *frames, size_t count)
     memcpy(out + count, lines, depth * sizeof lines[0]);
     hf_report_publish(HF_REPORT_STACKS, size);
     return position + 1;
+}
+
+uint32_t hf_stack_record(const void *const *frames, size_t count)
+{
+    return record(frames, count, NULL, 0);
+}
+
+uint32_t hf_stack_record_here(const void *const *frames, size_t count)
+{
+    struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
+    return record(frames, count, python, hf_python_stack_take(python));
 }
 
 /* ---- deep sites ---- */
@@ -138,7 +148,7 @@ static struct deep_site *find_place(uint64_t key)
 static void fill(struct deep_site *place, uint64_t key, uint32_t base, const void *const *frames,
                  size_t count)
 {
-    place->stack = hf_stack_record(frames, count);
+    place->stack = hf_stack_record_here(frames, count);
     if (place->stack == 0)
         return;
     place->base = base;

@@ -16,6 +16,9 @@
 /* Records a stack. Under the records' lock. Returns what a finding refers to it by; 0: none. */
 uint32_t hf_stack_record(const void *const *frames, size_t count);
 
+/* The same for the stack that the calling thread has at this moment, with its Python frames. */
+uint32_t hf_stack_record_here(const void *const *frames, size_t count);
+
 /* The number for a block that is being allocated at `site`: of a deep site, or `site` itself if
  * there is no stack. A site that allocates often has a stack taken now and then, and ever less
  * often: `without` receives how many of the thread's next blocks need none. */

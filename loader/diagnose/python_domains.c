@@ -88,15 +88,16 @@ static void find_word(const struct hf_py_thread *current)
 
 /*
  * Whether the thread may call CPython. Since 3.12 the current state is the thread's own. Before, it
- * is whoever holds the GIL, and PyGILState_Check() compares: it says yes to everybody once there
- * have been subinterpreters, whose states may be used by any thread.
+ * is whoever holds the GIL. PyGILState_Check() compares with the first state of this thread, which
+ * may have others, and says yes to everybody once there have been subinterpreters, whose states may
+ * be used by any thread.
  */
 static bool find_attached(void)
 {
     const struct hf_cpython *cpython = table.cpython;
     const struct hf_py_thread *current = cpython->current_thread();
-    if (current == NULL ||
-        (cpython->version < 0x30c && cpython->gil_check != NULL && cpython->gil_check() == 0))
+    if (current == NULL || (cpython->version < 0x30c && cpython->gil_check != NULL &&
+                            cpython->gil_check() == 0 && !hf_cpython_attached(cpython)))
         return cpython->is_initialized() == 0; /* it starts or ends, and does as it likes */
     if (cpython->version >= 0x30c && current != attached)
         find_word(current);

@@ -3,7 +3,7 @@
  * one with a GIL of its own frees is found. No header of CPython's, so that one program serves all
  * versions.
  *
- * late LIBPYTHON WORK, where WORK is "twice" or "interpreters".
+ * late LIBPYTHON WORK, where WORK is "twice", "states" or "interpreters".
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -106,6 +106,29 @@ static void twice(void)
     python.raw_free(raw);
 }
 
+/* A thread may have several states, and swap them. */
+static void states(void)
+{
+    void *(*interpreter)(void) = (void *(*)(void))find("PyInterpreterState_Get");
+    void *(*new_state)(void *) = (void *(*)(void *))find("PyThreadState_New");
+    void *(*swap)(void *) = (void *(*)(void *))find("PyThreadState_Swap");
+    void (*clear)(void *) = (void (*)(void *))find("PyThreadState_Clear");
+    void (*remove_state)(void *) = (void (*)(void *))find("PyThreadState_Delete");
+    python.initialize(0);
+    void *second = new_state(interpreter());
+    for (int i = 0; i < 3; i++) {
+        void *first = swap(second);
+        give(python.object_malloc(40));
+        python.mem_free(python.mem_malloc(4000));
+        run("x = [bytes(i) for i in range(2000)]");
+        (void)swap(first);
+        give(python.object_malloc(40));
+    }
+    clear(second);
+    remove_state(second);
+    (void)python.finalize();
+}
+
 /* PyInterpreterConfig, PyStatus: the same in 3.12 and 3.13. */
 struct config {
     int use_main_obmalloc, allow_fork, allow_exec, allow_threads, allow_daemon_threads;
@@ -171,6 +194,8 @@ int main(int count, char **words)
     FIND(release, "PyGILState_Release");
     if (strcmp(words[2], "twice") == 0)
         twice();
+    else if (strcmp(words[2], "states") == 0)
+        states();
     else
         interpreters();
     (void)printf("done\n");

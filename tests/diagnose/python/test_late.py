@@ -79,6 +79,12 @@ class Late(unittest.TestCase):
                     ],
                 )
 
+    def test_several_states_of_a_thread(self):
+        for which, run in self.diagnose("states"):
+            with self.subTest(library=which[0]):
+                self.assertEqual((run.status, run.output), (0, "done\n"), run.errors)
+                self.assertEqual(self.found(run), [])
+
     def test_block_of_another_interpreter(self):
         for which, run in self.diagnose("interpreters", (3, 12)):
             with self.subTest(library=which[0]):
