@@ -515,7 +515,7 @@ class Merging(ReportTest):
             (own, mimalloc, "glibc aborts"),
             (libc, mimalloc, "mimalloc reads"),
             (libc, plain, None),
-            (0, plain, None),
+            (0, plain, "glibc aborts"),  # such as a mapping
         ]
         for count, (allocator, number, _) in enumerate(cases):
             site = recorded.site(number, 100 + count, "free")
