@@ -176,7 +176,7 @@ static void judge_complaint(const ucontext_t *thread)
         address = address * 16 + (uintptr_t)digit;
     }
     const void *caller = find_complained(&stack, (size_t)(line - stack.bytes));
-    if (caller == NULL)
+    if (caller == NULL || address == 0)
         return;
     event.ptr = (const void *)address;
     event.freed_site = hf_site_of(caller, HF_FUNCTION_unknown).number;

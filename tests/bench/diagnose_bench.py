@@ -8,7 +8,8 @@ Works: the seven loops of python/worker.py, an allocation-heavy C program, the s
 and the memory of a live block. `stacks` is `report` of the C program after a run in which every
 place that allocates crossed. A figure is the median of the rounds' own ratios (for `start` and
 `memory` of the rounds' differences); every other round goes backwards. --peers adds valgrind,
-heaptrack, memray and AddressSanitizer's build where they are installed.
+heaptrack, memray and AddressSanitizer where they are installed: the C program compiled with it, and
+its runtime preloaded into Python. Run few rounds with them, and `--only` some works.
 """
 
 import argparse
@@ -36,7 +37,7 @@ WANTED = {  # of the geometric mean over Python's loops, and of the C program
 }
 SETTLE, REPEATS = 3, 15
 UNCROSSED = (*LOOPS, "start", "memory")
-PEERS = ("valgrind", "heaptrack", "memray")
+PEERS = ("valgrind", "heaptrack", "memray", "asan")
 
 
 def prefix(options, how, folder):
@@ -52,6 +53,7 @@ def prefix(options, how, folder):
     return {
         "valgrind": ["valgrind", "-q", "--log-file=/dev/null"],
         "heaptrack": ["heaptrack"],  # writes into the current folder
+        "asan": ["env", f"LD_PRELOAD={options.asan}", "ASAN_OPTIONS=detect_leaks=0"],
         "memray": [str(options.python), "-m", "memray", "run", "-q", "-o", "memray.bin"],
     }[how]
 
@@ -81,8 +83,25 @@ def number(text):
     raise Unmeasurable(f"no figure in {text[-200:]!r}")
 
 
+def find_asan(options):
+    """AddressSanitizer's runtime, and the C program compiled with it; None if there is none."""
+    library = subprocess.run(
+        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True
+    ).stdout.strip()
+    options.with_asan = Path(options.scratch.name) / "alloc_heavy"
+    sources = [HERE / "alloc_heavy.c", HERE / "bench.c"]
+    include = HERE.parents[1] / "alloc/include"
+    flags = ["-O2", "-fsanitize=address", "-D_GNU_SOURCE", f"-I{include}", "-lpthread", "-ldl"]
+    done = subprocess.run(
+        ["cc", *sources, *flags, "-o", options.with_asan], capture_output=True, text=True
+    )
+    # The file may be a linker script.
+    works = os.path.isabs(library) and done.returncode == 0
+    return os.path.realpath(library) if works else None
+
+
 def sample(options, how, work):
-    program = options.programs / "alloc_heavy"
+    program = options.with_asan if how == "asan" else options.programs / "alloc_heavy"
     if work == "alloc_heavy":
         return number(run(options, how, [program]))
     if work == "memory":
@@ -160,7 +179,10 @@ def main():
     options.works = options.only.split(",")
     hows = ["plain", "run", "count", "report", "stacks"]
     if options.peers:
+        options.scratch = tempfile.TemporaryDirectory()
+        options.asan = find_asan(options)
         hows += [peer for peer in PEERS[:2] if shutil.which(peer)]
+        hows += ["asan"] if options.asan is not None else []
         memray = [str(options.python), "-c", "import memray"]
         if subprocess.run(memray, capture_output=True).returncode == 0:
             hows.append("memray")
