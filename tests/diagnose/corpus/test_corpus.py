@@ -171,8 +171,9 @@ class Corpus(unittest.TestCase):
     def test_objects_that_only_look_different(self):
         """github.com/pytorch/pytorch/issues/3059 and drake's issue 12073 (RTLD_GLOBAL,
         RTLD_DEEPBIND), github.com/NVIDIA/TensorRT/issues/4592 (a C++ runtime linked statically),
-        linkers that fold the operators: what crosses there is one allocator's."""
-        for name in ["plain", "static-runtime", "symbolic", *self.each("folded-")]:
+        linkers that fold the operators, operators of a module's own that call malloc: what crosses
+        there is one allocator's."""
+        for name in ["plain", "static-runtime", "symbolic", "operators", *self.each("folded-")]:
             for flags in "lgd":
                 guest = self.side(name, flags)
                 words = [guest, "string", guest, "string"]
