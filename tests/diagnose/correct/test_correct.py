@@ -5,8 +5,11 @@ Usage: test_correct.py --homefree COMMAND --programs PROGRAM... [unittest argume
 """
 
 import argparse
+import os
+import random
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -112,24 +115,53 @@ class Correct(DiagnosisTest):
 
     def test_complaints_come_once(self):
         """Not from each child: its standard error belongs to the program."""
-        script = "/bin/sh -c '/bin/echo one'; exit 6"
         for value in (
             "mode:often",
             "nonsense",
-            "mode:report,folder:/dev/null,suppressions:/dev/null",
+            "mode:count,folder:/dev/null,suppressions:/dev/null",
         ):
-            library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
-            environment = {
-                "PATH": "/usr/bin:/bin",
-                "LD_PRELOAD": str(library),
-                "HOMEFREE_DIAGNOSE": value,
-            }
-            done = subprocess.run(
-                ["/bin/sh", "-c", script], capture_output=True, timeout=TIMEOUT, env=environment
-            )
+            done = self.under(value)
             lines = [line for line in done.stderr.splitlines() if b"diagnosis of" not in line]
             self.assertEqual((done.returncode, done.stdout), (6, b"one\n"), value)
             self.assertEqual(len(lines), len(set(lines)), lines)
+
+    def under(self, value):
+        """A shell and its child under a diagnosis whose variable holds this value."""
+        library = Path(arguments.homefree).resolve().parents[1] / "libhomefree-diagnose.so"
+        environment = {"LD_PRELOAD": str(library), "HOMEFREE_DIAGNOSE": value}
+        script = "/bin/echo one; exit 6"
+        folder = self.folders.new()
+        os.mkdir(folder)
+        return subprocess.run(
+            ["/bin/sh", "-c", script],
+            capture_output=True,
+            timeout=TIMEOUT,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
+        )
+
+    def test_values_of_the_variable(self):
+        """Folders, reports and suppressions that are something else; values that are nothing."""
+        folder = Path(self.folders.new())
+        folder.mkdir()
+        (folder / "file").write_bytes(b"x")
+        os.mkfifo(folder / "fifo")
+        (folder / "loop").symlink_to("loop")
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "socket"))
+        paths = [folder / name for name in ("file", "fifo", "loop", "socket", "none/x", "x" * 300)]
+        paths += ["/dev/full", "/dev/zero", "/proc/self", "/proc/self/mem"]
+        values = [f"mode:report,{key}:{path}" for path in paths for key in ("folder", "sites")]
+        values += [f"folder:{folder}/out,suppressions:{path}" for path in paths]
+        letters = random.Random(1)
+        alphabet = "mode:folder,stderrsitesroot/:,=%-\x01\n0123456789\u00ff"
+        for length in (1, 10, 100, 1000, 10000):
+            values += ["".join(letters.choices(alphabet, k=length)) for _ in range(4)]
+        for value in values:
+            with self.subTest(value=value[:200]):
+                done = self.under(value)
+                self.assertEqual((done.returncode, done.stdout), (6, b"one\n"), done.stderr)
 
     def test_malloc_of_the_program(self):
         self.same("own-malloc")
