@@ -2,7 +2,8 @@
  * Owns the region's bounds, and which parts of it are in use. All threads share it through
  * hf_region_map() and hf_region_unmap(); `lock` guards everything but the bounds, which are written
  * once, before any other thread can see the heap. Callable at any stage once the region is
- * reserved; calls only mmap, munmap, mprotect, madvise and prctl.
+ * reserved; calls only mmap, munmap, mprotect, madvise, prctl and sysinfo, and reads one file of
+ * /proc.
  *
  * Address space is handed out from the lowest address up, and reused (holes.h): alignment slack,
  * arenas of hosted allocators, and everything that jemalloc's arenas retain, once an allocation has
@@ -14,10 +15,13 @@
 #include "alloc/heap/internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
 
 #ifndef PR_SET_VMA
 #    define PR_SET_VMA           0x53564d41
@@ -31,6 +35,8 @@ static size_t used;
 
 /* A leaf of jemalloc's rtree covers 1 GiB: an aligned region needs fewer leaves. */
 #define ALIGNMENT ((size_t)1 << 30)
+/* Requests from this size on are compared with the machine's memory. */
+#define LARGE ((size_t)1 << 30)
 
 static void *reserve(size_t size, size_t alignment)
 {
@@ -73,10 +79,36 @@ static size_t alignment_of(size_t size)
     return size >= HF_PAGE_2M ? HF_PAGE_2M : 1;
 }
 
+/* Whether the administrator lets processes allocate more than there is: vm.overcommit_memory is 1.
+ */
+static bool may_exceed(void)
+{
+    char mode = '1';
+    int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return true;
+    (void)!read(file, &mode, 1);
+    (void)close(file);
+    return mode == '1';
+}
+
+/* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
+ * It does not object to reserved pages that become usable. */
+static bool is_excessive(size_t size)
+{
+    struct sysinfo all;
+    return HF_UNLIKELY(size >= LARGE) && sysinfo(&all) == 0 &&
+           size / all.mem_unit > all.totalram + all.totalswap && !may_exceed();
+}
+
 /* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
+    if (is_excessive(size)) {
+        errno = ENOMEM;
+        return -1;
+    }
     if (mprotect(at, size, protection) != 0)
         return -1;
     (void)madvise(at, size, MADV_DODUMP);

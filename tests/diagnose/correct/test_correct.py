@@ -50,6 +50,9 @@ class Correct(DiagnosisTest):
         run = self.same("every-function")
         self.assertEqual(run.output, "all right\n")
 
+    def test_more_memory_than_there_is(self):
+        self.same("huge")
+
     def test_dispositions_of_signals(self):
         run = self.same("dispositions")
         self.assertEqual(run.status, -signal.SIGABRT)
