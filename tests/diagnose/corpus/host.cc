@@ -44,7 +44,7 @@ void give_free(void *ptr)
 
 void give_realloc(void *ptr)
 {
-    std::free(std::realloc(ptr, 50 * SIZE));
+    std::free(std::realloc(ptr, 50UL * SIZE));
 }
 
 void give_new(void *ptr)

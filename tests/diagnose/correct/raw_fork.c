@@ -15,8 +15,7 @@ static char not_a_block[64];
 
 static void *work(int number)
 {
-    void *block = malloc((size_t)number);
-    __asm__ volatile("" : "+r"(block));
+    void *volatile block = malloc((size_t)number + 1);
     return block;
 }
 
