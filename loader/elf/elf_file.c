@@ -24,6 +24,14 @@ int hf_elf_fail(struct hf_elf *elf, int error, const char *why)
     return error;
 }
 
+/* The same for what is not the file's fault. */
+static int had_trouble(struct hf_elf *elf, int error, const char *why)
+{
+    if (elf->trouble == 0)
+        elf->trouble = error;
+    return hf_elf_fail(elf, error, why);
+}
+
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
 static bool in_file(const struct hf_elf *elf, uint64_t offset, uint64_t size)
@@ -46,7 +54,7 @@ int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return hf_elf_fail(elf, -errno, "the file cannot be read");
+            return had_trouble(elf, -errno, "the file cannot be read");
         if (got == 0)
             return hf_elf_fail(elf, -ENOEXEC, "the file was cut short while it was read");
         done += (size_t)got;
@@ -69,7 +77,7 @@ int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size
     void *data = mmap(NULL, mapped_size(size), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED)
-        return part->result = hf_elf_fail(elf, -ENOMEM, "there is no memory for a table");
+        return part->result = had_trouble(elf, -ENOMEM, "there is no memory for a table");
     part->data = data;
     part->size = size;
     return part->result = 0;

@@ -55,6 +55,7 @@ enum hf_elf_part_name {
 
 struct hf_elf {
     const char *why; /* NULL, or the reason of the last failure */
+    int trouble;     /* the system's first error, negative: what was read may be incomplete; or 0 */
     Elf64_Ehdr header;
     uint64_t size; /* size of the file when it was opened */
     /* The rest is private. */

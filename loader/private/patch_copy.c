@@ -254,6 +254,9 @@ int hf_copy_patch(int descriptor, const char *folder)
             patch_dynamic(&patch);
         error = patch.error;
     }
+    /* What could not be read was not patched, and the copy would not be private. */
+    if (patch.elf.trouble != 0)
+        error = patch.elf.trouble;
     hf_elf_close(&patch.elf);
     free(patch.libraries);
     return error == -ENOENT ? -ENOEXEC : error;

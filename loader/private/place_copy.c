@@ -311,16 +311,18 @@ int hf_copy_create(const char *original, int place, char path[PATH_MAX])
     return result;
 }
 
-void hf_copy_remove(const char *path, pid_t maker)
+int hf_copy_remove(const char *path, pid_t maker)
 {
     if (maker != getpid())
-        return;
-    (void)unlink(path);
+        return 0;
+    if (unlink(path) != 0 && errno != ENOENT)
+        return -errno;
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < HF_COPY_PLACES; i++)
         if (own_folders[i].maker == maker && rmdir(own_folders[i].path) == 0)
             own_folders[i].maker = 0;
     pthread_mutex_unlock(&lock);
+    return 0;
 }
 
 HF_LOCK_OVER_FORK(lock, hf_copy_start)

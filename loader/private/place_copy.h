@@ -31,8 +31,9 @@
 int hf_copy_create(const char *original, int place, char path[PATH_MAX]);
 
 /* Removes a copy if this process made it (not a child of fork(2) that inherited it), and those of
- * the process's own folders that are then empty. Any thread; takes a lock. */
-void hf_copy_remove(const char *path, pid_t maker);
+ * the process's own folders that are then empty. Any thread; takes a lock. Result: 0, also if there
+ * is no such file any more, or a negative errno. */
+int hf_copy_remove(const char *path, pid_t maker);
 
 /* Registers the fork handler. Called once, by the library's constructor. */
 void hf_copy_start(void);

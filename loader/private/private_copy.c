@@ -86,7 +86,7 @@ static int copy_to(int from, const char *original, const char *folder, int place
     if (close(to) != 0 && error == 0)
         error = -errno;
     if (error != 0)
-        hf_copy_remove(path, getpid());
+        (void)hf_copy_remove(path, getpid());
     return error;
 }
 
@@ -138,7 +138,7 @@ static int make(const char *original, const char *folder, char path[PATH_MAX])
         if (error == 0) {
             error = add(path, folder, place == 0);
             if (error != 0)
-                hf_copy_remove(path, getpid());
+                (void)hf_copy_remove(path, getpid());
             first_error = error;
             break;
         }
@@ -185,16 +185,24 @@ int hf_private_copy(const char *path, char *out, size_t size)
     return error;
 }
 
+/* If the file cannot be removed now, a later call or the end of the process tries again. */
+static int remove_file(struct copy *copy)
+{
+    if (atomic_exchange(&copy->removed, true))
+        return 0;
+    const int error = hf_copy_remove(copy->path, copy->maker);
+    if (error != 0)
+        atomic_store(&copy->removed, false);
+    return error;
+}
+
 int hf_private_remove(const char *path)
 {
     if (path == NULL)
         return -EINVAL;
     for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
-        if (strcmp(copy->path, path) == 0) {
-            if (!atomic_exchange(&copy->removed, true))
-                hf_copy_remove(copy->path, copy->maker);
-            return 0;
-        }
+        if (strcmp(copy->path, path) == 0)
+            return remove_file(copy);
     return -ENOENT;
 }
 
@@ -210,6 +218,5 @@ const char *hf_copy_folder(const struct link_map *map)
 __attribute__((destructor)) static void remove_all(void)
 {
     for (struct copy *copy = atomic_load(&copies); copy != NULL; copy = copy->next)
-        if (!atomic_exchange(&copy->removed, true))
-            hf_copy_remove(copy->path, copy->maker);
+        (void)remove_file(copy);
 }

@@ -56,6 +56,7 @@ HF_API int hf_private_copy(const char *path, char *out, size_t size);
  * Errors:
  *   -EINVAL  path is NULL
  *   -ENOENT  path is not a copy made by this process
+ *   others   as unlink(2); the file is removed when the process exits
  * Frees: the file; a loaded copy stays loaded.
  * Threads: safe.
  * Fork: safe.
