@@ -632,6 +632,11 @@ int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *o
         find_all(gather, &versions);
     if (result == 0 && gather->out_of_memory)
         result = -ENOMEM;
+    /* What was not read may hold a finding, and what was may be too little for one. */
+    if (elf->trouble != 0) {
+        result = elf->trouble;
+        elf->why = "it cannot be read as a whole";
+    }
     hf_name_set_free(&gather->imports);
     free(gather);
     return result == 0 ? 0 : fail(out, result, elf->why != NULL ? elf->why : "it is damaged");

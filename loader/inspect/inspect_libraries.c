@@ -197,10 +197,12 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
 static bool try_file(struct search *search, const char *path)
 {
     struct hf_elf elf;
-    if (hf_elf_open(&elf, path) != 0)
-        return false;
-    const bool right = elf.header.e_machine == search->elf->header.e_machine &&
+    const bool right = hf_elf_open(&elf, path) == 0 &&
+                       elf.header.e_machine == search->elf->header.e_machine &&
                        elf.header.e_type == ET_DYN && search->take(search, &elf, path);
+    /* What is known of the library is incomplete, and so is what is known of the object. */
+    if (search->elf->trouble == 0)
+        search->elf->trouble = elf.trouble;
     hf_elf_close(&elf);
     return right;
 }

@@ -107,7 +107,8 @@ class Program:
 
     marked: whether it has marks; otherwise the calls count that follow the first one that mentions
     `after`. functions: whether library functions fail too. guest: only calls count that homefree's
-    code makes or causes, and not those of an interpreter.
+    code makes or causes, and not those of an interpreter. answers: its output must be the usual one
+    if its status is.
     """
 
     def __init__(
@@ -118,7 +119,9 @@ class Program:
         functions=True,
         guest=False,
         after="/libhomefree",
+        answers=False,
     ):
+        self.answers = answers
         self.command = [str(word) for word in command]
         self.environment = {**os.environ, **(environment or {})}
         self.marked, self.functions, self.guest, self.after = marked, functions, guest, after
@@ -161,6 +164,13 @@ def programs(build):
     )
     found["report"] = Program(
         [command, "report", report], marked=False, functions=False, after="/libc.so"
+    )
+    found["inspect"] = Program(
+        [command, "inspect", extension, Path(sys.executable).resolve()],
+        marked=False,
+        functions=False,
+        after="/libc.so",
+        answers=True,
     )
     return found, report
 
@@ -281,6 +291,8 @@ def judge(program, normal, ending, call, loader):
     if ending.status != normal.status:
         # A message must say why.
         return ("error", said) if said else ("BAD", f"exit status {ending.status}, and no message")
+    if program.answers and ending.out != normal.out:
+        return "BAD", "exits with the usual status, and another answer"
     if not program.marked:
         return ("error", said) if said and words_of(ending) != words_of(normal) else ("went on", "")
     failed = [result for result in ending.rounds if result != 0]
