@@ -146,9 +146,11 @@ static int private_copy(void)
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle != NULL)
         dlclose(handle);
-    must(hf_private_remove(path) == 0);
-    must(access(path, F_OK) != 0);
-    return handle != NULL ? 0 : -ELIBACC;
+    error = hf_private_remove(path);
+    must((error == 0) == (access(path, F_OK) != 0));
+    if (error != 0)
+        must(hf_private_remove(path) == 0 && access(path, F_OK) != 0);
+    return handle != NULL ? error : -ELIBACC;
 }
 
 static int ask(void)
