@@ -35,6 +35,9 @@ struct copy {
     int (*watch_begin)(struct hf_watch **, size_t);
     int (*watch_report)(struct hf_watch *, struct hf_watch_report *, hf_crossing_visitor *, void *);
     void (*watch_drop)(struct hf_watch *);
+    int (*fail_at)(uint64_t, unsigned);
+    int (*fail_count)(unsigned, struct hf_fail_counts *);
+    int (*fail_end)(unsigned, struct hf_fail_counts *);
     const struct hf_region_range *range;
 };
 
@@ -66,6 +69,9 @@ static inline struct copy copy_of(void *handle)
         {"hf_watch_begin", &copy.watch_begin},
         {"hf_watch_report", &copy.watch_report},
         {"hf_watch_drop", &copy.watch_drop},
+        {"hf_fail_at", &copy.fail_at},
+        {"hf_fail_count", &copy.fail_count},
+        {"hf_fail_end", &copy.fail_end},
     };
     if (handle == NULL)
         dprintf(2, "%s\n", dlerror());

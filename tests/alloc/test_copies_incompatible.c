@@ -24,6 +24,8 @@ static void must_be_incompatible(const struct copy *heap, const struct copy *inc
     must(incompatible->route() == -ENOTSUP);
     struct hf_watch *watch = NULL;
     must(incompatible->watch_begin(&watch, 0) == -ENOTSUP && watch == NULL);
+    must(incompatible->fail_at(1, 0) == -ENOTSUP);
+    must(incompatible->fail_end(0, NULL) == -ENOTSUP);
 
     /* The incompatible copy allocates from libc. */
     const size_t sizes[] = {0, 10, 1000, 20000, 3 << 20};

@@ -113,6 +113,28 @@ static void watch_through_both(void *unused)
 
 CALL_TEST(a_watch_sees_all_copies, watch_through_both, NULL)
 
+/* Calls that are counted through any copy are counted once, whichever copy they are made through.
+ */
+static void fail_through_both(void *unused)
+{
+    (void)unused;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    const struct copy *copies[] = {&first, &second};
+    for (size_t i = 0; i < 2; i++) {
+        struct hf_fail_counts counts = {.size = sizeof counts};
+        must(copies[i]->fail_at(3, 0) == 0);
+        void *one_block = first.malloc(100), *other = second.memalign(64, 1000);
+        must(one_block != NULL && other != NULL);
+        must(copies[i]->realloc(one_block, 100000) == NULL);
+        must(copies[1 - i]->fail_count(0, &counts) == 0 && counts.calls == 3);
+        must(copies[1 - i]->fail_end(0, &counts) == 0 && counts.failed == 1);
+        first.free(one_block);
+        first.free(other);
+    }
+}
+
+CALL_TEST(calls_fail_through_all_copies, fail_through_both, NULL)
+
 /* The heap finds errors and reports them as it does with one copy. */
 static void free_twice_over(void *unused)
 {
@@ -134,5 +156,6 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&paths[0], &paths[1], &paths[2]);
     return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each, threads_use_either,
-                     a_watch_sees_all_copies, a_double_free_across_copies_is_found);
+                     a_watch_sees_all_copies, calls_fail_through_all_copies,
+                     a_double_free_across_copies_is_found);
 }
