@@ -127,14 +127,14 @@ int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_
 
 /* Sums the side at `index` and all sides of the same name; false if it has nothing left, or an
  * earlier index covered it. */
-static bool left_at(const struct hf_watch *watch, uint16_t index, struct hf_left *out)
+static bool left_at(const struct hf_watch *watch, size_t index, struct hf_left *out)
 {
     if (watch->sides[index].left == 0)
         return false;
-    *out = (struct hf_left){sizeof *out, name_of(watch, index), 0, 0};
-    for (uint16_t i = 0; i < HF_WATCH_SIDES; i++) {
+    *out = (struct hf_left){sizeof *out, name_of(watch, (uint16_t)index), 0, 0};
+    for (size_t i = 0; i < HF_WATCH_SIDES; i++) {
         const struct hf_watch_side *other = &watch->sides[i];
-        if (other->left == 0 || !is_same(watch, index, i))
+        if (other->left == 0 || !is_same(watch, (uint16_t)index, (uint16_t)i))
             continue;
         if (i < index)
             return false;
@@ -149,7 +149,7 @@ int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *con
     if (visit == NULL)
         return -EINVAL;
     name_sides(watch);
-    for (uint16_t i = 0; i < HF_WATCH_SIDES; i++) {
+    for (size_t i = 0; i < HF_WATCH_SIDES; i++) {
         struct hf_left left;
         hf_watch_lock();
         const bool found = left_at(watch, i, &left);
