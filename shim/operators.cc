@@ -76,8 +76,9 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
 #include "shim/functions.def"
 
 /*
- * A foreign pointer goes to the process's operator of the same form, not to free(): a program may
- * have replaced it with one that keeps books, and checkers distinguish the forms. The shim's own
+ * A foreign pointer goes to its allocator's own operator if that one distinguishes the forms, and
+ * otherwise to the process's operator of the same form, not to free(): a program may have replaced
+ * it with one that keeps books, and checkers distinguish the forms. The shim's own
  * operators are hidden, so dlsym() in the module finds the process's. They are looked up while the
  * module is loaded, because a later lookup could block on the loader's lock. If there is none (no
  * dlsym, or only a static C++ runtime), free() is used.
@@ -88,7 +89,7 @@ namespace
 {
 
 struct process_operators {
-#define HF_DELETE(symbol, parameters, arguments, call) void(*symbol) parameters;
+#define HF_DELETE(symbol, parameters, ...) void(*symbol) parameters;
 #include "shim/functions.def"
 } process;
 
@@ -97,22 +98,24 @@ __attribute__((constructor(101))) void find_process_operators()
     void *const anywhere = nullptr; /* RTLD_DEFAULT; <dlfcn.h> would declare dlsym as not weak */
     if (dlsym == nullptr)
         return;
-#define HF_DELETE(symbol, parameters, arguments, call) \
+#define HF_DELETE(symbol, parameters, ...) \
     process.symbol = reinterpret_cast<void(*) parameters>(dlsym(anywhere, #symbol));
 #include "shim/functions.def"
 }
 
 } // namespace
 
-#define HF_DELETE(symbol, parameters, arguments, call)             \
-    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol); \
-    void shim##symbol parameters noexcept                          \
-    {                                                              \
-        if (hf_owns(ptr) || process.symbol == nullptr) {           \
-            call;                                                  \
-        } else {                                                   \
-            hf_watch_foreign(ptr);                                 \
-            process.symbol arguments;                              \
-        }                                                          \
+#define HF_DELETE(symbol, parameters, arguments, call, form, alignment)    \
+    HIDDEN void shim##symbol parameters noexcept __asm__(#symbol);         \
+    void shim##symbol parameters noexcept                                  \
+    {                                                                      \
+        if (hf_owns(ptr)) {                                                \
+            call;                                                          \
+        } else if (!hf_delete_foreign(ptr, HF_DELETE_##form, alignment)) { \
+            if (process.symbol != nullptr)                                 \
+                process.symbol arguments;                                  \
+            else                                                           \
+                call;                                                      \
+        }                                                                  \
     }
 #include "shim/functions.def"

@@ -159,7 +159,7 @@ static enum { UNKNOWN, OURS, PROGRAMS } operators;
 
 static const char *const operator_names[] = {
 #define HF_NEW(symbol, nothrow, aligned)            #symbol,
-#define HF_DELETE(symbol, parameters, freed, freer) #symbol,
+#define HF_DELETE(symbol, ...) #symbol,
 #include "shim/functions.def"
     "malloc", /* which the runtime's operators call */
 };

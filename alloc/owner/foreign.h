@@ -77,6 +77,9 @@ struct hf_foreign_allocator {
     bool maps_all;  /* other objects call its mmap(): nor do its pages if it disowns the block */
     void *question;
     void *release;
+    /* By enum hf_delete_form: void f(void *, size_t alignment). Of an allocator that tells its
+     * operators' blocks from malloc's; otherwise NULL. */
+    void *deletes[HF_DELETE_FORMS];
     struct hf_rtree tree;           /* for HF_QUESTION_RTREE */
     const struct hf_hosted *hosted; /* for HF_FREE_HOSTED, instead of the function pointers */
     void *(*realloc)(void *ptr, size_t size); /* may be NULL */

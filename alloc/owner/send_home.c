@@ -69,6 +69,18 @@ void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *pt
     errno = saved_errno;
 }
 
+void hf_foreign_call_delete(const struct hf_foreign_allocator *allocator, enum hf_delete_form form,
+                            void *ptr, size_t alignment, const void *caller)
+{
+    if (allocator->deletes[form] == NULL) {
+        hf_foreign_call_free(allocator, ptr, caller);
+        return;
+    }
+    int saved_errno = errno;
+    ((void (*)(void *, size_t))allocator->deletes[form])(ptr, alignment);
+    errno = saved_errno;
+}
+
 void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
                               const void *caller)
 {
@@ -118,10 +130,18 @@ static __attribute__((noinline, cold)) void watch(const struct hf_foreign_alloca
     hf_watch_freed_foreign(ptr, size, object, caller, freed);
 }
 
-void hf_watch_foreign(void *ptr)
+bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment,
+                           const void *caller)
 {
-    if (is_watched() && ptr != NULL && !hf_owned(ptr))
-        watch(hf_foreign_instead_of_ours(ptr), ptr, __builtin_return_address(0), true);
+    if (ptr == NULL || hf_owned(ptr))
+        return false;
+    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    if (is_watched())
+        watch(allocator, ptr, caller, true);
+    if (allocator == NULL || allocator->deletes[form] == NULL)
+        return false;
+    hf_foreign_call_delete(allocator, form, ptr, alignment, caller);
+    return true;
 }
 
 void hf_free_foreign(void *ptr)

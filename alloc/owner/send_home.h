@@ -16,10 +16,17 @@ void hf_send_home_start(void);
  * a line that names `caller`. realloc uses the owner's realloc, or else moves the block to libc. */
 void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
                           const void *caller);
+/* The same by the operator of a form, if the allocator has one. */
+void hf_foreign_call_delete(const struct hf_foreign_allocator *allocator, enum hf_delete_form form,
+                            void *ptr, size_t alignment, const void *caller);
 void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void *ptr, size_t size,
                               const void *caller);
 size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator, const void *ptr,
                                    const void *caller);
+
+/* hf_delete_foreign() for code that calls on another object's behalf. */
+bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment,
+                           const void *caller);
 
 /* For a foreign pointer; ptr is not NULL. */
 void *hf_realloc_foreign(void *ptr, size_t size, const void *caller);

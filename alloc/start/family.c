@@ -220,3 +220,8 @@ char *hf_strndup(const char *s, size_t n)
     copy[length] = '\0';
     return memcpy(copy, s, length);
 }
+
+bool hf_delete_foreign(void *ptr, enum hf_delete_form form, size_t alignment)
+{
+    return hf_delete_foreign_for(ptr, form, alignment, __builtin_return_address(0));
+}

@@ -60,6 +60,7 @@ struct match {
 
 struct functions {
     void *question, *allocate, *realloc, *usable_size, *release;
+    void *deletes[HF_DELETE_FORMS];
     struct hf_rtree tree;
     enum hf_free_form form;
     enum hf_foreign_question kind;
@@ -300,6 +301,12 @@ static void take_functions(struct findings *findings, const struct match *row,
         functions.release = function_found(wanted, row, release->name);
         functions.form = release->form == HF_ALLOCATOR_FORM_FLAGS ? HF_FREE_FLAGS : HF_FREE_PLAIN;
     }
+    for (size_t i = 0; i < hf_allocator_deletes_count; i++) {
+        const struct hf_allocator_delete *row_delete = &hf_allocator_deletes[i];
+        if (row_delete->allocator == allocator &&
+            strcmp(row_delete->marker, row->calls->marker) == 0)
+            functions.deletes[row_delete->form] = function_found(wanted, row, row_delete->name);
+    }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
         if (functions.release == NULL && functions.realloc != NULL &&
             realloc_zero_frees(row->marker)) {
@@ -344,6 +351,9 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
         for (size_t r = 0; r < hf_allocator_releases_count; r++)
             if (hf_allocator_releases[r].allocator == row->calls->allocator)
                 want_function(&wanted, row, hf_allocator_releases[r].name);
+        for (size_t d = 0; d < hf_allocator_deletes_count; d++)
+            if (hf_allocator_deletes[d].allocator == row->calls->allocator)
+                want_function(&wanted, row, hf_allocator_deletes[d].name);
     }
     memcpy(wanted.patterns + wanted.count, rtree_names, sizeof rtree_names);
     if (hf_names_prepare(&names, wanted.patterns, wanted.count + RTREES) != 0 ||
@@ -641,6 +651,7 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
             .realloc = (void *(*)(void *, size_t))functions->realloc,
             .usable_size = (size_t(*)(const void *))functions->usable_size,
         };
+        memcpy(allocator.deletes, functions->deletes, sizeof allocator.deletes);
         hf_foreign_publish(last, &allocator);
     }
     return first;

@@ -10,6 +10,7 @@
 #define HF_ALLOCATOR_STRING(id, text)
 #define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
 #define HF_ALLOCATOR_RELEASE(id, marker, form, release)
+#define HF_ALLOCATOR_DELETE(id, marker, form, name)
 
 #undef HF_ALLOCATOR
 #define HF_ALLOCATOR(id, name) name,
@@ -55,12 +56,22 @@ const struct hf_allocator_calls hf_allocator_calls[] = {
 const struct hf_allocator_release hf_allocator_releases[] = {
 #include "loader/foreign/known_allocators.def"
 };
+#undef HF_ALLOCATOR_RELEASE
+#define HF_ALLOCATOR_RELEASE(id, marker, form, release)
+
+#undef HF_ALLOCATOR_DELETE
+#define HF_ALLOCATOR_DELETE(id, marker, form, name) \
+    {marker, name, HF_ALLOCATOR_##id, HF_DELETE_##form},
+const struct hf_allocator_delete hf_allocator_deletes[] = {
+#include "loader/foreign/known_allocators.def"
+};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 const size_t hf_allocator_patterns_count = COUNT(hf_allocator_patterns);
 const size_t hf_allocator_strings_count = COUNT(hf_allocator_strings);
 const size_t hf_allocator_calls_count = COUNT(hf_allocator_calls);
 const size_t hf_allocator_releases_count = COUNT(hf_allocator_releases);
+const size_t hf_allocator_deletes_count = COUNT(hf_allocator_deletes);
 
 const char *hf_allocator_name(enum hf_allocator allocator)
 {

@@ -5,6 +5,8 @@
 #ifndef HOMEFREE_KNOWN_ALLOCATORS_H
 #define HOMEFREE_KNOWN_ALLOCATORS_H
 
+#include <homefree/alloc.h>
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,6 +15,7 @@
 #define HF_ALLOCATOR_STRING(id, text)
 #define HF_ALLOCATOR_CALLS(id, marker, kind, question, realloc, usable_size)
 #define HF_ALLOCATOR_RELEASE(id, marker, form, release)
+#define HF_ALLOCATOR_DELETE(id, marker, form, name)
 enum hf_allocator {
 #include "loader/foreign/known_allocators.def"
     HF_ALLOCATOR_COUNT
@@ -22,6 +25,7 @@ enum hf_allocator {
 #undef HF_ALLOCATOR_STRING
 #undef HF_ALLOCATOR_CALLS
 #undef HF_ALLOCATOR_RELEASE
+#undef HF_ALLOCATOR_DELETE
 
 /* "jemalloc", … */
 const char *hf_allocator_name(enum hf_allocator allocator);
@@ -62,6 +66,15 @@ struct hf_allocator_calls {
 };
 extern const struct hf_allocator_calls hf_allocator_calls[];
 extern const size_t hf_allocator_calls_count;
+
+/* Functions like HF_ALLOCATOR_RELEASE's, for the forms of operator delete. */
+struct hf_allocator_delete {
+    const char *marker, *name;
+    enum hf_allocator allocator;
+    enum hf_delete_form form;
+};
+extern const struct hf_allocator_delete hf_allocator_deletes[];
+extern const size_t hf_allocator_deletes_count;
 
 struct hf_allocator_release {
     const char *marker, *name;

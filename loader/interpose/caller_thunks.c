@@ -41,7 +41,8 @@ static const void *_Atomic objects[HF_THUNKS_MAX];
     V(free_sized, (void *ptr, size_t size), (ptr, size))                                        \
     V(free_aligned, (void *ptr, size_t alignment), (ptr, alignment))                            \
     V(free_aligned_sized, (void *ptr, size_t alignment, size_t size), (ptr, alignment, size))   \
-    V(watch_foreign, (void *ptr), (ptr))
+    F(delete_foreign, bool, (void *ptr, enum hf_delete_form form, size_t alignment),            \
+      (ptr, form, alignment))
 
 /* clang-format off */
 #define EACH_INDEX(DEFINE, ...)                                                     \

@@ -15,7 +15,7 @@ static const struct row {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name, false)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
-#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol, true)
+#define HF_DELETE(symbol, ...)                                 ROW(symbol, true)
 #define HF_MAPS(name)                                          ROW(name, false)
     ROW(madvise, false) ROW(dlopen, false) ROW(dlmopen, false) ROW(dlsym, false) ROW(dlvsym, false)
 #include "shim/functions.def"

@@ -96,8 +96,12 @@ typedef size_t measure_function(void *ptr);
     {                                                          \
         return call;                                           \
     }
-#define HF_DELETE(symbol, parameters, arguments, call) \
-    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_DELETE(symbol, parameters, arguments, call, form, alignment) \
+    HF_RELEASES(symbol, void, parameters, arguments, call)              \
+    static inline size_t alignment_##symbol parameters                  \
+    {                                                                   \
+        return alignment;                                               \
+    }
 #define HF_RESIZES(name, result, parameters, arguments, call) \
     HF_RELEASES(name, result, parameters, arguments, call)
 #define HF_MEASURES(name, result, parameters, arguments, call) \
@@ -168,6 +172,18 @@ INLINE void ask_release(enum hf_routed function, size_t index, void *ptr, size_t
         hf_foreign_call_free(owner, ptr, CALLER);
     else if (is_libcs(function, index))
         release_to_libc(function, index, ptr);
+    else
+        REAL(release_function, function, index)(ptr, second, third);
+}
+
+typedef size_t alignment_function(void *ptr, size_t second, size_t third);
+
+INLINE void ask_delete(enum hf_routed function, size_t index, enum hf_delete_form form,
+                       alignment_function *alignment, void *ptr, size_t second, size_t third)
+{
+    const struct hf_foreign_allocator *owner = OWNER_INSTEAD(function, index, ptr);
+    if (owner != NULL)
+        hf_foreign_call_delete(owner, form, ptr, alignment(ptr, second, third), CALLER);
     else
         REAL(release_function, function, index)(ptr, second, third);
 }
@@ -426,13 +442,18 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "HF_EACH_ORIGINAL makes eight");
     }
 
 #define HEAP(type, name) (type *)(void *)heap_##name
+#define RELEASE_STUBS(name)                                                      \
+    ENTRIES(stub, name, release, void, (void *ptr, size_t second, size_t third), \
+            HEAP(release_function, name), ptr, second, third)
 #define HF_RELEASES(name, result, parameters, arguments, call)                                   \
-    ENTRIES(stub, name, release, void, (void *ptr, size_t second, size_t third),                 \
-            HEAP(release_function, name), ptr, second, third)                                    \
+    RELEASE_STUBS(name)                                                                          \
     ENTRIES(ask, name, ask_release, void, (void *ptr, size_t second, size_t third), ptr, second, \
             third)
-#define HF_DELETE(symbol, parameters, arguments, call) \
-    HF_RELEASES(symbol, void, parameters, arguments, call)
+#define HF_DELETE(symbol, parameters, arguments, call, form, alignment)                      \
+    RELEASE_STUBS(symbol)                                                                    \
+    ENTRIES(ask, symbol, ask_delete, void, (void *ptr, size_t second, size_t third),         \
+            HF_DELETE_##form, (alignment_function *)(void *)alignment_##symbol, ptr, second, \
+            third)
 #define HF_RESIZES(name, result, parameters, arguments, call)                                     \
     ENTRIES(stub, name, resize, void *, (void *ptr, size_t second, size_t third),                 \
             HEAP(resize_function, name), ptr, second, third)                                      \
@@ -485,7 +506,7 @@ static const struct row {
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
-#define HF_DELETE(symbol, parameters, arguments, call)         ROW(symbol)
+#define HF_DELETE(symbol, ...)                                 ROW(symbol)
 #define HF_MAPS(name)                                          PLAIN_ROW(name)
     [HF_ROUTED_madvise] = {{NULL}, {NULL}},
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)

@@ -113,6 +113,36 @@ HF_API void hf_free_sized(void *ptr, size_t size);
 HF_API void hf_free_aligned(void *ptr, size_t alignment);
 HF_API void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size);
 
+/* The forms of C++'s operator delete, which an allocator may tell apart. */
+enum hf_delete_form {
+    HF_DELETE_ONE,          /* delete of what new allocated */
+    HF_DELETE_ARRAY,        /* delete[] of what new[] allocated */
+    HF_DELETE_ALIGNED,      /* delete with an alignment */
+    HF_DELETE_ARRAY_ALIGNED /* delete[] with an alignment */
+};
+#define HF_DELETE_FORMS 4
+
+/*
+ * Frees a foreign block by its allocator's own operator delete.
+ *
+ * For code that defines operator delete, such as the shim. Few allocators tell blocks of the
+ * operators from blocks of malloc (gperftools' debug allocator does); for all others the function
+ * does nothing, and the caller goes on to the operator that it replaces, or to hf_free().
+ *
+ * Parameters:
+ *   ptr        in: the block
+ *   form       in: the operator's form; a size does not matter
+ *   alignment  in, bytes: the alignment of the aligned forms, otherwise 0
+ * Result: whether the block was freed. False for NULL and for blocks of the heap.
+ * Errors: none.
+ * Frees: ptr, if the result is true.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API bool hf_delete_foreign(void *ptr, enum hf_delete_form form, size_t alignment);
+
 /*
  * Returns the usable size of a block, whoever allocated it.
  *

@@ -199,24 +199,6 @@ HF_API int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watc
  */
 HF_API int hf_watch_left(struct hf_watch *watch, hf_left_visitor *visit, void *context);
 
-/*
- * Tells the open watches that the caller is about to free a foreign block.
- *
- * For code that does not free through hf_free(), such as the shim's operator delete. Does nothing
- * while no watch is open.
- *
- * Parameters:
- *   ptr  in: the block; NULL and blocks of the heap are ignored
- * Result: none.
- * Errors: none.
- * Frees: nothing.
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API void hf_watch_foreign(void *ptr);
-
 #ifdef __cplusplus
 }
 #    pragma GCC diagnostic pop
