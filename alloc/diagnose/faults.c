@@ -168,7 +168,7 @@ static bool is_in_operator(const struct link_map *map, const void *caller)
 {
     static const char *const names[] = {
 #define HF_NEW(symbol, nothrow, aligned)            #symbol,
-#define HF_DELETE(symbol, parameters, freed, freer) #symbol,
+#define HF_DELETE(symbol, ...) #symbol,
 #include "shim/functions.def"
     };
     struct hf_object object;
