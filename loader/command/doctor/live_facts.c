@@ -24,7 +24,7 @@ static const struct {
 #define HF_RELEASES(name, result, parameters, arguments, call) {#name, HF_LIVE_ROUTED},
 #define HF_RESIZES(name, result, parameters, arguments, call)  {#name, HF_LIVE_ROUTED},
 #define HF_MEASURES(name, result, parameters, arguments, call) {#name, HF_LIVE_ROUTED},
-#define HF_DELETE(symbol, parameters, arguments, call)         {#symbol, HF_LIVE_OPERATOR},
+#define HF_DELETE(symbol, ...)                                 {#symbol, HF_LIVE_OPERATOR},
 #include "shim/functions.def"
 #define HF_ALLOCATING(name) {#name, HF_LIVE_ALLOCATING},
 #include "loader/record/allocating_functions.def"
