@@ -69,8 +69,10 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
     void *ptr = sampled_now_and_then(alignment, size, call);
     if (HF_UNLIKELY(ptr != NULL))
         return ptr;
-    if (alignment == 0 && size <= HF_SMALL_MAX)
-        return hf_small_allocate(size, call);
+    if (alignment == 0 && size <= HF_SMALL_MAX) {
+        ptr = hf_small_allocate(size, call);
+        return try_again(ptr) ? hf_small_allocate(size, call) : ptr;
+    }
     if (alignment != 0 && hf_fail_here())
         return NULL;
     do
@@ -114,6 +116,8 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
         return memset(ptr, 0, bytes);
     if (bytes <= HF_CLEARED_HERE) {
         ptr = hf_small_allocate(bytes, call);
+        if (try_again(ptr))
+            ptr = hf_small_allocate(bytes, call);
         return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
     }
     if (hf_fail_here())

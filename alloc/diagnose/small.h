@@ -7,7 +7,6 @@
 #ifndef HOMEFREE_SMALL_H
 #define HOMEFREE_SMALL_H
 
-#include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/marking.h"
 
 /* malloc(3) of at most this many bytes. */
@@ -16,8 +15,7 @@ static inline __attribute__((always_inline)) void *hf_small_allocate(size_t size
                                                                      struct hf_call_site call)
 {
     const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
-    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call)
-                                      : hf_diagnosed_unmarked(taken.ptr, size, call);
+    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call) : taken.ptr;
 }
 
 /* A block, with the word at its end. */

@@ -46,6 +46,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+_Static_assert((int)HF_ALLOCATOR_DELETE_ONE == (int)HF_DELETE_ONE &&
+                   (int)HF_ALLOCATOR_DELETE_ARRAY == (int)HF_DELETE_ARRAY &&
+                   (int)HF_ALLOCATOR_DELETE_ALIGNED == (int)HF_DELETE_ALIGNED &&
+                   (int)HF_ALLOCATOR_DELETE_ARRAY_ALIGNED == (int)HF_DELETE_ARRAY_ALIGNED,
+               "the table's forms are those of homefree/alloc.h");
+
 /* ---- one symbol table ---- */
 
 enum { CALLS_MAX = 16, NAMES_PER_CALLS = 8, NAMES_MAX = CALLS_MAX * NAMES_PER_CALLS };

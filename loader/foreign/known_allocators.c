@@ -61,7 +61,7 @@ const struct hf_allocator_release hf_allocator_releases[] = {
 
 #undef HF_ALLOCATOR_DELETE
 #define HF_ALLOCATOR_DELETE(id, marker, form, name) \
-    {marker, name, HF_ALLOCATOR_##id, HF_DELETE_##form},
+    {marker, name, HF_ALLOCATOR_##id, HF_ALLOCATOR_DELETE_##form},
 const struct hf_allocator_delete hf_allocator_deletes[] = {
 #include "loader/foreign/known_allocators.def"
 };

@@ -5,8 +5,6 @@
 #ifndef HOMEFREE_KNOWN_ALLOCATORS_H
 #define HOMEFREE_KNOWN_ALLOCATORS_H
 
-#include <homefree/alloc.h>
-
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -67,11 +65,17 @@ struct hf_allocator_calls {
 extern const struct hf_allocator_calls hf_allocator_calls[];
 extern const size_t hf_allocator_calls_count;
 
-/* Functions like HF_ALLOCATOR_RELEASE's, for the forms of operator delete. */
+/* Functions like HF_ALLOCATOR_RELEASE's, for the forms of operator delete: enum hf_delete_form. */
+enum hf_allocator_delete_form {
+    HF_ALLOCATOR_DELETE_ONE,
+    HF_ALLOCATOR_DELETE_ARRAY,
+    HF_ALLOCATOR_DELETE_ALIGNED,
+    HF_ALLOCATOR_DELETE_ARRAY_ALIGNED
+};
 struct hf_allocator_delete {
     const char *marker, *name;
     enum hf_allocator allocator;
-    enum hf_delete_form form;
+    enum hf_allocator_delete_form form;
 };
 extern const struct hf_allocator_delete hf_allocator_deletes[];
 extern const size_t hf_allocator_deletes_count;
