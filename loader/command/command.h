@@ -34,6 +34,7 @@ hf_command_run hf_command_exports;
 hf_command_run hf_command_inspect;
 hf_command_run hf_command_report;
 hf_command_run hf_command_run_program;
+hf_command_run hf_command_test;
 
 /*
  * Prints one line "<who>: <message>" on stderr. The message may contain names from outside; text.h

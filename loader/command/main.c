@@ -24,6 +24,7 @@ static const struct {
     {"inspect", hf_command_inspect, "show what shared objects would do to a process"},
     {"report", hf_command_report, "show what a diagnosed process recorded"},
     {"run", hf_command_run_program, "run a program with the whole process on the heap"},
+    {"test", hf_command_test, "prove that an extension module's memory crashes no host"},
 };
 
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };

@@ -44,7 +44,7 @@ ROOMS = ("alloc", "shim", "loader")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 SEAM = "alloc/jemalloc"
 # Names that build tools and Python require.
-SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi"}
+SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi", "__main__.py"}
 
 
 # Known upward arrows and circles, to be cut. Nothing may be added.

@@ -1,0 +1,8 @@
+"""`python -m homefree.harness`: what `homefree test` becomes."""
+
+import sys
+
+from ._main import main
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,238 @@
+"""What a cell does with its crossing, in a process of its own: make it, use it, free it.
+
+Runs in processes that a host forked. What happens is written to the result pipe as one JSON line
+for each step, because the process may die at any of them. The controller judges what came out.
+"""
+
+import gc
+import json
+import os
+import sys
+import threading
+import time
+
+from . import _damage, _finder, _kinds, _recipes
+
+# Repetitions when a leak is looked for: some to fill caches, then rounds that must all grow.
+_WARM, _ROUND, _ROUNDS = 60, 100, 3
+_STEP = 20  # of which this many are made and then freed
+_LEAK_SECONDS = 0.6
+_LEAST = (16, 0.9)  # bytes and objects that a cycle must leave behind to be a leak
+_KINDS_THAT_END = ("capsule", "dlpack", "arrow", "array", "buffer", "object", "string", "pointer")
+
+
+class Skip(Exception):
+    """The crossing cannot be put under this condition."""
+
+
+class Held:
+    """A crossing that was made: its object, the objects made on the way, its contents."""
+
+    def __init__(self, thing, kept):
+        self.thing = thing
+        self.kept = kept
+        self.contents = None
+
+    def drop(self):
+        self.thing = None
+        while self.kept:
+            self.kept.pop()
+
+
+def _size_of(contents):
+    return len(contents) if isinstance(contents, bytes) else None
+
+
+class Cell:
+    """One cell. `request` comes from the controller; `result` is the descriptor for steps."""
+
+    def __init__(self, request, root, result):
+        self.request = request
+        self.recipe = request["recipe"]
+        self.kind = request["kind"]
+        self.root = root
+        self.result = result
+
+    def tell(self, **step):
+        os.write(self.result, (json.dumps(step) + "\n").encode())
+
+    # ---- the three steps of every condition ----
+
+    def make(self):
+        self.tell(step="made")
+        kept = []
+        try:
+            thing = _recipes.build(self.recipe, kept)
+        except Exception as error:
+            del kept[:]
+            raise Skip(f"making it raised {describe(error)}") from None
+        held = Held(thing, kept)
+        if self.request["late"] and "homefree" not in sys.modules:
+            self.tell(step="loaded")
+            _finder.load_homefree()
+        if self.kind == "pointer" and not self.request["pointers"]:
+            raise Skip("a raw pointer is freed only with --pointers")
+        contents = _kinds.read(thing)
+        if contents == _kinds.read(thing):  # else somebody else writes to it
+            held.contents = contents
+        _damage.scribble(_size_of(contents))
+        return held
+
+    def use(self, held):
+        self.tell(step="used")
+        contents = _kinds.read(held.thing)
+        if held.contents is not None and contents != held.contents:
+            raise _damage.Damaged("the contents are not those that it was made with")
+
+    def free(self, held):
+        self.tell(step="freed")
+        size = _size_of(held.contents)
+        address = held.thing if self.kind == "pointer" else None
+        held.drop()
+        if address is not None:
+            _damage.release(address)
+        gc.collect()
+        _damage.scribble(size)
+
+    def use_and_free(self, held):
+        self.use(held)
+        self.free(held)
+
+    # ---- helpers of conditions ----
+
+    def in_thread(self, function, *arguments):
+        """The result of a function that runs in a thread, which has ended."""
+        outcome = []
+
+        def run():
+            try:
+                outcome.append((True, function(*arguments)))
+            except BaseException as error:
+                outcome.append((False, error))
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+        good, value = outcome.pop()
+        if not good:
+            raise value
+        return value
+
+    def in_child(self, function, *arguments):
+        """Runs a function in a forked child. What it raises is told; a death is the cell's."""
+        pid = os.fork()
+        if pid == 0:
+            status = 0
+            try:
+                function(*arguments)
+            except BaseException as error:
+                self.tell_error(error)
+                status = 1
+            os._exit(status)
+        self.await_child(pid)
+
+    def await_child(self, pid):
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status):
+            self.tell(child=True, signal=os.WTERMSIG(status))
+            os._exit(0)
+        if os.WEXITSTATUS(status) != 0:
+            self.tell(child=True, status=os.WEXITSTATUS(status))
+            os._exit(0)
+
+    def tell_error(self, error):
+        if isinstance(error, Skip):
+            self.tell(skipped=str(error))
+        elif isinstance(error, _damage.Damaged):
+            self.tell(damaged=str(error))
+        else:
+            self.tell(skipped=f"raised {describe(error)}")
+
+    def look_for_leaks(self, cycle):
+        """Repeats making and freeing, and tells if live memory grows in every round alike."""
+        if self.kind not in _KINDS_THAT_END:
+            return
+        self.tell(step="repeated")
+        end = time.monotonic() + _LEAK_SECONDS
+        rounds = self.grown(cycle, [_WARM] + [_ROUND] * _ROUNDS, end)
+        suspects = [i for i in range(2) if _steady([one[i] for one in rounds], _LEAST[i], 2)]
+        if not rounds or not suspects:
+            return
+        # Caches grow too, but not for long, and not by the same amount each time.
+        longer = self.grown(cycle, [4 * _ROUND] * 3, end + 4 * _LEAK_SECONDS)
+        for i in suspects:
+            each = [one[i] for one in longer]
+            if each and _steady(each, _LEAST[i], 1.1):
+                mean = sum(each) / len(each)
+                what = ("bytes", "objects")[i]
+                self.tell(leaked=f"{mean:.0f} {what} stay behind each time it is made and freed")
+                return
+
+    def grown(self, cycle, counts, end):
+        """What stays behind of one cycle, as (bytes, objects), for each count but the first. An
+        empty list if that takes too long."""
+        measured = []
+        for count in counts:
+            for _ in range(count // _STEP):
+                cycle(_STEP)
+                if time.monotonic() > end:
+                    return []
+            measured.append(_damage.live())
+        return [
+            [(after[i] - before[i]) / count for i in range(2)]
+            for before, after, count in zip(measured, measured[1:], counts[1:])
+        ]
+
+    def build(self):
+        """Makes the crossing without checks, to be freed by free_all()."""
+        kept = []
+        return Held(_recipes.build(self.recipe, kept), kept)
+
+    def free_all(self, several):
+        while several:
+            held = several.pop()
+            if self.kind == "pointer":
+                _damage.release(held.thing)
+            held.drop()
+
+    def cycle(self, count):
+        """Makes and frees the crossing some times."""
+        self.free_all([self.build() for _ in range(count)])
+
+
+def _steady(rates, least, spread):
+    """Whether all rates are at least that high, and much the same."""
+    return bool(rates) and min(rates) >= least and max(rates) <= spread * min(rates)
+
+
+def describe(error):
+    """An exception in one line."""
+    words = " ".join(str(error).split())
+    return f"{type(error).__name__}: {words}"[:300] if words else type(error).__name__
+
+
+def forget(root):
+    """Takes a module and its submodules out of sys.modules, and lets the collector run."""
+    names = [name for name in sys.modules if name == root or name.startswith(root + ".")]
+    for name in names:
+        module = sys.modules.pop(name)
+        parent, _, last = name.rpartition(".")
+        if parent in sys.modules:
+            vars(sys.modules[parent]).pop(last, None)
+        del module
+    for _ in range(3):
+        gc.collect()
+
+
+def run(cell, condition):
+    """Runs one cell. Ends the process, unless the interpreter's end belongs to the condition: then
+    it returns, and the process is to end as a program does."""
+    try:
+        ends = condition(cell)
+    except BaseException as error:
+        cell.tell_error(error)
+        ends = False
+    if ends:
+        return
+    cell.tell(end=True)
+    os._exit(0)

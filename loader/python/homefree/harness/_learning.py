@@ -1,0 +1,222 @@
+"""Learning what crosses from nothing but the module: its callables with invented arguments.
+
+Runs in the controller; the tries themselves run in processes of a host. What a try makes becomes a
+crossing. A call that ends its process with invented arguments proves nothing, because they may be
+wrong; it is only counted.
+"""
+
+import time
+
+from . import _arguments, _kinds, _recipes
+
+_EACH = 3  # crossings of one callable
+_BATCH = 12  # tries of one process
+
+
+class Crossing:
+    """A recipe that was tried, and what it makes."""
+
+    def __init__(self, recipe, kind, origin):
+        self.recipe = recipe
+        self.kind = kind
+        if kind in ("call", "string") and _recipes.takes_callback(recipe):
+            self.kind = "callback"
+        self.origin = origin
+        self.name = _recipes.text(recipe)
+
+    def key(self):
+        return (self.kind, _recipes.shape(self.recipe))
+
+
+class Learned:
+    """What learning found: crossings, and what a user should know about the rest."""
+
+    def __init__(self):
+        self.crossings = []
+        self.fatal = []  # (text of a recipe, how it ended)
+        self.silent = []  # names of callables that no arguments suited
+        self.cut = False  # whether time ran out
+        self._keys = set()
+
+    def add(self, crossing):
+        if crossing.key() in self._keys:
+            return False
+        self._keys.add(crossing.key())
+        self.crossings.append(crossing)
+        return True
+
+    def limit(self, most):
+        """Keeps the most telling crossings, with different names."""
+        ranked = sorted(self.crossings, key=lambda one: _kinds.KINDS.index(one.kind))
+        dropped = len(ranked) - most
+        self.crossings = ranked[:most]
+        seen = {}
+        for crossing in self.crossings:
+            seen[crossing.name] = seen.get(crossing.name, 0) + 1
+            if seen[crossing.name] > 1:
+                crossing.name += f" ({seen[crossing.name]})"
+        return max(dropped, 0)
+
+
+class _Subject:
+    """A callable that is being tried: a recipe for it and the sets of arguments that are left."""
+
+    def __init__(self, function, arity, depth):
+        self.function = function
+        self.depth = depth
+        self.left = _arguments.sets(arity)
+        self.arity = arity
+        self.found = 0
+        self.kinds = set()
+
+    def recipes(self):
+        return [_recipes.call(self.function, *one) for one in self.left]
+
+    def narrow(self, count):
+        """A TypeError told how many arguments there must be."""
+        if self.arity is None and count is not None:
+            self.arity = (count, count)
+            self.left = [one for one in _arguments.sets(self.arity)]
+            return True
+        return False
+
+
+class Learner:
+    """Tries callables on a host until they are used up or time is."""
+
+    def __init__(self, pool, host, seconds, timeout=2.0, progress=None):
+        self.pool = pool
+        self.host = host
+        self.end = time.monotonic() + seconds
+        self.timeout = timeout
+        self.progress = progress or (lambda *_: None)
+        self.learned = Learned()
+        self.types = set()
+
+    def _ask(self, requests):
+        """Answers to requests that all go to the host."""
+        work = ((self.host, {"timeout": self.timeout, **request}) for request in requests)
+        yield from self.pool.run(work)
+
+    def callables(self):
+        for _, _, answer in self._ask([{"tries": None, "timeout": 20}]):
+            for step in answer["steps"] if answer is not None else ():
+                return step["callables"]
+        return []
+
+    def invent(self):
+        """Tries the module's callables. Returns what was learned."""
+        subjects = []
+        for found in self.callables():
+            function = {"name": found["name"]}
+            subjects.append(_Subject(function, found["arity"], 0))
+        while subjects and not self.learned.cut:
+            subjects = self._round(subjects)
+        return self.learned
+
+    def _round(self, subjects):
+        """One batch for each subject. Returns the subjects that are left, and new ones."""
+        following = []
+        requests = []
+        for subject in subjects:
+            batch = subject.recipes()[:_BATCH]
+            requests.append({"tries": batch, "subject": subject, "count": len(batch)})
+
+        def work():
+            for request in requests:
+                if time.monotonic() > self.end:
+                    self.learned.cut = True
+                    return
+                subject = request.pop("subject")
+                self.subject_of[id(request)] = subject
+                yield self.host, request
+
+        self.subject_of = {}
+        for request in requests:
+            request["timeout"] = self.timeout
+        for _, request, answer in self.pool.run(work()):
+            subject = self.subject_of[id(request)]
+            following += self._judge(subject, request["tries"], answer)
+            self.progress(len(self.learned.crossings))
+            if subject.left and subject.found < _EACH:
+                following.append(subject)
+            elif not subject.found:
+                self.learned.silent.append(_recipes.text(subject.function))
+        return following
+
+    def _judge(self, subject, recipes, answer):
+        """Takes what a process told about its tries. Returns new subjects."""
+        new, done, made = [], 0, set()
+        steps = answer["steps"] if answer is not None else []
+        for step in steps:
+            if "trying" in step:
+                done = step["trying"] + 1
+            elif "raised" in step:
+                if subject.narrow(_arguments.count_from(step["raised"])):
+                    return new
+            elif "made" in step:
+                made.add(step["made"])
+                new += self._made(subject, recipes[step["made"]], step)
+                if subject.found >= _EACH:
+                    subject.left = []
+                    return new
+        last = done - 1
+        if steps and last >= 0 and last not in made and not _finished(answer):
+            self._died(subject, recipes[last], answer)
+        subject.left = subject.left[max(done, 1) :]
+        return new
+
+    def _made(self, subject, recipe, step):
+        crossing = Crossing(recipe, step["kind"], "generated")
+        new = []
+        if crossing.kind not in subject.kinds:
+            subject.kinds.add(crossing.kind)
+            subject.found += self.learned.add(crossing)
+        for name in step["exports"]:
+            export = _recipes.method(recipe, name)
+            kind = "dlpack" if name == "__dlpack__" else "arrow"
+            if step["kind"] != "array":
+                self.learned.add(Crossing(export, kind, "generated"))
+        if step["methods"] and step["type"] not in self.types and subject.depth < 2:
+            self.types.add(step["type"])
+            for method in step["methods"]:
+                function = {"of": recipe, "attribute": method["name"]}
+                new.append(_Subject(function, method["arity"], subject.depth + 1))
+        return new
+
+    def _died(self, subject, recipe, answer):
+        how = "took too long" if answer["timed_out"] else "ended its process"
+        if not recipe["args"] and not answer["timed_out"]:
+            # Nothing was invented, so nothing can have been wrong.
+            subject.found += self.learned.add(Crossing(recipe, "call", "generated"))
+        else:
+            self.learned.fatal.append((_recipes.text(recipe), how))
+
+    def replay(self, recipes):
+        """Tries recorded recipes, one in a process. Returns what was learned."""
+        left = list(recipes)
+
+        def work():
+            for recipe in left:
+                yield self.host, {"tries": [recipe], "timeout": 5 * self.timeout}
+
+        for _, request, answer in self.pool.run(work()):
+            (recipe,) = request["tries"]
+            steps = answer["steps"] if answer is not None else []
+            made = next((step for step in steps if "made" in step), None)
+            if made is not None:
+                self.learned.add(Crossing(recipe, made["kind"], "recorded"))
+                for name in made["exports"] if made["kind"] != "array" else ():
+                    kind = "dlpack" if name == "__dlpack__" else "arrow"
+                    method = _recipes.method(recipe, name)
+                    self.learned.add(Crossing(method, kind, "recorded"))
+            elif any("raised" in step for step in steps):
+                self.learned.silent.append(_recipes.text(recipe))
+            else:  # it died with arguments that were good once
+                self.learned.add(Crossing(recipe, "call", "recorded"))
+            self.progress(len(self.learned.crossings))
+        return self.learned
+
+
+def _finished(answer):
+    return answer["status"] == 0 and not answer["timed_out"]

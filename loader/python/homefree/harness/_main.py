@@ -1,0 +1,223 @@
+"""The controller of `homefree test`: learn, plan, run, show."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+from . import _cell_plan, _document, _hosts, _learning, _options, _run, _table, _target
+from ._progress import Progress
+
+CLEAN, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
+
+
+class Outcome:
+    """All that a run of the harness knows."""
+
+    def __init__(self, target):
+        self.target = target
+        self.cells = []
+        self.learned = _learning.Learned()
+        self.notes = []
+        self.linked = None
+        self.file = None
+        self.python = sys.version.split()[0]
+        self.complete = False
+        self.seconds = 0.0
+
+
+class Failed(Exception):
+    """It could not be done; the message says why."""
+
+
+class Interrupted(Exception):
+    """SIGINT, SIGTERM or SIGHUP."""
+
+
+def complain(message):
+    print(f"homefree test: {_table.printable(message)}", file=sys.stderr)
+
+
+def _start(pool, columns, outcome):
+    """Starts the hosts of columns. A module that ends a host as it is imported is a finding."""
+    hosts = {}
+    for column in columns:
+        if column.missing is None:
+            hosts.setdefault(column.host, []).append(column)
+    failed = pool.start(list(hosts))
+    alive = [host for host in hosts if host not in failed]
+    for host, error in failed.items():
+        if error.how == "raised":
+            stage, kind = error.kind
+            if stage == "module" and not alive:
+                raise Failed(_why(outcome.target, kind, str(error)))
+            reason = f"the host could not be made: {kind}: {error}"
+            for column in hosts[host]:
+                column.missing = reason
+        else:
+            _import_finding(outcome, host, error)
+            for column in hosts[host]:
+                column.missing = "the module cannot be imported there"
+    return alive
+
+
+def _why(target, kind, message):
+    if kind == "ModuleNotFoundError":
+        reason = target.why_missing()
+        if reason is not None:
+            return reason
+    return f"cannot import '{target.module}': {kind}: {message}"
+
+
+def _import_finding(outcome, host, error):
+    from . import _verdict
+
+    crossing = _learning.Crossing({"name": f"import {outcome.target.module}:"}, "call", "import")
+    crossing.name = f"import {outcome.target.module}"
+    for other in outcome.cells:
+        if other.crossing.name == crossing.name:
+            crossing = other.crossing
+    cell = _cell_plan.Cell(crossing, "same thread", _cell_plan.Column(host.name, host))
+    cell.result = error.how
+    cell.signal = _hosts.signal_name(error.signal)
+    words = _verdict.last_words(str(error))
+    cell.message = "while the module was imported" + (f": {words}" if words else "")
+    outcome.cells.append(cell)
+
+
+def _learn(pool, host, options, outcome, progress):
+    learner = _learning.Learner(
+        pool,
+        host,
+        options.learn,
+        progress=lambda count: progress.say(f"learning what crosses: {count} crossings"),
+    )
+    learned = outcome.learned = learner.learned
+    learner.invent()
+    dropped = learned.limit(options.limit)
+    if dropped:
+        outcome.notes.append(
+            f"{dropped} more crossings were learned and left out; --limit takes a larger number"
+        )
+    if learned.cut:
+        outcome.notes.append(
+            f"learning stopped after {options.learn:g} s; --learn takes a larger number"
+        )
+    if learned.fatal:
+        shown = ", ".join(f"{name} ({how})" for name, how in learned.fatal[:5])
+        more = f" and {len(learned.fatal) - 5} more" if len(learned.fatal) > 5 else ""
+        outcome.notes.append(
+            "calls with invented arguments that proved nothing, because the arguments may be "
+            f"wrong: {shown}{more}"
+        )
+
+
+def _work(options, target, outcome, pool, progress):
+    """Everything between the start of the first host and the end of the last cell."""
+    columns, first = _cell_plan.columns(target, options.beside)
+    alive = _start(pool, columns, outcome)
+    if not alive:
+        outcome.complete = True
+        return
+    facts = alive[0].facts
+    outcome.file, outcome.python = facts["file"], facts["python"]
+    alone = columns[0]
+    outcome.linked = alone.host.facts["homefree"] if alone.host in alive else None
+    if not outcome.linked:
+        alone.name = "without homefree"
+    learner = first if first in alive else alive[0]
+    _learn(pool, learner, options, outcome, progress)
+    if not outcome.learned.crossings:
+        outcome.complete = True
+        raise Failed(
+            f"nothing of '{target.module}' was learned: no arguments that could be invented suit "
+            "its callables; give --script FILE or -- COMMAND that uses it"
+        )
+    planned = _cell_plan.cells(outcome.learned.crossings, columns, options.only)
+    for cell in planned:
+        if cell.column.missing is not None:
+            cell.result, cell.message = "skipped", cell.column.missing
+    outcome.cells += planned
+    if options.list:
+        return
+    _run.run(
+        pool,
+        planned,
+        options,
+        lambda done, total, cell: progress.say(
+            f"{done} of {total} cells: {cell.crossing.name[:40]} / {cell.condition}",
+            done == total,
+        ),
+    )
+    outcome.complete = True
+
+
+def _list(outcome):
+    for cell in outcome.cells:
+        print(_table.printable(" / ".join(cell.names())))
+
+
+def _show(options, outcome):
+    if options.json:
+        json.dump(_document.document(outcome), sys.stdout, indent=1)
+        print()
+    else:
+        _table.Table(sys.stdout, options.all).show(outcome)
+    sys.stdout.flush()
+
+
+def _status(outcome):
+    from . import _verdict
+
+    found = any(cell.result in _verdict.FINDINGS for cell in outcome.cells)
+    return FINDINGS if found else CLEAN
+
+
+def _interrupt(number, frame):
+    signal.signal(number, signal.SIG_IGN)
+    raise Interrupted(number)
+
+
+def main(arguments):
+    """Runs the harness. Returns the exit status."""
+    options = _options.parse(arguments)
+    folder = tempfile.mkdtemp(prefix="homefree-test-")
+    progress = Progress()
+    pool = _hosts.Pool(max(1, options.jobs))
+    outcome = None
+    begun = time.monotonic()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
+    status = FAILED
+    try:
+        target = _target.Target(options.module, folder)
+        outcome = Outcome(target)
+        try:
+            _work(options, target, outcome, pool, progress)
+        except Interrupted as error:
+            status = 128 + error.args[0]
+        outcome.seconds = time.monotonic() - begun
+        progress.clear()
+        if options.list:
+            _list(outcome)
+        else:
+            _show(options, outcome)
+        if status == FAILED:
+            status = _status(outcome)
+    except (Failed, _target.Refused) as error:
+        progress.clear()
+        complain(str(error))
+    except Interrupted as error:
+        status = 128 + error.args[0]
+    except BrokenPipeError:
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    finally:
+        progress.clear()
+        pool.close()
+        shutil.rmtree(folder, ignore_errors=True)
+    return status

@@ -1,0 +1,164 @@
+"""The table on a terminal: crossings by conditions, then what died and how."""
+
+import os
+import re
+import shutil
+import textwrap
+
+from . import _verdict
+from ._conditions import CONDITIONS
+
+_SHORT = {"ok": "ok", "died": "DIED", "leaked": "LEAK", "timed out": "TIME", "skipped": "-"}
+_COLOURS = {"ok": "32", "died": "1;31", "leaked": "33", "timed out": "35", "skipped": "2"}
+_WIDTH = 8
+_PLAIN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text):
+    """Text from outside, without what would control a terminal."""
+    return _PLAIN.sub("?", text)
+
+
+def coloured(stream):
+    return stream.isatty() and not os.environ.get("NO_COLOR")
+
+
+class Table:
+    def __init__(self, stream, everything=False):
+        self.stream = stream
+        self.colours = coloured(stream)
+        self.everything = everything
+
+    def write(self, text=""):
+        self.stream.write(text + "\n")
+
+    def paint(self, text, colour):
+        return f"\x1b[{colour}m{text}\x1b[0m" if self.colours else text
+
+    # ---- the rows ----
+
+    def _result(self, cell):
+        if cell is None or cell.result is None:
+            return " " * _WIDTH
+        return self.paint(_SHORT[cell.result].ljust(_WIDTH), _COLOURS[cell.result])
+
+    def _heads(self, indent):
+        """Two lines, since most conditions have two words."""
+        words = [name.partition(" ") for name in CONDITIONS]
+        for line in (0, 2):
+            heads = "".join(word[line][: _WIDTH - 1].ljust(_WIDTH) for word in words)
+            self.write((" " * indent + heads).rstrip())
+
+    def _rows(self, cells):
+        """[(names of hosts, cells)]: hosts with the same results share a row."""
+        by_host = {}
+        for cell in cells:
+            by_host.setdefault(cell.column.name, {})[cell.condition] = cell
+        rows = []
+        for host, row in by_host.items():
+            look = {name: cell.result for name, cell in row.items()}
+            for hosts, other in rows:
+                if {name: cell.result for name, cell in other.items()} == look:
+                    hosts.append(host)
+                    break
+            else:
+                rows.append(([host], row))
+        return rows
+
+    def crossings(self, outcome):
+        cells = {}
+        for cell in outcome.cells:
+            if cell.result is not None:
+                cells.setdefault(cell.crossing, []).append(cell)
+        indent = 30
+        self._heads(indent)
+        for crossing, row in cells.items():
+            clean = all(cell.result in ("ok", "skipped") for cell in row)
+            name = printable(f"{crossing.name}  [{crossing.kind}]")
+            if clean and not self.everything:
+                done = sum(cell.result == "ok" for cell in row)
+                skipped = len(row) - done
+                more = f", {skipped} skipped" if skipped else ""
+                words = f"{done} ok{more}"
+                colour = _COLOURS["ok"] if done else _COLOURS["skipped"]
+                self.write(f"{name}: {self.paint(words, colour)}")
+                continue
+            self.write(name)
+            for hosts, results in self._rows(row):
+                label = "  " + ", ".join(hosts)
+                if len(label) >= indent:
+                    self.write(label)
+                    label = ""
+                line = "".join(self._result(results.get(name)) for name in CONDITIONS)
+                self.write((label.ljust(indent) + line).rstrip())
+
+    # ---- what happened ----
+
+    def findings(self, outcome):
+        """Each death, leak and hang once, with the cells that share it."""
+        groups = {}
+        for cell in outcome.cells:
+            if cell.result in _verdict.FINDINGS:
+                key = (cell.crossing.name, cell.result, cell.signal, cell.message)
+                groups.setdefault(key, []).append(cell)
+        width = max(60, min(shutil.get_terminal_size().columns, 110))
+        for (name, result, number, message), cells in groups.items():
+            how = f"{result}, {number}" if number else result
+            self.write()
+            self.write(f"{self.paint(how, _COLOURS[result])}: {printable(name)}")
+            places = {}
+            for cell in cells:
+                places.setdefault(cell.column.name, []).append(cell.condition)
+            for host, conditions in places.items():
+                text = f"{host}: {', '.join(conditions)}"
+                self.write(
+                    textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
+                )
+            if message:
+                self.write(
+                    textwrap.fill(
+                        printable(message), width, initial_indent="  ", subsequent_indent="  "
+                    )
+                )
+
+    def saved(self, outcome):
+        """What homefree would save: crossings that end a process without it and not with it."""
+        if outcome.linked:
+            return
+        died = {
+            (cell.crossing, cell.condition)
+            for cell in outcome.cells
+            if cell.column.name == "without homefree" and cell.result == "died"
+        }
+        good = {
+            (cell.crossing, cell.condition)
+            for cell in outcome.cells
+            if cell.column.name == "homefree first" and cell.result == "ok"
+        }
+        if died:
+            count = len(died & good)
+            self.write()
+            self.write(f"homefree would save {count} of {len(died)} cells that die without it.")
+
+    def show(self, outcome):
+        if outcome.learned.crossings:
+            self.crossings(outcome)
+        self.findings(outcome)
+        self.saved(outcome)
+        for note in outcome.notes:
+            self.write()
+            self.write(textwrap.fill(printable(note), 100))
+        counts = {}
+        for cell in outcome.cells:
+            counts[cell.result] = counts.get(cell.result, 0) + 1
+        total = sum(count for result, count in counts.items() if result is not None)
+        parts = [
+            self.paint(f"{counts[result]} {result}", _COLOURS[result])
+            for result in _verdict.RESULTS
+            if counts.get(result)
+        ]
+        self.write()
+        self.write(
+            f"{outcome.target.module}: {len(outcome.learned.crossings)} crossings, "
+            f"{total} cells in {outcome.seconds:.1f} s: {', '.join(parts) or 'none'}"
+        )

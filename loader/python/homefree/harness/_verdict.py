@@ -1,0 +1,81 @@
+"""What a cell's process did, in one of five words and a message."""
+
+import re
+
+from ._hosts import signal_name
+
+RESULTS = ("ok", "died", "leaked", "timed out", "skipped")
+FINDINGS = ("died", "leaked", "timed out")
+
+# What a cell was doing, for the message: the last step that it told.
+_DOING = {
+    "made": "while it was made",
+    "loaded": "while homefree was loaded",
+    "used": "while its memory was read",
+    "freed": "while it was freed",
+    "repeated": "while it was made and freed again and again",
+    "pickled": "while it was pickled",
+    "unpickled": "while it was unpickled",
+    "interpreter": "in a subinterpreter",
+    "interpreter-end": "while the subinterpreter ended",
+    "forgotten": "after its module was forgotten",
+    "exiting": "while the process ended",
+}
+_NOISE = re.compile(
+    r"^(Fatal Python error: (Segmentation|Aborted|Bus|Illegal|Floating)|Current thread |Thread 0x|"
+    r"  File |  <no Python frame>|Extension modules: |  Garbage-collecting|$)"
+)
+
+
+def last_words(output):
+    """The line of a process's output that says most about its death."""
+    lines = output.splitlines()
+    fatal = [line for line in lines if line.startswith("homefree: fatal:")]
+    if fatal:
+        return fatal[-1][:500]
+    lines = [line for line in lines if not _NOISE.match(line)]
+    return lines[-1].strip()[:300] if lines else None
+
+
+def _message(how, step, output):
+    words = last_words(output)
+    doing = _DOING.get(step)
+    message = " ".join(part for part in (how, doing) if part)
+    return f"{message}: {words}" if words else message
+
+
+def judge(cell, answer):
+    """Fills in a cell's result from what its host answered."""
+    if answer is None:
+        cell.result, cell.message = "died", "the host process itself ended"
+        return
+    steps = answer["steps"]
+    done = [step["step"] for step in steps if "step" in step]
+    cell.step = done[-1] if done else None
+    told = {key: value for step in steps for key, value in step.items()}
+    ended = bool(told.get("end"))
+    number = answer["signal"]
+    if answer["timed_out"]:
+        cell.result = "timed out"
+        cell.message = _message("it did not end", cell.step, answer["output"])
+    elif number is not None:
+        cell.result, cell.signal = "died", signal_name(number)
+        cell.message = _message("", cell.step, answer["output"])
+    elif "damaged" in told:
+        cell.result, cell.message = "died", "damaged: " + told["damaged"]
+    elif told.get("child"):
+        if "skipped" in told:
+            cell.result, cell.message = "skipped", told["skipped"]
+        else:
+            cell.result, cell.signal = "died", signal_name(told.get("signal"))
+            cell.message = _message("in the child,", cell.step, answer["output"])
+    elif "skipped" in told:
+        cell.result, cell.message = "skipped", told["skipped"]
+    elif answer["status"] not in (0, 120) or not ended:
+        cell.result = "died"
+        how = f"it exited with status {answer['status']}"
+        cell.message = _message(how, cell.step, answer["output"])
+    elif "leaked" in told:
+        cell.result, cell.message = "leaked", told["leaked"]
+    else:
+        cell.result = "ok"
