@@ -153,7 +153,7 @@ class Cell:
         if self.kind not in _KINDS_THAT_END:
             return
         self.tell(step="repeated")
-        end = time.monotonic() + _LEAK_SECONDS
+        end = time.process_time() + _LEAK_SECONDS
         rounds = self.grown(cycle, [_WARM] + [_ROUND] * _ROUNDS, end)
         suspects = [i for i in range(2) if _steady([one[i] for one in rounds], _LEAST[i], 2)]
         if not rounds or not suspects:
@@ -175,7 +175,7 @@ class Cell:
         for count in counts:
             for _ in range(count // _STEP):
                 cycle(_STEP)
-                if time.monotonic() > end:
+                if time.process_time() > end:
                     return []
             measured.append(_damage.live())
         return [
@@ -220,6 +220,7 @@ def forget(root):
         if parent in sys.modules:
             vars(sys.modules[parent]).pop(last, None)
         del module
+    gc.unfreeze()
     for _ in range(3):
         gc.collect()
 
@@ -233,6 +234,7 @@ def run(cell, condition):
         cell.tell_error(error)
         ends = False
     if ends:
+        gc.unfreeze()  # the collector must find at the end what it finds in any program
         return
     cell.tell(end=True)
     os._exit(0)

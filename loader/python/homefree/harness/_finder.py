@@ -1,5 +1,4 @@
-"""Importing in hosts: homefree, and the tested module from a file, in any interpreter and any number
-of times."""
+"""Importing in hosts: homefree, and the tested module, also from a file and in any interpreter."""
 
 import importlib
 import importlib.util

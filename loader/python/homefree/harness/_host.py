@@ -8,6 +8,7 @@ prints goes to pipes; a request's process gets pipes of its own.
 
 import contextlib
 import errno
+import gc
 import json
 import os
 import resource
@@ -78,7 +79,7 @@ class _Child:
 
     def reap(self):
         """The answer if the process has ended, or None."""
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        pid, status, used = os.wait4(self.pid, os.WNOHANG)
         if pid == 0:
             return None
         self.kill_group()  # what the module may have started
@@ -98,6 +99,7 @@ class _Child:
             "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None,
             "status": os.WEXITSTATUS(status) if os.WIFEXITED(status) else None,
             "timed_out": self.timed_out,
+            "seconds": used.ru_utime + used.ru_stime,
             "steps": steps,
             "output": self.pipes[self.output].decode("utf-8", "replace"),
         }
@@ -182,7 +184,11 @@ class Host:
                     os._exit(0)
                 *lines, self.unread = (self.unread + more).split(b"\n")
                 for line in lines:
-                    work = self.fork(json.loads(line))
+                    request = json.loads(line)
+                    if "warm" in request:
+                        self.warm(request)
+                        continue
+                    work = self.fork(request)
                     if work is not None:
                         return work
 
@@ -212,12 +218,22 @@ class Host:
             time.sleep(0.001)  # pipes that were closed early; wait for the process itself
         return {descriptor for descriptor, event in events if event & select.POLLIN}
 
+    def warm(self, request):
+        """Imports what the crossings import, so that not each process has to."""
+        import importlib
+
+        for name in request["warm"]:
+            with contextlib.suppress(Exception):
+                importlib.import_module(name)
+        self.send(id=request["id"])
+
     def fork(self, request):
         """Starts a process. Returns what it is to call, in that process, else None."""
         result_read, result_write = os.pipe()
         output_read, output_write = os.pipe()
         os.set_inheritable(result_write, True)
         sys.stdout.flush()
+        gc.freeze()  # processes need not look at, and so copy, what is here; see _cells.run()
         pid = os.fork()
         if pid != 0:
             with contextlib.suppress(OSError):

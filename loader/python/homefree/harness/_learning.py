@@ -36,6 +36,7 @@ class Learned:
         self.fatal = []  # (text of a recipe, how it ended)
         self.silent = []  # names of callables that no arguments suited
         self.cut = False  # whether time ran out
+        self.loaded = set()  # modules that were imported on the way
         self._keys = set()
 
     def add(self, crossing):
@@ -168,6 +169,7 @@ class Learner:
 
     def _made(self, subject, recipe, step):
         crossing = Crossing(recipe, step["kind"], "generated")
+        self.learned.loaded.update(step["loaded"])
         new = []
         if crossing.kind not in subject.kinds:
             subject.kinds.add(crossing.kind)
@@ -206,6 +208,7 @@ class Learner:
             made = next((step for step in steps if "made" in step), None)
             if made is not None:
                 self.learned.add(Crossing(recipe, made["kind"], "recorded"))
+                self.learned.loaded.update(made["loaded"])
                 for name in made["exports"] if made["kind"] != "array" else ():
                     kind = "dlpack" if name == "__dlpack__" else "arrow"
                     method = _recipes.method(recipe, name)

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from . import _cell_plan, _document, _hosts, _learning, _options, _run, _table, _target
+from . import _cell_plan, _document, _hosts, _learning, _options, _recording, _run, _table, _target
 from ._progress import Progress
 
 CLEAN, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
@@ -89,6 +89,41 @@ def _import_finding(outcome, host, error):
     outcome.cells.append(cell)
 
 
+def _record(learner, command, outcome):
+    target = outcome.target
+    try:
+        recorded = _recording.record(target, command)
+    except OSError as error:
+        raise Failed(f"cannot run '{command[0]}': {error.strerror}") from None
+    if recorded.status != 0:
+        how = (
+            f"was ended by {_hosts.signal_name(-recorded.status)}"
+            if recorded.status < 0
+            else f"exited with status {recorded.status}"
+        )
+        outcome.notes.append(f"the command {how}; what it did before was recorded")
+    if not recorded.imported:
+        raise Failed(
+            f"'{' '.join(command)}' did not import '{target.module}', or not in a Python that "
+            "reads PYTHONPATH"
+        )
+    learner.replay(recorded.calls)
+    lost = len(recorded.lost)
+    if lost:
+        shown = ", ".join(sorted(recorded.lost)[:5])
+        outcome.notes.append(
+            f"{lost} recorded callables got arguments that cannot be repeated: {shown}"
+            + (", ..." if lost > 5 else "")
+        )
+    silent = learner.learned.silent
+    if silent:
+        outcome.notes.append(
+            f"{len(silent)} recorded calls raised when they were repeated alone: "
+            + ", ".join(silent[:3])
+            + (", ..." if len(silent) > 3 else "")
+        )
+
+
 def _learn(pool, host, options, outcome, progress):
     learner = _learning.Learner(
         pool,
@@ -97,7 +132,11 @@ def _learn(pool, host, options, outcome, progress):
         progress=lambda count: progress.say(f"learning what crosses: {count} crossings"),
     )
     learned = outcome.learned = learner.learned
-    learner.invent()
+    command = [sys.executable, options.script] if options.script else options.command
+    if command:
+        _record(learner, command, outcome)
+    else:
+        learner.invent()
     dropped = learned.limit(options.limit)
     if dropped:
         outcome.notes.append(
@@ -133,9 +172,11 @@ def _work(options, target, outcome, pool, progress):
     _learn(pool, learner, options, outcome, progress)
     if not outcome.learned.crossings:
         outcome.complete = True
+        if options.script or options.command:
+            raise Failed(f"nothing learned: no call of '{target.module}' can be repeated")
         raise Failed(
-            f"nothing of '{target.module}' was learned: no arguments that could be invented suit "
-            "its callables; give --script FILE or -- COMMAND that uses it"
+            f"nothing learned: no arguments that could be invented suit the callables of "
+            f"'{target.module}'; give --script FILE or -- COMMAND that uses it"
         )
     planned = _cell_plan.cells(outcome.learned.crossings, columns, options.only)
     for cell in planned:
@@ -144,6 +185,8 @@ def _work(options, target, outcome, pool, progress):
     outcome.cells += planned
     if options.list:
         return
+    progress.say("starting", now=True)
+    _run.warm(pool, outcome.learned.loaded, target.import_timeout)
     _run.run(
         pool,
         planned,

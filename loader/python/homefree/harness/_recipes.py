@@ -8,6 +8,7 @@ A recipe is a dict of one of these forms:
     {"name": "module:function"}                 what a module has under a name
     {"call": R, "args": [R], "kwargs": {}}      the result of a call
     {"of": R, "attribute": "name"}              an attribute
+    {"of": R, "item": 0}                        an element of a tuple or list
     {"view": R}                                 a memoryview
 """
 
@@ -80,6 +81,10 @@ def method(recipe, attribute, *args):
     return call({"of": recipe, "attribute": attribute}, *args)
 
 
+def item(recipe, number):
+    return {"of": recipe, "item": number}
+
+
 def view(recipe):
     return {"view": recipe}
 
@@ -99,6 +104,8 @@ def text(recipe):
     if "name" in recipe:
         module, _, qualified = recipe["name"].partition(":")
         return f"{module}.{qualified}"
+    if "item" in recipe:
+        return f"{text(recipe['of'])}[{recipe['item']}]"
     if "of" in recipe:
         return f"{text(recipe['of'])}.{recipe['attribute']}"
     if "view" in recipe:
@@ -135,7 +142,7 @@ def shape(recipe):
     if "make" in recipe or "name" in recipe:
         return recipe.get("make") or recipe["name"]
     if "of" in recipe:
-        return ("attribute", recipe["attribute"], shape(recipe["of"]))
+        return ("of", recipe.get("attribute"), recipe.get("item"), shape(recipe["of"]))
     if "view" in recipe:
         return ("view", shape(recipe["view"]))
     return (
@@ -176,7 +183,7 @@ def build(recipe, kept):
     if "of" in recipe:
         owner = build(recipe["of"], kept)
         kept.append(owner)
-        return getattr(owner, recipe["attribute"])
+        return owner[recipe["item"]] if "item" in recipe else getattr(owner, recipe["attribute"])
     if "view" in recipe:
         owner = build(recipe["view"], kept)
         kept.append(owner)

@@ -18,6 +18,13 @@ def requests(cells, options):
         )
 
 
+def warm(pool, modules, timeout):
+    """Lets all hosts import modules that crossings import."""
+    work = ((host, {"warm": sorted(modules), "timeout": timeout}) for host in list(pool.hosts))
+    for _ in pool.run(work):
+        pass
+
+
 def run(pool, cells, options, progress):
     """Runs the cells whose hosts are there. Each gets its result as it ends."""
     left = [cell for cell in cells if cell.result is None]

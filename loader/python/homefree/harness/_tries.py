@@ -110,6 +110,7 @@ def run(request, root, result):
     if request["tries"] is None:
         _tell(result, callables=callables(root))
         return
+    before = set(sys.modules)
     for number, recipe in enumerate(request["tries"]):
         _tell(result, trying=number)
         kept = []
@@ -126,6 +127,7 @@ def run(request, root, result):
             type=f"{type(thing).__module__}:{type(thing).__qualname__}",
             methods=_methods(thing, root) if kind not in ("string", "call") else [],
             exports=_exports(thing),
+            loaded=sorted({name.partition(".")[0] for name in set(sys.modules) - before}),
         )
         del kept[:]
         del thing

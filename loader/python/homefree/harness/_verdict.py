@@ -50,6 +50,7 @@ def judge(cell, answer):
         cell.result, cell.message = "died", "the host process itself ended"
         return
     steps = answer["steps"]
+    cell.seconds = answer["seconds"]
     done = [step["step"] for step in steps if "step" in step]
     cell.step = done[-1] if done else None
     told = {key: value for step in steps for key, value in step.items()}

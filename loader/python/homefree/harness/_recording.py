@@ -1,0 +1,75 @@
+"""Runs a program under recording, and reads what its processes recorded."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from . import _recipes
+from ._recorder import VARIABLE
+
+
+class Recorded:
+    """What a program did with the module."""
+
+    def __init__(self, status):
+        self.status = status
+        self.calls = []
+        self.imported = False
+        self.lost = set()  # callables that got arguments which cannot be repeated
+
+
+def _environment(target, folder):
+    environment = dict(os.environ)
+    environment.pop("HOMEFREE_PYTHON", None)
+    environment[VARIABLE] = json.dumps({"folder": folder, "module": target.module})
+    here = os.path.join(os.path.dirname(os.path.abspath(__file__)), "recorder")
+    places = [here]
+    if target.path is not None:
+        places.append(os.path.dirname(target.path))
+    if environment.get("PYTHONPATH"):
+        places.append(environment["PYTHONPATH"])
+    places.append(target.start_folder)  # where hosts look first
+    environment["PYTHONPATH"] = os.pathsep.join(places)
+    return environment
+
+
+def record(target, command):
+    """Runs a command, whose output goes to stderr. Raises OSError if it cannot be run."""
+    with tempfile.TemporaryDirectory(prefix="homefree-record-") as folder:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=sys.stderr,
+            env=_environment(target, folder),
+        )
+        try:
+            status = process.wait()
+        except BaseException:
+            process.terminate()
+            process.wait()
+            raise
+        recorded = Recorded(status)
+        _read(recorded, folder)
+        return recorded
+
+
+def _read(recorded, folder):
+    seen = set()
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            for text in file:
+                try:
+                    line = json.loads(text)
+                except ValueError:  # cut short by a death
+                    continue
+                if "imported" in line:
+                    recorded.imported = True
+                elif "lost" in line:
+                    recorded.lost.add(line["lost"])
+                elif "call" in line:
+                    key = repr(_recipes.shape(line["call"]))
+                    if key not in seen:
+                        seen.add(key)
+                        recorded.calls.append(line["call"])
