@@ -53,7 +53,12 @@ def columns(target, beside):
         missing = None if path else f"{file} is not installed"
         host = Host(target, f"{name} preloaded", first=True, preload=path)
         found.append(Column(f"{name} preloaded", host, conditions=_FEW, missing=missing))
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "homefree_hidden.so")
+    host = Host(target, "hidden allocator", first=True, beside=[path])
+    missing = None if os.path.exists(path) else "this installation lacks homefree_hidden.so"
+    found.append(Column("hidden allocator", host, conditions=_FEW, missing=missing))
     for path in beside:
+        path = os.path.abspath(path)
         name = f"beside {os.path.basename(path)}"
         host = Host(target, name, first=True, beside=[path])
         found.append(Column(name, host, conditions=_FEW))

@@ -114,6 +114,7 @@ class Host:
         self.children = []
         self.unread = b""
         self.root = None
+        self.turns = []
 
     def send(self, **message):
         self.channel.sendall((json.dumps(message) + "\n").encode())
@@ -132,7 +133,9 @@ class Host:
             for path in self.configuration["beside"]:
                 import ctypes
 
-                ctypes.CDLL(path)
+                loaded = ctypes.CDLL(path)
+                with contextlib.suppress(AttributeError):
+                    self.turns.append(loaded.homefree_hidden_turn)
             stage = "module"
             finder.find_file(self.configuration["module"], self.configuration["path"])
             self.root = self.configuration["module"]
@@ -298,6 +301,8 @@ def main():
     for name in ("_conditions", "_tries", "_unload"):
         with contextlib.suppress(ImportError):
             importlib.import_module(f"{configuration['package']}.{name}")
+    damage = sys.modules[configuration["package"] + "._damage"]
+    damage.turns += host.turns
     work = host.loop()
     del host
     work()

@@ -46,14 +46,14 @@ def _start(pool, columns, outcome):
     """Starts the hosts of columns. A module that ends a host as it is imported is a finding."""
     hosts = {}
     for column in columns:
-        if column.missing is None:
+        if column.missing is None and column.host not in pool.hosts:
             hosts.setdefault(column.host, []).append(column)
     failed = pool.start(list(hosts))
     alive = [host for host in hosts if host not in failed]
     for host, error in failed.items():
         if error.how == "raised":
             stage, kind = error.kind
-            if stage == "module" and not alive:
+            if stage == "module" and not alive and not pool.hosts:
                 raise Failed(_why(outcome.target, kind, str(error)))
             reason = f"the host could not be made: {kind}: {error}"
             for column in hosts[host]:
@@ -63,6 +63,12 @@ def _start(pool, columns, outcome):
             for column in hosts[host]:
                 column.missing = "the module cannot be imported there"
     return alive
+
+
+def _skip(cells):
+    for cell in cells:
+        if cell.result is None and cell.column.missing is not None:
+            cell.result, cell.message = "skipped", cell.column.missing
 
 
 def _why(target, kind, message):
@@ -158,7 +164,7 @@ def _learn(pool, host, options, outcome, progress):
 def _work(options, target, outcome, pool, progress):
     """Everything between the start of the first host and the end of the last cell."""
     columns, first = _cell_plan.columns(target, options.beside)
-    alive = _start(pool, columns, outcome)
+    alive = _start(pool, columns[:2], outcome)
     if not alive:
         outcome.complete = True
         return
@@ -179,13 +185,13 @@ def _work(options, target, outcome, pool, progress):
             f"'{target.module}'; give --script FILE or -- COMMAND that uses it"
         )
     planned = _cell_plan.cells(outcome.learned.crossings, columns, options.only)
-    for cell in planned:
-        if cell.column.missing is not None:
-            cell.result, cell.message = "skipped", cell.column.missing
     outcome.cells += planned
     if options.list:
+        _skip(planned)
         return
     progress.say("starting", now=True)
+    _start(pool, {cell.column: None for cell in planned}, outcome)
+    _skip(planned)
     _run.warm(pool, outcome.learned.loaded, target.import_timeout)
     _run.run(
         pool,
@@ -237,7 +243,7 @@ def main(arguments):
         signal.signal(number, _interrupt)
     status = FAILED
     try:
-        target = _target.Target(options.module, folder)
+        target = _target.Target(options.module, folder, 3 * options.timeout)
         outcome = Outcome(target)
         try:
             _work(options, target, outcome, pool, progress)

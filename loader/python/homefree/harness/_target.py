@@ -13,11 +13,11 @@ class Refused(Exception):
 class Target:
     """`module`: its name. `path`: its file, if it was given as one. The rest is for hosts."""
 
-    def __init__(self, text, folder):
+    def __init__(self, text, folder, import_timeout):
         self.text = text
         self.folder = folder
         self.start_folder = os.getcwd()
-        self.import_timeout = 30.0
+        self.import_timeout = import_timeout
         self.sys_path = _clean_path()
         if _is_path(text):
             self.path = os.path.abspath(text)

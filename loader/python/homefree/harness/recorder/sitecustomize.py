@@ -24,6 +24,7 @@ try:
 except Exception as error:  # the program must run all the same
     sys.stderr.write(f"homefree test: cannot record in process {os.getpid()}: {error!r}\n")
 
-sys.modules.pop("sitecustomize", None)
+_this = sys.modules.pop("sitecustomize", None)
 with contextlib.suppress(ImportError):
     import sitecustomize  # noqa: F401
+sys.modules.setdefault("sitecustomize", _this)

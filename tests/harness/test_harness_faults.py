@@ -1,0 +1,141 @@
+"""Each fault of the module `faulty` is found, in the cells where it shows and in no other; its twin
+without faults is clean in every host.
+
+usage: test_harness_faults.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+"""
+
+import unittest
+
+import harness
+
+HOST = "without homefree"
+# Of each crossing, what is found under which conditions. All others are ok or skipped.
+ABORTED = ("died", "SIGABRT")
+CRASHED = ("died", "SIGSEGV")
+DAMAGED = ("died", None)
+HUNG = ("timed out", None)
+LEAKED = ("leaked", None)
+EVERYWHERE = [
+    "same thread",
+    "other thread",
+    "thread ended",
+    "forked child",
+    "spawned child",
+    "subinterpreter",
+    "module gone",
+    "interpreter exit",
+    "atexit",
+    "unloading",
+]
+EXPECTED = {
+    "dies_always()": {one: ABORTED for one in EVERYWHERE},
+    "dies_in_other_thread()": {"other thread": CRASHED, "thread ended": CRASHED},
+    "hangs_in_other_thread()": {"other thread": HUNG, "thread ended": HUNG},
+    "dies_in_forked_child()": {"forked child": ABORTED},
+    "dies_unpickled()": {"spawned child": CRASHED},
+    "dies_in_subinterpreter()": {"subinterpreter": CRASHED},
+    "dies_without_module()": {"module gone": CRASHED},
+    "dies_at_exit()": {"subinterpreter": CRASHED, "interpreter exit": CRASHED},
+    "dies_unloading()": {"unloading": CRASHED},
+    "dies_with_thread()": {"thread ended": CRASHED},
+    "dangles()": {
+        one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
+    },
+    "leaks()": {"same thread": LEAKED, "other thread": LEAKED},
+    "address()": {"same thread": ABORTED, "other thread": ABORTED},
+}
+
+
+class Faulty(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.status, cls.document = harness.document(
+            "faulty", "--pointers", "--timeout", "3", "-j", "4", "--only", f"* / {HOST}"
+        )
+        cls.table = harness.results(cls.document)
+
+    def test_each_fault_is_found_where_it_is(self):
+        self.assertEqual(self.table.keys(), {f"faulty.{name}" for name in EXPECTED})
+        for name, expected in EXPECTED.items():
+            cells = self.table[f"faulty.{name}"]
+            self.assertEqual(len(cells), len(EVERYWHERE))
+            for (_, condition), cell in cells.items():
+                with self.subTest(crossing=name, condition=condition):
+                    if condition in expected:
+                        found = cell["result"], cell["signal"]
+                        self.assertEqual(found, expected[condition], cell["message"])
+                    else:
+                        self.assertIn(cell["result"], ("ok", "skipped"), cell["message"])
+
+    def message(self, name, condition):
+        return self.table[f"faulty.{name}()"][HOST, condition]["message"]
+
+    def test_messages_say_when_and_why(self):
+        self.assertEqual(
+            self.message("dies_always", "same thread"),
+            "while it was freed: free(): double free detected in tcache 2",
+        )
+        self.assertEqual(
+            self.message("dies_in_forked_child", "forked child"),
+            "in the child, while it was freed",
+        )
+        self.assertEqual(
+            self.message("dies_at_exit", "interpreter exit"), "while the process ended"
+        )
+        self.assertIn(
+            "not end while it was freed", self.message("hangs_in_other_thread", "other thread")
+        )
+        self.assertRegex(
+            self.message("leaks", "same thread"), r"^1\d\d bytes stay behind each time"
+        )
+        self.assertIn("contents", self.message("dangles", "same thread"))
+        self.assertIn("cannot be pickled", self.message("leaks", "spawned child"))
+        self.assertIn("no deleter in C", self.message("leaks", "unloading"))
+
+    def test_document(self):
+        document = self.document
+        self.assertEqual(self.status, 1)
+        self.assertEqual(document["homefree_test"], 1)
+        self.assertEqual(document["module"], "faulty")
+        self.assertEqual((document["linked"], document["complete"]), (False, True))
+        for cell in document["cells"]:
+            self.assertEqual(
+                list(cell),
+                ["crossing", "kind", "condition", "host", "result", "signal", "message"],
+            )
+            self.assertEqual(cell["message"] is None, cell["result"] == "ok")
+        self.assertEqual(document["summary"]["cells"], len(document["cells"]))
+        kinds = {cell["crossing"][7:]: cell["kind"] for cell in document["cells"]}
+        self.assertEqual(kinds["dies_unloading()"], "dlpack")
+        self.assertEqual(kinds["dangles()"], "buffer")
+        self.assertEqual(kinds["address()"], "pointer")
+        self.assertEqual(kinds["leaks()"], "capsule")
+        self.assertEqual(kinds["dies_unpickled()"], "object")
+
+
+class Sound(unittest.TestCase):
+    def test_no_fault_is_found_that_is_none(self):
+        status, document = harness.document("sound", "--pointers", "--only", "/ homefree ")
+        self.assertEqual(
+            [cell for cell in document["cells"] if cell["result"] not in ("ok", "skipped")], []
+        )
+        self.assertEqual(status, 0)
+        self.assertGreater(document["summary"]["ok"], 130)
+
+    def test_beside_other_allocators(self):
+        status, document = harness.document("sound", "--pointers", "--only", "/ same thread /")
+        found = {cell["host"]: cell["result"] for cell in document["cells"]}
+        self.assertEqual(status, 0, document)
+        self.assertLessEqual(
+            {
+                "jemalloc preloaded",
+                "mimalloc preloaded",
+                "tcmalloc preloaded",
+                "hidden allocator",
+            },
+            found.keys(),
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,232 @@
+"""Modules, scripts and command lines of every bad kind: `homefree test` says what is wrong, never
+crashes or hangs, and leaves no process behind.
+
+usage: test_harness_input.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import unittest
+
+import harness
+
+OTHER = "cpython-39" if sys.version_info[:2] != (3, 9) else "cpython-312"
+
+
+class InFolder(unittest.TestCase):
+    def setUp(self):
+        self.folder = harness.scratch(self)
+
+    def module(self, name, text):
+        (self.folder / f"{name}.py").write_text(text, encoding="utf-8")
+
+    def run_test(self, *arguments):
+        return harness.run(*arguments, folder=self.folder)
+
+    def fails(self, message, *arguments, status=3):
+        done = self.run_test(*arguments)
+        self.assertEqual((done.returncode, done.stdout), (status, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^homefree test: [^\n]*\n\Z")
+        self.assertIn(message, done.stderr)
+
+
+class Modules(InFolder):
+    def test_no_module(self):
+        self.fails("cannot import 'nosuch': ModuleNotFoundError", "nosuch")
+        self.fails("cannot open", "./nosuch.so")
+        self.fails("neither a module's name nor a path", "a b")
+        (self.folder / "text.so").write_text("no ELF file\n", encoding="utf-8")
+        self.fails("it is not an ELF file", "text.so")
+        self.module("broken", "def (:\n")
+        self.fails("SyntaxError", "broken")
+
+    def test_shared_object_that_is_no_module(self):
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / "renamed.so")
+        self.fails("PyInit_renamed", "./renamed.so")
+
+    def test_module_of_another_python(self):
+        name = f"sound.{OTHER}-x86_64-linux-gnu.so"
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / name)
+        python = "--python python3.9" if OTHER == "cpython-39" else "--python python3.12"
+        self.fails(python, "./" + name)
+        self.fails(python, "sound")
+
+    def test_nothing_to_learn(self):
+        self.module("picky", "def take(a, b, c, d, e, f):\n    return bytes(3)\n")
+        self.fails("give --script FILE", "picky")
+        self.module("empty", "")
+        self.fails("nothing learned", "empty")
+
+    def test_crash_at_import(self):
+        self.module("crashes", "import ctypes\nctypes.string_at(1)\n")
+        done = self.run_test("crashes")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stdout, r"died, SIGSEGV: import crashes")
+        self.assertIn("while the module was imported", done.stdout)
+
+    def test_hang_at_import(self):
+        self.module("hangs", "import time\ntime.sleep(3600)\n")
+        done = self.run_test("hangs", "--timeout", "0.5")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("timed out: import hangs", done.stdout)
+
+    def test_exit_at_import(self):
+        self.module("leaves", "import os\nos._exit(0)\n")
+        done = self.run_test("leaves")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("died: import leaves", done.stdout)
+
+    def test_fork_and_print_at_import(self):
+        self.module(
+            "forks",
+            "import os, sys\n"
+            "os.fork()\n"
+            "print('printed', flush=True)\n"
+            "os.write(1, b'written\\n')\n"
+            "def made():\n"
+            "    print('called', flush=True)\n"
+            "    return memoryview(bytes(100))\n",
+        )
+        done = self.run_test("forks", "--json", "--only", "/ same thread /")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertTrue(done.stdout.startswith("{"), done.stdout)
+        self.assertEqual(done.stderr, "")
+
+    def test_submodule_of_a_package(self):
+        (self.folder / "pack/inner").mkdir(parents=True)
+        (self.folder / "pack/__init__.py").write_text("def outer():\n    return b'x'\n")
+        (self.folder / "pack/inner/__init__.py").write_text("def made():\n    return b'x'\n")
+        done = self.run_test("pack.inner", "--list")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("pack.inner.made() / same thread / without homefree\n", done.stdout)
+        self.assertNotIn("outer", done.stdout)
+
+    def test_path_of_a_shared_object(self):
+        done = harness.run(str(harness.MODULES / "sound.abi3.so"), "--list", folder=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("sound.leaks() / unloading / homefree first\n", done.stdout)
+
+
+class Scripts(InFolder):
+    def script(self, text):
+        path = self.folder / "script.py"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    def test_script_teaches_arguments(self):
+        self.module(
+            "picky",
+            "def take(a, b, c, d, e, f):\n    return memoryview(bytes([a]))\n"
+            "def use(view, factor):\n    return bytes(view) * factor\n",
+        )
+        script = self.script("import picky\npicky.use(picky.take(1, 2, 3, 4, 5, 6), 7)\n")
+        for how in (["--script", script], ["--", sys.executable, script]):
+            done = self.run_test("picky", "--list", *how)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for crossing in ("take(1, 2, 3, 4, 5, 6)", "use(picky.take(1, 2, 3, 4, 5, 6), 7)"):
+                self.assertIn(f"picky.{crossing} / same thread / ", done.stdout)
+
+    def test_methods_and_children(self):
+        script = self.script(
+            "import os, sound\n"
+            "if os.fork() == 0:\n"
+            "    sound.leaks()\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+            "sound.dies_unpickled().__reduce__()\n"
+        )
+        done = harness.run("sound", "--list", "--script", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        names = {line.split(" / ")[0] for line in done.stdout.splitlines()}
+        self.assertEqual(names, {"sound.leaks()", "sound.dies_unpickled()"})
+
+    def test_script_that_fails(self):
+        script = self.script("import sound\nsound.leaks()\nraise SystemExit(4)\n")
+        done = harness.run("sound", "--only", "/ same thread /", "--script", script)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("the command exited with status 4", done.stdout)
+        script = self.script("import os, sound\nsound.leaks()\nos.abort()\n")
+        done = harness.run("sound", "--only", "/ same thread /", "--script", script)
+        self.assertIn("the command was ended by SIGABRT", done.stdout)
+
+    def test_script_without_the_module(self):
+        self.module("unused", "def made():\n    return b'x'\n")
+        self.fails("did not import 'unused'", "unused", "--script", self.script("pass\n"))
+        self.fails("cannot run '/nosuch'", "unused", "--", "/nosuch")
+
+
+class CommandLine(unittest.TestCase):
+    def refused(self, message, *arguments):
+        done = harness.run(*arguments)
+        self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+        self.assertRegex(done.stderr, r"^homefree test: [^\n]*; see 'homefree test --help'\n\Z")
+        self.assertIn(message, done.stderr)
+
+    def test_wrong_usage(self):
+        self.refused("no module is given")
+        self.refused("'' is no module", "")
+        self.refused("unknown option '--nosuch'", "sound", "--nosuch")
+        self.refused("write '--' before the command 'b'", "sound", "b")
+        self.refused("exclude each other", "sound", "--script", __file__, "--", "true")
+        self.refused("cannot read '/nosuch'", "sound", "--script", "/nosuch")
+        self.refused("cannot read '/nosuch'", "sound", "--beside", "/nosuch")
+        self.refused("'0' is not a number", "sound", "-j", "0")
+        self.refused("'x' is not a number of seconds", "sound", "--timeout", "x")
+
+    def test_python_that_is_none(self):
+        done = harness.run("sound", "--python", "/nosuch/python")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("cannot run '/nosuch/python'", done.stderr)
+
+    def test_python_without_homefree(self):
+        done = subprocess.run(
+            [harness.COMMAND, "test", "--python", sys.executable, "sound"],
+            env={**harness.environment(), "PYTHONPATH": ""},
+            cwd="/",
+            capture_output=True,
+            text=True,
+        )
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("cannot import homefree", done.stderr)
+
+
+class Interrupt(unittest.TestCase):
+    def test_children_end_and_what_is_known_is_shown(self):
+        """A cell that blocks holds a pipe open; the pipe's end shows that the cell has ended."""
+        folder = harness.scratch(self)
+        fifo = folder / "fifo"
+        os.mkfifo(fifo)
+        (folder / "blocks.py").write_text(
+            "import threading\n"
+            "class made:\n"
+            "    def __del__(self):\n"
+            "        if threading.current_thread() is not threading.main_thread():\n"
+            f"            file = open({str(fifo)!r}, 'w')\n"
+            "            file.write('x')\n"
+            "            file.flush()\n"
+            "            threading.Event().wait()\n"
+        )
+        process = subprocess.Popen(
+            [harness.COMMAND, "test", "--python", sys.executable, "blocks"]
+            + ["--only", "* thread / without", "-j", "1", "--timeout", "60"],
+            cwd=folder,
+            env=harness.environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        with open(fifo) as reader:
+            self.assertEqual(reader.read(1), "x")
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(reader.read(), "")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("1 cells", out)
+        self.assertIn("1 ok", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
