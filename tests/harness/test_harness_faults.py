@@ -71,9 +71,8 @@ class Faulty(unittest.TestCase):
         return self.table[f"faulty.{name}()"][HOST, condition]["message"]
 
     def test_messages_say_when_and_why(self):
-        self.assertEqual(
-            self.message("dies_always", "same thread"),
-            "while it was freed: free(): double free detected in tcache 2",
+        self.assertRegex(
+            self.message("dies_always", "same thread"), "^while it was freed: .*double free"
         )
         self.assertEqual(
             self.message("dies_in_forked_child", "forked child"),

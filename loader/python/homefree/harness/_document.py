@@ -1,6 +1,6 @@
 """The document of `homefree test --json`."""
 
-from . import _verdict
+from . import _grouping
 
 
 def _cell(cell):
@@ -17,10 +17,7 @@ def _cell(cell):
 
 def document(outcome):
     """Everything that is known, as a dict. What is not known is None."""
-    counts = {result: 0 for result in _verdict.RESULTS}
-    for cell in outcome.cells:
-        if cell.result is not None:
-            counts[cell.result] += 1
+    counts = _grouping.counts(outcome)
     return {
         "homefree_test": 1,
         "module": outcome.target.module,

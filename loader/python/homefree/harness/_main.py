@@ -9,7 +9,19 @@ import sys
 import tempfile
 import time
 
-from . import _cell_plan, _document, _hosts, _learning, _options, _recording, _run, _table, _target
+from . import (
+    _cell_plan,
+    _document,
+    _hosts,
+    _junit,
+    _learning,
+    _options,
+    _page,
+    _recording,
+    _run,
+    _table,
+    _target,
+)
 from ._progress import Progress
 
 CLEAN, FINDINGS, USAGE, FAILED = 0, 1, 2, 3
@@ -210,7 +222,34 @@ def _list(outcome):
         print(_table.printable(" / ".join(cell.names())))
 
 
+def _write(path, contents):
+    """Replaces a file, unless it is a device or a pipe, which gets the contents."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                file.write(contents)
+            return
+        path = os.path.realpath(path)
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), delete=False) as file:
+            try:
+                file.write(contents)
+                file.flush()
+                mask = os.umask(0)
+                os.umask(mask)
+                os.fchmod(file.fileno(), 0o666 & ~mask)
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise Failed(f"cannot write '{path}': {error.strerror}") from None
+
+
 def _show(options, outcome):
+    if options.junit:
+        _write(options.junit, _junit.junit(outcome))
+    if options.html:
+        _write(options.html, _page.page(outcome).encode("utf-8", "replace"))
     if options.json:
         json.dump(_document.document(outcome), sys.stdout, indent=1)
         print()

@@ -5,7 +5,7 @@ import re
 import shutil
 import textwrap
 
-from . import _verdict
+from . import _grouping, _verdict
 from ._conditions import CONDITIONS
 
 _SHORT = {"ok": "ok", "died": "DIED", "leaked": "LEAK", "timed out": "TIME", "skipped": "-"}
@@ -49,30 +49,10 @@ class Table:
             heads = "".join(word[line][: _WIDTH - 1].ljust(_WIDTH) for word in words)
             self.write((" " * indent + heads).rstrip())
 
-    def _rows(self, cells):
-        """[(names of hosts, cells)]: hosts with the same results share a row."""
-        by_host = {}
-        for cell in cells:
-            by_host.setdefault(cell.column.name, {})[cell.condition] = cell
-        rows = []
-        for host, row in by_host.items():
-            look = {name: cell.result for name, cell in row.items()}
-            for hosts, other in rows:
-                if {name: cell.result for name, cell in other.items()} == look:
-                    hosts.append(host)
-                    break
-            else:
-                rows.append(([host], row))
-        return rows
-
     def crossings(self, outcome):
-        cells = {}
-        for cell in outcome.cells:
-            if cell.result is not None:
-                cells.setdefault(cell.crossing, []).append(cell)
         indent = 30
         self._heads(indent)
-        for crossing, row in cells.items():
+        for crossing, row in _grouping.by_crossing(outcome).items():
             clean = all(cell.result in ("ok", "skipped") for cell in row)
             name = printable(f"{crossing.name}  [{crossing.kind}]")
             if clean and not self.everything:
@@ -84,7 +64,7 @@ class Table:
                 self.write(f"{name}: {self.paint(words, colour)}")
                 continue
             self.write(name)
-            for hosts, results in self._rows(row):
+            for hosts, (results, *_) in _grouping.rows(row):
                 label = "  " + ", ".join(hosts)
                 if len(label) >= indent:
                     self.write(label)
@@ -96,49 +76,29 @@ class Table:
 
     def findings(self, outcome):
         """Each death, leak and hang once, with the cells that share it."""
-        groups = {}
-        for cell in outcome.cells:
-            if cell.result in _verdict.FINDINGS:
-                key = (cell.crossing.name, cell.result, cell.signal, cell.message)
-                groups.setdefault(key, []).append(cell)
         width = max(60, min(shutil.get_terminal_size().columns, 110))
-        for (name, result, number, message), cells in groups.items():
-            how = f"{result}, {number}" if number else result
+        for cell, places in _grouping.findings(outcome):
+            how = f"{cell.result}, {cell.signal}" if cell.signal else cell.result
             self.write()
-            self.write(f"{self.paint(how, _COLOURS[result])}: {printable(name)}")
-            places = {}
-            for cell in cells:
-                places.setdefault(cell.column.name, []).append(cell.condition)
+            self.write(f"{self.paint(how, _COLOURS[cell.result])}: {printable(cell.crossing.name)}")
             for host, conditions in places.items():
                 text = f"{host}: {', '.join(conditions)}"
                 self.write(
                     textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
                 )
-            if message:
+            if cell.message:
                 self.write(
                     textwrap.fill(
-                        printable(message), width, initial_indent="  ", subsequent_indent="  "
+                        printable(cell.message), width, initial_indent="  ", subsequent_indent="  "
                     )
                 )
 
     def saved(self, outcome):
         """What homefree would save: crossings that end a process without it and not with it."""
-        if outcome.linked:
-            return
-        died = {
-            (cell.crossing, cell.condition)
-            for cell in outcome.cells
-            if cell.column.name == "without homefree" and cell.result == "died"
-        }
-        good = {
-            (cell.crossing, cell.condition)
-            for cell in outcome.cells
-            if cell.column.name == "homefree first" and cell.result == "ok"
-        }
+        saved, died = _grouping.saved(outcome)
         if died:
-            count = len(died & good)
             self.write()
-            self.write(f"homefree would save {count} of {len(died)} cells that die without it.")
+            self.write(f"homefree would save {saved} of {died} cells that die without it.")
 
     def show(self, outcome):
         if outcome.learned.crossings:
@@ -148,14 +108,12 @@ class Table:
         for note in outcome.notes:
             self.write()
             self.write(textwrap.fill(printable(note), 100))
-        counts = {}
-        for cell in outcome.cells:
-            counts[cell.result] = counts.get(cell.result, 0) + 1
-        total = sum(count for result, count in counts.items() if result is not None)
+        counts = _grouping.counts(outcome)
+        total = sum(counts.values())
         parts = [
             self.paint(f"{counts[result]} {result}", _COLOURS[result])
             for result in _verdict.RESULTS
-            if counts.get(result)
+            if counts[result]
         ]
         self.write()
         self.write(
