@@ -126,20 +126,14 @@ def _record(learner, command, outcome):
             "reads PYTHONPATH"
         )
     learner.replay(recorded.calls)
-    lost = len(recorded.lost)
-    if lost:
-        shown = ", ".join(sorted(recorded.lost)[:5])
-        outcome.notes.append(
-            f"{lost} recorded callables got arguments that cannot be repeated: {shown}"
-            + (", ..." if lost > 5 else "")
-        )
-    silent = learner.learned.silent
-    if silent:
-        outcome.notes.append(
-            f"{len(silent)} recorded calls raised when they were repeated alone: "
-            + ", ".join(silent[:3])
-            + (", ..." if len(silent) > 3 else "")
-        )
+    for names, words in (
+        (sorted(recorded.lost), "recorded callables got arguments that cannot be repeated"),
+        (learner.learned.silent, "recorded calls raised when they were repeated alone"),
+        (sorted(recorded.static), "types are static, so that their methods cannot be recorded"),
+    ):
+        if names:
+            more = ", ..." if len(names) > 5 else ""
+            outcome.notes.append(f"{len(names)} {words}: {', '.join(names[:5])}{more}")
 
 
 def _learn(pool, host, options, outcome, progress):

@@ -1,9 +1,9 @@
 """Records how a program uses the tested module: which callables, with which arguments.
 
 Runs inside the program, started by recorder/sitecustomize.py. When the module or a submodule has
-been imported, its functions are replaced by objects that call them, and methods of its types are
-wrapped where types can be changed. Each new call becomes a line of JSON in a file of the process.
-What it keeps of the program's objects is their id, so their lifetimes do not change.
+been imported as a whole, its functions are replaced by objects that call them, and methods of its
+types are wrapped where types can be changed. Each new call becomes a line of JSON in a file of the
+process. Of the program's objects it keeps weak references or ids, so their lifetimes do not change.
 """
 
 import ast
@@ -16,6 +16,7 @@ import pickle
 import sys
 import threading
 import types
+import weakref
 
 from . import _recipes
 
@@ -27,6 +28,7 @@ _KNOWN_MOST = 20000  # objects whose origin is remembered
 _ADDRESS_LEAST = 1 << 32  # numbers from here on may be addresses
 
 _FUNCTIONS = (types.BuiltinFunctionType, types.FunctionType)
+_CONTAINERS = (str, bytes, tuple, list, dict, set, frozenset)
 _CALLBACKS = (*_FUNCTIONS, types.MethodType, types.BuiltinMethodType)
 
 
@@ -37,7 +39,9 @@ class _Recording:
         self.folder = folder
         self.root = root
         self.seen = set()
-        self.objects = {}  # id: (recipe, type)
+        self.objects = {}  # id: (recipe, type, weak reference or None)
+        self.importing = 0
+        self.pending = []  # modules to wrap when the outermost import is done
         self.numbers = {}  # number that a call returned: recipe
         self.busy = threading.local()
         self.file = None
@@ -62,14 +66,14 @@ class _Recording:
             if thing in self.numbers:
                 return self.numbers[thing]
             return _recipes.value(thing) if abs(thing) < _ADDRESS_LEAST else None
-        known = self.objects.get(id(thing))
-        if known is not None and known[1] is type(thing):
-            return known[0]
-        if type(thing) in (str, bytes, tuple, list, dict, set):
+        known = self.known(thing)
+        if known is not None:
+            return known
+        if type(thing) in _CONTAINERS:
             literal = self._literal(thing)
             if literal is not None:
                 return literal
-        if isinstance(thing, (_Function, *_CALLBACKS)):
+        if type(thing) is _Function or isinstance(thing, _CALLBACKS):
             return _recipes.make("callback")
         if isinstance(thing, type):
             return self._type(thing)
@@ -77,6 +81,14 @@ class _Recording:
             inner = self.recipe_of(bytearray(thing))
             return _recipes.view(inner) if inner is not None else None
         return self._pickled(thing)
+
+    def known(self, thing):
+        """The recipe of an object that the module made, or None. Another object may have got the
+        id of one that is gone; where a type allows no weak references, it has the same type."""
+        recipe, kind, reference = self.objects.get(id(thing), (None, None, None))
+        if kind is not type(thing) or (reference is not None and reference() is not thing):
+            return None
+        return recipe
 
     def _literal(self, thing):
         if isinstance(thing, (str, bytes)) and len(thing) > _LITERAL_MOST:
@@ -136,14 +148,19 @@ class _Recording:
             if thing >= 1 << 16 and len(self.numbers) < _KNOWN_MOST:
                 self.numbers[thing] = recipe
             return
-        if thing is None or isinstance(thing, (bool, float, str, bytes)):
+        if thing is None or isinstance(thing, (bool, float)):
             return
+        if type(thing) in _CONTAINERS:
+            if type(thing) in (tuple, list) and depth == 0:
+                for number, one in enumerate(thing[:16]):
+                    self.remember(_recipes.item(recipe, number), one, 1)
+            return
+        reference = None
+        with contextlib.suppress(TypeError):
+            reference = weakref.ref(thing)
         if len(self.objects) >= _KNOWN_MOST:
             self.objects.pop(next(iter(self.objects)), None)
-        self.objects[id(thing)] = (recipe, type(thing))
-        if type(thing) in (tuple, list) and depth == 0:
-            for number, one in enumerate(thing[:16]):
-                self.remember(_recipes.item(recipe, number), one, 1)
+        self.objects[id(thing)] = (recipe, type(thing), reference)
 
 
 class _Function:
@@ -153,6 +170,10 @@ class _Function:
         self.__dict__.update(
             _recording=recording, _recipe=recipe, __wrapped__=function, __doc__=function.__doc__
         )
+
+    @property
+    def __class__(self):  # for isinstance()
+        return type(self.__wrapped__)
 
     def __call__(self, *args, **kwargs):
         recipe = self._recording.begin(self._recipe, args, kwargs)
@@ -182,11 +203,10 @@ class _Function:
 
 def _wrap_method(recording, name, function):
     def method(self, *args, **kwargs):
-        known = recording.objects.get(id(self))
+        known = recording.known(self)
         recipe = None
-        if known is not None and known[1] is type(self):
-            owner = {"of": known[0], "attribute": name}
-            recipe = recording.begin(owner, args, kwargs)
+        if known is not None:
+            recipe = recording.begin({"of": known, "attribute": name}, args, kwargs)
         result = function(self, *args, **kwargs)
         if recipe is not None:
             recording.end(recipe, result)
@@ -214,8 +234,12 @@ def _wrap_init(recording, kind, recipe):
 
 def _wrap_type(recording, kind, recipe):
     """Wraps what can be wrapped. Types that are static in C cannot be changed."""
-    with contextlib.suppress(TypeError, AttributeError):
+    try:
         kind.__init__ = _wrap_init(recording, kind, recipe)
+    except (TypeError, AttributeError):
+        recording.write(static=_recipes.text(recipe))
+        return
+    with contextlib.suppress(TypeError, AttributeError):
         for name, function in list(vars(kind).items()):
             if name.startswith("_") or isinstance(function, (staticmethod, classmethod, type)):
                 continue
@@ -228,15 +252,19 @@ def _is_function(thing):
         "cython_function_or_method",
         "fused_cython_function",
         "nb_func",
-        "builtin_function_or_method",
+        "ufunc",
+        "_ArrayFunctionDispatcher",
     )
 
 
 def wrap(recording, module):
     """Replaces what a module that was just imported offers."""
     recording.write(imported=module.__name__)
+    inner = module.__name__[len(recording.root) :].split(".")
+    if any(part.startswith("_") for part in inner):
+        return  # what it has for others is in a module with a public name as well
     for name, thing in list(vars(module).items()):
-        if name.startswith("_") or isinstance(thing, _Function):
+        if name.startswith("_") or type(thing) is _Function:
             continue
         recipe = _recipes.name(module.__name__, name)
         owner = getattr(thing, "__module__", None) or module.__name__
@@ -261,11 +289,19 @@ class _Loader(importlib.abc.Loader):
         return self.loader.create_module(spec)
 
     def exec_module(self, module):
-        self.loader.exec_module(module)
+        recording = self.recording
         module.__spec__.loader = self.loader
         with contextlib.suppress(AttributeError):
             module.__loader__ = self.loader
-        wrap(self.recording, module)
+        recording.importing += 1
+        try:
+            self.loader.exec_module(module)
+        finally:
+            recording.importing -= 1
+        recording.pending.append(module)
+        if recording.importing == 0:
+            while recording.pending:
+                wrap(recording, recording.pending.pop())
 
     def __getattr__(self, name):
         return getattr(self.loader, name)

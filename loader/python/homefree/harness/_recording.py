@@ -17,6 +17,7 @@ class Recorded:
         self.status = status
         self.calls = []
         self.imported = False
+        self.static = set()  # types whose methods cannot be recorded
         self.lost = set()  # callables that got arguments which cannot be repeated
 
 
@@ -66,6 +67,8 @@ def _read(recorded, folder):
                     continue
                 if "imported" in line:
                     recorded.imported = True
+                elif "static" in line:
+                    recorded.static.add(line["static"])
                 elif "lost" in line:
                     recorded.lost.add(line["lost"])
                 elif "call" in line:

@@ -25,17 +25,25 @@ def warm(pool, modules, timeout):
         pass
 
 
-def run(pool, cells, options, progress):
-    """Runs the cells whose hosts are there. Each gets its result as it ends."""
-    left = [cell for cell in cells if cell.result is None]
+def _pass(pool, cells, options, done):
+    """Runs cells; `done` gets the number and the cell as each ends."""
     of_request = {}
 
     def work():
-        for cell, (host, request) in zip(left, requests(left, options)):
+        for cell, (host, request) in zip(cells, requests(cells, options)):
             of_request[id(request)] = cell
             yield host, request
 
-    for done, (_, request, answer) in enumerate(pool.run(work()), 1):
+    for number, (_, request, answer) in enumerate(pool.run(work()), 1):
         cell = of_request.pop(id(request))
         _verdict.judge(cell, answer)
-        progress(done, len(left), cell)
+        done(number, cell)
+
+
+def run(pool, cells, options, progress):
+    """Runs the cells whose hosts are there. Each gets its result as it ends. Cells that time out
+    are run once more in the end, because on a busy machine they may just have been slow."""
+    left = [cell for cell in cells if cell.result is None]
+    _pass(pool, left, options, lambda number, cell: progress(number, len(left), cell))
+    slow = [cell for cell in left if cell.result == "timed out"]
+    _pass(pool, slow, options, lambda number, cell: progress(len(left), len(left), cell))

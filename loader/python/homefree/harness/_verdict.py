@@ -37,15 +37,17 @@ def last_words(output):
     return lines[-1].strip()[:300] if lines else None
 
 
-def _message(how, step, output):
+def _message(how, cell, output):
     words = last_words(output)
-    doing = _DOING.get(step)
+    during = cell.step == "made" and cell.crossing.kind in ("call", "callback")
+    doing = "during the call" if during else _DOING.get(cell.step)
     message = " ".join(part for part in (how, doing) if part)
     return f"{message}: {words}" if words else message
 
 
 def judge(cell, answer):
     """Fills in a cell's result from what its host answered."""
+    cell.result = cell.signal = cell.message = None
     if answer is None:
         cell.result, cell.message = "died", "the host process itself ended"
         return
@@ -58,10 +60,10 @@ def judge(cell, answer):
     number = answer["signal"]
     if answer["timed_out"]:
         cell.result = "timed out"
-        cell.message = _message("it did not end", cell.step, answer["output"])
+        cell.message = _message("it did not end", cell, answer["output"])
     elif number is not None:
         cell.result, cell.signal = "died", signal_name(number)
-        cell.message = _message("", cell.step, answer["output"])
+        cell.message = _message("", cell, answer["output"])
     elif "damaged" in told:
         cell.result, cell.message = "died", "damaged: " + told["damaged"]
     elif told.get("child"):
@@ -69,13 +71,13 @@ def judge(cell, answer):
             cell.result, cell.message = "skipped", told["skipped"]
         else:
             cell.result, cell.signal = "died", signal_name(told.get("signal"))
-            cell.message = _message("in the child,", cell.step, answer["output"])
+            cell.message = _message("in the child,", cell, answer["output"])
     elif "skipped" in told:
         cell.result, cell.message = "skipped", told["skipped"]
     elif answer["status"] not in (0, 120) or not ended:
         cell.result = "died"
         how = f"it exited with status {answer['status']}"
-        cell.message = _message(how, cell.step, answer["output"])
+        cell.message = _message(how, cell, answer["output"])
     elif "leaked" in told:
         cell.result, cell.message = "leaked", told["leaked"]
     else:
