@@ -60,6 +60,20 @@ class Modules(InFolder):
         self.module("empty", "")
         self.fails("nothing learned", "empty")
 
+    def test_invented_addresses_prove_nothing(self):
+        self.module(
+            "views",
+            "import ctypes\n"
+            "def view(address, size):\n"
+            "    return (ctypes.c_char * size).from_address(address)\n"
+            "def made():\n"
+            "    return b'x'\n",
+        )
+        done = self.run_test("views", "--only", "/ same thread / without")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("views.made()", done.stdout)
+        self.assertRegex(done.stdout, r"proved nothing,[^.]*views\.view\(3, 3\)")
+
     def test_crash_at_import(self):
         self.module("crashes", "import ctypes\nctypes.string_at(1)\n")
         done = self.run_test("crashes")

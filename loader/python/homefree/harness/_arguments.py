@@ -9,6 +9,7 @@ from ._recipes import make, value
 _ONE = [
     value(3),
     value("some text"),
+    value("d"),
     value(b"some bytes"),
     make("bytearray"),
     value([1, 2, 3]),

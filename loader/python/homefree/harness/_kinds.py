@@ -259,6 +259,19 @@ def _record_deleter(capsule):
     return ctypes.cast(library.hf_release_drop, ctypes.c_void_p).value, context
 
 
+def _capsules_of(thing):
+    """What an object has in capsules: its memory's owner, or what it exports."""
+    if _is_array(thing):
+        return thing.base
+    export = _has(thing, ("__dlpack__", *_ARROW_EXPORTS))
+    if export is None:
+        return None
+    try:
+        return getattr(thing, export)()
+    except Exception:  # it need not be able to
+        return None
+
+
 def deleters(thing, depth=0):
     """[(function, argument)] in C that free an object's memory without Python, and that the caller
     must call once each: the object will not do so any more."""
@@ -267,8 +280,7 @@ def deleters(thing, depth=0):
     if isinstance(thing, (tuple, list)) and depth < _DEEP:
         return [found for one in thing for found in deleters(one, depth + 1)]
     if not is_capsule(thing):
-        base = getattr(thing, "base", None) if _is_array(thing) else None
-        return deleters(base, depth + 1) if base is not None and depth < _DEEP else []
+        return deleters(_capsules_of(thing), depth + 1) if depth < _DEEP else []
     name = capsule_name(thing)
     if name in _ARROW:
         found = _arrow_deleter(thing, name)

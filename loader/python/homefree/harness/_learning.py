@@ -5,6 +5,7 @@ crossing. A call that ends its process with invented arguments proves nothing, b
 wrong; it is only counted.
 """
 
+import importlib.util
 import time
 
 from . import _arguments, _kinds, _recipes
@@ -47,10 +48,15 @@ class Learned:
         return True
 
     def limit(self, most):
-        """Keeps the most telling crossings, with different names."""
-        ranked = sorted(self.crossings, key=lambda one: _kinds.KINDS.index(one.kind))
+        """Keeps some crossings of each kind, the first of each before the second of any, and gives
+        them different names. Returns how many were left out."""
+        ranked, count_of = [], {}
+        for crossing in self.crossings:
+            count_of[crossing.kind] = count_of.get(crossing.kind, 0) + 1
+            ranked.append((count_of[crossing.kind], _kinds.KINDS.index(crossing.kind), crossing))
+        ranked.sort(key=lambda one: one[:2])
         dropped = len(ranked) - most
-        self.crossings = ranked[:most]
+        self.crossings = [one[2] for one in sorted(ranked[:most], key=lambda one: one[1])]
         seen = {}
         for crossing in self.crossings:
             seen[crossing.name] = seen.get(crossing.name, 0) + 1
@@ -107,12 +113,18 @@ class Learner:
 
     def invent(self):
         """Tries the module's callables. Returns what was learned."""
+        if importlib.util.find_spec("numpy") is not None:  # many tries take its arrays
+            for _ in self._ask([{"warm": ["numpy"], "timeout": 20}]):
+                pass
         subjects = []
         for found in self.callables():
             function = {"name": found["name"]}
             subjects.append(_Subject(function, found["arity"], 0))
         while subjects and not self.learned.cut:
             subjects = self._round(subjects)
+        for crossing in self.learned.crossings:
+            if _recipes.takes_numpy(crossing.recipe):
+                self.learned.loaded.add("numpy")
         return self.learned
 
     def _round(self, subjects):
@@ -147,23 +159,27 @@ class Learner:
 
     def _judge(self, subject, recipes, answer):
         """Takes what a process told about its tries. Returns new subjects."""
-        new, done, made = [], 0, set()
+        new, done, made = [], 0, {}
         steps = answer["steps"] if answer is not None else []
+        last = {}  # the last thing that was told about each try
         for step in steps:
             if "trying" in step:
                 done = step["trying"] + 1
-            elif "raised" in step:
-                if subject.narrow(_arguments.count_from(step["raised"])):
-                    return new
+            elif "raised" in step and subject.narrow(_arguments.count_from(step["raised"])):
+                return new
             elif "made" in step:
-                made.add(step["made"])
-                new += self._made(subject, recipes[step["made"]], step)
-                if subject.found >= _EACH:
-                    subject.left = []
-                    return new
-        last = done - 1
-        if steps and last >= 0 and last not in made and not _finished(answer):
-            self._died(subject, recipes[last], answer)
+                made[step["made"]] = step
+            last[done - 1] = step
+        for number, step in made.items():
+            if _proves(recipes[number], last[number]):
+                new += self._made(subject, recipes[number], step)
+            else:
+                self._died(subject, recipes[number], answer)
+            if subject.found >= _EACH:
+                subject.left = []
+                return new
+        if done and done - 1 not in made and not _finished(answer):
+            self._died(subject, recipes[done - 1], answer)
         subject.left = subject.left[max(done, 1) :]
         return new
 
@@ -174,11 +190,10 @@ class Learner:
         if crossing.kind not in subject.kinds:
             subject.kinds.add(crossing.kind)
             subject.found += self.learned.add(crossing)
-        for name in step["exports"]:
-            export = _recipes.method(recipe, name)
-            kind = "dlpack" if name == "__dlpack__" else "arrow"
-            if step["kind"] != "array":
-                self.learned.add(Crossing(export, kind, "generated"))
+        if step["exports"] and (subject, step["type"]) not in self.types:
+            self.types.add((subject, step["type"]))
+            for name in step["exports"]:
+                new.append(_Subject({"of": recipe, "attribute": name}, (0, 0), 2))
         if step["methods"] and step["type"] not in self.types and subject.depth < 2:
             self.types.add(step["type"])
             for method in step["methods"]:
@@ -188,7 +203,7 @@ class Learner:
 
     def _died(self, subject, recipe, answer):
         how = "took too long" if answer["timed_out"] else "ended its process"
-        if not recipe["args"] and not answer["timed_out"]:
+        if not _invented(recipe) and not answer["timed_out"]:
             # Nothing was invented, so nothing can have been wrong.
             subject.found += self.learned.add(Crossing(recipe, "call", "generated"))
         else:
@@ -196,10 +211,14 @@ class Learner:
 
     def replay(self, recipes):
         """Tries recorded recipes, one in a process. Returns what was learned."""
-        left = list(recipes)
+        exported = []
+        self._replay(recipes, exported)
+        self._replay(exported, [])
+        return self.learned
 
+    def _replay(self, recipes, exported):
         def work():
-            for recipe in left:
+            for recipe in recipes:
                 yield self.host, {"tries": [recipe], "timeout": 5 * self.timeout}
 
         for _, request, answer in self.pool.run(work()):
@@ -209,16 +228,25 @@ class Learner:
             if made is not None:
                 self.learned.add(Crossing(recipe, made["kind"], "recorded"))
                 self.learned.loaded.update(made["loaded"])
-                for name in made["exports"] if made["kind"] != "array" else ():
-                    kind = "dlpack" if name == "__dlpack__" else "arrow"
-                    method = _recipes.method(recipe, name)
-                    self.learned.add(Crossing(method, kind, "recorded"))
+                exported += [_recipes.method(recipe, name) for name in made["exports"]]
             elif any("raised" in step for step in steps):
                 self.learned.silent.append(_recipes.text(recipe))
             else:  # it died with arguments that were good once
                 self.learned.add(Crossing(recipe, "call", "recorded"))
             self.progress(len(self.learned.crossings))
-        return self.learned
+
+
+def _invented(recipe):
+    return any(part.get("args") for part in _recipes.parts(recipe))
+
+
+def _proves(recipe, last):
+    """Whether an object is a crossing, by the last thing that was told about it. Invented arguments
+    may be wrong: an object whose memory cannot even be read was perhaps made of an invented
+    address, and one that cannot be freed at once as well, if there was a number."""
+    if "dropped" in last or not _invented(recipe):
+        return True
+    return "read" in last and not _recipes.takes_number(recipe)
 
 
 def _finished(answer):

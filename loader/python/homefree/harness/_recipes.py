@@ -131,6 +131,18 @@ def takes_callback(recipe):
     return any(part.get("make") == "callback" for part in parts(recipe))
 
 
+def takes_number(recipe):
+    return any("value" in part and _is_number(part["value"]) for part in parts(recipe))
+
+
+def _is_number(literal):
+    return isinstance(ast.literal_eval(literal), int)
+
+
+def takes_numpy(recipe):
+    return any(part.get("make", "").startswith("numpy") for part in parts(recipe))
+
+
 def shape(recipe):
     """What makes two recipes alike: the callables, and the shapes of the arguments."""
     if "value" in recipe:

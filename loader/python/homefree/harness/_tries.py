@@ -6,6 +6,7 @@ the module's callables.
 """
 
 import gc
+import importlib.machinery
 import inspect
 import json
 import os
@@ -45,6 +46,13 @@ def _arity(function):
     return (fewest, most)
 
 
+def _in_c(module):
+    loader = getattr(getattr(module, "__spec__", None), "loader", None)
+    return loader is importlib.machinery.BuiltinImporter or isinstance(
+        loader, importlib.machinery.ExtensionFileLoader
+    )
+
+
 def _belongs(thing, root):
     owner = getattr(thing, "__module__", None)
     if isinstance(thing, type(len)):  # of a module in C: its own module object, or None
@@ -61,11 +69,13 @@ def callables(root):
         if any(part.startswith("_") for part in module[len(root) :].split(".") if part):
             continue
         names = vars(sys.modules[module])
+        in_c = _in_c(sys.modules[module])  # it imports few names of others
         for name in sorted(names):
             thing = names[name]
             if name.startswith("_") or name.lower() in _NEVER or not callable(thing):
                 continue
-            if id(thing) in seen or not (_belongs(thing, top) or _belongs(thing, root)):
+            ours = in_c or _belongs(thing, top) or _belongs(thing, root)
+            if id(thing) in seen or not ours:
                 continue
             if isinstance(thing, type) and issubclass(thing, BaseException):
                 continue
@@ -102,6 +112,8 @@ def _methods(thing, root):
 def _exports(thing):
     """The methods by which an object offers its memory."""
     names = ("__dlpack__", "__arrow_c_schema__", "__arrow_c_array__", "__arrow_c_stream__")
+    if type(thing).__module__ == "numpy":  # those are NumPy's, not the module's
+        return []
     return [name for name in names if hasattr(type(thing), name)]
 
 
@@ -129,6 +141,8 @@ def run(request, root, result):
             exports=_exports(thing),
             loaded=sorted({name.partition(".")[0] for name in set(sys.modules) - before}),
         )
+        _kinds.read(thing)
+        _tell(result, read=number)
         del kept[:]
         del thing
         gc.collect()
