@@ -135,13 +135,23 @@ class Scripts(InFolder):
         self.module(
             "picky",
             "def take(a, b, c, d, e, f):\n    return memoryview(bytes([a]))\n"
-            "def use(view, factor):\n    return bytes(view) * factor\n",
+            "def use(view, factor):\n    return bytes(view) * factor\n"
+            "class Thing:\n"
+            "    def __init__(self, size):\n        self.size = size\n"
+            "    def part(self, size):\n        return memoryview(bytes(size))\n",
         )
-        script = self.script("import picky\npicky.use(picky.take(1, 2, 3, 4, 5, 6), 7)\n")
+        script = self.script(
+            "import picky\npicky.use(picky.take(1, 2, 3, 4, 5, 6), 7)\npicky.Thing(3).part(2)\n"
+        )
         for how in (["--script", script], ["--", sys.executable, script]):
             done = self.run_test("picky", "--list", *how)
             self.assertEqual((done.returncode, done.stderr), (0, ""))
-            for crossing in ("take(1, 2, 3, 4, 5, 6)", "use(picky.take(1, 2, 3, 4, 5, 6), 7)"):
+            for crossing in (
+                "take(1, 2, 3, 4, 5, 6)",
+                "use(picky.take(1, 2, 3, 4, 5, 6), 7)",
+                "Thing(3)",
+                "Thing(3).part(2)",
+            ):
                 self.assertIn(f"picky.{crossing} / same thread / ", done.stdout)
 
     def test_methods_and_children(self):

@@ -234,7 +234,6 @@ class Host:
         """Starts a process. Returns what it is to call, in that process, else None."""
         result_read, result_write = os.pipe()
         output_read, output_write = os.pipe()
-        os.set_inheritable(result_write, True)
         sys.stdout.flush()
         gc.freeze()  # processes need not look at, and so copy, what is here; see _cells.run()
         pid = os.fork()

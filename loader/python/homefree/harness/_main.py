@@ -99,7 +99,7 @@ def _import_finding(outcome, host, error):
     for other in outcome.cells:
         if other.crossing.name == crossing.name:
             crossing = other.crossing
-    cell = _cell_plan.Cell(crossing, "same thread", _cell_plan.Column(host.name, host))
+    cell = _cell_plan.Cell(crossing, "import", _cell_plan.Column(host.name, host))
     cell.result = error.how
     cell.signal = _hosts.signal_name(error.signal)
     words = _verdict.last_words(str(error))

@@ -1,5 +1,6 @@
 """Progress on stderr: one line that is rewritten, on a terminal; else nothing."""
 
+import shutil
 import sys
 import time
 
@@ -15,6 +16,7 @@ class Progress:
         if not self.shown or (not now and time.monotonic() - self.last < 0.1):
             return
         self.last = time.monotonic()
+        text = text[: shutil.get_terminal_size().columns - 1]
         self.stream.write("\r" + text.ljust(self.width))
         self.stream.flush()
         self.width = len(text)
