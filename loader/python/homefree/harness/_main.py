@@ -216,6 +216,17 @@ def _list(outcome):
         print(_table.printable(" / ".join(cell.names())))
 
 
+def _check_writable(path):
+    """Refuses a file that cannot be written, before anything has run."""
+    folder = os.path.dirname(os.path.realpath(path))
+    if os.path.isdir(path):
+        raise Failed(f"cannot write '{path}': it is a folder")
+    if not os.path.isdir(folder):
+        raise Failed(f"cannot write '{path}': there is no folder '{folder}'")
+    if not os.access(path if os.path.exists(path) else folder, os.W_OK):
+        raise Failed(f"cannot write '{path}': permission denied")
+
+
 def _write(path, contents):
     """Replaces a file, unless it is a device or a pipe, which gets the contents."""
     try:
@@ -276,6 +287,9 @@ def main(arguments):
         signal.signal(number, _interrupt)
     status = FAILED
     try:
+        for path in (options.junit, options.html):
+            if path:
+                _check_writable(path)
         target = _target.Target(options.module, folder, 3 * options.timeout)
         outcome = Outcome(target)
         try:

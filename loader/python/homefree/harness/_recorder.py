@@ -23,6 +23,8 @@ from . import _recipes
 VARIABLE = "HOMEFREE_TEST_RECORD"
 _LITERAL_MOST = 4096  # characters of a literal
 _PICKLED_MOST = 1 << 18
+_LONG = 10000  # elements or bytes of a container
+_EACH_MOST = 300  # calls of one callable that are looked at
 _CALLS_MOST = 3000  # recorded calls of a process
 _KNOWN_MOST = 20000  # objects whose origin is remembered
 _ADDRESS_LEAST = 1 << 32  # numbers from here on may be addresses
@@ -40,6 +42,7 @@ class _Recording:
         self.root = root
         self.seen = set()
         self.objects = {}  # id: (recipe, type, weak reference or None)
+        self.tries = {}  # callable: how many of its calls were looked at
         self.importing = 0
         self.pending = []  # modules to wrap when the outermost import is done
         self.numbers = {}  # number that a call returned: recipe
@@ -60,7 +63,7 @@ class _Recording:
 
     def recipe_of(self, thing):
         """A recipe for an argument, or None."""
-        if thing is None or isinstance(thing, (bool, float, complex)):
+        if thing is None or isinstance(thing, bool):
             return _recipes.value(thing)
         if type(thing) is int:
             if thing in self.numbers:
@@ -69,7 +72,9 @@ class _Recording:
         known = self.known(thing)
         if known is not None:
             return known
-        if type(thing) in _CONTAINERS:
+        if type(thing) in (float, complex, *_CONTAINERS):
+            if type(thing) in _CONTAINERS and len(thing) > _LONG:
+                return None
             literal = self._literal(thing)
             if literal is not None:
                 return literal
@@ -91,8 +96,6 @@ class _Recording:
         return recipe
 
     def _literal(self, thing):
-        if isinstance(thing, (str, bytes)) and len(thing) > _LITERAL_MOST:
-            return None
         with contextlib.suppress(Exception):
             text = repr(thing)
             if len(text) <= _LITERAL_MOST and ast.literal_eval(text) == thing:
@@ -105,6 +108,9 @@ class _Recording:
         return _recipes.name(thing.__module__, thing.__qualname__)
 
     def _pickled(self, thing):
+        size = getattr(thing, "nbytes", 0)
+        if isinstance(size, int) and size > _PICKLED_MOST:
+            return None
         with contextlib.suppress(Exception):
             pickled = pickle.dumps(thing)
             if len(pickled) <= _PICKLED_MOST and b"__main__" not in pickled:
@@ -120,7 +126,11 @@ class _Recording:
 
     def begin(self, function, args, kwargs):
         """The recipe of a call that is about to happen, or None."""
-        if getattr(self.busy, "now", False) or len(self.seen) >= _CALLS_MOST or function is None:
+        if getattr(self.busy, "now", False) or len(self.seen) >= _CALLS_MOST:
+            return None
+        name = function.get("name") or function["attribute"]
+        self.tries[name] = self.tries.get(name, 0) + 1
+        if self.tries[name] > _EACH_MOST:
             return None
         self.busy.now = True
         try:
@@ -137,11 +147,17 @@ class _Recording:
 
     def end(self, recipe, result):
         """A call has returned."""
-        self.remember(recipe, result)
-        key = repr((_recipes.shape(recipe), type(result).__name__))
-        if key not in self.seen:
-            self.seen.add(key)
-            self.write(call=recipe)
+        self.busy.now = True
+        try:
+            self.remember(recipe, result)
+            key = repr((_recipes.shape(recipe), type(result).__name__))
+            if key not in self.seen:
+                self.seen.add(key)
+                self.write(call=recipe)
+        except Exception as error:  # never the program's
+            self.write(error=repr(error))
+        finally:
+            self.busy.now = False
 
     def remember(self, recipe, thing, depth=0):
         if type(thing) is int:
