@@ -142,6 +142,7 @@ class Scripts(InFolder):
         )
         script = self.script(
             "import picky\npicky.use(picky.take(1, 2, 3, 4, 5, 6), 7)\npicky.Thing(3).part(2)\n"
+            "picky.Thing([float('inf')])\npicky.Thing(float('nan'))\npicky.Thing(range(1 << 40))\n"
         )
         for how in (["--script", script], ["--", sys.executable, script]):
             done = self.run_test("picky", "--list", *how)
@@ -151,6 +152,9 @@ class Scripts(InFolder):
                 "use(picky.take(1, 2, 3, 4, 5, 6), 7)",
                 "Thing(3)",
                 "Thing(3).part(2)",
+                "Thing(<float>)",
+                "Thing(<list>)",
+                "Thing(<range>)",
             ):
                 self.assertIn(f"picky.{crossing} / same thread / ", done.stdout)
 
@@ -216,6 +220,13 @@ class CommandLine(unittest.TestCase):
         )
         self.assertEqual(done.returncode, 3, done.stdout)
         self.assertIn("cannot import homefree", done.stderr)
+
+    def test_files_that_cannot_be_written(self):
+        for path, why in (("/nosuch/x.html", "there is no folder"), ("/", "it is a folder")):
+            for option in ("--html", "--junit"):
+                done = harness.run("sound", option, path)
+                self.assertEqual((done.returncode, done.stdout), (3, ""))
+                self.assertIn(f"cannot write '{path}': {why}", done.stderr)
 
 
 class Interrupt(unittest.TestCase):
