@@ -175,6 +175,20 @@ static PyObject *dangles(PyObject *self, PyObject *arguments)
     return PyMemoryView_FromMemory(memory, 200, READ_ONLY);
 }
 
+/* Memory of the argument, which may go first. */
+static PyObject *borrows(PyObject *self, PyObject *argument)
+{
+    (void)self;
+    if (!PyByteArray_Check(argument)) {
+        PyErr_SetString(PyExc_TypeError, "borrows(): a bytearray is wanted");
+        return NULL;
+    }
+    if (!FAULTY)
+        return PyMemoryView_FromObject(argument);
+    return PyMemoryView_FromMemory(PyByteArray_AsString(argument), PyByteArray_Size(argument),
+                                   READ_ONLY);
+}
+
 /* ---- an object that is pickled as an address ---- */
 
 static PyObject *handle_type;
@@ -283,6 +297,7 @@ static PyMethodDef methods[] = {
     {"dies_always", dies_always, METH_NOARGS, NULL},
     {"dies_with_thread", dies_with_thread, METH_NOARGS, NULL},
     {"dangles", dangles, METH_NOARGS, NULL},
+    {"borrows", borrows, METH_O, NULL},
     {"dies_unloading", dies_unloading, METH_NOARGS, NULL},
     {"address", address, METH_NOARGS, NULL},
     {"_rebuild", rebuild, METH_O, NULL},

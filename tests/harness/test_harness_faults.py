@@ -41,6 +41,9 @@ EXPECTED = {
     "dangles()": {
         one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
     },
+    "borrows(<bytearray>)": {
+        one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
+    },
     "leaks()": {"same thread": LEAKED, "other thread": LEAKED},
     "address()": {"same thread": ABORTED, "other thread": ABORTED},
 }
