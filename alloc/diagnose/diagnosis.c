@@ -45,6 +45,7 @@ static struct {    /* the standard error of that process; 0: unknown */
     uintmax_t device, file;
 } errors_go_to;
 static bool privileged;       /* ignores the environment and writes no file */
+static bool quiet;            /* prints no summary */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
 static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
@@ -112,6 +113,8 @@ static void take_option(const char *key, const char *value)
         (void)snprintf(sites_path, sizeof sites_path, "%s", value);
     else if (strcmp(key, "stderr") == 0)
         take_standard_error(value);
+    else if (strcmp(key, "quiet") == 0)
+        quiet = true;
     else
         warn("HOMEFREE_DIAGNOSE: ignored ", key, 0);
 }
@@ -267,7 +270,7 @@ static void print_summary(enum hf_report_end end)
     uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
     uint64_t blocks, bytes;
     struct hf_text text;
-    if (privileged ||
+    if (privileged || quiet ||
         (errors + warnings == 0 && !(is_wanted() && (getpid() == root || end == HF_REPORT_SIGNAL))))
         return;
     hf_counts_total(&blocks, &bytes);

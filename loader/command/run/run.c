@@ -73,6 +73,10 @@ static const struct hf_argument arguments_table[] = {
      .value = "FILE",
      .help = "patterns of findings to leave out",
      .offset = offsetof(struct request, diagnosis.suppressions)},
+    {.name = "quiet",
+     .help = "with --diagnose: print neither where the report will be\n"
+             "nor, when a process ends, what was found",
+     .offset = offsetof(struct request, diagnosis.quiet)},
     {.name = NULL},
 };
 
@@ -110,7 +114,7 @@ static void print_options(FILE *out)
 static const struct hf_command command = {
     .who = who,
     .usage = "homefree run [--diagnose[=count|report|strict]] [--report PATH] [--sites PATH]\n"
-             "                    [--suppressions FILE] [--] COMMAND [ARGUMENT]...\n",
+             "                    [--suppressions FILE] [--quiet] [--] COMMAND [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -209,7 +213,7 @@ static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
     int result = library != NULL ? examine(arguments[0], &program) : HF_EXIT_FAILED;
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
         result = hf_run_prepare(who, diagnosis, &folder, &value);
-        if (result == HF_EXIT_CLEAN)
+        if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
             hf_command_complain(who, "the report will be in '%s'", folder.path);
     }
     if (result == HF_EXIT_CLEAN)

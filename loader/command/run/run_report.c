@@ -153,10 +153,10 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
     if (result == HF_EXIT_CLEAN) /* the current folder's path may have one, too */
         result = check_path(who, "--report", folder->path);
     if (result == HF_EXIT_CLEAN &&
-        asprintf(value, "mode:%s,folder:%s%s%s%s%s", diagnosis->mode, folder->path,
+        asprintf(value, "mode:%s,folder:%s%s%s%s%s%s", diagnosis->mode, folder->path,
                  sites != NULL ? ",sites:" : "", sites != NULL ? sites : "",
                  suppressions != NULL ? ",suppressions:" : "",
-                 suppressions != NULL ? suppressions : "") < 0) {
+                 suppressions != NULL ? suppressions : "", diagnosis->quiet ? ",quiet:1" : "") < 0) {
         *value = NULL;
         result = hf_command_out_of_memory(who);
     }

@@ -10,6 +10,7 @@
 /* Paths as the user gave them; NULL: none. */
 struct hf_run_diagnosis {
     const char *mode, *report, *sites, *suppressions;
+    bool quiet;
 };
 
 /* The report's folder. */
