@@ -34,8 +34,8 @@
 #define HF_REPORT_PROCESSES_MAX 1000
 
 /* The environment variable by which `homefree run` passes its options: key:value, separated by
- * commas. mode: count, report, strict; folder: absolute path; sites, suppressions: paths of files; quiet: no
- * summary when a process ends. */
+ * commas. mode: count, report, strict; folder: absolute path; sites, suppressions: paths of files;
+ * quiet: no summary when a process ends. */
 #define HF_DIAGNOSE_VARIABLE "HOMEFREE_DIAGNOSE"
 /* The most bytes of a pair and of the whole value. The library adds a pair for its children. */
 #define HF_DIAGNOSE_PAIR_MAX  1000

@@ -289,6 +289,14 @@ class Plugin(unittest.TestCase):
         self.assertIn(f"`homefree report {self.folder}/report` shows more", output)
         self.assertTrue(list((self.folder / "report").glob("*.hfreport")))
 
+    def test_after_the_session(self):
+        self.write("conftest.py", CONFTEST + "\nimport atexit; atexit.register(lib.twice, 500)\n")
+        self.write("test_module.py", "def test(): pass\n")
+        output = self.run_pytest("--homefree", "--homefree-json", "found.json", status=1)
+        self.assertIn("1 passed", output)
+        self.assertIn("homefree: found after the session =", output)
+        self.assertEqual(self.findings(), {("", "after the session", "double-free"): "fails"})
+
     def test_runs_without_it_are_as_before(self):
         self.write(
             "test_module.py", "import sys\ndef test(): assert 'homefree' not in sys.modules\n"

@@ -156,7 +156,8 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
         asprintf(value, "mode:%s,folder:%s%s%s%s%s%s", diagnosis->mode, folder->path,
                  sites != NULL ? ",sites:" : "", sites != NULL ? sites : "",
                  suppressions != NULL ? ",suppressions:" : "",
-                 suppressions != NULL ? suppressions : "", diagnosis->quiet ? ",quiet:1" : "") < 0) {
+                 suppressions != NULL ? suppressions : "",
+                 diagnosis->quiet ? ",quiet:1" : "") < 0) {
         *value = NULL;
         result = hf_command_out_of_memory(who);
     }

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-import homefree
-
+from .._diagnose import diagnose
+from .._homefree import version
 from . import _findings, _reports, _supervisor
 
 _TITLES = {
@@ -46,7 +46,7 @@ def begin():
 
 
 def _begin():
-    part = homefree.diagnose()
+    part = diagnose()
     part.__enter__()
     return part
 
@@ -252,7 +252,7 @@ class Recorder:
         if not self.is_worker:
             kept = self.config.option.homefree_report
             where = f", report in {kept}" if kept else ""
-            return f"homefree {homefree.__version__}: diagnostics mode, {self.mode}{where}"
+            return f"homefree {version()}: diagnostics mode, {self.mode}{where}"
         return None
 
     # ---- the summary -----------------------------------------------------------------------------

@@ -21,9 +21,8 @@ import tempfile
 
 import pytest
 
-import homefree
-
 from .. import _command
+from .._diagnose import diagnose
 from . import _findings, _reports
 
 VARIABLE = "HOMEFREE_PYTEST"
@@ -107,7 +106,7 @@ def ensure_diagnosed(config):
     UsageError, with a remedy, if that is impossible.
     """
     try:
-        with homefree.diagnose():
+        with diagnose():
             return
     except RuntimeError as error:
         if "is not diagnosed" not in str(error):
@@ -148,6 +147,7 @@ def _supervise(homefree_command, command, options):
     folder = tempfile.mkdtemp(prefix="homefree-pytest-")
     try:
         report = options.homefree_report or os.path.join(folder, "report")
+        earlier = set(_reports.files(report))
         child = subprocess.Popen(
             [homefree_command, "run", "--diagnose", "--quiet", "--report", report, "--", *command],
             env={**os.environ, VARIABLE: folder},
@@ -156,15 +156,74 @@ def _supervise(homefree_command, command, options):
         _pass_signals_on(child)
         status = child.wait()
         now, found = _read_log(folder)
-        if now is None or (now == _FINISHED and status >= 0):
-            return 128 - status if status < 0 else status
-        _tell_death(child.pid, status, now, found, report, options)
-        return 128 - status if status < 0 else status or 1
+        shown = 128 - status if status < 0 else status
+        if now is None:  # no session began: wrong usage, --help
+            return shown
+        if now == _FINISHED and status >= 0:
+            paths = [path for path in _reports.files(report) if path not in earlier]
+            return _tell_rest(_reports.read(paths), found, options) or shown
+        _tell_death(_reports.read(_reports.files(report, child.pid)), status, now, found, options)
+        return shown or 1
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-# ---- the end of a process ------------------------------------------------------------------------
+# ---- what the recorded process could not tell ----------------------------------------------------
+
+
+def _write_document(reading, findings, died, options):
+    if not options.homefree_json:
+        return
+    try:
+        _findings.write_document(
+            options.homefree_json,
+            mode=options.homefree,
+            findings=findings,
+            crossings=reading.crossings if reading is not None else None,
+            died=died,
+        )
+    except OSError as error:
+        print(f"homefree: cannot write {options.homefree_json}: {error}", file=sys.stderr)
+
+
+def _tell(lines, options):
+    if options.homefree_report:
+        lines.append(f"`homefree report {options.homefree_report}` shows more")
+    print("\n".join(lines), file=sys.stderr)
+
+
+def _left(reading, found, options):
+    """The findings of a report that are not in the log."""
+    known = ()
+    if options.homefree_baseline:
+        with contextlib.suppress(OSError, ValueError):
+            known = _findings.read_baseline(options.homefree_baseline)
+    rest = _findings.subtract(reading.findings, found) if reading is not None else []
+    for one in rest:
+        del one["processes"]
+        _findings.judge(
+            one,
+            mode=options.homefree,
+            known=known,
+            writes_baseline=bool(options.homefree_write_baseline),
+        )
+    return _findings.by_severity(rest)
+
+
+def _tell_rest(reading, found, options):
+    """What was found after the session, by atexit functions or while modules are unloaded. The exit
+    status that follows; 0 if nothing failed."""
+    rest = _left(reading, found, options)
+    if not rest:
+        return 0
+    for one in rest:
+        one["phase"] = "after the session"
+    failing = [one for one in rest if one["verdict"] == "fails"]
+    if failing:
+        lines = ["", " homefree: found after the session ".center(80, "=")]
+        _tell([*lines, *map(_findings.text, failing)], options)
+    _write_document(reading, [*found, *rest], None, options)
+    return 1 if failing else 0
 
 
 def _how(status, now):
@@ -175,32 +234,17 @@ def _how(status, now):
     return f"pytest ended with status {status} before its time, {now}"
 
 
-def _tell_death(process, status, now, found, report, options):
-    if now == _FINISHED:
-        now = "after the session"
-    died = _how(status, now)
-    reading = _reports.read(_reports.files(report, process))
-    rest = _findings.subtract(reading.findings, found) if reading is not None else []
-    test, _, phase = now.removeprefix("in ").rpartition(" (") if now.endswith(")") else ("", "", "")
-    for one in rest:
-        del one["processes"]
-        one.update(test=test or None, phase=phase.rstrip(")") or None, verdict="fails")
+def _tell_death(reading, status, now, found, options):
+    died = _how(status, "after the session" if now == _FINISHED else now)
+    rest = _left(reading, found, options)
+    if now.startswith("in "):
+        test, _, phase = now[3:-1].rpartition(" (")
+        for one in rest:
+            one.update(test=test, phase=phase)
     lines = ["", f" homefree: {died} ".center(80, "=")]
     lines.append("found in it before that:" if rest else "nothing was found in it before that")
-    lines.extend(_findings.text(one) for one in _findings.by_severity(rest))
+    lines.extend(map(_findings.text, rest))
     for one in _findings.by_severity(found):
         lines.append(f"{one['severity']}: {one['rule']} in {one['test'] or 'no test'}")
-    if options.homefree_report:
-        lines.append(f"`homefree report {report}` shows more")
-    print("\n".join(lines), file=sys.stderr)
-    if options.homefree_json:
-        try:
-            _findings.write_document(
-                options.homefree_json,
-                mode=options.homefree,
-                findings=[*found, *rest],
-                crossings=reading.crossings if reading is not None else None,
-                died=died,
-            )
-        except OSError as error:
-            print(f"homefree: cannot write {options.homefree_json}: {error}", file=sys.stderr)
+    _tell(lines, options)
+    _write_document(reading, [*found, *rest], died, options)
