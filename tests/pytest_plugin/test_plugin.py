@@ -275,7 +275,8 @@ class Plugin(unittest.TestCase):
         )
         self.write("test_new.py", "def test_new(faulty): faulty.mild(10)\n")
         words = "--homefree=strict", "--homefree-baseline", "known.json"
-        output = self.run_pytest(*words, status=1)
+        script = [str(arguments.environments / "pytest/bin/pytest")]
+        output = self.run_pytest(*words, start=script, status=1)
         self.assertIn("FAILED test_new.py::test_new - homefree: malloc-delete in the call", output)
         self.assertIn("3 passed", output)
         self.assertIn("double-free: once, known by the baseline\n", output)

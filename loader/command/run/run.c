@@ -74,8 +74,8 @@ static const struct hf_argument arguments_table[] = {
      .help = "patterns of findings to leave out",
      .offset = offsetof(struct request, diagnosis.suppressions)},
     {.name = "quiet",
-     .help = "with --diagnose: print neither where the report will be\n"
-             "nor, when a process ends, what was found",
+     .help = "print neither where the report will be nor, when a\n"
+             "process ends, what was found",
      .offset = offsetof(struct request, diagnosis.quiet)},
     {.name = NULL},
 };
@@ -133,6 +133,7 @@ static int check(const struct request *request, const struct hf_operand_list *op
     const char *alone = diagnosis->report != NULL         ? "report"
                         : diagnosis->sites != NULL        ? "sites"
                         : diagnosis->suppressions != NULL ? "suppressions"
+                        : diagnosis->quiet                ? "quiet"
                                                           : NULL;
     if (diagnosis->mode == NULL && alone != NULL)
         return hf_command_wrong(who, "--%s goes with --diagnose", alone);

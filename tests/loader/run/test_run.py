@@ -412,6 +412,14 @@ class Diagnose(Installation):
             )
         self.assertEqual({name for _, name in self.loaded()}, {DIAGNOSE})
 
+    def test_quiet(self):
+        self.refused(2, "--quiet goes with --diagnose", "--quiet", "--", "true")
+        status, out, err = self.run_it(
+            "--diagnose", "--quiet", "--report", "r", "--", self.environment_program
+        )
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(b",quiet:1", out)
+
     def test_last_mode_counts(self):
         self.assertEqual(
             self.told("--diagnose=strict", "--diagnose", "--report", "r")["mode"], "report"

@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -28,6 +29,7 @@ from . import _findings, _reports
 VARIABLE = "HOMEFREE_PYTEST"
 _FINISHED = "finished"
 _NOW_SIZE = 4096
+_SCRIPT = re.compile(r"py\.?test(-3(\.\d+)?)?")
 _REMEDY = "start the program itself as `homefree run --diagnose -- COMMAND`, with --homefree"
 
 
@@ -93,9 +95,8 @@ def _command_line(config):
     before = words[: len(words) - len(given)]
     if len(before) < 2 or words[len(before) :] != given or not sys.executable:
         return None
-    script = os.path.basename(before[-1])
     is_module = before[-2] == "-m" and before[-1] in ("pytest", "py.test")
-    if not is_module and script not in ("pytest", "py.test", "pytest.py"):
+    if not is_module and not _SCRIPT.fullmatch(os.path.basename(before[-1])):
         return None
     return [sys.executable, *words[1:]]
 
