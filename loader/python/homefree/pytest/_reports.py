@@ -98,43 +98,48 @@ def _finding(one):
     }
 
 
-def _key(finding):
+_NAMED = "allocated", "freed", "first_freed"
+
+
+def _sides(finding):
+    """What a finding of homefree.diagnose() and one of a report have in common; the offsets, which
+    a report need not have."""
     places = [finding[name] or {} for name in ("allocated", "freed")]
-    return finding["rule"], *(
-        part for place in places for part in (place.get("object"), place.get("function"))
+    return (
+        (finding["rule"], *((one.get("object"), one.get("function")) for one in places)),
+        tuple(one.get("offset") for one in places),
     )
 
 
 class Names:
-    """Symbols, lines and Python frames of findings, each looked up once."""
+    """Symbols, lines and Python frames of findings of this process, each looked up once."""
+
+    MOST = 200  # readings of the report
 
     def __init__(self, folder):
         self._folder = folder
+        self._readings = 0
         self._known = {}
 
     def add_to(self, findings):
-        if self._folder is None:
-            return
-        if any(_key(one) not in self._known for one in findings):
-            reading = read(files(self._folder, os.getpid()))
-            for one in reading.findings if reading is not None else ():
-                self._known.setdefault(_key(one), []).append(one)
         for one in findings:
-            known = self._known.setdefault(_key(one), [])
-            self._name(one, known)
+            sides = _sides(one)
+            if sides not in self._known:
+                self._known[sides] = self._find(*sides)
+            for name in _NAMED:
+                like = (self._known[sides] or {}).get(name)
+                if one[name] is not None and like is not None:
+                    one[name] = {**like, "offset": one[name]["offset"]}
 
-    @staticmethod
-    def _name(one, known):
-        def offset(finding, name):
-            return (finding[name] or {}).get("offset")
-
-        for like in known:
-            if all(
-                offset(like, name) in (None, offset(one, name)) for name in ("allocated", "freed")
+    def _find(self, sides, offsets):
+        if self._folder is None or self._readings == self.MOST:
+            return None
+        self._readings += 1
+        reading = read(files(self._folder, os.getpid()))
+        for like in reading.findings if reading is not None else ():
+            others = _sides(like)
+            if sides == others[0] and all(
+                theirs in (None, ours) for ours, theirs in zip(offsets, others[1])
             ):
-                for name in "allocated", "freed", "first_freed":
-                    if one[name] is not None and like[name] is not None:
-                        place = one[name]["offset"]
-                        one[name].update(like[name])
-                        one[name]["offset"] = place
-                return
+                return like
+        return None
