@@ -375,8 +375,14 @@ class Usage(Installation):
                 text.startswith("Usage: homefree run [--diagnose[=count|report|strict]]")
             )
             self.assertLess(max(map(len, text.splitlines())), 90)
-            for option in ("diagnose[=", "report PATH", "sites PATH", "suppressions FILE", "quiet",
-                           "help"):
+            for option in (
+                "diagnose[=",
+                "report PATH",
+                "sites PATH",
+                "suppressions FILE",
+                "quiet",
+                "help",
+            ):
                 self.assertIn(f"--{option}", text)
 
     def test_help_has_every_option_of_the_heap(self):
