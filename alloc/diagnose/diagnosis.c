@@ -52,6 +52,7 @@ static struct {    /* the standard error of that process; 0: unknown */
     uintmax_t device, file;
 } errors_go_to;
 static bool privileged;       /* ignores the environment and writes no file */
+static bool quiet;            /* prints no summary */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
 static uint32_t sample_every = HF_SAMPLING_USUAL;
@@ -153,6 +154,11 @@ static void take_root(const char *value)
 static void take_leaks(const char *value)
 {
     hf_diagnose.leaks = strcmp(value, "1") == 0;
+}
+
+static void take_quiet(const char *value)
+{
+    quiet = strcmp(value, "1") == 0;
 }
 
 static void take_option(const char *key, const char *value)
@@ -330,7 +336,7 @@ static void print_summary(enum hf_report_end end)
     uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
     uint64_t blocks, bytes;
     struct hf_text text;
-    if (privileged ||
+    if (privileged || quiet ||
         (errors + warnings == 0 && !(is_wanted() && (getpid() == root || end == HF_REPORT_SIGNAL))))
         return;
     hf_counts_total(&blocks, &bytes);

