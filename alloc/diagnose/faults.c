@@ -167,8 +167,8 @@ static enum hf_report_rule rule_of(enum hf_block_kind kind, enum hf_report_funct
 static bool is_in_operator(const struct link_map *map, const void *caller)
 {
     static const char *const names[] = {
-#define HF_NEW(symbol, nothrow, aligned)            #symbol,
-#define HF_DELETE(symbol, ...) #symbol,
+#define HF_NEW(symbol, nothrow, aligned) #symbol,
+#define HF_DELETE(symbol, ...)           #symbol,
 #include "shim/functions.def"
     };
     struct hf_object object;

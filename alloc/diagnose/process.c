@@ -158,8 +158,8 @@ static any_function *remember(const char *name, any_function **known)
 static enum { UNKNOWN, OURS, PROGRAMS } operators;
 
 static const char *const operator_names[] = {
-#define HF_NEW(symbol, nothrow, aligned)            #symbol,
-#define HF_DELETE(symbol, ...) #symbol,
+#define HF_NEW(symbol, nothrow, aligned) #symbol,
+#define HF_DELETE(symbol, ...)           #symbol,
 #include "shim/functions.def"
     "malloc", /* which the runtime's operators call */
 };
