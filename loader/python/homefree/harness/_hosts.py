@@ -69,6 +69,8 @@ class Host:
         }
         environment = dict(os.environ)
         environment.pop("HOMEFREE_PYTHON", None)
+        # glibc fills what is freed: use after free shows each time, not just if it is reused.
+        environment.setdefault("MALLOC_PERTURB_", "165")
         if self.preload is not None:
             former = environment.get("LD_PRELOAD", "")
             environment["LD_PRELOAD"] = f"{self.preload}:{former}" if former else self.preload
