@@ -21,10 +21,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WORD sizeof(uint64_t)
+
 enum {
     RANGES_MAX = 1 << 17,
     UNIT = 8, /* blocks begin at multiples */
-    WORD = sizeof(uint64_t),
     SKIPPED_MAX = 8,
     CHUNK = 1 << 16,
     PAGES_MAX = 512, /* whose entries of the page map are read at a time */

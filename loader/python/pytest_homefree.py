@@ -52,10 +52,10 @@ def pytest_load_initial_conftests(early_config):
     new one."""
     options = early_config.known_args_namespace
     if options.homefree:
-        from homefree.pytest import _recorder, _supervisor
+        from homefree.pytest import _phases, _supervisor
 
         _supervisor.ensure_diagnosed(early_config)
-        _recorder.begin()
+        _phases.begin()
     yield
 
 
@@ -67,9 +67,9 @@ def pytest_configure(config):
         "'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them.",
     )
     if config.option.homefree:
-        from homefree.pytest import _recorder
+        from homefree.pytest import _phases
 
-        config.pluginmanager.register(_recorder.Recorder(config), "homefree-recorder")
+        config.pluginmanager.register(_phases.Recorder(config), "homefree-recorder")
         return
     for name, _, _ in _VALUES:
         if getattr(config.option, f"homefree_{name.replace('-', '_')}"):
