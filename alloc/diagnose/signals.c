@@ -163,6 +163,8 @@ static int take_fault_action(const struct sigaction *action, struct sigaction *o
 
 static void on_fault(int number, siginfo_t *info, void *context)
 {
+    /* Our own walk of a stack follows wrong pointers, too: that is no access of the program's. */
+    hf_unwind_recover(context);
     if (hf_access_fault(info, context))
         return;
     const struct sigaction *programs_own = programs_action();
@@ -173,7 +175,6 @@ static void on_fault(int number, siginfo_t *info, void *context)
         on_crash(number, info, context);
         return;
     }
-    hf_unwind_recover(context);
     if ((flags & (unsigned)SA_RESETHAND) != 0) {
         const struct sigaction usual = {.sa_handler = SIG_DFL};
         (void)take_fault_action(&usual, NULL);

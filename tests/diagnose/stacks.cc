@@ -19,6 +19,9 @@ extern "C" void *library_other(std::size_t size);
 #define FRAME        __attribute__((noinline)) void
 #define NO_TAIL_CALL __asm__ volatile("")
 
+extern "C" void *freed_block;
+void *freed_block;
+
 namespace
 {
 
@@ -154,6 +157,20 @@ FRAME without_frame()
     fill(values, 16);
 }
 
+// The wrong register points to a freed block, which nobody may read if it was sampled.
+FRAME freed_frame()
+{
+    void (*function)() = cross_twice;
+    std::uintptr_t values[16];
+    fill(values, 16);
+    freed_block = std::malloc(64);
+    std::free(freed_block);
+    __asm__ volatile("push %%rbp\n push %%rbp\n mov freed_block(%%rip), %%rbp\n call *%0\n"
+                     "pop %%rbp\n pop %%rbp"
+                     : CALLS);
+    fill(values, 16);
+}
+
 // The return address is found where another value lies.
 FRAME moved_stack()
 {
@@ -216,6 +233,7 @@ const named_case modes[] = {
     {"interrupted", interrupted},
     {"fork", fork_then_cross},
     {"without-frame", without_frame},
+    {"freed-frame", freed_frame},
     {"moved-stack", moved_stack_with_handler},
     {"left-by-jump", left_by_jump},
 };

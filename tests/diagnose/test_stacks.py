@@ -174,6 +174,12 @@ class Stacks(DiagnosisTest):
         self.check(finding["freed"], [*FREEING, "cross_twice"])
         self.assertEqual(finding["freed"]["stack"][-1]["symbol"].split("::")[-1], "without_frame()")
 
+    def test_a_walk_does_not_use_what_was_freed(self):
+        """The walk of a fault's stack reads a freed block: that is no access of the program's."""
+        run = self.diagnose(arguments.stacks[0], "freed-frame", options=["--sample", "1"])
+        rules = {finding["rule"] for finding in run.report["findings"]}
+        self.assertEqual(rules, {"malloc-delete"}, run.errors)
+
     def test_a_strict_run_keeps_the_stack(self):
         run = self.diagnose(arguments.stacks[0], "once", mode="strict")
         self.assertLess(run.status, 0)

@@ -18,7 +18,7 @@ void twice(size_t size)
 void inside(size_t size)
 {
     char *volatile block = malloc(size);
-    free(block + 16);
+    free(block + 8);
 }
 
 void mild(size_t size)
