@@ -31,7 +31,8 @@ enum {
     TEXT_KIND_SHIFT = 2, /* three bits: bytes of a character */
     TEXT_COMPACT = 0x20,
     TEXT_ASCII = 0x40,
-    OWNED_BY_C = 3, /* a frame that stands for a C function; since 3.12 */
+    OWNED_BY_C = 3, /* and more: a frame that is no Python function's; since 3.12 */
+    TAG = 1,        /* of references in frames, since 3.14 */
     TABLE_MAX = 1 << 20
 };
 
@@ -92,8 +93,10 @@ static void follow(void *argument)
          steps++, frame = pointer_at(frame, layout->back)) {
         const char *code = pointer_at(frame, layout->code);
         if (layout->version >= 0x30c &&
-            *(const volatile char *)(frame + layout->owner) == OWNED_BY_C)
+            *(const volatile char *)(frame + layout->owner) >= OWNED_BY_C)
             continue;
+        if (layout->version >= 0x30e)
+            code -= (uintptr_t)code & TAG;
         if (!is_pointer(code) || pointer_at(code, OBJECT_TYPE) != code_type)
             return;
         taking->frames[taking->count].code = code;

@@ -1,7 +1,7 @@
 /*
  * Python frames of the calling thread, read from CPython's structures: nothing of CPython's is
  * called but what names the current thread state, nothing is locked or allocated. CPython 3.9 to
- * 3.13 (python_layouts.def); of other versions and of free-threaded builds no frame is known.
+ * 3.14 (python_layouts.def); of other versions and of free-threaded builds no frame is known.
  */
 #ifndef HOMEFREE_PYTHON_FRAMES_H
 #define HOMEFREE_PYTHON_FRAMES_H

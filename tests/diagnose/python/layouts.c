@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#if PY_VERSION_HEX >= 0x030b0000
+#if PY_VERSION_HEX >= 0x030e0000
+#    include <internal/pycore_interpframe.h>
+#elif PY_VERSION_HEX >= 0x030b0000
 #    include <internal/pycore_frame.h>
 #endif
 #include <internal/pycore_code.h>
@@ -112,7 +114,9 @@ int main(void)
     wrong |= differs("TEXT_KIND_SHIFT", 4 << 2, state(4, 0, 0));
     wrong |= differs("TEXT_COMPACT", 0x20, state(0, 1, 0));
     wrong |= differs("TEXT_ASCII", 0x40, state(0, 0, 1));
-#if PY_VERSION_HEX >= 0x030c0000
+#if PY_VERSION_HEX >= 0x030e0000
+    wrong |= differs("OWNED_BY_C", 3, FRAME_OWNED_BY_INTERPRETER);
+#elif PY_VERSION_HEX >= 0x030c0000
     wrong |= differs("OWNED_BY_C", 3, FRAME_OWNED_BY_CSTACK);
 #endif
     return wrong;
