@@ -29,7 +29,8 @@ PACKAGE = """
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
-    harness/recorder/sitecustomize.py extension/__init__.py extension/__init__.pyi extension/_cache.py
+    harness/recorder/sitecustomize.py extension/__init__.py extension/__init__.pyi
+    extension/_cache.py
 """
 
 CMAKE = (
