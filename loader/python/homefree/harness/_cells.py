@@ -168,8 +168,9 @@ class Cell:
         suspects = [i for i in range(2) if _steady([one[i] for one in rounds], _LEAST[i], 2)]
         if not rounds or not suspects:
             return
-        # Caches grow too, but not for long, and not by the same amount each time.
-        longer = self.grown(cycle, [4 * _ROUND] * 3, end + 4 * _LEAK_SECONDS)
+        # Caches grow too, but not for long, and not by the same amount each time: some ten
+        # kilobytes in all, which are less than a leak's least for so many.
+        longer = self.grown(cycle, [16 * _ROUND] * 3, end + 16 * _LEAK_SECONDS)
         for i in suspects:
             each = [one[i] for one in longer]
             if each and _steady(each, _LEAST[i], 1.1):
