@@ -89,7 +89,7 @@ static void in_the_main_interpreter(PyObject *capsule)
     free_block(block_of(capsule));
 }
 
-static const char *table; /* gone with the module */
+static const char *volatile table; /* gone with the module */
 
 static void with_its_module(PyObject *capsule)
 {

@@ -46,7 +46,7 @@ static void run(const char *code)
         exit(4);
 }
 
-__attribute__((noipa)) static void give(void *ptr)
+__attribute__((noinline)) static void give(void *ptr)
 {
     python.object_free(ptr);
 }
@@ -140,7 +140,7 @@ struct status {
     int exit_status;
 };
 
-__attribute__((noipa)) static void interpreters(void)
+__attribute__((noinline)) static void interpreters(void)
 {
     struct status (*new_interpreter)(void **, const struct config *) =
         (struct status(*)(void **, const struct config *))find("Py_NewInterpreterFromConfig");
