@@ -150,6 +150,29 @@ static void count_freed(struct hf_trailer trailer, size_t asked, struct hf_site 
         hf_recent_freed(call, trailer.site, trailer.kind, freed.number, pair);
 }
 
+static bool find_form(enum hf_report_function function, enum hf_delete_form *form)
+{
+    switch (function) {
+#define HF_DELETE(symbol, parameters, arguments, call, name, alignment) \
+    case HF_FUNCTION_##symbol:                                          \
+        *form = HF_DELETE_##name;                                       \
+        return true;
+#include "shim/functions.def"
+    default:
+        return false;
+    }
+}
+
+/* By its allocator's operator of the same form, if that one tells the forms apart. */
+static void send_home(void *ptr, struct hf_stated stated, struct hf_call_site call)
+{
+    enum hf_delete_form form;
+    const size_t alignment = stated.alignment != NULL ? *stated.alignment : 0;
+    if (!find_form(call.function, &form) ||
+        !hf_delete_foreign_for(ptr, form, alignment, call.caller))
+        hf_plain_free(ptr);
+}
+
 void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
 {
     struct hf_trailer trailer;
@@ -157,7 +180,7 @@ void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site c
         return;
     if (HF_UNLIKELY(!hf_block_has_trailer(ptr))) {
         if (hf_fault_foreign(ptr, call))
-            hf_plain_free(ptr);
+            send_home(ptr, stated, call);
         return;
     }
     if (HF_UNLIKELY(hf_sampled_holds(ptr))) {
