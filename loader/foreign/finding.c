@@ -9,42 +9,22 @@
  * from the loaded file: its header, program headers and notes (build id) are compared with memory
  * first.
  *
- * A pass calls foreign allocators itself, under the loader's lock, in three places:
- * - realloc_zero_frees() calls jemalloc's mallctl();
- * - is_tree() and search_tree() allocate and free jemalloc blocks to verify its rtree;
- * - owns_pages() allocates and frees blocks through malloc() and free(), or operator new and
- *   delete, that the object exports.
- *
- * This is safe for these reasons:
- * - Locks. A deadlock needs an allocator that waits for the loader's lock while it holds a lock of
- *   its own. dlopen() runs every constructor under the loader's lock, and constructors allocate, so
- *   such an allocator would deadlock without homefree, too.
- * - Initialisation. A pass inside a constructor may see an object whose constructors have not run.
- *   jemalloc and functions that replace malloc() initialise themselves at the first call, because
- *   other constructors may allocate first. rpmalloc's own functions, which do not, are never called
- *   here.
- * - Re-entry. The allocator's mmap(2) calls reach stubs that take no lock. If it loads an object,
- *   the nested pass returns at once (route.c).
- * - Exceptions. operator new throws when memory is short. owns_pages(), which needs up to 200 MiB,
- *   tests for room first; verifying an rtree takes less than 3 MiB.
- * - Cancellation is disabled while the loader's lock is held (loader_lock.c).
+ * trials.c calls the allocators that were found, to see whether they are what they seem.
  */
 #include "loader/foreign/finding.h"
 
 #include "alloc/owner/foreign.h"
-#include "alloc/owner/pagemap.h"
-#include "alloc/owner/send_home.h"
 #include "loader/elf/elf_names.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/known_allocators.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
+#include "loader/foreign/trials.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 
 _Static_assert((int)HF_ALLOCATOR_DELETE_ONE == (int)HF_DELETE_ONE &&
                    (int)HF_ALLOCATOR_DELETE_ARRAY == (int)HF_DELETE_ARRAY &&
@@ -54,7 +34,7 @@ _Static_assert((int)HF_ALLOCATOR_DELETE_ONE == (int)HF_DELETE_ONE &&
 
 /* ---- one symbol table ---- */
 
-enum { CALLS_MAX = 16, NAMES_PER_CALLS = 8, NAMES_MAX = CALLS_MAX * NAMES_PER_CALLS };
+enum { CALLS_MAX = 16, NAMES_PER_CALLS = 12, NAMES_MAX = CALLS_MAX * NAMES_PER_CALLS };
 
 /* A row of hf_allocator_calls whose marker symbol was found. */
 struct match {
@@ -64,14 +44,6 @@ struct match {
     void *marker;
 };
 
-struct functions {
-    void *question, *allocate, *realloc, *usable_size, *release;
-    void *deletes[HF_DELETE_FORMS];
-    struct hf_rtree tree;
-    enum hf_free_form form;
-    enum hf_foreign_question kind;
-};
-
 struct findings {
     const struct link_map *map;
     struct hf_elf *file; /* the loaded file; its segments tell code from data */
@@ -79,7 +51,7 @@ struct findings {
     bool can_free[HF_ALLOCATOR_COUNT]; /* a release function was found */
     bool unproven[HF_ALLOCATOR_COUNT]; /* the only evidence is that the object exports it */
     enum hf_foreign_found found[HF_ALLOCATOR_COUNT];
-    struct functions functions[HF_ALLOCATOR_COUNT];
+    struct hf_trial_functions functions[HF_ALLOCATOR_COUNT];
 };
 
 struct matches {
@@ -206,82 +178,14 @@ static void *function_found(const struct wanted *wanted, const struct match *row
     return NULL;
 }
 
-/* jemalloc's options decide whether its realloc() of size 0 frees or allocates. */
-static bool realloc_zero_frees(void *mallctl)
-{
-    const char *action = NULL;
-    size_t size = sizeof action;
-    int result = ((int (*)(const char *, void *, size_t *, void *, size_t))mallctl)(
-        "opt.zero_realloc", (void *)&action, &size, NULL, 0);
-    return result == 0 && action != NULL && strcmp(action, "free") == 0;
-}
-
-static void call_release(const struct functions *functions, void *ptr)
-{
-    const struct hf_foreign_allocator allocator = {.form = functions->form,
-                                                   .release = functions->release};
-    hf_foreign_call_free(&allocator, ptr, NULL);
-}
-
-static void *allocate(const struct functions *functions, size_t size)
-{
-    if (functions->allocate != NULL)
-        return ((void *(*)(size_t))functions->allocate)(size);
-    return ((void *(*)(void *, size_t))functions->realloc)(NULL, size);
-}
-
-/* Verifies an rtree: it must contain freshly allocated blocks of every size, and no address that is
- * not the allocator's. `has` tests for a block. */
-static bool is_tree(const struct hf_rtree *tree, const struct functions *functions,
-                    bool (*has)(const struct hf_rtree *tree, const void *ptr))
-{
-    static const size_t sizes[] = {16, 128, 1024, 8192, 32768, 262144, 2 << 20};
-    enum { COUNT = sizeof sizes / sizeof sizes[0] };
-    void *blocks[COUNT] = {NULL};
-    bool right = !hf_rtree_proves(tree, &blocks) && !hf_rtree_proves(tree, tree->root) &&
-                 !hf_rtree_proves(tree, NULL);
-    for (size_t i = 0; i < COUNT; i++) {
-        blocks[i] = allocate(functions, sizes[i]);
-        right &= blocks[i] == NULL || has(tree, blocks[i]);
-    }
-    for (size_t i = 0; i < COUNT; i++)
-        if (blocks[i] != NULL)
-            call_release(functions, blocks[i]);
-    return right && blocks[0] != NULL;
-}
-
-static bool find_tree(const struct wanted *wanted, struct functions *functions)
+static bool find_tree(const struct wanted *wanted, struct hf_trial_functions *functions)
 {
     const struct link_map *map = wanted->findings->map;
     const char *symbol = wanted->tree;
     return symbol != NULL && !wanted->several_trees && hf_dynlink_find(symbol) == map &&
            wanted->tree_size != 0 && hf_dynlink_find(symbol + wanted->tree_size - 1) == map &&
            hf_rtree_from(symbol, wanted->tree_size, &functions->tree) &&
-           is_tree(&functions->tree, functions, hf_rtree_proves);
-}
-
-/* Finds an rtree without its symbol. An rtree for 48-bit addresses takes 2 MiB of variables, so few
- * places qualify; the limit is for programs that have far more variables of their own. */
-static bool search_tree(const struct hf_object *object, struct functions *functions)
-{
-    enum { SEARCH_MAX = 64 << 20, TRIES_MAX = 16 };
-    bool found = false;
-    void *block = allocate(functions, 1024);
-    if (block == NULL)
-        return false;
-    struct hf_object segments = *object;
-    hf_object_segments(&segments);
-    for (size_t i = 0; i < segments.writable_count && !found; i++) {
-        size_t size = segments.writable[i].size, cursor = 0;
-        size = size < SEARCH_MAX ? size : SEARCH_MAX;
-        for (int tries = 0; tries < TRIES_MAX && !found &&
-                            hf_rtree_search((const void *)segments.writable[i].start, size, block,
-                                            &cursor, &functions->tree);
-             tries++)
-            found = is_tree(&functions->tree, functions, hf_rtree_describes);
-    }
-    call_release(functions, block);
-    return found;
+           hf_trial_tree(functions, hf_rtree_proves);
 }
 
 static void take_functions(struct findings *findings, const struct match *row,
@@ -293,7 +197,7 @@ static void take_functions(struct findings *findings, const struct match *row,
         [HF_ALLOCATOR_QUESTION_SIZE] = HF_QUESTION_SIZE,
     };
     const enum hf_allocator allocator = row->calls->allocator;
-    struct functions functions = {.form = HF_FREE_NONE};
+    struct hf_trial_functions functions = {.form = HF_FREE_NONE};
     if (findings->can_free[allocator])
         return;
     functions.question = function_found(wanted, row, row->calls->question);
@@ -315,7 +219,7 @@ static void take_functions(struct findings *findings, const struct match *row,
     }
     if (allocator == HF_ALLOCATOR_JEMALLOC) {
         if (functions.release == NULL && functions.realloc != NULL &&
-            realloc_zero_frees(row->marker)) {
+            hf_trial_zero_frees(row->marker)) {
             functions.release = functions.realloc;
             functions.form = HF_FREE_RESIZE;
         }
@@ -537,8 +441,8 @@ static bool pin_object(const struct hf_object *object)
  * functions were found. They can be called whatever symbols are left. */
 static void take_exported(const struct hf_object *object, struct findings *findings)
 {
-    struct functions *functions = NULL;
-    struct functions exported = {
+    struct hf_trial_functions *functions = NULL;
+    struct hf_trial_functions exported = {
         .allocate = hf_object_address(object, "malloc"),
         .realloc = hf_object_address(object, "realloc"),
         .usable_size = hf_object_address(object, "malloc_usable_size"),
@@ -547,7 +451,7 @@ static void take_exported(const struct hf_object *object, struct findings *findi
         .kind = HF_QUESTION_NONE,
     };
     if (exported.release == NULL)
-        exported = (struct functions){
+        exported = (struct hf_trial_functions){
             .allocate = hf_object_address(object, "_Znwm"),
             .release = hf_object_address(object, "_ZdlPv"),
             .form = HF_FREE_PLAIN,
@@ -572,30 +476,6 @@ static void take_exported(const struct hf_object *object, struct findings *findi
         *functions = exported;
 }
 
-/* Returns whether the exported functions belong to the allocator whose pages have this number: a
- * block large enough to get a new mapping must lie in such pages. Otherwise a release function
- * could lead back to its caller. */
-static bool owns_pages(unsigned number, const struct functions *functions)
-{
-    static const size_t sizes[] = {4 << 20, 40 << 20, 200 << 20};
-    bool right = false;
-    if (functions->allocate == NULL && functions->realloc == NULL)
-        return false;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && !right; i++) {
-        /* operator new must not throw through this frame, so test for room first. */
-        void *room = mmap(NULL, 2 * sizes[i], PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (room == MAP_FAILED)
-            break;
-        munmap(room, 2 * sizes[i]);
-        void *block = allocate(functions, sizes[i]);
-        right = block != NULL && hf_pagemap_id(block) == number;
-        if (block != NULL)
-            call_release(functions, block);
-    }
-    return right;
-}
-
 /* For an object that exports an allocator without telling symbols: searches for strings, which
  * cannot wait until it maps memory, because its functions have to be called for that. */
 static void examine_exporter(const struct hf_object *object, struct findings *findings)
@@ -610,10 +490,10 @@ static void examine_exporter(const struct hf_object *object, struct findings *fi
     if (!any)
         hf_tracking_search(object->map, findings->present);
     take_exported(object, findings);
-    struct functions *functions = &findings->functions[HF_ALLOCATOR_JEMALLOC];
+    struct hf_trial_functions *functions = &findings->functions[HF_ALLOCATOR_JEMALLOC];
     if (findings->can_free[HF_ALLOCATOR_JEMALLOC] && functions->kind == HF_QUESTION_NONE &&
         (functions->allocate != NULL || functions->realloc != NULL) &&
-        search_tree(object, functions)) {
+        hf_trial_search_tree(object, functions)) {
         functions->kind = HF_QUESTION_RTREE;
         findings->unproven[HF_ALLOCATOR_JEMALLOC] = false;
     }
@@ -631,15 +511,15 @@ static unsigned publish(const struct hf_object *object, struct findings *finding
         last = first == 0 ? hf_tracking_number(object->map) : 0;
         if (last == 0 && (last = hf_foreign_reserve()) == 0)
             continue;
-        struct functions *functions = &findings->functions[i];
+        struct hf_trial_functions *functions = &findings->functions[i];
         if (first == 0)
             hf_tracking_candidate(object->map, last); /* its pages are recorded from now on */
         first = first == 0 ? last : first;
         /* An allocator that serves the process is called by name in the scope, never through this
          * entry. */
         if (findings->unproven[i] && serves(object) != HF_SERVES_PROCESS &&
-            !owns_pages(first, functions))
-            *functions = (struct functions){.form = HF_FREE_NONE};
+            !hf_trial_owns_pages(first, functions))
+            *functions = (struct hf_trial_functions){.form = HF_FREE_NONE};
         struct hf_foreign_allocator allocator = {
             .name = hf_allocator_name((enum hf_allocator)i),
             .object = name,

@@ -148,6 +148,15 @@ class Looking(unittest.TestCase):
         self.assertEqual(target.tell("blocks", 1), "done")
         self.assertEqual(target.end(), 0)
 
+    def mounts_of_its_own(self):
+        """A command after which the shell has mounts of its own, and a folder to mount on."""
+        unshare = namespaces()
+        if unshare is None:
+            self.skipTest("no namespaces")
+        inside = self.folder / "inside"
+        inside.mkdir()
+        return unshare, inside
+
     def as_nobody(self):
         """What makes the command run as a user who owns nothing, where that can be."""
         if os.geteuid() != 0:

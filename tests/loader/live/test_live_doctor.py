@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 
-from looking import CC, Looking, arguments, main, names, namespaces
+from looking import CC, Looking, arguments, main, names
 
 EMPTY = "#include <stdlib.h>\nvoid use(void) { free(malloc(1)); }\n"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -234,11 +234,7 @@ class Doctor(Looking):
 
     def test_other_mounts(self):
         """Its files are not there under their paths."""
-        unshare = namespaces()
-        if unshare is None:
-            self.skipTest("no namespaces")
-        inside = self.folder / "inside"
-        inside.mkdir()
+        unshare, inside = self.mounts_of_its_own()
         script = (
             f"mount -t tmpfs none {inside} && cp {arguments.target} {inside}/program && "
             f"exec {inside}/program"

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 
-from looking import Looking, arguments, main, namespaces
+from looking import Looking, arguments, main
 
 
 class Report(Looking):
@@ -132,11 +132,7 @@ class Report(Looking):
 
     def test_other_mounts(self):
         """The report and the files that names are looked up in are elsewhere."""
-        unshare = namespaces()
-        if unshare is None:
-            self.skipTest("no namespaces")
-        inside = self.folder / "inside"
-        inside.mkdir()
+        unshare, inside = self.mounts_of_its_own()
         run = f"{arguments.homefree} run --diagnose --report {inside}/report --"
         script = (
             f"mount -t tmpfs none {inside} && cp {arguments.target} {inside}/program && "
