@@ -119,7 +119,7 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
             if (wanted->symbols[w] != symbol)
                 continue;
             struct hf_slot slot = {(void **)(object->base + table[i].r_offset),
-                                   wanted->functions[w], kind, symbol};
+                                   wanted->functions[w], kind, symbol, i};
             visit(&slot, context);
             break;
         }

@@ -28,7 +28,8 @@ struct hf_slot {
     void **address;
     int function; /* number in the given set */
     enum hf_slot_kind kind;
-    size_t symbol; /* index in the object's symbol table */
+    size_t symbol;     /* index in the object's symbol table */
+    size_t relocation; /* index in its table of relocations */
 };
 
 typedef void hf_slot_visitor(const struct hf_slot *slot, void *context);

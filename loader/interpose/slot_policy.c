@@ -14,6 +14,7 @@
 #include "loader/foreign/asking.h"
 #include "loader/foreign/object_role.h"
 #include "loader/interpose/definers.h"
+#include "loader/interpose/lazy_slots.h"
 #include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
@@ -117,24 +118,21 @@ static bool has_several_frees(struct hf_scope *scope)
 /*
  * Returns the target of an unresolved slot, or NULL: calls the slot with an argument that does
  * nothing, so that the loader resolves it. Only for functions that libc defines, because a failed
- * lookup would end the process. Only on x86-64, where the value of such a slot can be called
- * directly; on other machines it needs registers that the PLT entry sets.
+ * lookup would end the process.
  */
 static void *resolve_by_call(const struct hf_slot *slot)
 {
-#if !defined(__x86_64__)
-    (void)slot;
-    return NULL;
-#else
-    void *call = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
     void *block = NULL;
     int saved_errno = errno;
+    if (!hf_lazy_is_unresolved(slot, value))
+        return NULL;
     switch (slot->function) {
     case HF_ROUTED_free:
-        ((void (*)(void *))call)(NULL);
+        hf_lazy_call(NULL, 0, value, slot->relocation, slot->address);
         break;
     case HF_ROUTED_realloc:
-        block = ((void *(*)(void *, size_t))call)(NULL, 1);
+        block = hf_lazy_call(NULL, 1, value, slot->relocation, slot->address);
         break;
     default: /* no argument is a no-op for every allocator */
         return NULL;
@@ -150,7 +148,6 @@ static void *resolve_by_call(const struct hf_slot *slot)
     if (release != NULL)
         release(block);
     return resolved;
-#endif
 }
 
 /* Returns whether an address is the object's own definition of that name. */

@@ -49,7 +49,7 @@ class Link:
     plt: str = "plt"  # plt, no-plt
     lto: str = "no-lto"  # no-lto, lto
     runtime: str = "shared-runtime"  # shared-runtime, static-runtime (libstdc++)
-    linker: str = "bfd"  # bfd, gold and lld; these two fold identical code
+    linker: str = "bfd"  # bfd, gold, lld, mold; the other three fold identical code
     relocations: str = "plain-relocations"  # plain-relocations, packed-relocations
 
     def __str__(self):
@@ -58,7 +58,7 @@ class Link:
     def possible(self):
         if self.lto == "lto" and self.linker == "lld":  # GCC's intermediate code is not lld's
             return False
-        # gold has none, and lld 14's lack the version that glibc asks for.
+        # gold has none; lld 14's and mold 1.10's lack the version that glibc asks for.
         if self.relocations == "packed-relocations" and self.linker != "bfd":
             return False
         return not (self.relro == "full" and self.binding == "lazy")  # full means bound at start
@@ -96,7 +96,7 @@ LINKS = [
             ("plt", "no-plt"),
             ("no-lto", "lto"),
             ("shared-runtime", "static-runtime"),
-            ("bfd", "gold", "lld"),
+            ("bfd", "gold", "lld", "mold"),
             ("plain-relocations", "packed-relocations"),
         ),
     )
@@ -318,7 +318,7 @@ def missing(builder):
         ]
         if subprocess.run(probe, capture_output=True).returncode != 0:
             lacks[allocator.name] = allocator.libraries[0]
-    for linker in ("gold", "lld"):
+    for linker in ("gold", "lld", "mold"):
         if shutil.which(f"ld.{linker}") is None:
             lacks[linker] = f"ld.{linker}"
     return lacks
