@@ -126,6 +126,7 @@ ALLOCATORS = [
     Allocator("mimalloc-shared", ("-lmimalloc",)),
     Allocator("tcmalloc-shared", ("-ltcmalloc_minimal",)),
     Allocator("debug-shared", ("-ltcmalloc_minimal_debug",)),
+    Allocator("mimalloc-private", ("-l:libmimalloc.a", "-pthread"), private=True),
     Allocator("jemalloc-private", ("-l:libjemalloc_pic.a", "-lm", "-pthread"), private=True),
     # Debian compiles these two for objects with a C++ runtime of their own.
     Allocator(
@@ -231,9 +232,10 @@ def succeed(command):
 class Builder:
     """Builds each object once, into a folder."""
 
-    def __init__(self, build, folder):
+    def __init__(self, build, folder, libraries):
         self.folder = folder
         self.build = build
+        self.search = [f"-L{libraries}"] if libraries else []
         flags = subprocess.run(
             ["pkg-config", "--libs", "homefree"],
             env={**os.environ, "PKG_CONFIG_PATH": str(build / "loader/pkgconfig")},
@@ -276,6 +278,7 @@ class Builder:
                 f"-Wl,--version-script={HERE / 'matrix.map'}",
                 *link.link_options(),
                 "-Wl,--no-as-needed",
+                *self.search,
                 *libraries,
             ],
         )
@@ -312,6 +315,7 @@ def missing(builder):
             "g++",
             "-shared",
             "-Wl,--no-as-needed",
+            *builder.search,
             *allocator.libraries,
             "-o",
             builder.folder / "probe",
@@ -424,11 +428,12 @@ def main():
     parser.add_argument("--only", metavar="PATTERN", default="*", help="configurations, by name")
     parser.add_argument("--cell", help="this cell alone")
     parser.add_argument("--list", action="store_true", help="list the configurations")
+    parser.add_argument("--libraries", metavar="FOLDER", help="where else to look for libraries")
     parser.add_argument("-j", type=int, default=os.cpu_count(), dest="jobs", help="processes")
     options = parser.parse_args()
     seed = commit()
     with tempfile.TemporaryDirectory(prefix="homefree-matrix-") as folder:
-        builder = Builder(options.build.resolve(), pathlib.Path(folder))
+        builder = Builder(options.build.resolve(), pathlib.Path(folder), options.libraries)
         lacks = missing(builder)
         for name, what in lacks.items():
             print(f"left out: {name}, because {what} cannot be linked here", file=sys.stderr)

@@ -1,0 +1,44 @@
+#!/bin/sh
+# Fetches the source of a Debian package, from where this machine's packages come, and unpacks it.
+# Nothing is installed, and the machine's own lists are left alone.
+#
+# usage: tests/support/debian-source.sh PACKAGE FOLDER
+#
+# FOLDER must not exist; afterwards it is the package's source.
+set -eu
+[ $# -eq 2 ] || {
+    echo "usage: tests/support/debian-source.sh PACKAGE FOLDER" >&2
+    exit 2
+}
+package=$1
+case $2 in
+/*) folder=$2 ;;
+*) folder=$PWD/$2 ;;
+esac
+[ ! -e "$folder" ] || {
+    echo "debian-source: $folder exists" >&2
+    exit 2
+}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir -p "$work/sources" "$work/lists/partial" "$work/cache/archives/partial"
+# The same sources, of the other kind.
+for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+    [ -f "$list" ] && grep '^deb .*debian' "$list" | sed 's/^deb /deb-src /' >>"$work/sources/all.list"
+done
+for list in /etc/apt/sources.list.d/*.sources; do
+    [ -f "$list" ] && grep -q 'debian-archive-keyring' "$list" &&
+        sed 's/^Types:.*/Types: deb-src/' "$list" >"$work/sources/$(basename "$list")"
+done
+privately() {
+    apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/sources" \
+        -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@"
+}
+cd "$work"
+privately -q update >"$work/log" 2>&1 && privately -q source "$package" >>"$work/log" 2>&1 || {
+    cat "$work/log" >&2
+    exit 3
+}
+for unpacked in "$work"/*/debian; do
+    mv "$(dirname "$unpacked")" "$folder"
+done
