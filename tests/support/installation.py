@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import zipfile
 
 
 def run(*command, cwd=None, **environment):
@@ -63,6 +64,20 @@ def wheel(file, bin_folder, site):
     run(bin_folder / "python3", "-m", "pip", "install", "-q", "--no-deps", "--no-index", file)
     package = site / "homefree"
     return Installation(package, package / "lib/pkgconfig", bin_folder, site)
+
+
+def repair(file, build, folder):
+    """What `auditwheel repair`, without a flag, makes of a wheel, in `folder`. All that the wheel
+    needs must be in it, so that nothing is copied into it."""
+    tools = pathlib.Path(build) / "wheels/tools/bin"
+    path = f"{tools}{os.pathsep}{os.environ['PATH']}"
+    run(tools / "python3", tools / "auditwheel", "repair", file, "-w", folder, PATH=path)
+    (repaired,) = pathlib.Path(folder).glob("*.whl")
+    with zipfile.ZipFile(repaired) as archive:
+        copied = [name for name in archive.namelist() if ".libs/" in name]
+    if copied or "manylinux" not in repaired.name:
+        raise AssertionError(f"{repaired.name} has {copied}")
+    return repaired
 
 
 def find_wheel(folder):

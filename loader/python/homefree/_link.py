@@ -49,7 +49,10 @@ def libraries():
 
 
 def stub():
-    """The stub library that says what to install if homefree is missing, or None."""
+    """The stub library that says what to do if homefree is missing, or None: outside of wheels, the
+    stub would hide a library that the dynamic linker finds by default."""
+    if not _in_package():
+        return None
     try:
         path = os.path.join(_folders.get_missing_dir(), _paths.SONAME)
     except FileNotFoundError:
@@ -126,10 +129,9 @@ def folders_from(full_name):
     return [f"{origin}/{_IN_SITE}", *folders_on_this_machine()]
 
 
-def folders_of_stub(full_name):
-    """The end of the RUNPATH for a module with the stub beside it. The stub's folder is the last
-    one, after the system's, so that an installed libhomefree is found first."""
-    return [*_paths.SYSTEM.split(":"), f"$ORIGIN/{stub_folder(full_name)}"]
+def folder_of_stub(full_name):
+    """The end of the RUNPATH for a module with the stub beside it."""
+    return f"$ORIGIN/{stub_folder(full_name)}"
 
 
 def stub_folder(full_name):

@@ -156,7 +156,7 @@ class _Builds:
             else:
                 folders = _link.folders_from(full_name)
             if stub is not None:
-                folders += _link.folders_of_stub(full_name)
+                folders.append(_link.folder_of_stub(full_name))
             os.makedirs(self.build_temp, exist_ok=True)
             script = None
             if not any("--version-script" in word for word in own):
