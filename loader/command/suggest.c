@@ -13,8 +13,9 @@ static unsigned least(unsigned one, unsigned other)
     return one < other ? one : other;
 }
 
-/* The number of single letters to insert, remove or change, or of neighbours to exchange, that make one
- * word of the other (the restricted form of Damerau's distance). Both are at most LONGEST long. */
+/* The number of single letters to insert, remove or change, or of neighbours to exchange, that make
+ * one word of the other (the restricted form of Damerau's distance). Both are at most LONGEST long.
+ */
 static unsigned distance(const char *one, size_t one_length, const char *other, size_t other_length)
 {
     unsigned rows[3][LONGEST + 1];

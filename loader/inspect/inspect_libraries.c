@@ -193,8 +193,8 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
     return !look->found;
 }
 
-/* Resolves "", "." and ".." in a path below HF_INSPECTION_ROOT, in place; there is nothing above the
- * root. */
+/* Resolves "", "." and ".." in a path below HF_INSPECTION_ROOT, in place; there is nothing above
+ * the root. */
 static void normalize(char *path)
 {
     char *const root = path + sizeof HF_INSPECTION_ROOT - 1;
@@ -215,26 +215,29 @@ static void normalize(char *path)
     *end = '\0';
 }
 
-static int open_file(const struct search *search, struct hf_elf *elf, const char *path)
+/* Whether a path is below HF_INSPECTION_ROOT. */
+static bool is_inside(const struct search *search, const char *path)
 {
     static const char root[] = HF_INSPECTION_ROOT;
-    const struct hf_inspection_files *files = search->inspection->files;
-    char inside[PATH_LONGEST];
-    const size_t length = strlen(path);
-    if (files == NULL || strncmp(path, root, sizeof root - 1) != 0 || length >= sizeof inside)
-        return hf_elf_open(elf, path);
-    memcpy(inside, path, length + 1);
-    normalize(inside);
-    *elf = (struct hf_elf){.descriptor = -1};
-    return files->open(elf, inside, files->context);
+    return search->inspection->files != NULL && strncmp(path, root, sizeof root - 1) == 0;
 }
 
 /* Tries one file. Returns false if it does not exist or is not a library for the same machine. */
 static bool try_file(struct search *search, const char *path)
 {
-    struct hf_elf elf;
-    const bool right = open_file(search, &elf, path) == 0 &&
-                       elf.header.e_machine == search->elf->header.e_machine &&
+    const struct hf_inspection_files *files = search->inspection->files;
+    struct hf_elf elf = {.descriptor = -1};
+    char inside[PATH_LONGEST];
+    int opened;
+    if (is_inside(search, path) && strlen(path) < sizeof inside) {
+        memcpy(inside, path, strlen(path) + 1);
+        normalize(inside);
+        path = inside;
+        opened = files->open(&elf, inside, files->context);
+    } else {
+        opened = hf_elf_open(&elf, path);
+    }
+    const bool right = opened == 0 && elf.header.e_machine == search->elf->header.e_machine &&
                        elf.header.e_type == ET_DYN && search->take(search, &elf, path);
     /* What is known of the library is incomplete, and so is what is known of the object. */
     if (search->elf->trouble == 0)
@@ -304,23 +307,17 @@ static bool find_file(struct search *search, const char *name)
  * itself is not resolved. */
 static void find_origin(struct search *search, const char *path)
 {
-    static const char root[] = HF_INSPECTION_ROOT;
     const char *slash = strrchr(path, '/');
-    if (search->inspection->files != NULL && strncmp(path, root, sizeof root - 1) == 0) {
-        size_t length = (size_t)(slash - path);
-        length = length < sizeof root - 1 ? sizeof root - 1 : length;
-        search->origin[0] = '\0';
-        if (length < sizeof search->origin) {
-            memcpy(search->origin, path, length);
-            search->origin[length] = '\0';
-        }
+    search->origin[0] = '\0';
+    if (is_inside(search, path)) {
+        size_t length = 0;
+        append(search->origin, &length, path, (size_t)(slash - path) + 1);
         return;
     }
     char *folder = slash == NULL   ? strdup(".")
                    : slash == path ? strdup("/")
                                    : strndup(path, (size_t)(slash - path));
     char *real = folder != NULL ? realpath(folder, NULL) : NULL;
-    search->origin[0] = '\0';
     if (real != NULL && strlen(real) < sizeof search->origin)
         memcpy(search->origin, real, strlen(real) + 1);
     free(real);

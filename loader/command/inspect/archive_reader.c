@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdbool.h>
@@ -108,10 +109,10 @@ struct hf_archive_reader *hf_archive_reader_start(const char *who, char *python,
     }
     if (error == 0)
         return reader;
-    hf_command_complain(who, "cannot run '%s', which reads %s: %s; name another Python with --python",
-                        python,
-                        question == HF_ARCHIVE_MEMBERS ? "archives" : "the lists of distributions",
-                        strerror(error));
+    hf_command_complain(
+        who, "cannot run '%s', which reads %s: %s; name another Python with --python", python,
+        question == HF_ARCHIVE_MEMBERS ? "archives" : "the lists of distributions",
+        strerror(error));
     hf_archive_reader_end(reader);
     return NULL;
 }
@@ -161,19 +162,31 @@ static bool send_all(int connection, const char *text, size_t length)
 static bool read_fields(struct hf_archive_reader *reader, size_t first, size_t count)
 {
     for (size_t i = first; i < first + count; i++) {
-        const ssize_t length = getdelim(&reader->fields[i], &reader->rooms[i], '\0',
-                                        reader->answers);
+        const ssize_t length =
+            getdelim(&reader->fields[i], &reader->rooms[i], '\0', reader->answers);
         if (length <= 0 || reader->fields[i][length - 1] != '\0')
             return false;
     }
     return true;
 }
 
+/* An answer is sent when it is complete. */
+static void wait_for_answer(const struct hf_archive_reader *reader, void (*wait)(void *context),
+                            void *context)
+{
+    enum { PAUSE = 100 };
+    struct pollfd answer = {.fd = reader->connection, .events = POLLIN};
+    int ready;
+    while ((ready = poll(&answer, 1, PAUSE)) == 0 || (ready < 0 && errno == EINTR))
+        wait(context);
+}
+
 int hf_archive_reader_ask(struct hf_archive_reader *reader, const char *what,
-                          hf_archive_visitor *visit, void *context)
+                          hf_archive_visitor *visit, void (*wait)(void *context), void *context)
 {
     if (!send_all(reader->connection, what, strlen(what) + 1))
         return -EIO;
+    wait_for_answer(reader, wait, context);
     while (read_fields(reader, 0, 1)) {
         struct hf_archive_member member = {.name = NULL};
         switch (reader->fields[0][0]) {

@@ -50,7 +50,7 @@ static bool is_zip(const unsigned char magic[MAGIC])
 /* Whether a file is named like an archive that read_archive.py reads. */
 static bool is_named_archive(const char *path)
 {
-    static const char *const ends[] = {".whl",     ".zip", ".tar",    ".tar.gz", ".tgz",
+    static const char *const ends[] = {".whl",     ".zip",  ".tar",    ".tar.gz", ".tgz",
                                        ".tar.bz2", ".tbz2", ".tar.xz", ".txz"};
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
         if (ends_with(path, ends[i]))
@@ -76,8 +76,9 @@ static void fail(struct hf_collect *collect, size_t container, const char *path,
     hf_inspected_add(collect->inspected, container, path, inner, NULL, why);
 }
 
-/* What nobody loads is left out of a container: programs, object files, and files for other machines
- * (a GPU's) or damaged ones (a test's data) that are not even named like shared objects. */
+/* What nobody loads is left out of a container: programs, object files, and files for other
+ * machines (a GPU's) or damaged ones (a test's data) that are not even named like shared objects.
+ */
 static bool is_left_out(const char *path, int result, const struct hf_inspection *inspection)
 {
     if (result == 0 && inspection->kind == HF_KIND_SHARED_OBJECT)
@@ -151,10 +152,10 @@ static int open_member(struct hf_elf *elf, const char *path, const void *context
     const char *place = path + sizeof HF_INSPECTION_ROOT - 1;
     const struct member *found = archive->current;
     if (strcmp(found->place, place) != 0)
-        found = bsearch(place, archive->members, archive->count, sizeof *archive->members, has_place);
-    return found != NULL
-               ? hf_elf_open_range(elf, archive->descriptor, found->offset, found->size)
-               : -ENOENT;
+        found =
+            bsearch(place, archive->members, archive->count, sizeof *archive->members, has_place);
+    return found != NULL ? hf_elf_open_range(elf, archive->descriptor, found->offset, found->size)
+                         : -ENOENT;
 }
 
 /* The path of a member as shown, for the caller to free; `inner` is where its name begins. */
@@ -179,8 +180,7 @@ static void take_member(const struct hf_archive_member *member, void *context)
     }
     if (archive->count == archive->room) {
         archive->room = archive->room == 0 ? 64 : archive->room * 2;
-        archive->members =
-            reallocarray(archive->members, archive->room, sizeof *archive->members);
+        archive->members = reallocarray(archive->members, archive->room, sizeof *archive->members);
     }
     struct member *taken = archive->members != NULL ? &archive->members[archive->count++] : NULL;
     if (taken != NULL)
@@ -190,6 +190,13 @@ static void take_member(const struct hf_archive_member *member, void *context)
                                  .size = member->size};
     if (taken == NULL || taken->name == NULL || taken->place == NULL)
         exit(hf_command_out_of_memory(who));
+}
+
+static void wait_for_archive(void *context)
+{
+    const struct archive *archive = context;
+    hf_progress(who, "%zu objects, reading %.50s", archive->collect->inspected->objects_count,
+                archive->path);
 }
 
 static void inspect_member(struct archive *archive, const struct member *member)
@@ -220,19 +227,19 @@ static void inspect_archive(struct hf_collect *collect, const char *path)
 {
     const size_t container = hf_inspected_contain(collect->inspected, HF_CONTAINER_ARCHIVE, path);
     struct archive archive = {.collect = collect, .path = path, .container = container};
-    hf_progress(who, "reading %.60s", path);
     struct hf_archive_reader *reader =
         start(&collect->archives, collect->python, HF_ARCHIVE_MEMBERS);
     if (reader == NULL) {
         fail(collect, container, path, 0, "there is no Python to read it");
         return;
     }
-    const int result = hf_archive_reader_ask(reader, path, take_member, &archive);
+    const int result = hf_archive_reader_ask(reader, path, take_member, wait_for_archive, &archive);
     archive.descriptor = hf_archive_reader_descriptor(reader);
     if (archive.count > 0)
         qsort(archive.members, archive.count, sizeof *archive.members, by_place);
-    for (size_t i = 0; i < archive.count; i++) {
+    for (size_t i = 0; i < archive.count; i++)
         inspect_member(&archive, &archive.members[i]);
+    for (size_t i = 0; i < archive.count; i++) {
         free(archive.members[i].name);
         free(archive.members[i].place);
     }
@@ -319,6 +326,12 @@ void hf_collect_path(struct hf_collect *collect, char *path)
         take_file(collect, SIZE_MAX, path);
 }
 
+static void wait_for_package(void *context)
+{
+    const struct package *package = context;
+    hf_progress(who, "looking for %.50s", package->name);
+}
+
 void hf_collect_package(struct hf_collect *collect, const char *name)
 {
     struct package package = {.collect = collect, .name = name};
@@ -327,7 +340,7 @@ void hf_collect_package(struct hf_collect *collect, const char *name)
         start(&collect->packages, collect->python, HF_ARCHIVE_PACKAGE);
     if (reader == NULL)
         fail(collect, package.container, name, 0, "there is no Python that knows it");
-    else if (hf_archive_reader_ask(reader, name, take_installed, &package) != 0) {
+    else if (hf_archive_reader_ask(reader, name, take_installed, wait_for_package, &package) != 0) {
         fail(collect, package.container, name, 0,
              "the Python that looked for it ended; it must be CPython 3.9 or later");
         hf_archive_reader_end(collect->packages);

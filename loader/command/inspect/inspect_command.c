@@ -36,7 +36,8 @@ static const char *severity_at(size_t index, const void *context)
 
 static const char *rule_at(size_t index, const void *context)
 {
-    return index < HF_RULE_COUNT ? hf_rules[index].name : severity_at(index - HF_RULE_COUNT, context);
+    return index < HF_RULE_COUNT ? hf_rules[index].name
+                                 : severity_at(index - HF_RULE_COUNT, context);
 }
 
 static int unknown_rule(const char *name)
@@ -51,8 +52,9 @@ static int unknown_rule(const char *name)
         fprintf(out, "%s%s", i == 0 ? "" : ", ", hf_rules[i].name);
     fclose(out);
     const int result = hf_command_wrong(
-        who, "unknown rule '%s'%s%s%s; the rules are %s; 'error', 'warning' and 'note' stand for all of "
-             "a severity",
+        who,
+        "unknown rule '%s'%s%s%s; the rules are %s; 'error', 'warning' and 'note' stand for all of "
+        "a severity",
         name, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
         near != NULL ? "'?)" : "", list != NULL ? list : "");
     free(list);
@@ -174,11 +176,11 @@ static int write_forms(const struct request *request, struct hf_inspected *inspe
     else if (!is_stdout(request->junit) && !is_stdout(request->sarif))
         result = hf_command_compose(who, "-", hf_inspected_write_table, inspected);
     if (request->junit != NULL)
-        result = graver(result, hf_command_compose(who, request->junit, hf_inspected_write_junit,
-                                                   inspected));
+        result = graver(
+            result, hf_command_compose(who, request->junit, hf_inspected_write_junit, inspected));
     if (request->sarif != NULL)
-        result = graver(result, hf_command_compose(who, request->sarif, hf_inspected_write_sarif,
-                                                   inspected));
+        result = graver(
+            result, hf_command_compose(who, request->sarif, hf_inspected_write_sarif, inspected));
     return result;
 }
 
@@ -196,8 +198,8 @@ static int inspect(const struct request *request)
 {
     struct hf_inspected inspected = {.all = request->all};
     for (size_t i = 0; i < HF_RULE_COUNT; i++)
-        inspected.fails[i] = request->fail_on ? request->fails[i]
-                                              : hf_rules[i].severity >= HF_SEVERITY_WARNING;
+        inspected.fails[i] =
+            request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;
     if (request->require_homefree)
         inspected.fails[HF_RULE_NOT_LINKED] = true;
     struct hf_collect collect = {
@@ -226,8 +228,8 @@ int hf_command_inspect(int count, char **arguments)
     if (result == HF_EXIT_NONE)
         result = check(&request);
     if (result == HF_EXIT_NONE)
-        result = request.rules ? hf_rules_list(who, &hf_inspect_table, request.json)
-                               : inspect(&request);
+        result =
+            request.rules ? hf_rules_list(who, &hf_inspect_table, request.json) : inspect(&request);
     free(request.packages);
     return result;
 }

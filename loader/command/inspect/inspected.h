@@ -2,8 +2,8 @@
  * What `homefree inspect` found, in the order in which it was given: the objects, and the folders,
  * archives and distributions that hold them.
  *
- * Owns: everything in a struct hf_inspected, until hf_inspected_free(). Names come from outside and may
- * contain any byte but zero. One thread.
+ * Owns: everything in a struct hf_inspected, until hf_inspected_free(). Names come from outside and
+ * may contain any byte but zero. One thread.
  */
 #ifndef HF_LOADER_COMMAND_INSPECT_INSPECTED_H
 #define HF_LOADER_COMMAND_INSPECT_INSPECTED_H
@@ -19,15 +19,16 @@ enum hf_container_kind { HF_CONTAINER_FOLDER, HF_CONTAINER_ARCHIVE, HF_CONTAINER
 
 struct hf_container {
     enum hf_container_kind kind;
-    char *name;                     /* a path, or the name of a distribution */
-    size_t objects, clean, skipped; /* shared objects; those without errors or warnings; other ELF files */
+    char *name; /* a path, or the name of a distribution */
+    size_t objects, clean,
+        skipped; /* shared objects; those without errors or warnings; other ELF files */
 };
 
 struct hf_object {
-    char *path;        /* as shown */
-    const char *inner; /* the member's name, in `path`; NULL: not in an archive */
-    char *error;       /* why it could not be inspected; or NULL */
-    size_t container;  /* index in `containers`, or SIZE_MAX */
+    char *path;                      /* as shown */
+    const char *inner;               /* the member's name, in `path`; NULL: not in an archive */
+    char *error;                     /* why it could not be inspected; or NULL */
+    size_t container;                /* index in `containers`, or SIZE_MAX */
     struct hf_inspection inspection; /* empty after an error */
 };
 
@@ -47,8 +48,8 @@ extern const struct hf_rule_table hf_inspect_table;
 size_t hf_inspected_contain(struct hf_inspected *inspected, enum hf_container_kind kind,
                             const char *name);
 
-/* Adds an object whose inspection it takes over, or one that could not be inspected: `error` is then
- * not NULL. `path` is copied; `inner` is where the member's name begins in it, or 0. */
+/* Adds an object whose inspection it takes over, or one that could not be inspected: `error` is
+ * then not NULL. `path` is copied; `inner` is where the member's name begins in it, or 0. */
 void hf_inspected_add(struct hf_inspected *inspected, size_t container, const char *path,
                       size_t inner, const struct hf_inspection *inspection, const char *error);
 

@@ -3,7 +3,24 @@
  */
 #include "loader/command/inspect/inspected.h"
 
-static void write_libraries(struct hf_json *json, const struct hf_inspection *inspection)
+#include <stdlib.h>
+#include <string.h>
+
+/* `archive`: the path of the archive that the object is in, or NULL. */
+static void write_library_path(struct hf_json *json, const char *path, const char *archive)
+{
+    static const char root[] = HF_INSPECTION_ROOT;
+    char *shown = NULL;
+    const bool inside =
+        archive != NULL && path != NULL && strncmp(path, root, sizeof root - 1) == 0;
+    if (inside && asprintf(&shown, "%s" HF_MEMBER_MARK "%s", archive, path + sizeof root - 1) < 0)
+        shown = NULL;
+    hf_json_string(json, "path", inside ? shown : path);
+    free(shown);
+}
+
+static void write_libraries(struct hf_json *json, const struct hf_inspection *inspection,
+                            const char *archive)
 {
     static const char *const states[] = {"used", "unused", "not found"};
     hf_json_array(json, "libraries");
@@ -12,7 +29,7 @@ static void write_libraries(struct hf_json *json, const struct hf_inspection *in
         hf_json_object(json, NULL);
         hf_json_string(json, "name", library->name);
         hf_json_string(json, "state", states[library->state]);
-        hf_json_string(json, "path", library->path);
+        write_library_path(json, library->path, archive);
         hf_json_close(json);
     }
     hf_json_close(json);
@@ -34,7 +51,8 @@ static void write_allocators(struct hf_json *json, const struct hf_inspection *i
     hf_json_close(json);
 }
 
-static void write_facts(struct hf_json *json, const struct hf_inspection *inspection)
+static void write_facts(struct hf_json *json, const struct hf_inspection *inspection,
+                        const char *archive)
 {
     static const char *const kinds[] = {"shared object", "program", "other"};
     const struct hf_findings findings = hf_inspected_findings(inspection);
@@ -54,7 +72,7 @@ static void write_facts(struct hf_json *json, const struct hf_inspection *inspec
     hf_json_close(json);
     hf_json_unsigned(json, "imports", inspection->imports);
     hf_json_unsigned(json, "exports", inspection->exports);
-    write_libraries(json, inspection);
+    write_libraries(json, inspection, archive);
     write_allocators(json, inspection);
     hf_findings_write(json, &findings);
 }
@@ -62,15 +80,15 @@ static void write_facts(struct hf_json *json, const struct hf_inspection *inspec
 static void write_object(struct hf_json *json, const struct hf_inspected *inspected,
                          const struct hf_object *object)
 {
+    const char *container =
+        object->container == SIZE_MAX ? NULL : inspected->containers[object->container].name;
     hf_json_object(json, NULL);
     hf_json_string(json, "path", object->path);
-    hf_json_string(
-        json, "container",
-        object->container == SIZE_MAX ? NULL : inspected->containers[object->container].name);
+    hf_json_string(json, "container", container);
     hf_json_string(json, "member", object->inner);
     hf_json_string(json, "error", object->error);
     if (object->error == NULL)
-        write_facts(json, &object->inspection);
+        write_facts(json, &object->inspection, object->inner != NULL ? container : NULL);
     hf_json_close(json);
 }
 

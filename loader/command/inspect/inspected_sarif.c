@@ -1,7 +1,7 @@
 /*
  * The file of `homefree inspect --sarif`: SARIF 2.1.0, which services for code scanning read. The
- * location of a finding is the file that was given; a member of an archive is a logical location in it.
- * See inspected.h.
+ * location of a finding is the file that was given; a member of an archive is a logical location in
+ * it. See inspected.h.
  */
 #include "loader/command/inspect/inspected.h"
 
@@ -80,8 +80,7 @@ static void print_message(FILE *out, const void *context)
 {
     const struct one *one = context;
     const struct hf_findings findings = hf_inspected_findings(&one->object->inspection);
-    fprintf(out, "%s: ",
-            one->object->inner != NULL ? one->object->inner : one->object->path);
+    fprintf(out, "%s: ", one->object->inner != NULL ? one->object->inner : one->object->path);
     hf_finding_print(out, &findings, one->index);
 }
 

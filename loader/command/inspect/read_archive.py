@@ -1,9 +1,9 @@
 """Run by `homefree inspect` as `python -c`: answers questions about archives and distributions.
 
-Questions come on stdin, answers go to stdout, both as fields that end with a zero byte; archive_reader.c
-has the list. ELF files of an archive are written to descriptor 3, a file in memory. Nothing is written
-to disk, whatever a member's name is. Archives are hostile: sizes, ratios, numbers and depth are limited,
-and whatever goes wrong with a member is a line about that member.
+Questions come on stdin, answers go to stdout, both as fields that end with a zero byte; see
+archive_reader.c. ELF files of an archive are written to descriptor 3, a file in memory. Nothing is
+written to disk, whatever a member's name is. Archives are hostile: sizes, ratios, numbers and depth
+are limited, and whatever goes wrong with a member is a line about that member.
 """
 
 import sys
@@ -18,7 +18,10 @@ import posixpath  # noqa: E402
 MIB = 1 << 20
 MEMBER_MAX = 4096 * MIB  # bytes of one member
 SUM_MAX = 8192 * MIB  # bytes of all ELF files of an archive
-RATIO_MAX, RATIO_FROM = 200, 64 * MIB  # bytes for each compressed one, for members from that size on
+RATIO_MAX, RATIO_FROM = (
+    200,
+    64 * MIB,
+)  # bytes for each compressed one, for members from that size on
 NESTED_MAX = 1024 * MIB  # bytes of an archive in an archive, which must be in memory as a whole
 DEPTH_MAX = 3  # archives in archives
 MEMBERS_MAX = 500_000
@@ -33,10 +36,19 @@ class Refused(Exception):
     """A member or an archive that is not read; the message says why."""
 
 
+answer = bytearray()
+
+
 def say(*fields):
     for field in fields:
-        text = field if isinstance(field, bytes) else str(field).encode("utf-8", "surrogateescape")
-        sys.stdout.buffer.write(text.replace(b"\0", b"?") + b"\0")
+        answer.extend(str(field).encode("utf-8", "surrogateescape").replace(b"\0", b"?") + b"\0")
+
+
+def send():
+    """Sends the whole answer at once."""
+    sys.stdout.buffer.write(answer)
+    sys.stdout.buffer.flush()
+    answer.clear()
 
 
 def questions():
@@ -64,8 +76,8 @@ def memory_left():
 
 
 def place_of(name):
-    """Where an installer puts a member, relative to site-packages: a wheel's *.data/platlib goes there
-    as well. A name that climbs out stays as it is: no library is found by it."""
+    """Where an installer puts a member, relative to site-packages: a wheel's *.data/platlib goes
+    there as well. A name that climbs out stays as it is: no library is found by it."""
     parts = name.split("/")
     if len(parts) > 2 and parts[0].endswith(".data") and parts[1] in ("platlib", "purelib"):
         parts = parts[2:]
@@ -164,8 +176,8 @@ class Archive:
                 if name in seen:
                     self.problem(
                         prefix + name,
-                        "the archive has two members of this name; which one is installed depends on "
-                        "the installer",
+                        "the archive has two members of this name; which one is installed depends "
+                        "on the installer",
                     )
                 seen.add(name)
                 try:
@@ -204,7 +216,7 @@ class Archive:
 def check_ratio(size, compressed):
     if size > RATIO_FROM and size > RATIO_MAX * max(compressed, 1):
         raise Refused(
-            f"{size} bytes of {compressed} compressed ones: it expands more than any shared object does"
+            f"{size} bytes of {compressed} compressed ones: no shared object expands that much"
         )
 
 
@@ -255,15 +267,15 @@ def limit_self():
 
 
 def main():
-    answer = read_archive if sys.argv[1] == "a" else read_package
+    read = read_archive if sys.argv[1] == "a" else read_package
     limit_self()
     for question in questions():
         try:
-            answer(question)
+            read(question)
         except Exception as error:
             say("x", "", reason(error))
         say(".")
-        sys.stdout.buffer.flush()
+        send()
 
 
 main()

@@ -4,9 +4,9 @@
  */
 #include "loader/command/report/place_names.h"
 
+#include "loader/command/progress.h"
 #include "loader/command/report/demangle.h"
 #include "loader/command/report/libdw.h"
-#include "loader/command/progress.h"
 #include "loader/elf/elf_file.h"
 
 #include <fcntl.h>
