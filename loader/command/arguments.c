@@ -3,6 +3,7 @@
  */
 #include "loader/command/arguments.h"
 
+#include "loader/command/suggest.h"
 #include "loader/command/text.h"
 
 #include <assert.h>
@@ -30,16 +31,40 @@ int hf_command_wrong(const char *who, const char *format, ...)
     return HF_EXIT_USAGE;
 }
 
-/* Complains about the option at which getopt_long(3) stopped; `found` is what it returned. */
-static int bad_option(const char *who, int found, char **arguments)
+static const char *name_at(size_t index, const void *context)
 {
+    const struct hf_command *command = context;
+    for (size_t i = 0; i <= index; i++)
+        if (command->arguments[i].name == NULL)
+            return i == index ? help_argument.name : NULL;
+    return command->arguments[index].name;
+}
+
+static int unknown_option(const struct hf_command *command, const char *option)
+{
+    const size_t length = strcspn(option, "=");
+    char *name = strncmp(option, "--", 2) == 0 ? strndup(option + 2, length - 2) : NULL;
+    const char *near = name != NULL ? hf_suggest(name, name_at, command) : NULL;
+    /* The option itself: it was written with a value that it does not take. */
+    if (near != NULL && strcmp(near, name) == 0)
+        near = NULL;
+    free(name);
+    return hf_command_wrong(command->who, "unknown option '%s'%s%s%s", option,
+                            near != NULL ? " (did you mean '--" : "", near != NULL ? near : "",
+                            near != NULL ? "'?)" : "");
+}
+
+/* Complains about the option at which getopt_long(3) stopped; `found` is what it returned. */
+static int bad_option(const struct hf_command *command, int found, char **arguments)
+{
+    const char *who = command->who;
     /* getopt_long has moved past a long option, but perhaps not past a group of short ones. */
     const char *last = arguments[optind - 1];
     if (found == ':')
         return hf_command_wrong(who, "option '%s' needs a value", last);
     if (optopt != 0 && strncmp(last, "--", 2) != 0)
         return hf_command_wrong(who, "unknown option '-%c'", optopt);
-    return hf_command_wrong(who, "unknown option '%s'", last);
+    return unknown_option(command, last);
 }
 
 static int unlisted(const struct hf_command *command, const char *operand)
@@ -181,8 +206,7 @@ int hf_command_read(const struct hf_command *command, void *request, int count, 
             continue;
         }
         last = find(command, found);
-        result =
-            last != NULL ? take(last, request, optarg) : bad_option(command->who, found, arguments);
+        result = last != NULL ? take(last, request, optarg) : bad_option(command, found, arguments);
     }
     *operands = (struct hf_operand_list){
         .separated = optind > 1 && strcmp(arguments[optind - 1], "--") == 0,

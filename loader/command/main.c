@@ -6,6 +6,7 @@
  * the heap does not. One thread.
  */
 #include "loader/command/command.h"
+#include "loader/command/suggest.h"
 
 #include <homefree/homefree.h>
 
@@ -33,6 +34,7 @@ static bool compose_help(FILE *out, void *context)
 {
     (void)context;
     fputs("Usage: homefree COMMAND [ARGUMENT]...\n"
+          "       homefree help [COMMAND]\n"
           "       homefree --help | --version\n"
           "\n"
           "Allocate anywhere, free anywhere: every free goes home to the owner of the pointer.\n"
@@ -54,6 +56,49 @@ static int print_help(void)
     return hf_command_compose(who, "-", compose_help, NULL);
 }
 
+static int print_version(void)
+{
+    static const char version[] = "homefree " HF_VERSION "\n";
+    return hf_command_print(who, version, sizeof version - 1);
+}
+
+/* What may stand in place of a command. */
+static const char *word_at(size_t index, const void *context)
+{
+    static const char *const others[] = {"help", "--help", "--version"};
+    (void)context;
+    if (index < COMMAND_COUNT)
+        return commands[index].name;
+    index -= COMMAND_COUNT;
+    return index < sizeof others / sizeof others[0] ? others[index] : NULL;
+}
+
+static int unknown(const char *word)
+{
+    const char *near = hf_suggest(word, word_at, NULL);
+    hf_command_complain(who, "unknown %s '%s'%s%s%s; see 'homefree --help'",
+                        word[0] == '-' ? "option" : "command", word,
+                        near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+                        near != NULL ? "'?)" : "");
+    return HF_EXIT_USAGE;
+}
+
+static int run(int count, char **arguments)
+{
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        if (strcmp(arguments[0], commands[i].name) == 0)
+            return commands[i].run(count, arguments);
+    return unknown(arguments[0]);
+}
+
+/* `homefree help COMMAND` is `homefree COMMAND --help`. */
+static int help(int count, char **arguments)
+{
+    static char option[] = "--help";
+    char *line[] = {count > 0 ? arguments[0] : NULL, option, NULL};
+    return count > 0 ? run(2, line) : print_help();
+}
+
 int main(int count, char **arguments)
 {
     if (count < 2)
@@ -62,15 +107,9 @@ int main(int count, char **arguments)
     const char *wanted = arguments[1];
     if (strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0)
         return print_help();
-    if (strcmp(wanted, "--version") == 0) {
-        static const char version[] = "homefree " HF_VERSION "\n";
-        return hf_command_print(who, version, sizeof version - 1);
-    }
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        if (strcmp(wanted, commands[i].name) == 0)
-            return commands[i].run(count - 1, arguments + 1);
-
-    hf_command_complain(who, "unknown %s '%s'; see 'homefree --help'",
-                        wanted[0] == '-' ? "option" : "command", wanted);
-    return HF_EXIT_USAGE;
+    if (strcmp(wanted, "--version") == 0 || strcmp(wanted, "-V") == 0)
+        return print_version();
+    if (strcmp(wanted, "help") == 0)
+        return help(count - 2, arguments + 2);
+    return run(count - 1, arguments + 1);
 }

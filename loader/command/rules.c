@@ -88,20 +88,26 @@ static void print_name(FILE *out, const char *name, size_t most)
     free(start);
 }
 
-static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
-                          bool coloured)
+void hf_finding_print(FILE *out, const struct hf_findings *findings, size_t index)
 {
-    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
     const struct hf_finding finding = findings->get(findings->context, index);
-    const struct hf_rule_text *rule = rule_of(findings, index);
-    fprintf(out, "  %s%-7s%s  %-*s  ", coloured ? colours[rule->severity] : "",
-            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
     hf_text_print(out, finding.message);
     for (size_t i = 0; !finding.in_message && i < finding.names_count; i++) {
         fputs(i == 0 ? ": " : ", ", out);
         print_name(out, finding.names[i], findings->name_max);
     }
-    fputs(finding.count > finding.names_count ? ", ...\n" : "\n", out);
+    fputs(finding.count > finding.names_count ? ", ..." : "", out);
+}
+
+static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
+                          bool coloured)
+{
+    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
+    const struct hf_rule_text *rule = rule_of(findings, index);
+    fprintf(out, "  %s%-7s%s  %-*s  ", coloured ? colours[rule->severity] : "",
+            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
+    hf_finding_print(out, findings, index);
+    fputc('\n', out);
 }
 
 void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured)

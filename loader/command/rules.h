@@ -53,6 +53,9 @@ struct hf_rule_totals {
 
 void hf_findings_add(struct hf_rule_totals *totals, const struct hf_findings *findings);
 
+/* Prints what a finding says and the names that it found, without a newline. */
+void hf_finding_print(FILE *out, const struct hf_findings *findings, size_t index);
+
 /* Prints a line for each finding, the most severe first. */
 void hf_findings_print(FILE *out, const struct hf_findings *findings, bool coloured);
 

@@ -228,6 +228,12 @@ int hf_elf_open_stretch(struct hf_elf *elf, int descriptor, uint64_t offset, uin
     return 0;
 }
 
+int hf_elf_open_range(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size)
+{
+    const int result = hf_elf_open_stretch(elf, descriptor, offset, size);
+    return result == 0 ? begin_reading(elf) : result;
+}
+
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size)
 {
     begin(elf);

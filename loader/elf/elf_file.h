@@ -74,6 +74,10 @@ int hf_elf_open(struct hf_elf *elf, const char *path);
 /* The same for a descriptor, which is duplicated; its file position is neither used nor moved. */
 int hf_elf_open_descriptor(struct hf_elf *elf, int descriptor);
 
+/* The same for `size` bytes at `offset` of an open regular file, which are a file of their own
+ * there. The descriptor is duplicated. */
+int hf_elf_open_range(struct hf_elf *elf, int descriptor, uint64_t offset, uint64_t size);
+
 /* The same for memory, which must not change before hf_elf_close(). */
 int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
 

@@ -81,6 +81,7 @@ struct gather {
     struct names exports;       /* except what Python calls and the linker adds */
     struct names functions;     /* exported allocator functions */
     struct names handing;       /* imported functions that return libc's memory */
+    struct names allocating;    /* these, and imported allocator functions */
     bool own_free, other_free;  /* it defines a hidden free(); it imports or exports a free() */
     const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
     const char *module; /* the module's name in `init` */
@@ -188,8 +189,11 @@ static void decide_module(struct gather *gather)
 static void gather_imported(struct gather *gather, const char *name)
 {
     const int pattern = hf_names_match(&gather->matcher, name);
-    if (hf_inspect_name_kind(pattern) == HF_NAME_HANDING)
+    const enum hf_inspect_name kind = hf_inspect_name_kind(pattern);
+    if (kind == HF_NAME_HANDING)
         keep(&gather->handing, name);
+    if (kind == HF_NAME_HANDING || kind == HF_NAME_FUNCTION)
+        keep(&gather->allocating, name);
     gather->other_free |= pattern >= 0 && strcmp(name, "free") == 0;
 }
 
@@ -315,20 +319,26 @@ find(struct gather *gather, enum hf_rule rule, const char *format, ...)
     return finding;
 }
 
+static void copy_names(struct gather *gather, const struct names *names, const char **out,
+                       size_t *count)
+{
+    for (size_t i = 0; i < names->kept; i++) {
+        out[i] = hf_inspection_copy(gather->inspection, names->first[i]);
+        if (out[i] == NULL) {
+            gather->out_of_memory = true;
+            return;
+        }
+        ++*count;
+    }
+}
+
 static void add_names(struct gather *gather, struct hf_inspection_finding *finding,
                       const struct names *names)
 {
     if (gather->out_of_memory)
         return;
     finding->count = names->count;
-    for (size_t i = 0; i < names->kept; i++) {
-        finding->names[i] = hf_inspection_copy(gather->inspection, names->first[i]);
-        if (finding->names[i] == NULL) {
-            gather->out_of_memory = true;
-            return;
-        }
-        finding->names_count++;
-    }
+    copy_names(gather, names, finding->names, &finding->names_count);
 }
 
 /* Whether a file is named like a Python module: its suffix names an interpreter or the limited
@@ -566,6 +576,8 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
     if (result == 0)
         result = hf_inspect_libraries(elf, inspection, &gather->imports);
     decide_module(gather);
+    copy_names(gather, &gather->allocating, inspection->allocating, &inspection->allocating_kept);
+    inspection->allocating_count = gather->allocating.count;
     if (gather->module != NULL)
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
@@ -612,12 +624,14 @@ static int fail(struct hf_inspection *out, int result, const char *why)
     return result;
 }
 
-int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out)
+static int inspect_elf(struct hf_elf *elf, const char *path,
+                       const struct hf_inspection_files *files, struct hf_inspection *out)
 {
     int result = begin(out, path);
     struct gather *gather = result == 0 ? calloc(1, sizeof *gather) : NULL;
     if (gather == NULL)
         return fail(out, -ENOMEM, NULL);
+    out->files = files;
     gather->inspection = out;
     gather->elf = elf;
     elf->why = NULL;
@@ -639,6 +653,7 @@ int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *o
     }
     hf_name_set_free(&gather->imports);
     free(gather);
+    out->files = NULL;
     return result == 0 ? 0 : fail(out, result, elf->why != NULL ? elf->why : "it is damaged");
 }
 
@@ -652,25 +667,28 @@ static int inspect_other_machine(const char *path, const char *why, struct hf_in
     return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
 }
 
-int hf_inspect(const char *path, struct hf_inspection *out)
+int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
+                     struct hf_inspection *out)
 {
-    struct hf_elf elf;
+    struct hf_elf elf = {.descriptor = -1};
     memset(out, 0, sizeof *out);
-    const int opened = hf_elf_open(&elf, path);
+    const int opened =
+        files != NULL ? files->open(&elf, path, files->context) : hf_elf_open(&elf, path);
     if (opened == -ENOTSUP)
         return inspect_other_machine(path, elf.why, out);
     if (opened != 0)
         return fail(out, opened, elf.why);
-    const int result = hf_inspect_elf(&elf, path, out);
+    const int result = inspect_elf(&elf, path, files, out);
     hf_elf_close(&elf);
     return result;
 }
 
-enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection)
+int hf_inspect(const char *path, struct hf_inspection *out)
 {
-    enum hf_severity severity = HF_SEVERITY_NOTE;
-    for (size_t i = 0; i < inspection->findings_count; i++)
-        if (hf_rules[inspection->findings[i].rule].severity > severity)
-            severity = hf_rules[inspection->findings[i].rule].severity;
-    return severity;
+    return hf_inspect_among(path, NULL, out);
+}
+
+int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out)
+{
+    return inspect_elf(elf, path, NULL, out);
 }

@@ -24,6 +24,20 @@ int hf_inspect(const char *path, struct hf_inspection *out);
 /* The same for an open file, which the caller keeps. `path` is the file's path, for $ORIGIN. */
 int hf_inspect_elf(struct hf_elf *elf, const char *path, struct hf_inspection *out);
 
+/*
+ * The same for a file of `files`, by its path there, below HF_INSPECTION_ROOT. A library that it
+ * needs is looked for in `files` where its RUNPATH leads there, and on this machine otherwise.
+ */
+int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
+                     struct hf_inspection *out);
+
+/* Whether the file contains an allocator or imports functions that hand out or take back memory. */
+bool hf_inspection_allocates(const struct hf_inspection *inspection);
+
+/* Adds the finding of HF_RULE_NOT_LINKED where it applies, which hf_inspect() leaves out. Returns 0
+ * or -ENOMEM. */
+int hf_inspection_require_homefree(struct hf_inspection *inspection);
+
 /* The gravest severity among the findings; HF_SEVERITY_NOTE also where there are none. */
 enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection);
 

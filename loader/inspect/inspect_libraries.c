@@ -193,12 +193,51 @@ static bool look_for_use(const struct hf_elf_symbol *symbol, void *context)
     return !look->found;
 }
 
+/* Resolves "", "." and ".." in a path below HF_INSPECTION_ROOT, in place; there is nothing above
+ * the root. */
+static void normalize(char *path)
+{
+    char *const root = path + sizeof HF_INSPECTION_ROOT - 1;
+    char *end = root;
+    for (const char *at = root; *at != '\0';) {
+        const size_t length = strcspn(at, "/");
+        if (length == 2 && at[0] == '.' && at[1] == '.') {
+            while (end > root && *--end != '/')
+                continue;
+        } else if (length > 0 && (length > 1 || at[0] != '.')) {
+            if (end > root)
+                *end++ = '/';
+            memmove(end, at, length);
+            end += length;
+        }
+        at += at[length] == '/' ? length + 1 : length;
+    }
+    *end = '\0';
+}
+
+/* Whether a path is below HF_INSPECTION_ROOT. */
+static bool is_inside(const struct search *search, const char *path)
+{
+    static const char root[] = HF_INSPECTION_ROOT;
+    return search->inspection->files != NULL && strncmp(path, root, sizeof root - 1) == 0;
+}
+
 /* Tries one file. Returns false if it does not exist or is not a library for the same machine. */
 static bool try_file(struct search *search, const char *path)
 {
-    struct hf_elf elf;
-    const bool right = hf_elf_open(&elf, path) == 0 &&
-                       elf.header.e_machine == search->elf->header.e_machine &&
+    const struct hf_inspection_files *files = search->inspection->files;
+    struct hf_elf elf = {.descriptor = -1};
+    char inside[PATH_LONGEST];
+    int opened;
+    if (is_inside(search, path) && strlen(path) < sizeof inside) {
+        memcpy(inside, path, strlen(path) + 1);
+        normalize(inside);
+        path = inside;
+        opened = files->open(&elf, inside, files->context);
+    } else {
+        opened = hf_elf_open(&elf, path);
+    }
+    const bool right = opened == 0 && elf.header.e_machine == search->elf->header.e_machine &&
                        elf.header.e_type == ET_DYN && search->take(search, &elf, path);
     /* What is known of the library is incomplete, and so is what is known of the object. */
     if (search->elf->trouble == 0)
@@ -269,11 +308,16 @@ static bool find_file(struct search *search, const char *name)
 static void find_origin(struct search *search, const char *path)
 {
     const char *slash = strrchr(path, '/');
+    search->origin[0] = '\0';
+    if (is_inside(search, path)) {
+        size_t length = 0;
+        append(search->origin, &length, path, (size_t)(slash - path) + 1);
+        return;
+    }
     char *folder = slash == NULL   ? strdup(".")
                    : slash == path ? strdup("/")
                                    : strndup(path, (size_t)(slash - path));
     char *real = folder != NULL ? realpath(folder, NULL) : NULL;
-    search->origin[0] = '\0';
     if (real != NULL && strlen(real) < sizeof search->origin)
         memcpy(search->origin, real, strlen(real) + 1);
     free(real);

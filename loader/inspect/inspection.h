@@ -68,6 +68,15 @@ enum hf_inspection_kind {
     HF_KIND_OTHER,   /* an object file, a core, a debug file, another machine's file */
 };
 
+/* Files that are not in the file system, such as the members of an archive. Paths below their root
+ * begin with HF_INSPECTION_ROOT and have no "." or ".." in them. */
+#define HF_INSPECTION_ROOT "//"
+struct hf_inspection_files {
+    /* Opens a file by its path: 0, -ENOENT, or another negative errno of hf_elf_open(). */
+    int (*open)(struct hf_elf *elf, const char *path, const void *context);
+    const void *context;
+};
+
 struct hf_inspection {
     const char *why; /* after a failure: one line; a static string */
     const char *path;
@@ -85,6 +94,11 @@ struct hf_inspection {
     bool homefree_linked;        /* the file needs libhomefree */
     const char *homefree_needed; /* the newest version node that it needs, or NULL */
 
+    /* The functions that it imports and that hand out or take back memory of libc or of the C++
+     * runtime: malloc, operator new, strdup. */
+    const char *allocating[HF_INSPECTION_NAMES_MAX];
+    size_t allocating_kept, allocating_count; /* names kept; names found */
+
     struct hf_inspection_library *libraries;
     size_t libraries_count, libraries_unseen; /* unseen: libraries beyond the limit */
     struct hf_inspection_allocator allocators[HF_ALLOCATOR_COUNT];
@@ -92,7 +106,8 @@ struct hf_inspection {
     struct hf_inspection_finding findings[HF_RULE_COUNT + HF_ALLOCATOR_COUNT];
     size_t findings_count;
 
-    struct hf_inspection_memory *memory; /* private */
+    const struct hf_inspection_files *files; /* private, like the rest */
+    struct hf_inspection_memory *memory;
 };
 
 /* Frees what an inspection points to. */

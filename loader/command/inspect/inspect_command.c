@@ -1,275 +1,235 @@
 /*
- * `homefree inspect`: command line and output of the analysis in loader/inspect/inspect.h.
+ * `homefree inspect`: the command line. collect.h finds the shared objects and inspects them,
+ * inspected.h has what was found and the forms in which it is shown.
  *
- * Owns: the options, the table and the JSON document, which is written only when it is complete. A
- * file that cannot be inspected does not stop the others. One thread.
+ * Owns: the options. A file that cannot be inspected does not stop the others. Each form is written
+ * only when it is complete. One thread.
  */
 #include "loader/command/arguments.h"
-#include "loader/command/json.h"
-#include "loader/command/rules.h"
-#include "loader/command/text.h"
-#include "loader/inspect/inspect.h"
+#include "loader/command/inspect/collect.h"
+#include "loader/command/inspect/inspected.h"
+#include "loader/command/program/preload.h"
+#include "loader/command/suggest.h"
 
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char who[] = "homefree inspect";
 
-_Static_assert(HF_RULE_COUNT <= HF_RULES_MAX, "hf_rule_totals has a flag for each rule");
-static const struct hf_rule_table table = {"inspect", 1, hf_rules, HF_RULE_COUNT};
+/* ---- the options ---------------------------------------------------------------------------- */
 
 struct request {
-    bool json, rules;
+    bool json, rules, all, require_homefree;
+    char *python;
+    const char *junit, *sarif;
+    bool fail_on, fails[HF_RULES_MAX];
+    const char **packages; /* with room for all arguments */
+    size_t packages_count;
     struct hf_operand_list files;
 };
 
+static const char *severity_at(size_t index, const void *context)
+{
+    (void)context;
+    return index <= HF_SEVERITY_ERROR ? hf_severity_name((enum hf_severity)index) : NULL;
+}
+
+static const char *rule_at(size_t index, const void *context)
+{
+    return index < HF_RULE_COUNT ? hf_rules[index].name
+                                 : severity_at(index - HF_RULE_COUNT, context);
+}
+
+static int unknown_rule(const char *name)
+{
+    char *list = NULL;
+    size_t length;
+    const char *near = hf_suggest(name, rule_at, NULL);
+    FILE *out = open_memstream(&list, &length);
+    if (out == NULL)
+        return hf_command_out_of_memory(who);
+    for (size_t i = 0; i < HF_RULE_COUNT; i++)
+        fprintf(out, "%s%s", i == 0 ? "" : ", ", hf_rules[i].name);
+    fclose(out);
+    const int result = hf_command_wrong(
+        who,
+        "unknown rule '%s'%s%s%s; the rules are %s; 'error', 'warning' and 'note' stand for all of "
+        "a severity",
+        name, near != NULL ? " (did you mean '" : "", near != NULL ? near : "",
+        near != NULL ? "'?)" : "", list != NULL ? list : "");
+    free(list);
+    return result;
+}
+
+/* One name of a rule or of a severity. */
+static int take_rule(struct request *request, const char *name)
+{
+    bool known = false;
+    for (size_t i = 0; i < HF_RULE_COUNT; i++)
+        if (strcmp(name, hf_rules[i].name) == 0 ||
+            strcmp(name, hf_severity_name(hf_rules[i].severity)) == 0)
+            known = request->fails[i] = true;
+    return known ? HF_EXIT_CLEAN : unknown_rule(name);
+}
+
+static int take_rules(void *context, const char *value)
+{
+    struct request *request = context;
+    int result = HF_EXIT_CLEAN;
+    request->fail_on = true;
+    for (const char *at = value; at != NULL && result == HF_EXIT_CLEAN;) {
+        const size_t length = strcspn(at, ",");
+        char *name = strndup(at, length);
+        result = name != NULL ? take_rule(request, name) : hf_command_out_of_memory(who);
+        free(name);
+        at = at[length] == ',' ? at + length + 1 : NULL;
+    }
+    return result;
+}
+
+static int take_package(void *context, const char *value)
+{
+    struct request *request = context;
+    if (value[0] == '\0')
+        return hf_command_wrong(who, "'' is no name of a distribution");
+    request->packages[request->packages_count++] = value;
+    return HF_EXIT_CLEAN;
+}
+
 static const struct hf_argument arguments_table[] = {
+    {.name = "package",
+     .value = "NAME",
+     .help = "inspect an installed distribution; may be given several\n"
+             "times",
+     .take = take_package},
+    {.name = "fail-on",
+     .value = "RULE[,RULE]",
+     .help = "only findings of these rules make the exit status 1;\n"
+             "'error', 'warning' and 'note' stand for all of a\n"
+             "severity",
+     .take = take_rules},
+    HF_FLAG_ARGUMENT("require-homefree", require_homefree,
+                     "fail for extension modules that allocate and are not\n"
+                     "linked with homefree"),
     HF_JSON_ARGUMENT("print a JSON document instead of the table"),
+    HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
+    HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
+    HF_FLAG_ARGUMENT("all", all, "show clean objects of folders and archives, too"),
+    HF_VALUE_ARGUMENT("python", python, "PROGRAM",
+                      "the Python that reads archives and knows distributions;\n"
+                      "the default is the one that runs 'python -m homefree',\n"
+                      "or python3"),
     HF_RULES_ARGUMENT,
     {.name = NULL},
 };
 
 static const struct hf_command command = {
     .who = who,
-    .usage = "homefree inspect [--json] FILE...\n"
+    .usage = "homefree inspect [OPTION]... FILE|FOLDER|WHEEL...\n"
+             "       homefree inspect [OPTION]... --package NAME\n"
              "       homefree inspect --rules [--json]\n",
     .about =
         "Shows what shared objects would do to the process that loads them: the allocators in\n"
         "them, the allocator names they export, exports beyond PyInit_, static TLS, the version\n"
         "of homefree they need, and libraries they need and do not use. Runs no code of the\n"
-        "files.\n",
+        "files. Looks into folders, wheels, and zip and tar archives, without unpacking them.\n",
     .notes =
         "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 a file\n"
-        "could not be inspected.\n",
+        "could not be inspected.\n"
+        "\n"
+        "Example: homefree inspect dist/*.whl --junit inspect.xml --fail-on error,own-free\n",
     .arguments = arguments_table,
     .operands = HF_OPERANDS_ANYWHERE,
 };
 
-struct totals {
-    size_t files;
-    struct hf_rule_totals found;
-};
-
-static void complain_about(const char *path, int result, const char *why)
+static bool is_stdout(const char *path)
 {
-    /* The reader explains what is wrong with a file's contents, the system why it cannot be
-     * read. */
-    if (result == -ENOEXEC || result == -EISDIR || result == -ENOMEM)
-        hf_command_complain(who, "cannot inspect '%s': %s", path, why);
-    else
-        hf_command_complain(who, "cannot inspect '%s': %s", path, strerror(-result));
+    return path != NULL && strcmp(path, "-") == 0;
 }
 
-/* ---- the table ------------------------------------------------------------------------------ */
-
-static void print_facts(FILE *out, const struct hf_inspection *inspection)
+/* Returns HF_EXIT_NONE, or HF_EXIT_USAGE after an error message. */
+static int check(const struct request *request)
 {
-    static const char *const kinds[] = {"shared object", "program", "other file"};
-    fputs("  ", out);
-    if (inspection->module != NULL) {
-        fputs("Python module ", out);
-        hf_text_print(out, inspection->module);
-    } else {
-        fputs(kinds[inspection->kind], out);
-    }
-    fprintf(out, ", %s", inspection->machine);
-    if (inspection->homefree_itself)
-        fputs(", homefree itself", out);
-    else if (inspection->homefree_linked)
-        fprintf(out, ", linked with homefree%s", inspection->homefree_needed != NULL ? " (" : "");
-    else if (inspection->kind != HF_KIND_OTHER)
-        fputs(", not linked with homefree", out);
-    if (!inspection->homefree_itself && inspection->homefree_needed != NULL) {
-        hf_text_print(out, inspection->homefree_needed);
-        fputc(')', out);
-    }
-    fputc('\n', out);
-}
-
-static struct hf_finding finding_at(const void *context, size_t index)
-{
-    const struct hf_inspection *inspection = context;
-    const struct hf_inspection_finding *finding = &inspection->findings[index];
-    return (struct hf_finding){
-        .rule = finding->rule,
-        .message = finding->message,
-        .names = finding->names,
-        .names_count = finding->names_count,
-        .count = finding->count,
-        .in_message = finding->rule == HF_RULE_ALLOCATOR,
-    };
-}
-
-static struct hf_findings findings_of(const struct hf_inspection *inspection)
-{
-    return (struct hf_findings){
-        .table = &table,
-        .count = inspection->findings_count,
-        .get = finding_at,
-        .context = inspection,
-        .name_max = 60,
-    };
-}
-
-static void print_file(FILE *out, const struct hf_inspection *inspection, bool coloured)
-{
-    const struct hf_findings findings = findings_of(inspection);
-    if (coloured)
-        fputs("\033[1m", out);
-    hf_text_print(out, inspection->path);
-    fputs(coloured ? "\033[m\n" : "\n", out);
-    print_facts(out, inspection);
-    if (findings.count == 0)
-        fputs("  clean\n", out);
-    hf_findings_print(out, &findings, coloured);
-    fputc('\n', out);
-}
-
-/* ---- the JSON document ---------------------------------------------------------------------- */
-
-static void write_libraries(struct hf_json *json, const struct hf_inspection *inspection)
-{
-    static const char *const states[] = {"used", "unused", "not found"};
-    hf_json_array(json, "libraries");
-    for (size_t i = 0; i < inspection->libraries_count; i++) {
-        const struct hf_inspection_library *library = &inspection->libraries[i];
-        hf_json_object(json, NULL);
-        hf_json_string(json, "name", library->name);
-        hf_json_string(json, "state", states[library->state]);
-        hf_json_string(json, "path", library->path);
-        hf_json_close(json);
-    }
-    hf_json_close(json);
-}
-
-static void write_allocators(struct hf_json *json, const struct hf_inspection *inspection)
-{
-    hf_json_array(json, "allocators");
-    for (size_t i = 0; i < inspection->allocators_count; i++) {
-        const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
-        hf_json_object(json, NULL);
-        hf_json_string(json, "name", hf_allocator_name(allocator->allocator));
-        hf_json_string(json, "by", allocator->by_string ? "string" : "symbol");
-        hf_json_string(json, "evidence", allocator->evidence);
-        hf_json_string(json, "prefix", allocator->by_string ? NULL : allocator->prefix);
-        hf_json_boolean(json, "exported", allocator->exported);
-        hf_json_close(json);
-    }
-    hf_json_close(json);
-}
-
-static void write_file(struct hf_json *json, const struct hf_inspection *inspection)
-{
-    static const char *const kinds[] = {"shared object", "program", "other"};
-    const struct hf_findings findings = findings_of(inspection);
-    hf_json_object(json, NULL);
-    hf_json_string(json, "path", inspection->path);
-    hf_json_string(json, "error", NULL);
-    hf_json_string(json, "kind", kinds[inspection->kind]);
-    hf_json_string(json, "machine", inspection->machine);
-    hf_json_string(json, "soname", inspection->soname);
-    hf_json_string(json, "module", inspection->module);
-    hf_json_object(json, "homefree");
-    hf_json_boolean(json, "itself", inspection->homefree_itself);
-    hf_json_boolean(json, "linked", inspection->homefree_linked);
-    hf_json_string(json, "needed", inspection->homefree_needed);
-    hf_json_close(json);
-    hf_json_object(json, "tls");
-    hf_json_unsigned(json, "bytes", inspection->tls_size);
-    hf_json_boolean(json, "static", inspection->tls_static);
-    hf_json_close(json);
-    hf_json_unsigned(json, "imports", inspection->imports);
-    hf_json_unsigned(json, "exports", inspection->exports);
-    write_libraries(json, inspection);
-    write_allocators(json, inspection);
-    hf_findings_write(json, &findings);
-    hf_json_close(json);
-}
-
-static void write_failure(struct hf_json *json, const char *path, int result, const char *why)
-{
-    hf_json_object(json, NULL);
-    hf_json_string(json, "path", path);
-    hf_json_string(json, "error",
-                   result == -ENOEXEC || result == -EISDIR ? why : strerror(-result));
-    hf_json_close(json);
-}
-
-static void write_totals(struct hf_json *json, const struct totals *totals)
-{
-    hf_json_object(json, "summary");
-    hf_json_unsigned(json, "files", totals->files);
-    hf_rules_totals(json, &totals->found);
-    hf_json_close(json);
+    const size_t count = request->files.count + request->packages_count;
+    if (request->rules && count > 0)
+        return hf_command_wrong(who, "--rules takes no file");
+    if (!request->rules && count == 0)
+        return hf_command_wrong(who, "give at least one file");
+    if (request->json + is_stdout(request->junit) + is_stdout(request->sarif) > 1)
+        return hf_command_wrong(who, "only one of --json, --junit - and --sarif - can be printed");
+    return HF_EXIT_NONE;
 }
 
 /* ---- the command ---------------------------------------------------------------------------- */
 
-struct report {
-    const struct request *request;
-    struct totals totals;
-};
-
-static void inspect_file(struct report *report, const char *path, FILE *out, struct hf_json *json)
+/* The gravest of two exit statuses. */
+static int graver(int one, int other)
 {
-    struct totals *totals = &report->totals;
-    const bool as_json = report->request->json;
-    struct hf_inspection inspection;
-    const int result = hf_inspect(path, &inspection);
-    totals->files++;
-    if (result != 0) {
-        complain_about(path, result, inspection.why);
-        totals->found.failed++;
-        if (as_json)
-            write_failure(json, path, result, inspection.why);
-        return;
-    }
-    const struct hf_findings findings = findings_of(&inspection);
-    hf_findings_add(&totals->found, &findings);
-    if (as_json)
-        write_file(json, &inspection);
-    else
-        print_file(out, &inspection, hf_text_coloured());
-    hf_inspection_free(&inspection);
+    return one > other ? one : other;
 }
 
-static bool compose(FILE *out, void *context)
+static int write_forms(const struct request *request, struct hf_inspected *inspected)
 {
-    struct report *report = context;
-    const struct hf_operand_list *files = &report->request->files;
-    const bool as_json = report->request->json;
-    struct hf_json json;
-    if (as_json) {
-        hf_json_begin(&json, out, table.command, table.format);
-        hf_json_array(&json, "files");
-    }
-    for (size_t i = 0; i < files->count; i++)
-        inspect_file(report, files->values[i], out, &json);
-    if (as_json) {
-        hf_json_close(&json);
-        write_totals(&json, &report->totals);
-        hf_json_finish(&json);
-    } else {
-        hf_findings_remedies(out, &table, &report->totals.found);
-    }
-    return true;
+    int result = HF_EXIT_CLEAN;
+    if (request->json)
+        result = hf_command_compose(who, "-", hf_inspected_write_json, inspected);
+    else if (!is_stdout(request->junit) && !is_stdout(request->sarif))
+        result = hf_command_compose(who, "-", hf_inspected_write_table, inspected);
+    if (request->junit != NULL)
+        result = graver(
+            result, hf_command_compose(who, request->junit, hf_inspected_write_junit, inspected));
+    if (request->sarif != NULL)
+        result = graver(
+            result, hf_command_compose(who, request->sarif, hf_inspected_write_sarif, inspected));
+    return result;
+}
+
+static int status_of(const struct hf_inspected *inspected)
+{
+    if (inspected->totals.failed > 0)
+        return HF_EXIT_FAILED;
+    for (size_t i = 0; i < inspected->objects_count; i++)
+        if (hf_inspected_fails(inspected, &inspected->objects[i]))
+            return HF_EXIT_FINDINGS;
+    return HF_EXIT_CLEAN;
+}
+
+static int inspect(const struct request *request)
+{
+    struct hf_inspected inspected = {.all = request->all};
+    for (size_t i = 0; i < HF_RULE_COUNT; i++)
+        inspected.fails[i] =
+            request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;
+    if (request->require_homefree)
+        inspected.fails[HF_RULE_NOT_LINKED] = true;
+    struct hf_collect collect = {
+        .python = hf_preload_python(request->python),
+        .require_homefree = request->require_homefree || request->fails[HF_RULE_NOT_LINKED],
+        .inspected = &inspected,
+    };
+    for (size_t i = 0; i < request->files.count; i++)
+        hf_collect_path(&collect, request->files.values[i]);
+    for (size_t i = 0; i < request->packages_count; i++)
+        hf_collect_package(&collect, request->packages[i]);
+    hf_collect_end(&collect);
+    const int written = write_forms(request, &inspected);
+    const int result = graver(written, status_of(&inspected));
+    hf_inspected_free(&inspected);
+    return result;
 }
 
 int hf_command_inspect(int count, char **arguments)
 {
     struct request request = {.json = false};
+    request.packages = calloc((size_t)count, sizeof *request.packages);
+    if (request.packages == NULL)
+        return hf_command_out_of_memory(who);
     int result = hf_command_read(&command, &request, count, arguments, &request.files);
-    if (result != HF_EXIT_NONE)
-        return result;
-    if (request.rules && request.files.count > 0)
-        return hf_command_wrong(who, "--rules takes no file");
-    if (request.rules)
-        return hf_rules_list(who, &table, request.json);
-    if (request.files.count == 0)
-        return hf_command_wrong(who, "give at least one file");
-    struct report report = {.request = &request};
-    result = hf_command_compose(who, "-", compose, &report);
-    return result != HF_EXIT_CLEAN ? result : hf_rules_status(&report.totals.found);
+    if (result == HF_EXIT_NONE)
+        result = check(&request);
+    if (result == HF_EXIT_NONE)
+        result =
+            request.rules ? hf_rules_list(who, &hf_inspect_table, request.json) : inspect(&request);
+    free(request.packages);
+    return result;
 }

@@ -10,6 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
+char *hf_preload_python(char *named)
+{
+    static char fallback[] = "python3";
+    if (named == NULL)
+        named = getenv(HF_PYTHON_VARIABLE);
+    return named != NULL && named[0] != '\0' ? named : fallback;
+}
+
 char *hf_preload_folder(void)
 {
     char path[PATH_MAX];

@@ -12,6 +12,10 @@
  * the command runs gets it. */
 #define HF_PYTHON_VARIABLE "HOMEFREE_PYTHON"
 
+/* Which Python subcommands use: `named` unless it is NULL, the one that runs `python -m homefree`,
+ * or python3. */
+char *hf_preload_python(char *named);
+
 /* Finds the folder of this command's own file. Returns its path, to be freed, or NULL. */
 char *hf_preload_folder(void);
 

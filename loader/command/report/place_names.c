@@ -4,9 +4,9 @@
  */
 #include "loader/command/report/place_names.h"
 
+#include "loader/command/progress.h"
 #include "loader/command/report/demangle.h"
 #include "loader/command/report/libdw.h"
-#include "loader/command/report/report_progress.h"
 #include "loader/elf/elf_file.h"
 
 #include <fcntl.h>
@@ -196,8 +196,8 @@ void hf_place_names_find(struct hf_merged *merged)
         const struct hf_object *object = merged->objects[i];
         if (object->places_count == 0)
             continue;
-        hf_report_progress("reading names of %s", hf_merged_name(object->path));
+        hf_progress("homefree report", "reading names of %s", hf_merged_name(object->path));
         name_object(merged, object);
     }
-    hf_report_progress_end();
+    hf_progress_end();
 }

@@ -5,7 +5,7 @@
 #include "loader/command/report/report_paths.h"
 
 #include "loader/command/command.h"
-#include "loader/command/report/report_progress.h"
+#include "loader/command/progress.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -33,7 +33,7 @@ struct search {
 
 static void complain(const char *path, const char *why)
 {
-    hf_report_progress_end();
+    hf_progress_end();
     hf_command_complain(who, "cannot read '%s': %s", path, why);
 }
 
@@ -144,7 +144,7 @@ bool hf_report_read(struct hf_merged *merged, char *const *paths, size_t count)
     for (size_t i = 0; i < search.files_count; i++) {
         struct hf_recorded file;
         const char *why;
-        hf_report_progress("%zu of %zu files read", i, search.files_count);
+        hf_progress(who, "%zu of %zu files read", i, search.files_count);
         if (hf_recorded_open(&file, search.files[i], &why) != 0) {
             complain(search.files[i], why);
             merged->left_out++;
@@ -154,6 +154,6 @@ bool hf_report_read(struct hf_merged *merged, char *const *paths, size_t count)
         hf_recorded_close(&file);
     }
     hf_merged_finish(merged);
-    hf_report_progress_end();
+    hf_progress_end();
     return merged->processes_count > 0;
 }

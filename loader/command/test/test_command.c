@@ -161,15 +161,6 @@ static int check(const struct request *request, const struct hf_operand_list *op
 
 /* ---- the harness ---------------------------------------------------------------------------- */
 
-static char *find_python(const struct request *request)
-{
-    static char fallback[] = "python3";
-    char *named = getenv(HF_PYTHON_VARIABLE);
-    if (request->python != NULL)
-        return request->python;
-    return named != NULL && named[0] != '\0' ? named : fallback;
-}
-
 /* Returns only after a failure, HF_EXIT_FAILED. `options` are the arguments before the operands. */
 static int become(char *python, char **options, size_t option_count,
                   const struct hf_operand_list *operands)
@@ -205,5 +196,5 @@ int hf_command_test(int count, char **arguments)
     if (result != HF_EXIT_NONE)
         return result;
     const size_t before = (size_t)(operands.values - arguments) - (operands.separated ? 1 : 0);
-    return become(find_python(&request), arguments + 1, before - 1, &operands);
+    return become(hf_preload_python(request.python), arguments + 1, before - 1, &operands);
 }

@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import unittest
+import zipfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
@@ -23,8 +24,11 @@ MODULE = """
 void *PyInit_it(void);
 void *PyInit_it(void) { return 0; }
 """
+MORE = MODULE + "int more(void) { return 1; }"  # breaks extra-exports
 ONLY_INIT = "{ global: PyInit_*; local: *; };"
 
+
+_built = {}
 
 inspect = Subcommand(HOMEFREE, "inspect")
 
@@ -54,6 +58,24 @@ class InspectTest(SubcommandTest):
         done = subprocess.run([*command, *flags], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         return output
+
+    def module(self, name, source=MODULE, *flags, script=ONLY_INIT):
+        """The same as build(), from a cache: the compiler is the slowest part of these tests."""
+        key = (source, flags, script)
+        if key not in _built:
+            _built[key] = self.build(name, source, *flags, script=script).read_bytes()
+        return self.file(name, _built[key])
+
+    def wheel(self, name, members, **options):
+        """Writes a zip archive; `members`: name -> bytes or path."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, **options) as archive:
+            for member, content in members.items():
+                archive.writestr(
+                    member, content if isinstance(content, bytes) else content.read_bytes()
+                )
+        return path
 
     def document(self, *files, status=None):
         result = inspect("--json", *files)

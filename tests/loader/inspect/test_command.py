@@ -37,7 +37,6 @@ class BadFiles(InspectTest):
 
     def test_no_elf_files(self):
         self.assert_refused(self.folder / "missing", "No such file")
-        self.assert_refused(self.folder, "a directory")
         self.assert_refused(self.file("empty", b""), "the file is empty")
         self.assert_refused(self.file("text", "hello\n"), "not an ELF file")
         self.assert_refused(self.file("short", b"\x7fELF\x02\x01\x01"), "ends within")

@@ -1,7 +1,7 @@
 /*
- * See report_progress.h.
+ * See progress.h.
  */
-#include "loader/command/report/report_progress.h"
+#include "loader/command/progress.h"
 
 #include "loader/command/text.h"
 
@@ -21,7 +21,7 @@ static uint64_t milliseconds(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-void hf_report_progress(const char *format, ...)
+void hf_progress(const char *who, const char *format, ...)
 {
     enum { PATIENCE = 1000, PAUSE = 100 };
     static uint64_t next;
@@ -36,13 +36,13 @@ void hf_report_progress(const char *format, ...)
     va_start(arguments, format);
     vsnprintf(line, sizeof line, format, arguments);
     va_end(arguments);
-    fputs("\r\033[Khomefree report: ", stderr);
+    fprintf(stderr, "\r\033[K%s: ", who);
     hf_text_print(stderr, line);
     fflush(stderr);
     shown = true;
 }
 
-void hf_report_progress_end(void)
+void hf_progress_end(void)
 {
     if (shown)
         fputs("\r\033[K", stderr);

@@ -1,0 +1,251 @@
+"""`homefree inspect` of wheels, archives, folders and installed distributions: every shared object
+in them is inspected, and its libraries are found where they will be installed.
+
+Usage: test_archives.py HOMEFREE LIBRARY SHIM [unittest arguments]
+"""
+
+import os
+import sys
+import tarfile
+from pathlib import Path
+
+from command import MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
+
+GPU_OBJECT = bytearray(64)  # an ELF header for a GPU, as wheels carry them
+GPU_OBJECT[:16] = b"\x7fELF\x02\x01\x01" + bytes(9)
+GPU_OBJECT[18:20] = (190).to_bytes(2, "little")
+GPU_OBJECT[20] = 1
+
+
+class ArchiveTest(InspectTest):
+    def setUp(self):
+        super().setUp()
+        self.good = self.module("good.so")
+        self.bad = self.module("bad.so", MORE, script=None)
+
+    def paths(self, *arguments, status):
+        return [file["path"] for file in self.document(*arguments, status=status)["files"]]
+
+
+class Wheels(ArchiveTest):
+    def test_the_table_shows_what_is_found_and_counts_the_rest(self):
+        wheel = self.wheel(
+            "x-1.whl", {"x/it.so": self.good, "x/__init__.py": b"", "x/sub/it.so": self.bad}
+        )
+        done = inspect(wheel)
+        self.assertEqual((done.returncode, done.stderr), (1, b""))
+        table = done.stdout.decode()
+        self.assertIn(f"{wheel}!/x/sub/it.so\n  Python module it", table)
+        self.assertIn("extra-exports", table)
+        self.assertNotIn("x/it.so\n", table)
+        self.assertIn(f"\n{wheel}: 2 shared objects, 1 with errors or warnings\n", table)
+        shown = inspect("--all", wheel).stdout.decode()
+        self.assertIn(f"{wheel}!/x/it.so\n  Python module it", shown)
+
+    def test_the_document_names_wheel_and_member(self):
+        wheel = self.wheel("x-1.whl", {"x/it.so": self.good})
+        document = self.document(wheel, status=0)
+        (file,) = document["files"]
+        self.assertEqual(file["path"], f"{wheel}!/x/it.so")
+        self.assertEqual((file["container"], file["member"]), (str(wheel), "x/it.so"))
+        self.assertEqual(
+            document["containers"],
+            [{"name": str(wheel), "kind": "archive", "objects": 1, "clean": 1, "left_out": 0}],
+        )
+
+    def test_a_wheel_without_shared_objects_is_clean(self):
+        done = inspect(self.wheel("x-1.whl", {"x.py": b"print()"}))
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"x-1.whl: no shared objects\n", done.stdout)
+        self.assertEqual(inspect(self.wheel("none.whl", {})).returncode, 0)
+
+    def test_a_vendored_library_is_found_in_the_wheel(self):
+        """Also from the folder from which an installer moves files to site-packages."""
+        library = self.build("libv.so", "int v(void); int v(void) { return 1; }")
+        source = MODULE + "int v(void); int use(void); int use(void) { return v(); }"
+        module = self.build(
+            "it.so", source, library, "-Wl,-rpath,$ORIGIN/../x.libs", script=ONLY_INIT
+        )
+        library_bytes = library.read_bytes()
+        needed = str(library).encode()
+        module_bytes = module.read_bytes().replace(
+            needed + b"\0", b"libv.so\0".ljust(len(needed) + 1, b"\0")
+        )
+        for at in "x/it.so", "x-1.data/platlib/x/it.so":
+            with self.subTest(at):
+                wheel = self.wheel("x-1.whl", {at: module_bytes, "x.libs/libv.so": library_bytes})
+                module_facts = next(
+                    file for file in self.document(wheel)["files"] if file["member"] == at
+                )
+                (found,) = (one for one in module_facts["libraries"] if one["name"] == "libv.so")
+                self.assertEqual(found["path"], f"{wheel}!/x.libs/libv.so")
+                self.assertNotIn("library-not-found", str(module_facts["findings"]))
+
+    def test_what_nobody_loads_is_left_out(self):
+        wheel = self.wheel(
+            "x-1.whl",
+            {
+                "x/it.so": self.good,
+                "x/bin/tool": Path("/bin/true"),
+                "x/kernel.cubin": bytes(GPU_OBJECT),
+                "x/test-data": b"\x7fELF damaged",
+            },
+        )
+        (container,) = self.document(wheel, status=0)["containers"]
+        self.assertEqual((container["objects"], container["left_out"]), (1, 3))
+
+    def test_other_archives(self):
+        packed = self.folder / "x.tar.gz"
+        with tarfile.open(packed, "w:gz") as archive:
+            archive.add(self.bad, "x/it.so")
+            archive.add(self.folder, "x/folder", recursive=False)
+            link = tarfile.TarInfo("x/link.so")
+            link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+            archive.addfile(link)
+        self.assertEqual(self.paths(packed, status=1), [f"{packed}!/x/it.so"])
+        archive = self.wheel("no-suffix", {"x/it.so": self.good})
+        self.assertEqual(self.paths(archive, status=0), [f"{archive}!/x/it.so"])
+
+    def test_a_wheel_in_a_wheel_is_inspected(self):
+        inner = self.wheel("inner.whl", {"x/it.so": self.bad}).read_bytes()
+        outer = self.wheel("outer.whl", {"bundled/inner.whl": inner})
+        self.assertEqual(self.paths(outer, status=1), [f"{outer}!/bundled/inner.whl!/x/it.so"])
+
+    def test_several_wheels_and_files(self):
+        wheels = [self.wheel(f"{name}.whl", {"it.so": self.good}) for name in "ab"]
+        paths = self.paths(wheels[0], self.bad, wheels[1], status=1)
+        self.assertEqual(paths, [f"{wheels[0]}!/it.so", str(self.bad), f"{wheels[1]}!/it.so"])
+
+    def test_nothing_is_left_on_the_disk(self):
+        wheel = self.wheel("x.whl", {"x/it.so": self.good})
+        before = sorted(self.folder.rglob("*"))
+        inspect(wheel, cwd=self.folder, env={**os.environ, "TMPDIR": str(self.folder)})
+        self.assertEqual(sorted(self.folder.rglob("*")), before)
+
+
+class Pythons(ArchiveTest):
+    def test_a_shared_object_needs_no_python(self):
+        done = inspect("--python", "/nowhere", self.good, env={"PATH": "/nowhere"})
+        self.assertEqual((done.returncode, done.stderr), (0, b""))
+
+    def test_no_python(self):
+        wheel = self.wheel("x.whl", {"it.so": self.good})
+        done = inspect("--python", "/nowhere", wheel, self.good)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"cannot run '/nowhere', which reads archives: No such file", done.stderr)
+        self.assertIn(b"good.so", done.stdout)
+        done = inspect("--python", "/bin/false", wheel)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"x.whl': the Python that read it ended", done.stderr)
+
+    def test_modules_of_the_current_folder_stay_out(self):
+        """A wheel may come with a file zipfile.py beside it."""
+        for name in "zipfile", "posixpath", "io", "difflib", "importlib":
+            self.file(f"{name}.py", "import os\nos.mknod('/tmp/homefree-was-here')\n")
+        self.wheel("x.whl", {"it.so": self.good})
+        done = inspect("x.whl", "--package", "nothing", cwd=self.folder)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"x.whl: 1 shared object, clean", done.stdout)
+        self.assertIn(b"'nothing'", done.stderr)
+        self.assertFalse(os.path.exists("/tmp/homefree-was-here"))
+
+
+class Folders(ArchiveTest):
+    def test_objects_and_wheels_in_it(self):
+        site = self.folder / "site"
+        self.wheel("site/dist/w.whl", {"it.so": self.good})
+        for place in "a/deep/it.so", "z.so":
+            (site / place).parent.mkdir(parents=True, exist_ok=True)
+            (site / place).write_bytes(self.bad.read_bytes())
+        self.file("site/readme.txt", "text")
+        self.assertEqual(
+            self.paths(site, status=1),
+            [f"{site}/a/deep/it.so", f"{site}/dist/w.whl!/it.so", f"{site}/z.so"],
+        )
+
+    def test_links_fifos_and_devices(self):
+        site = self.folder / "site"
+        site.mkdir()
+        (site / "it.so").write_bytes(self.good.read_bytes())
+        (site / "around").symlink_to(site)
+        (site / "loop.so").symlink_to("loop.so")
+        (site / "other.so").symlink_to("it.so")
+        (site / "null.so").symlink_to("/dev/zero")
+        os.mkfifo(site / "fifo.so")
+        self.assertEqual(self.paths(site, status=0), [f"{site}/it.so"])
+        link = self.folder / "link"
+        link.symlink_to(site)
+        self.assertEqual(self.paths(link, status=0), [f"{link}/it.so"])
+
+    def test_a_damaged_shared_object_is_not_passed_over(self):
+        self.file("site/it.so", b"\x7fELF damaged")
+        done = inspect(self.folder / "site")
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr.count(b"\n"), 1)
+
+    def test_a_folder_that_cannot_be_read(self):
+        site = self.folder / "site"
+        (site / "closed").mkdir(parents=True)
+        (site / "closed").chmod(0)
+        if os.access(site / "closed", os.R_OK):
+            self.skipTest("root may read everything")
+        done = inspect(site)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"closed': Permission denied", done.stderr)
+
+    def test_an_empty_folder(self):
+        empty = self.folder / "empty"
+        empty.mkdir()
+        done = inspect(empty)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(b"empty: no shared objects", done.stdout)
+
+
+class Packages(ArchiveTest):
+    def install(self, name, record):
+        """Installs a distribution with one bad module in a folder."""
+        site = self.folder / "site-packages"
+        self.file(f"site-packages/{name}/it.so", self.bad.read_bytes())
+        info = f"site-packages/{name}-1.0.dist-info"
+        self.file(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        if record is not None:
+            self.file(f"{info}/RECORD", record)
+        return site
+
+    def package(self, name, site):
+        return inspect(
+            "--json",
+            "--package",
+            name,
+            "--python",
+            sys.executable,
+            env={**os.environ, "PYTHONPATH": str(site)},
+        )
+
+    def test_what_its_record_lists(self):
+        site = self.install("fastlib", "fastlib/it.so,,\nfastlib/__init__.py,,\n")
+        self.file("site-packages/fastlib/stray.so", self.bad.read_bytes())
+        done = self.package("fastlib", site)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(f'"{site}/fastlib/it.so"', done.stdout.decode())
+        self.assertNotIn(b"stray", done.stdout)
+        self.assertIn(b'"kind": "package"', done.stdout)
+
+    def test_one_that_is_not_there(self):
+        site = self.install("fastlib", "")
+        done = self.package("fastlip", site)
+        self.assertEqual(done.returncode, 3)
+        self.assertEqual(done.stderr.count(b"\n"), 1)
+        self.assertIn(b"has no distribution of this name (did you mean 'fastlib'?)", done.stderr)
+
+    def test_a_record_that_lies_or_is_missing(self):
+        done = self.package("lost", self.install("lost", "lost/gone.so,,\nlost/gone.pyc,,\n"))
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1))
+        self.assertIn(b"gone.so': No such file", done.stderr)
+        done = self.package("bare", self.install("bare", None))
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1))
+        self.assertIn(b"RECORD", done.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""`homefree inspect` as a gate: which findings make it fail, and the files that CI systems read.
+
+Usage: test_gate.py HOMEFREE LIBRARY SHIM [unittest arguments]
+"""
+
+import json
+import os
+import pty
+import re
+import subprocess
+import xml.etree.ElementTree
+
+from command import HOMEFREE, LIBRARY, MODULE, MORE, SHIM, InspectTest, inspect, main
+
+ALLOCATES = MODULE + "#include <stdlib.h>\nvoid *keep; void f(void) { keep = malloc(1); }"
+LINKED = (str(SHIM), str(LIBRARY), "-lpthread")
+NEEDS = "-Wl,--no-as-needed,-lm"  # breaks unused-library, a note
+
+
+class GateTest(InspectTest):
+    def setUp(self):
+        super().setUp()
+        self.bad = self.module("it.so", MORE, script=None)
+        self.good = self.module("good/it.so")
+
+
+class FailOn(GateTest):
+    def test_only_the_rules_that_are_named(self):
+        stack = self.module("stack/it.so", MODULE, "-Wl,-z,execstack")
+        for rules, status in (
+            ("extra-exports", 1),
+            ("executable-stack", 0),
+            ("executable-stack,extra-exports", 1),
+            ("error", 0),
+            ("warning", 1),
+        ):
+            with self.subTest(rules):
+                done = inspect(self.bad, "--fail-on", rules)
+                self.assertEqual(done.returncode, status)
+                self.assertIn(b"extra-exports", done.stdout)
+        both = ("--fail-on", "executable-stack", "--fail-on", "extra-exports")
+        self.assertEqual(inspect(*both, stack).returncode, 1)
+
+    def test_a_note_can_be_named(self):
+        noted = self.module("noted/it.so", MODULE, NEEDS)
+        wheel = self.wheel("x.whl", {"it.so": noted})
+        self.assertEqual(inspect(wheel).returncode, 0)
+        done = inspect("--fail-on", "unused-library", wheel)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"unused-library", done.stdout)
+
+    def test_what_cannot_be_inspected_fails_always(self):
+        self.assertEqual(inspect("--fail-on", "error", self.file("x.so", "text")).returncode, 3)
+
+    def test_an_unknown_rule(self):
+        rules = json.loads(inspect("--rules", "--json").stdout)["rules"]
+        for wrong, near in ("extra-export", "extra-exports"), ("own-fee", "own-free"):
+            done = inspect("--fail-on", wrong, self.bad)
+            self.assertEqual((done.returncode, done.stdout), (2, b""))
+            message = done.stderr.decode()
+            self.assertEqual(message.count("\n"), 1)
+            self.assertIn(f"unknown rule '{wrong}' (did you mean '{near}'?)", message)
+            for rule in rules:
+                self.assertIn(rule["rule"], message)
+        for wrong in "", "own-free,", ",", "x" * 500:
+            self.assertEqual(inspect("--fail-on", wrong, self.bad).returncode, 2)
+        self.assertNotIn(b"did you mean", inspect("--fail-on", "zzz", self.bad).stderr)
+
+
+class RequireHomefree(GateTest):
+    def findings_of(self, module, *arguments):
+        done = inspect("--json", "--require-homefree", *arguments, module)
+        (file,) = json.loads(done.stdout)["files"]
+        return done.returncode, {one["rule"]: one for one in file["findings"]}, file
+
+    def test_a_module_that_allocates(self):
+        module = self.module("allocates/it.so", ALLOCATES)
+        self.assertEqual(inspect(module).returncode, 0)
+        status, findings, file = self.findings_of(module)
+        self.assertEqual(status, 1)
+        self.assertIn("malloc", findings["not-linked"]["names"])
+        self.assertTrue(file["allocates"])
+        self.assertEqual(self.findings_of(module, "--fail-on", "error")[0], 1)
+        self.assertEqual(inspect("--fail-on", "not-linked", module).returncode, 1)
+        self.assertNotIn(b"calls no malloc", inspect(module).stdout)
+
+    def test_a_module_that_does_not(self):
+        status, findings, file = self.findings_of(self.good)
+        self.assertEqual((status, findings, file["allocates"]), (0, {}, False))
+        self.assertIn(b"not linked with homefree (it calls no malloc)", inspect(self.good).stdout)
+
+    def test_a_module_that_is_linked(self):
+        status, findings, file = self.findings_of(self.module("linked/it.so", ALLOCATES, *LINKED))
+        self.assertEqual((status, findings, file["allocates"]), (0, {}, False))
+
+    def test_a_library_is_no_extension_module(self):
+        source = ALLOCATES.replace("PyInit_it", "begin")
+        library = self.module("libit.so", source, script="{ local: *; };")
+        self.assertEqual(self.findings_of(library)[:2], (0, {}))
+
+    def test_a_module_with_an_allocator_of_its_own(self):
+        hidden = "__attribute__((used)) static int private_mallctl(void) { return 1; }"
+        status, findings, _ = self.findings_of(self.module("own/it.so", MODULE + hidden))
+        self.assertEqual(status, 1)
+        self.assertIn("contains an allocator", findings["not-linked"]["message"])
+
+
+class Documents(GateTest):
+    def written(self, *arguments):
+        """The status, the JUnit file's root and the SARIF document."""
+        junit, sarif = self.folder / "junit.xml", self.folder / "out.sarif"
+        done = inspect("--junit", junit, "--sarif", sarif, *arguments)
+        root = xml.etree.ElementTree.parse(junit).getroot()
+        return done, root, json.loads(sarif.read_text())
+
+    def test_junit(self):
+        wheel = self.wheel("x.whl", {"a/it.so": self.bad, "b/it.so": self.good, "c.so": b"\x7fELF"})
+        done, root, _ = self.written(wheel, self.bad)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"extra-exports", done.stdout)
+        self.assertEqual(
+            root.attrib | {"name": ""}, {"name": ""} | dict(tests="4", failures="2", errors="1")
+        )
+        files, inside = root
+        self.assertEqual((files.get("name"), inside.get("name")), ("files", str(wheel)))
+        cases = {case.get("name"): case for case in inside}
+        self.assertEqual(set(cases), {"a/it.so", "b/it.so", "c.so"})
+        failure = cases["a/it.so"].find("failure")
+        self.assertEqual(failure.get("type"), "extra-exports")
+        self.assertIn("warning extra-exports: it exports 1 symbol", failure.text)
+        self.assertIn("version script", failure.text)
+        self.assertEqual(len(cases["b/it.so"]), 0)
+        self.assertIsNotNone(cases["c.so"].find("error"))
+
+    def test_junit_fails_as_the_command_does(self):
+        done, root, _ = self.written(self.bad, "--fail-on", "own-free")
+        self.assertEqual((done.returncode, root.get("failures")), (0, "0"))
+        self.assertIn("extra-exports", root.find(".//system-out").text)
+
+    def test_sarif(self):
+        wheel = self.wheel("a wheel.whl", {"a/it.so": self.bad, "c.so": b"\x7fELF"})
+        _, _, document = self.written(wheel)
+        (run,) = document["runs"]
+        self.assertEqual(document["version"], "2.1.0")
+        rules = run["tool"]["driver"]["rules"]
+        (result,) = run["results"]
+        self.assertEqual(rules[result["ruleIndex"]]["id"], result["ruleId"])
+        self.assertEqual((result["ruleId"], result["level"]), ("extra-exports", "warning"))
+        self.assertIn("a/it.so: it exports 1 symbol", result["message"]["text"])
+        (place,) = result["locations"]
+        uri = place["physicalLocation"]["artifactLocation"]["uri"]
+        self.assertEqual(uri, wheel.as_uri())
+        self.assertEqual(place["logicalLocations"][0]["fullyQualifiedName"], "a/it.so")
+        (invocation,) = run["invocations"]
+        self.assertFalse(invocation["executionSuccessful"])
+        self.assertEqual(len(invocation["toolExecutionNotifications"]), 1)
+        relative = json.loads(inspect("it.so", "--sarif", "-", cwd=self.folder).stdout)
+        place = relative["runs"][0]["results"][0]["locations"][0]
+        self.assertEqual(place["physicalLocation"]["artifactLocation"]["uri"], "it.so")
+
+    def test_one_form_on_stdout(self):
+        printed = inspect(self.bad, "--junit", "-").stdout
+        self.assertTrue(printed.startswith(b"<?xml"))
+        self.assertNotIn(b"What to do", printed)
+        self.assert_usage("--json", "--junit", "-", "x", word="only one of")
+
+    def test_a_file_that_cannot_be_written(self):
+        done = inspect(self.good, "--junit", "/nowhere/x.xml")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn(b"cannot write '/nowhere/x.xml'", done.stderr)
+
+
+class Progress(GateTest):
+    def test_a_line_on_a_terminal_alone(self):
+        """A Python that begins when the line is there stands for a large archive."""
+        wheel = self.wheel("x.whl", {"it.so": self.good, "sub/it.so": self.good})
+        program = self.file("python", '#!/bin/sh\nread answer < gate\nexec python3 "$@"\n')
+        program.chmod(0o755)
+        os.mkfifo(self.folder / "gate")
+        primary, secondary = pty.openpty()
+        with subprocess.Popen(
+            [HOMEFREE, "inspect", "--python", program, wheel],
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=secondary,
+        ) as process:
+            os.close(secondary)
+            shown = os.read(primary, 65536)
+            (self.folder / "gate").write_text("go\n")
+            table = process.stdout.read()
+            self.assertEqual(process.wait(60), 0)
+            while not shown.endswith(b"\r\x1b[K"):
+                shown += os.read(primary, 65536)  # fails when the command has said all
+        os.close(primary)
+        line = re.escape("\r\x1b[Khomefree inspect: 0 objects, reading ") + "/"
+        self.assertRegex(shown.decode(), line)
+        self.assertNotIn(b"\x1b", table)
+
+
+if __name__ == "__main__":
+    main()
