@@ -487,6 +487,25 @@ class Parameters(Case):
         self.assert_owned("greet", cwd=self.source)
         self.assert_owned("other", cwd=self.source)
 
+    def test_runtimes_that_are_named_come_after_the_shim(self):
+        """The linker takes operator new and malloc from the first library that has them. ujson
+        names -lstdc++ itself, as modules in C do that link a static C++ library."""
+        self.write("part.cpp", 'extern "C" char *part(void) { return new char[100]; }\n')
+        run("c++", "-fPIC", "-c", "part.cpp", cwd=self.source)
+        run("ar", "rcs", "libpart.a", "part.o", cwd=self.source)
+        self.project(
+            "[Extension('one', ['greet.c'], extra_link_args=['libpart.a', '-lstdc++', '-lc']), "
+            "Extension('two', ['greet.c'], libraries=['part', 'stdc++', 'c'], library_dirs=['.'])]"
+        )
+        calls = MODULE.replace('strdup("memory of the module")', "part()")
+        self.write("greet.c", "char *part(void);\n" + calls)
+        self.setup("build_ext", "--inplace")
+        for name in "one", "two":
+            module = self.built(f"{name}.*.so")
+            self.assertNotIn("_Zna", run("nm", "-D", "--undefined-only", module))
+            self.assertNotIn("free", run("nm", "-D", "--undefined-only", module).split())
+            self.assert_owned(name, cwd=self.source)
+
     def test_nothing_unused_where_the_flags_ask_for_everything(self):
         self.project("[Extension('greet', ['greet.cpp'])]")
         self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")

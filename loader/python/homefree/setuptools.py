@@ -163,7 +163,10 @@ class _Builds:
                 script = base + ".exports.map"
                 _link.write_exports(script, module, ext.symbols, ext.version)
             ext.depends = [*ext.depends, *_link.libraries()]
-            ext.extra_link_args = [*own, *_link.arguments(script, folders)]
+            named, runtimes = _link.runtimes_apart([f"-l{name}" for name in ext.libraries])
+            ext.libraries = [word[len("-l") :] for word in named]
+            own, more = _link.runtimes_apart(own)
+            ext.extra_link_args = [*own, *_link.arguments(script, folders), *runtimes, *more]
             self._link_again_if_changed(ext, base + ".link", script)
         except (OSError, RuntimeError) as error:
             raise DistutilsSetupError(f"{ext.name}: {error}") from error
