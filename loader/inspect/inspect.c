@@ -81,7 +81,8 @@ struct gather {
     struct names exports;       /* except what Python calls and the linker adds */
     struct names functions;     /* exported allocator functions */
     struct names handing;       /* imported functions that return libc's memory */
-    struct names allocating;    /* these, and imported allocator functions */
+    struct names allocating;    /* imported functions that allocate: malloc, operator new, ... */
+    struct names memory;        /* all imported functions that allocate, free or hand out memory */
     bool own_free, other_free;  /* it defines a hidden free(); it imports or exports a free() */
     const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
     const char *module; /* the module's name in `init` */
@@ -193,6 +194,8 @@ static void gather_imported(struct gather *gather, const char *name)
     if (kind == HF_NAME_HANDING)
         keep(&gather->handing, name);
     if (kind == HF_NAME_HANDING || kind == HF_NAME_FUNCTION)
+        keep(&gather->memory, name);
+    if (hf_inspect_name_allocates(pattern))
         keep(&gather->allocating, name);
     gather->other_free |= pattern >= 0 && strcmp(name, "free") == 0;
 }
@@ -490,6 +493,22 @@ static void find_own_free(struct gather *gather)
             handing);
 }
 
+/* The shim's functions are hidden, so a module that is linked with it imports none of them, except
+ * where another library came before the shim and had the function, too. homefree's own extension
+ * calls libc's on purpose. */
+static void find_past_homefree(struct gather *gather)
+{
+    const struct names *names = &gather->allocating;
+    if (!gather->inspection->homefree_linked || names->count == 0 ||
+        (gather->module != NULL && strcmp(gather->module, "_homefree") == 0))
+        return;
+    add_names(gather,
+              find(gather, HF_RULE_PAST_HOMEFREE,
+                   "it imports %zu function%s that allocate%s and that homefree's shim has",
+                   names->count, names->count == 1 ? "" : "s", names->count == 1 ? "s" : ""),
+              names);
+}
+
 static void find_exports(struct gather *gather)
 {
     if (gather->functions.count > 0)
@@ -576,8 +595,8 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
     if (result == 0)
         result = hf_inspect_libraries(elf, inspection, &gather->imports);
     decide_module(gather);
-    copy_names(gather, &gather->allocating, inspection->allocating, &inspection->allocating_kept);
-    inspection->allocating_count = gather->allocating.count;
+    copy_names(gather, &gather->memory, inspection->allocating, &inspection->allocating_kept);
+    inspection->allocating_count = gather->memory.count;
     if (gather->module != NULL)
         inspection->module = hf_inspection_copy(inspection, gather->module);
     if (versions->newest != NULL)
@@ -603,6 +622,7 @@ static void find_all(struct gather *gather, const struct hf_inspect_versions *ve
     find_allocators(gather);
     if (!gather->inspection->homefree_itself) {
         find_own_free(gather);
+        find_past_homefree(gather);
         find_exports(gather);
     }
     find_libraries(gather);

@@ -6,18 +6,16 @@
 
 #include <errno.h>
 
-/* The functions that an allocator exports when it replaces the process's allocator. */
+/* The functions that an allocator exports when it replaces the process's allocator. Those that
+ * allocate come first. */
 static const char *const allocator_functions[] = {
-    "malloc",         "calloc",
-    "realloc",        "reallocarray",
-    "aligned_alloc",  "memalign",
-    "posix_memalign", "valloc",
-    "pvalloc",        "malloc_usable_size",
-    "free",           "cfree",
-    "free_sized",     "free_aligned_sized",
-    "_Znwm*",         "_Znam*",
-    "_ZdlPv*",        "_ZdaPv*",
+    "malloc",   "calloc",  "realloc",       "reallocarray",
+    "memalign", "pvalloc", "valloc",        "posix_memalign",
+    "_Znwm*",   "_Znam*",  "aligned_alloc", "malloc_usable_size",
+    "free",     "cfree",   "free_sized",    "free_aligned_sized",
+    "_ZdlPv*",  "_ZdaPv*",
 };
+enum { ALLOCATING_COUNT = 11 };
 
 /* libc's functions whose results the caller must free. The allocating functions are among them and
  * come earlier in the matcher. */
@@ -44,6 +42,12 @@ int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX
     for (size_t i = 0; i < HANDING_COUNT; i++)
         patterns[count++] = handing_functions[i];
     return hf_names_prepare(matcher, patterns, count);
+}
+
+bool hf_inspect_name_allocates(int pattern)
+{
+    return pattern >= 0 && (size_t)pattern >= hf_allocator_patterns_count &&
+           (size_t)pattern < hf_allocator_patterns_count + ALLOCATING_COUNT;
 }
 
 enum hf_inspect_name hf_inspect_name_kind(int pattern)

@@ -21,6 +21,7 @@ enum hf_inspect_name {
     HF_NAME_HANDING    /* returns memory of libc's that its caller must free */
 };
 enum hf_inspect_name hf_inspect_name_kind(int pattern);
+bool hf_inspect_name_allocates(int pattern); /* malloc, realloc, operator new, ... */
 /* Prepares the matcher of all these names. It points to `patterns`, which this function fills.
  * Returns 0 or a negative errno. */
 int hf_inspect_names(struct hf_names *matcher, const char *patterns[HF_NAMES_MAX]);

@@ -493,6 +493,25 @@ class Parameters(Case):
         self.assert_owned("greet", cwd=self.source)
         self.assert_owned("other", cwd=self.source)
 
+    def test_runtimes_that_are_named_come_after_the_shim(self):
+        """The linker takes operator new and malloc from the first library that has them. ujson
+        names -lstdc++ itself, as modules in C do that link a static C++ library."""
+        self.write("part.cpp", 'extern "C" char *part(void) { return new char[100]; }\n')
+        run("c++", "-fPIC", "-c", "part.cpp", cwd=self.source)
+        run("ar", "rcs", "libpart.a", "part.o", cwd=self.source)
+        self.project(
+            "[Extension('one', ['greet.c'], extra_link_args=['libpart.a', '-lstdc++', '-lc']), "
+            "Extension('two', ['greet.c'], libraries=['part', 'stdc++', 'c'], library_dirs=['.'])]"
+        )
+        calls = MODULE.replace('strdup("memory of the module")', "part()")
+        self.write("greet.c", "char *part(void);\n" + calls)
+        self.setup("build_ext", "--inplace")
+        for name in "one", "two":
+            module = self.built(f"{name}.*.so")
+            self.assertNotIn("_Zna", run("nm", "-D", "--undefined-only", module))
+            self.assertNotIn("free", run("nm", "-D", "--undefined-only", module).split())
+            self.assert_owned(name, cwd=self.source)
+
     def test_nothing_unused_where_the_flags_ask_for_everything(self):
         self.project("[Extension('greet', ['greet.cpp'])]")
         self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
@@ -639,6 +658,40 @@ class OtherHelpers(Case):
         self.assertEqual(exports(module), ["PyInit_one", "answer"])
         self.assertEqual(sorted(dynamic(module, "NEEDED")), ["libc.so.6", LIBRARY])
         self.assert_owned("pkg.one", cwd=self.source)
+
+    def test_cffi_modules(self):
+        """cffi makes the extensions itself: homefree's build_ext converts them, and an Extension of
+        homefree beside them says that they are not converted."""
+        python = BUILD / "wheels/tools/bin/python"
+        if not has(python, "cffi", "setuptools"):
+            self.skipTest("cffi is not installed")
+        self.tools = python
+        self.write(
+            "make.py",
+            """
+            import cffi
+            ffi = cffi.FFI()
+            ffi.cdef("int owned(void);")
+            ffi.set_source("low", '#include "part.h"')
+            """,
+        )
+        body = (
+            "#include <homefree/homefree.h>\n#include <stdlib.h>\nstatic int owned(void)\n"
+            "{ void *p = malloc(9); int result = hf_owns(p); free(p); return result; }\n"
+        )
+        self.write("part.h", body)
+        self.project("[]", cffi_modules="['make.py:ffi']", cmdclass="{'build_ext': build_ext}")
+        script = (self.source / "setup.py").read_text()
+        self.write("setup.py", script.replace("import Extension", "import build_ext"))
+        self.setup("build_ext", "--inplace", CPATH=".")
+        self.assert_clean(self.built("low.*.so"), name="low")
+        said = run(python, "-c", "import low; print(low.lib.owned())", cwd=self.source)
+        self.assertEqual(said, "1\n")
+
+        self.write("part.h", "static int owned(void) { return 0; }\n")
+        self.project("[Extension('greet', ['greet.c'])]", cffi_modules="['make.py:ffi']")
+        said = self.setup("build_ext", "--inplace", "--force", CPATH=".")
+        self.assertIn("low: cffi_modules builds it without homefree; add cmdclass=", said)
 
     def test_pybind11(self):
         """pybind11's build_ext, and its Extension as a second base: they choose the standard."""

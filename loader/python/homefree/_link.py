@@ -13,6 +13,9 @@ from . import _command, _folders, _paths
 # Where homefree's wheel puts the library, relative to site-packages.
 _IN_SITE = "homefree/lib"
 
+# The linker's arguments that name libc or a C++ runtime.
+_RUNTIMES = ("-lstdc++", "-lsupc++", "-lc++", "-lc++abi", "-lc")
+
 # The prefixes of the folders in which pip and other frontends make environments that they delete.
 _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
@@ -144,8 +147,22 @@ def linker_words(*words):
     return [word for each in words for word in ("-Xlinker", each)]
 
 
+def runtimes_apart(words):
+    """Splits the linker's arguments that a user wrote into (others, runtimes).
+
+    runtimes: the shared libraries that define malloc or operator new themselves. They must come
+    after arguments(), because the linker takes a function from the first library that has it. What
+    is linked statically stays where it is: libstdc++.a calls the shim's malloc.
+    """
+    if any(word == "-static" or "-Bstatic" in word for word in words):
+        return list(words), []
+    others = [word for word in words if word not in _RUNTIMES]
+    return others, [word for word in words if word in _RUNTIMES]
+
+
 def arguments(script, folders):
-    """The compiler's arguments that link a module with homefree. They must be the last ones.
+    """The compiler's arguments that link a module with homefree. They must be the last ones, but
+    for what runtimes_apart() takes out.
 
     script is the version script, or None; folders become the RUNPATH, in this order.
     """

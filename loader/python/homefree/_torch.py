@@ -64,4 +64,8 @@ def torch_extension_args(*, load=False, name=None, **own):
             "extra_link_args": _link.arguments(script, folders),
             "runtime_library_dirs": [f"{first},--as-needed"],
         }
+    words = "extra_ldflags" if load else "extra_link_args"
+    before, runtimes = _link.runtimes_apart(own.get(words) or ())
+    own[words] = before
+    mine[words] += runtimes
     return {**own, **{key: [*(own.get(key) or ()), *value] for key, value in mine.items()}}

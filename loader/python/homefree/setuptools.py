@@ -65,12 +65,16 @@ class Extension(setuptools.Extension):
         extension: for instance what torch's CppExtension or cffi's distutils_extension() returns;
         it is not changed. symbols, version: as for Extension. Since 1.0.
         """
-        kind = type(extension)
         made = copy.copy(extension)
-        if not isinstance(extension, cls):
-            made.__class__ = type(kind.__name__, (cls, kind), {})
+        cls._convert(made)
         made._carry(symbols, version)
         return made
+
+    @classmethod
+    def _convert(cls, extension):
+        kind = type(extension)
+        if not isinstance(extension, cls):
+            extension.__class__ = type(kind.__name__, (cls, kind), {})
 
     def _carry(self, symbols, version):
         """Store the parameters in extra_link_args, which cythonize() copies unchanged."""
@@ -113,6 +117,12 @@ class _Builds:
     def run(self):
         # setuptools resets it during the build, and copies the results afterwards.
         self._in_place = bool(self.inplace or getattr(self, "editable_mode", False))
+        for ext in _of_cffi(self.distribution):
+            if not isinstance(ext, Extension):
+                self.warn(
+                    f"{ext.name}: cffi_modules builds it without homefree; add "
+                    "cmdclass={'build_ext': homefree.setuptools.build_ext} to setup()"
+                )
         super().run()
 
     def build_extension(self, ext):
@@ -163,7 +173,10 @@ class _Builds:
                 script = base + ".exports.map"
                 _link.write_exports(script, module, ext.symbols, ext.version)
             ext.depends = [*ext.depends, *_link.libraries()]
-            ext.extra_link_args = [*own, *_link.arguments(script, folders)]
+            named, runtimes = _link.runtimes_apart([f"-l{name}" for name in ext.libraries])
+            ext.libraries = [word[len("-l") :] for word in named]
+            own, more = _link.runtimes_apart(own)
+            ext.extra_link_args = [*own, *_link.arguments(script, folders), *runtimes, *more]
             self._link_again_if_changed(ext, base + ".link", script)
         except (OSError, RuntimeError) as error:
             raise DistutilsSetupError(f"{ext.name}: {error}") from error
@@ -201,7 +214,35 @@ def _holds(path, text):
         return False
 
 
+def _of_cffi(distribution):
+    """The extensions that cffi made for cffi_modules, before and after it wrote their source. cffi
+    knows them by identity, so they are changed and not replaced."""
+    if not getattr(distribution, "cffi_modules", None):
+        return []
+    return [
+        ext
+        for ext in distribution.ext_modules or []
+        if ext.sources and os.path.basename(ext.sources[0]) in ("$PLACEHOLDER", *_written(ext))
+    ]
+
+
+def _written(extension):
+    """The names of the source that cffi writes for an extension."""
+    return [f"{extension.name}{suffix}" for suffix in (".c", ".cc", ".cpp")]
+
+
 class build_ext(_Builds, _build_ext):
     """setuptools' build_ext with homefree's steps. Extension adds them to any build_ext of
-    setuptools, so this class is needed only as a base for a build_ext that is not one. Since 1.0.
+    setuptools, so this class is needed only as a base for a build_ext that is not one, and for
+    cffi_modules, whose extensions it links with homefree as well:
+
+        setup(cffi_modules=["build_greet.py:ffi"], cmdclass={"build_ext": build_ext})
+
+    Since 1.0.
     """
+
+    def finalize_options(self):
+        for ext in _of_cffi(self.distribution):
+            Extension._convert(ext)
+            ext._carry(None, None)
+        super().finalize_options()

@@ -210,6 +210,42 @@ class Package(unittest.TestCase):
         self.assertIn("libhomefree_shim.a", line)
         self.assertLess(line.index("libhomefree_shim.a"), line.index("libhomefree.so"))
 
+    def test_operators_are_the_shims_where_a_project_names_the_runtime(self):
+        """As with static C++ libraries in modules in C, such as libzmq in pyzmq's."""
+        (self.folder / "new.c").write_text(
+            "void *hf_stand_in_heap(void);\n"
+            '__attribute__((visibility("hidden"))) void *_Znwm(unsigned long);\n'
+            "void *_Znwm(unsigned long size) { return (void)size, hf_stand_in_heap(); }\n"
+        )
+        self.must(*CC, "-fPIC", "-c", "-o", self.folder / "new.o", self.folder / "new.c")
+        shim = self.prefix / self.libdir / "libhomefree_shim.a"
+        self.must("ar", "rs", shim, self.folder / "new.o")
+        for name in "stdc++", "-lstdc++":
+            source = self.project(
+                "cmake_minimum_required(VERSION 3.15)\n"
+                "project(user C)\n"
+                "find_package(homefree REQUIRED)\n"
+                "add_library(part STATIC part.c)\n"
+                "set_target_properties(part PROPERTIES POSITION_INDEPENDENT_CODE ON)\n"
+                "add_library(fast MODULE module.c)\n"
+                f"target_link_libraries(fast PUBLIC part {name} homefree::module)\n"
+                "homefree_exports(fast)\n"
+            )
+            (source / "part.c").write_text(
+                "void *_Znwm(unsigned long);\nvoid *part(void);\n"
+                "void *part(void) { return _Znwm(1); }\n"
+            )
+            (source / "module.c").write_text(
+                "void *part(void);\nvoid *PyInit_fast(void);\n"
+                "void *PyInit_fast(void) { return part(); }\n"
+            )
+            with self.subTest(name):
+                build, result = self.configure(source=source)
+                self.assertEqual(result.returncode, 0, result.stdout)
+                self.must("cmake", "--build", build)
+                undefined = self.must("nm", "-D", "--undefined-only", build / "libfast.so")
+                self.assertNotIn("_Znwm", undefined)
+
     def test_a_name_that_is_no_module_stops_the_build_with_one_line(self):
         source = self.project()
         with open(source / "CMakeLists.txt", "a") as lists:

@@ -60,6 +60,19 @@ class Clean(InspectTest):
         self.assertTrue(facts["homefree"]["linked"])
         self.assertEqual(facts["homefree"]["needed"], "HOMEFREE_1.0")
 
+    def test_a_module_that_is_linked_with_homefree_too_late(self):
+        """-lstdc++ has operator new, so the shim's is not taken; malloc still is."""
+        source = (
+            MODULE
+            + "#include <stdlib.h>\nvoid *keep, *_Znwm(unsigned long);"
+            + "void f(void) { keep = malloc(1); keep = _Znwm(1); }"
+        )
+        late = self.build("late.so", source, "-lstdc++", SHIM, LIBRARY, script=ONLY_INIT)
+        self.assert_rules(late, "allocates-elsewhere")
+        (finding,) = self.facts(late)["findings"]
+        self.assertEqual(finding["names"], ["_Znwm"])
+        self.assert_rules(self.build("it.so", source, SHIM, LIBRARY, "-lstdc++", script=ONLY_INIT))
+
     def test_libhomefree(self):
         facts = self.facts(LIBRARY)
         self.assertEqual(facts["findings"], [])

@@ -124,7 +124,8 @@ class Commands:
         request = self.request
         words = [*self.compilers["CXX" if "CXX" in self.compilers else "CC"], "-shared"]
         words += [*objects, "-o", target, *self._given("LDFLAGS"), "-Wl,--as-needed"]
-        words += request.extra_ldflags
+        own, runtimes = _link.runtimes_apart(request.extra_ldflags)
+        words += own
         if self.torch:
             words += self.torch.link
         if request.cuda:
@@ -132,5 +133,5 @@ class Commands:
             words += [f"-L{folder}", "-lcudart"]
             if request.rpath:
                 words.append(f"-Wl,-rpath,{folder}")
-        # Last: the shim's malloc resolves what everything before it calls.
-        return words + _link.arguments(script, self.folders)
+        # After them: the shim's malloc resolves what everything before it calls.
+        return words + _link.arguments(script, self.folders) + runtimes

@@ -1,0 +1,457 @@
+#!/usr/bin/env python3
+"""Modules that are not ours, built from their source packages without homefree and with its line.
+
+usage: real_modules.py [OPTION]… SECONDS [NAME…]
+
+  --python PYTHON   the CPython to build and test with (this one)
+  --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
+  --work FOLDER     where sources, builds and results are kept (build/real_modules)
+  --no-harness      without `homefree test`, which takes longest
+  --write           write the table into README.md
+
+For each module of modules.toml: both builds; `homefree inspect`; its own tests, plain and under
+`pytest --homefree`; `homefree test`; size and import time. Fetches source packages and what their
+builds and tests need from the package index, by name. Results are kept: a call that was stopped by
+its limit of SECONDS is continued by the next one. A changed wheel or entry is measured again.
+
+Prints a line for each figure, and appends `NAME<TAB>FIGURE<TAB>passed|failed|skipped: why` to the
+file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 2 for wrong usage.
+"""
+
+import argparse
+import collections
+import difflib
+import fcntl
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tarfile
+import time
+import xml.etree.ElementTree
+
+import table
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+BUILDS = ("plain", "homefree")
+IMPORTS = 21
+CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+
+
+class Stopped(Exception):
+    """The limit of the whole run is reached."""
+
+
+class Failed(Exception):
+    """What a module, or one of its figures, failed with: one line."""
+
+
+class Clock:
+    def __init__(self, seconds):
+        self._end = time.monotonic() + seconds
+
+    def left(self):
+        left = self._end - time.monotonic()
+        if left <= 1:
+            raise Stopped
+        return left
+
+
+def run(clock, *command, cwd=None, log=None, check=True, **environment):
+    """Runs a command in a process group of its own. Result: its exit status, output and seconds."""
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "PIP_", "LD_", "HOMEFREE_", "PYTEST_"))
+        and name not in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "VIRTUAL_ENV")
+    }
+    clean.update(environment)
+    began = time.monotonic()
+    process = subprocess.Popen(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=clean,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    try:
+        output = process.communicate(timeout=clock.left())[0].decode(errors="replace")
+    except (subprocess.TimeoutExpired, Stopped, KeyboardInterrupt) as reason:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(reason, KeyboardInterrupt):
+            raise
+        raise Stopped from reason
+    seconds = time.monotonic() - began
+    if log is not None:
+        log.write_text(f"$ {' '.join(map(str, command))}\n{output}")
+    if check and process.returncode != 0:
+        lines = [line.strip() for line in output.splitlines() if line.strip()]
+        raise Failed(f"{pathlib.Path(command[0]).name}: {lines[-1] if lines else 'no output'}")
+    return process.returncode, output, seconds
+
+
+class Module:
+    """One module: its folder of work, and its results, which are kept in results.json."""
+
+    def __init__(self, entry, options, clock):
+        self.entry = entry
+        self.name = entry["name"]
+        self.options = options
+        self.clock = clock
+        self.folder = options.work / options.tag / self.name
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file = self.folder / "results.json"
+        with_homefree = hashlib.sha256(options.wheel.read_bytes())
+        measured = {name: value for name, value in entry.items() if name not in table.TEXTS}
+        with_homefree.update(json.dumps(measured, sort_keys=True).encode())
+        if "suite" in entry:
+            with_homefree.update((HERE / "suites" / entry["suite"]).read_bytes())
+        self._key = with_homefree.hexdigest()[:16]
+        kept = json.loads(self._file.read_text()) if self._file.exists() else {}
+        self.results = kept if kept.get("key") == self._key else {"key": self._key}
+
+    def once(self, step, function, *arguments):
+        """The result of a step, which is done if it is not known yet."""
+        if step not in self.results:
+            self.clock.left()
+            print(f"{self.name}: {step}", file=sys.stderr, flush=True)
+            self.results[step] = function(*arguments)
+            self._file.write_text(json.dumps(self.results, indent=1))
+        return self.results[step]
+
+    def run(self, *command, **keywords):
+        return run(self.clock, *command, **keywords)
+
+    # ---- building --------------------------------------------------------------------------------
+
+    def all(self):
+        """Everything, in the order of its weight."""
+        self.once("source", self._unpack)
+        for build in BUILDS:
+            self.once(f"build {build}", self._build, build)
+        self.once("inspect", self._inspect)
+        for build in BUILDS:
+            self.once(f"tests {build}", self._tests, build)
+        for build in BUILDS:
+            self.once(f"diagnosed {build}", self._diagnosed, build)
+        self.once("import", self._import_times)
+        if not self.options.no_harness:
+            for build in BUILDS:
+                self.once(f"harness {build}", self._harness, build)
+
+    def why_skipped(self):
+        """Why it cannot be built here, or None."""
+        oldest = self.entry.get("since", "3.9")
+        if self.options.version < tuple(map(int, oldest.split("."))):
+            return f"needs CPython {oldest}"
+        for header in self.entry.get("needs", ()):
+            if not pathlib.Path("/usr/include", header).exists():
+                return f"needs {header}"
+        return None
+
+    def _archive(self):
+        folder = self.options.work / "sources"
+        folder.mkdir(parents=True, exist_ok=True)
+        stem = f"{self.name.replace('-', '_')}-{self.entry['version']}.tar.gz"
+        if not (folder / stem).exists():
+            self.run(
+                *(self.options.python, "-m", "pip", "download", "--disable-pip-version-check"),
+                *("--no-binary", self.name, "--no-deps", "-d", folder),
+                f"{self.name}=={self.entry['version']}",
+                log=self.folder / "download.log",
+            )
+        for path in self.entry.get("sources", ()):
+            self._fetch_from_pool(folder, path)
+        return folder / stem
+
+    def _fetch_from_pool(self, folder, path):
+        """An archive of Debian's pool, by apt and from a configured repository."""
+        place = folder / pathlib.Path(path).name
+        if place.exists():
+            return
+        form = ("--format", "$(SITE)", "Created-By: Packages")
+        sites = self.run("apt-get", "indextargets", "--no-release-info", *form)[1].split()
+        for site in dict.fromkeys(sites):
+            part = place.with_suffix(".part")
+            helper = ("/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file")
+            url = f"{site.rstrip('/')}/pool/main/{path}"
+            if self.run(*helper, url, part, check=False)[0] == 0 and part.exists():
+                part.rename(place)
+                return
+        raise Failed(f"no configured repository has {place.name}")
+
+    def _unpack(self):
+        archive = self._archive()
+        for build in BUILDS:
+            shutil.rmtree(self.folder / build, ignore_errors=True)
+            (self.folder / build).mkdir()
+            with tarfile.open(archive) as file:
+                file.extractall(self.folder / build, filter="data")
+            (unpacked,) = (self.folder / build).iterdir()
+            unpacked.rename(self.folder / build / "source")
+        added = removed = 0
+        for change in self.entry["changes"]:
+            path = self.folder / "homefree" / "source" / change["file"]
+            before = path.read_text()
+            if change["old"] not in before:
+                raise Failed(f"{change['file']} has no {change['old']!r}")
+            if change["old"] == "":
+                after = before + change["new"]
+            else:
+                after = before.replace(change["old"], change["new"], 1)
+            path.write_text(after)
+            lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+            added += sum(line.startswith("+ ") for line in lines)
+            removed += sum(line.startswith("- ") for line in lines)
+        return {"added": added, "removed": removed}
+
+    def _build(self, build):
+        """Builds as `pip wheel .` does for everybody, in isolation, and installs the wheel."""
+        folder = self.folder / build
+        shutil.rmtree(folder / "wheels", ignore_errors=True)
+        constraint = self.options.work / "constraint.txt"
+        constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
+        sources = str(self.options.work / "sources")
+        more = self.entry.get("build_environment", {})
+        environment = {name: text.replace("{sources}", sources) for name, text in more.items()}
+        seconds = self.run(
+            *(self.options.python, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
+            *("--no-deps", "-w", folder / "wheels", folder / "source"),
+            log=folder / "build.log",
+            PIP_CONSTRAINT=str(constraint),
+            PIP_BUILD_CONSTRAINT=str(constraint),
+            **environment,
+        )[2]
+        (wheel,) = (folder / "wheels").glob("*.whl")
+        self.run(self.options.python, "-m", "venv", "--clear", folder / "venv")
+        python = folder / "venv" / "bin" / "python"
+        self.run(
+            *(python, "-m", "pip", "install", "--disable-pip-version-check", "-q"),
+            *(wheel, self.options.wheel, *self.entry["test_packages"]),
+            log=folder / "install.log",
+        )
+        self._prepare_tests(build)
+        return {"seconds": round(seconds, 1), "wheel_bytes": wheel.stat().st_size}
+
+    def _prepare_tests(self, build):
+        folder = self.folder / build
+        place = folder / "tests"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        for name in self.entry.get("copy", ()):
+            path = folder / "source" / name
+            copy = shutil.copytree if path.is_dir() else shutil.copy
+            copy(path, place / path.name)
+        if "suite" in self.entry:
+            shutil.copy(HERE / "suites" / self.entry["suite"], place)
+        if "into_package" in self.entry:
+            here, there = self.entry["into_package"]
+            (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")
+            shutil.copytree(folder / "source" / here, site / there, dirs_exist_ok=True)
+
+    # ---- measuring -------------------------------------------------------------------------------
+
+    def _tool(self, build, name):
+        return self.folder / build / "venv" / "bin" / name
+
+    def _objects(self, build):
+        """The shared objects of the wheel, without the stub that says what is missing."""
+        (wheel,) = (self.folder / build / "wheels").glob("*.whl")
+        code = f"import zipfile; print(*zipfile.ZipFile({str(wheel)!r}).namelist(), sep='\\n')"
+        names = self.run(self.options.python, "-c", code)[1].splitlines()
+        (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
+        return [site / name for name in names if name.endswith(".so")]
+
+    def _inspect(self):
+        found = {}
+        for build in BUILDS:
+            objects = self._objects(build)
+            if not objects:
+                raise Failed(f"the {build} wheel has no shared object")
+            log = self.folder / build / "inspect.json"
+            log.write_text(
+                self.run(
+                    self._tool("homefree", "homefree"), "inspect", "--json", *objects, check=False
+                )[1]
+            )
+            files = json.loads(log.read_text())["files"]
+            if any(file["error"] for file in files):
+                raise Failed(f"homefree inspect: {[file['error'] for file in files]}")
+            found[build] = {
+                "objects": len(files),
+                "linked": sum(file["homefree"]["linked"] for file in files),
+                "exports": sum(file["exports"] for file in files),
+                "bytes": sum(path.stat().st_size for path in objects),
+                "findings": collections.Counter(
+                    one["rule"] for file in files for one in file["findings"]
+                ),
+            }
+        return found
+
+    def _pytest(self, build, name, *options):
+        """Runs its tests. Result: the outcome of each test, the exit status and the time."""
+        folder = self.folder / build
+        junit = folder / f"{name}.xml"
+        junit.unlink(missing_ok=True)
+        status, output, seconds = self.run(
+            *(self._tool(build, "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *(f"--junitxml={junit}", *options, *self.entry["tests"]),
+            cwd=folder / "tests",
+            log=folder / f"{name}.log",
+            check=False,
+        )
+        if not junit.exists():
+            raise Failed(f"pytest ended with {status}: {output.strip().splitlines()[-1:]}")
+        outcomes = {}
+        for case in xml.etree.ElementTree.parse(junit).iter("testcase"):
+            kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
+            outcome = next(iter(sorted(kinds)), "passed")
+            outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+        return {"status": status, "seconds": round(seconds, 2), "outcomes": outcomes}
+
+    def _tests(self, build):
+        # A first run fills caches of the system and compiles the tests.
+        self._pytest(build, "warm")
+        return self._pytest(build, "tests")
+
+    def _diagnosed(self, build):
+        folder = self.folder / build
+        document = folder / "diagnosed.json"
+        document.unlink(missing_ok=True)
+        report = folder / "report"
+        shutil.rmtree(report, ignore_errors=True)
+        result = self._pytest(
+            *(build, "diagnosed", "--homefree"),
+            *(f"--homefree-json={document}", f"--homefree-report={report}"),
+        )
+        if not document.exists():
+            raise Failed("pytest --homefree left no findings")
+        result["findings"] = json.loads(document.read_text())["findings"]
+        return result
+
+    def _harness(self, build):
+        """`homefree test`, which learns from the module's own tests."""
+        folder = self.folder / build
+        status, output, _ = self.run(
+            *(self._tool(build, "homefree"), "test", "--json", "--limit", CROSSINGS),
+            *(self.entry["imports"], "--"),
+            *(self._tool(build, "python"), "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+            *self.entry["tests"],
+            cwd=folder / "tests",
+            log=folder / "harness.log",
+            check=False,
+        )
+        begin = output.find("{\n")
+        if status not in (0, 1) or begin < 0:
+            raise Failed(f"homefree test: {status}: {output.strip().splitlines()[-1:]}")
+        document = json.JSONDecoder().raw_decode(output[begin:])[0]
+        (folder / "harness.json").write_text(json.dumps(document, indent=1))
+        bad = [cell for cell in document["cells"] if cell["result"] not in ("ok", "skipped")]
+        return {
+            "status": status,
+            "summary": document["summary"],
+            "notes": document["notes"],
+            "bad": bad[:50],
+            "hosts": collections.Counter(f"{cell['result']}: {cell['host']}" for cell in bad),
+        }
+
+    def _import_times(self):
+        """Milliseconds to import it in a new process: medians of builds that take turns."""
+        code = (
+            f"import time; a = time.perf_counter(); import {self.entry['imports']}; "
+            "print(time.perf_counter() - a)"
+        )
+        times = {build: [] for build in BUILDS}
+        for _ in range(IMPORTS):
+            for build in BUILDS:
+                times[build].append(float(self.run(self._tool(build, "python"), "-c", code)[1]))
+        return {build: round(statistics.median(times[build]) * 1000, 2) for build in BUILDS}
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", default=sys.executable, type=pathlib.Path)
+    parser.add_argument("--wheel", type=pathlib.Path)
+    parser.add_argument("--work", default=ROOT / "build" / "real_modules", type=pathlib.Path)
+    parser.add_argument("--no-harness", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("seconds", type=float)
+    parser.add_argument("names", nargs="*")
+    options = parser.parse_args(arguments)
+    if options.wheel is None:
+        wheels = sorted((ROOT / "build" / "dist").glob("homefree-*.whl"), key=os.path.getmtime)
+        if not wheels:
+            parser.error(
+                "build/dist has no wheel of homefree: run tests/run, or name one with --wheel"
+            )
+        options.wheel = wheels[-1]
+    options.wheel = options.wheel.resolve()
+    options.work = options.work.resolve()
+    code = "import sys; print(*sys.version_info[:3], sep='.')"
+    text = subprocess.check_output([options.python, "-c", code], text=True).strip()
+    options.full_version = text
+    options.version = tuple(map(int, text.split(".")))
+    options.tag = "cpython-" + ".".join(text.split(".")[:2])
+    return parser, options
+
+
+def main(arguments):
+    parser, options = parse(arguments)
+    entries = tomllib.loads((HERE / "modules.toml").read_text())["module"]
+    known = [entry["name"] for entry in entries]
+    for name in options.names:
+        if name not in known:
+            parser.error(f"modules.toml has no {name}: {', '.join(known)}")
+    options.work.mkdir(parents=True, exist_ok=True)
+    with open(options.work / "lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            parser.error(f"another run works in {options.work}")
+        clock = Clock(options.seconds)
+        chosen = [one for one in entries if not options.names or one["name"] in options.names]
+        rows = [measure(entry, options, clock) for entry in chosen]
+    if options.write:
+        (HERE / "README.md").write_text(table.page(rows, options))
+    return 1 if any(row.state().startswith("failed") for row in rows) else 0
+
+
+def measure(entry, options, clock):
+    """Measures a module, as far as the time goes, and tells. Result: its row."""
+    module = Module(entry, options, clock)
+    why = module.why_skipped()
+    stopped = f"skipped: {why}" if why else None
+    if not why:
+        try:
+            module.all()
+        except Stopped:
+            stopped = f"skipped: the limit of {options.seconds:.0f} s"
+        except (Failed, OSError, ValueError, KeyError) as error:
+            stopped = f"failed: {error}"
+    row = table.Row(entry, module.results, stopped)
+    print(row.line(), flush=True)
+    append(row)
+    return row
+
+
+def append(row):
+    """One line to the file of the run that this one is a part of."""
+    path = os.environ.get("HOMEFREE_LONG_ROWS")
+    if path:
+        state = row.state()
+        with open(path, "a", encoding="utf-8") as file:
+            print(f"real module {row.name}", row.figure(), state, sep="\t", file=file)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,194 @@
+"""What real_modules.py found: a verdict and a row for each module, and the page that README.md is.
+
+Nothing here runs anything or keeps state.
+"""
+
+import collections
+import datetime
+import re
+
+# What `homefree inspect` must not find in a module that was built with homefree.
+_UNWANTED = ("allocates-elsewhere", "extra-exports", "embedded-allocator", "no-init-function")
+
+# What an entry says for readers; measurements do not depend on it.
+TEXTS = ("note", "skipped", "why")
+
+_PAGE = """\
+# Real modules
+
+Written by `tests/long/real_modules/real_modules.py --write` on {date}: homefree {homefree}, CPython
+{python}. None of these modules is ours. Each was built from its source package twice: as it is, and
+with homefree's line for its build system (README, "Build with it"). A cell has the figure without
+homefree, and then the one with it.
+
+{table}
+
+- **lines**: what a user adds to and removes from the build files. The source does not change.
+- **exports**: the names that the module's shared objects show to others.
+- **own tests**: the module's own, under pytest. They must end the same way with homefree.
+- **findings**: errors that `pytest --homefree` finds in them, in diagnostics mode. Each is
+  explained below; none may be wrong.
+- **slower**: the time of `pytest --homefree` as a multiple of plain pytest, start included.
+- **harness**: `homefree test` with what the module's own tests do with it: cells, and how many of
+  them died, leaked or hung.
+- **size**: the shared objects, in KiB. **import**: milliseconds, medians of processes that take
+  turns.
+
+{notes}"""
+
+
+def _tally(tests):
+    counts = collections.Counter(tests["outcomes"].values())
+    parts = [str(counts["passed"])]
+    parts += [f"{counts['skipped']} skipped"] if counts["skipped"] else []
+    failed = counts["failure"] + counts["error"]
+    parts += [f"{failed} failed"] if failed else []
+    return ", ".join(parts)
+
+
+def _errors(diagnosed):
+    return [one for one in diagnosed["findings"] if one["severity"] == "error"]
+
+
+def _bad_cells(harness):
+    return sum(harness["summary"][result] for result in ("died", "leaked", "timed_out"))
+
+
+def _differences(one, other):
+    """Tests that end in different ways."""
+    names = {*one["outcomes"], *other["outcomes"]}
+    return sorted(n for n in names if one["outcomes"].get(n) != other["outcomes"].get(n))
+
+
+class Row:
+    """A module's results. `stopped` says why they are not complete: a state, or None."""
+
+    def __init__(self, entry, results, stopped):
+        self.entry = entry
+        self.results = results
+        self.name = entry["name"]
+        self._stopped = stopped
+
+    def faults(self):
+        """What is wrong, in the order of its weight; sentences."""
+        found = []
+        results = self.results
+        inspected = results["inspect"]["homefree"]
+        found += [f"inspect finds {rule}" for rule in _UNWANTED if rule in inspected["findings"]]
+        expected = self.entry.get("not_linked", 0)
+        if inspected["linked"] + expected < inspected["objects"]:
+            found.append("an object that allocates is not linked with homefree")
+        different = _differences(results["tests plain"], results["tests homefree"])
+        found += [f"{name} ends differently with homefree" for name in different[:3]]
+        for build in "plain", "homefree":
+            diagnosed = results[f"diagnosed {build}"]
+            explained = self.entry.get("why", {})
+            rules = {one["rule"] for one in _errors(diagnosed)}
+            found += [f"{rule} is not explained ({build})" for rule in rules - {*explained}]
+            if not rules:
+                different = _differences(results[f"tests {build}"], diagnosed)
+                found += [f"{name} ends differently in diagnostics mode" for name in different[:3]]
+        harness = results.get("harness homefree")
+        if harness and _bad_cells(harness):
+            found.append(f"{_bad_cells(harness)} cells of the harness are bad")
+        return found
+
+    def state(self):
+        """passed, or "failed: why", or "skipped: why"."""
+        if self._stopped is not None:
+            return self._stopped
+        faults = self.faults()
+        return f"failed: {'; '.join(faults)}" if faults else "passed"
+
+    def cells(self):
+        """What the table shows, by column; what is not known is "-"."""
+        results = self.results
+
+        def both(step, show):
+            shown = [
+                show(results[f"{step} {build}"]) if f"{step} {build}" in results else "-"
+                for build in ("plain", "homefree")
+            ]
+            return shown[0] if shown[0] == shown[1] else " → ".join(shown)
+
+        def inspected(name, scale=1):
+            if "inspect" not in results:
+                return "-"
+            values = [results["inspect"][build][name] for build in ("plain", "homefree")]
+            return " → ".join(f"{value / scale:.0f}" for value in values)
+
+        lines = results.get("source")
+        times = results.get("import")
+        slower = [
+            f"{results[f'diagnosed {build}']['seconds'] / results[f'tests {build}']['seconds']:.2f}"
+            for build in ("plain", "homefree")
+            if f"diagnosed {build}" in results
+        ]
+        return {
+            "module": f"{self.name} {self.entry['version']}",
+            "built by": self.entry["build"],
+            "lines": f"+{lines['added']} −{lines['removed']}" if lines else "-",
+            "exports": inspected("exports"),
+            "own tests": both("tests", _tally),
+            "findings": both("diagnosed", lambda one: str(len(_errors(one)))),
+            "slower": " → ".join(slower) or "-",
+            "harness": both(
+                "harness", lambda one: f"{one['summary']['cells']}, {_bad_cells(one)} bad"
+            ),
+            "size": inspected("bytes", 1024),
+            "import": f"{times['plain']:.1f} → {times['homefree']:.1f}" if times else "-",
+        }
+
+    def figure(self):
+        """One line for the table of all long tests."""
+        cells = self.cells()
+        return "; ".join(f"{name} {cells[name]}" for name in list(cells)[2:] if cells[name] != "-")
+
+    def line(self):
+        return f"{self.name}: {self.state()}; {self.figure()}"
+
+    def notes(self):
+        """What README says below the table; lines of Markdown."""
+        lines = []
+        state = self.state()
+        if state != "passed":
+            lines.append(state[0].upper() + state[1:] + ".")
+        if "note" in self.entry:
+            lines.append(self.entry["note"])
+        if "skipped" in self.entry:
+            lines.append(f"Not run: {self.entry['skipped']}.")
+        for rule, why in self.entry.get("why", {}).items():
+            counts = [
+                sum(one["rule"] == rule for one in _errors(self.results[step]))
+                for step in ("diagnosed plain", "diagnosed homefree")
+                if step in self.results
+            ]
+            lines.append(f"`{rule}` ({' → '.join(map(str, counts))} findings): {why}")
+        for build in "plain", "homefree":
+            harness = self.results.get(f"harness {build}")
+            if harness and _bad_cells(harness):
+                hosts = sorted(harness["hosts"].items(), key=lambda item: -item[1])
+                text = ", ".join(f"{host} {count}" for host, count in hosts[:4])
+                lines.append(f"The harness on the {build} build: {text}.")
+        return lines
+
+
+def page(rows, options):
+    """The text of README.md."""
+    shown = [row.cells() for row in rows]
+    head = list(shown[0])
+    table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    table += ["| " + " | ".join(cells[name] for name in head) + " |" for cells in shown]
+    notes = []
+    for row in rows:
+        lines = row.notes()
+        if lines:
+            notes += [f"## {row.name}", "", *(f"- {line}" for line in lines), ""]
+    version = re.search(r"homefree-([^-]+)-", options.wheel.name)
+    return _PAGE.format(
+        date=datetime.datetime.now(datetime.timezone.utc).date(),
+        homefree=version.group(1) if version else "?",
+        python=options.full_version,
+        table="\n".join(table),
+        notes="\n".join(notes),
+    )
