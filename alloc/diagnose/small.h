@@ -8,15 +8,10 @@
 #define HOMEFREE_SMALL_H
 
 #include "alloc/diagnose/marking.h"
+#include "alloc/diagnose/watched.h"
 
-/* malloc(3) of at most this many bytes. */
+/* The largest small block. */
 enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
-static inline __attribute__((always_inline)) void *hf_small_allocate(size_t size,
-                                                                     struct hf_call_site call)
-{
-    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
-    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call) : taken.ptr;
-}
 
 /* A block, with the word at its end. */
 struct hf_small {
@@ -63,7 +58,7 @@ hf_small_free(void *ptr, struct hf_stated stated, struct hf_call_site call, size
     hf_trailer_write_freed(ptr, block.room, recent->freed);
     if (place != 0)
         hf_recent_prefer(recent, ptr);
-    hf_heap_return(ptr, block.class, block.room);
+    hf_heap_return(ptr, block.class, block.room, hf_watched_caller(call));
     return true;
 }
 

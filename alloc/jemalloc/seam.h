@@ -122,8 +122,9 @@ size_t hf_heap_block(const void *ptr, const void **block);
  * checked. The heap must have started and not be forwarded. */
 size_t hf_heap_room(const void *ptr);
 
-/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory or
- * the block is not this heap's (hf_fork_aligned, hf_forward). */
+/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory, the
+ * block is not this heap's (hf_fork_aligned, hf_forward), or hf_watching is set: whoever takes
+ * blocks without a test for that then leaves the fast path. */
 enum { HF_TAKE_MAX = 4096 };
 struct hf_taken {
     void *ptr;
@@ -145,8 +146,9 @@ extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibi
 extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
     __attribute__((visibility("hidden")));
 
-/* Frees a small block, live and of this heap, whose class and size the page map told. */
-void hf_heap_return(void *ptr, size_t class, size_t size);
+/* Frees a small block, live and of this heap, whose class and size the page map told. caller: an
+ * address in the calling code. */
+void hf_heap_return(void *ptr, size_t class, size_t size, const void *caller);
 
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */

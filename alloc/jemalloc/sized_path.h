@@ -9,7 +9,8 @@ _Static_assert(LG_PAGE == HF_LG_PAGE && LG_VADDR == HF_LG_ADDRESS &&
                "what seam.h states");
 
 struct hf_taken hf_heap_take_entry(size_t size) HF_EXPORT_AS("hf_heap_take");
-void hf_heap_return_entry(void *ptr, size_t class, size_t size) HF_EXPORT_AS("hf_heap_return");
+void hf_heap_return_entry(void *ptr, size_t class, size_t size, const void *caller)
+    HF_EXPORT_AS("hf_heap_return");
 
 /* The calling thread's cache for a class. Its address is hidden from the compiler, which would
  * compute it anew for each member. */
@@ -23,7 +24,8 @@ JEMALLOC_ALWAYS_INLINE cache_bin_t *hf_bin_of(tsd_t *tsd, size_t class)
 static JEMALLOC_NOINLINE struct hf_taken hf_heap_take_slow(size_t size)
 {
     struct hf_taken taken = {hf_malloc_slow(size), 0};
-    if (likely(hf_forward == NULL) && (uintptr_t)taken.ptr - hf_region.base < hf_region.size)
+    if (likely(hf_forward == NULL) && !hf_is_watched() &&
+        (uintptr_t)taken.ptr - hf_region.base < hf_region.size)
         taken.size = hf_heap_room_entry(taken.ptr);
     return taken;
 }
@@ -53,7 +55,7 @@ struct hf_taken hf_heap_take_entry(size_t size)
 }
 
 /* hf_free_cached() without looking for what the caller knows. */
-void hf_heap_return_entry(void *ptr, size_t class, size_t size)
+void hf_heap_return_entry(void *ptr, size_t class, size_t size, const void *caller)
 {
     tsd_t *tsd = hf_thread_slot;
     uint64_t deallocated, threshold;
@@ -66,5 +68,5 @@ void hf_heap_return_entry(void *ptr, size_t class, size_t size)
             return;
         }
     }
-    hf_free_slow(ptr, __builtin_return_address(0));
+    hf_free_slow(ptr, caller);
 }
