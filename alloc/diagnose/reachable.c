@@ -254,7 +254,10 @@ static bool find_block(uintptr_t address, struct block *out)
             memcpy(to, from, size);
         else if (!hf_maps_read(from, to, size))
             return false;
-        if (hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)
+        /* Zeros are the trailer of an unknown site at some addresses; jemalloc's own blocks, whose
+         * caches list blocks that nobody else points to any more, may end in them. */
+        if (end[1] >> 16 == 0 ||
+            hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)
             return false;
         out->size -= HF_TRAILER;
     }
