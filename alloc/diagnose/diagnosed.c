@@ -210,7 +210,7 @@ void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site c
         stated.alignment != NULL)
         hf_fault_check(ptr, trailer, asked, stated, call.function, freed.number);
     hf_trailer_write_freed(ptr, room, hf_trailer_freed(trailer.site, freed.number));
-    hf_watched_free(ptr, call);
+    hf_plain_free(ptr);
 }
 
 /* ---- resizing ---- */
@@ -246,7 +246,8 @@ static void *resize_small(void *ptr, const struct hf_small *block, size_t size, 
 {
     const size_t smaller = block->class != 0 ? hf_class_sizes[block->class - 1] : 0;
     if (size + HF_TRAILER > smaller && size + HF_TRAILER <= block->room) {
-        hf_watched_resized_here(ptr, size, call);
+        if (hf_is_watched())
+            hf_watched_resized_here(ptr, size, call);
         return hf_block_mark(ptr, block->room, size, call);
     }
     void *resized = hf_diagnosed_allocate(0, size, call);
@@ -254,7 +255,7 @@ static void *resize_small(void *ptr, const struct hf_small *block, size_t size, 
         return NULL;
     memcpy(resized, ptr, size < block->room - HF_TRAILER ? size : block->room - HF_TRAILER);
     hf_trailer_write_freed(ptr, block->room, freed);
-    hf_heap_return(ptr, block->class, block->room, hf_watched_caller(call));
+    hf_heap_return(ptr, block->class, block->room);
     return resized;
 }
 

@@ -8,7 +8,6 @@
 #define HOMEFREE_SMALL_H
 
 #include "alloc/diagnose/marking.h"
-#include "alloc/diagnose/watched.h"
 
 /* The largest small block. */
 enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
@@ -58,7 +57,7 @@ hf_small_free(void *ptr, struct hf_stated stated, struct hf_call_site call, size
     hf_trailer_write_freed(ptr, block.room, recent->freed);
     if (place != 0)
         hf_recent_prefer(recent, ptr);
-    hf_heap_return(ptr, block.class, block.room, hf_watched_caller(call));
+    hf_heap_return(ptr, block.class, block.room);
     return true;
 }
 

@@ -1,10 +1,12 @@
 /* See watched.h. Owns nothing. */
 #include "alloc/diagnose/watched.h"
 
+#include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/trailers.h"
 
 /* What the plain heap calls in place of the functions of jemalloc/seam.h (rename.txt). */
 void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller);
+void hf_plain_watch_freed(const void *ptr, const void *caller);
 void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller);
 
 /* hf_watched_allocated() records it. */
@@ -13,6 +15,19 @@ void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller)
     (void)ptr;
     (void)size;
     (void)caller;
+}
+
+/* Who frees a block is in its trailer by now. Otherwise realloc() says who calls it, and whoever
+ * has another block freed has said it in hf_watch_caller. */
+void hf_plain_watch_freed(const void *ptr, const void *caller)
+{
+    struct hf_trailer trailer;
+    struct hf_call_site call;
+    const size_t room = hf_heap_room(ptr);
+    if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED &&
+        (call.caller = hf_site_address((uint32_t)trailer.slack, &call.function)) != NULL)
+        caller = hf_watched_caller(call);
+    hf_watch_freed(ptr, caller);
 }
 
 void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
@@ -40,8 +55,6 @@ void hf_watched_free(void *ptr, struct hf_call_site call)
 void hf_watched_resized_here(void *ptr, size_t size, struct hf_call_site call)
 {
     const void *caller = hf_watched_caller(call);
-    if (!hf_is_watched())
-        return;
     hf_watch_freed(ptr, caller);
     hf_watch_resized(ptr, ptr, size, caller);
 }

@@ -36,10 +36,10 @@ static inline void *hf_watched_allocated(void *ptr, size_t size, struct hf_call_
     return hf_watch_given(ptr, size, hf_watched_caller(call));
 }
 
-/* Frees a block of the plain heap. */
+/* Frees what has no trailer that says who does. */
 void hf_watched_free(void *ptr, struct hf_call_site call);
 
-/* Records that a block was resized, and stays where it is. */
+/* Records that a block was resized, and stays where it is. Only while hf_is_watched(). */
 void hf_watched_resized_here(void *ptr, size_t size, struct hf_call_site call);
 
 #endif

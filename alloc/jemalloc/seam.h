@@ -146,9 +146,8 @@ extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibi
 extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
     __attribute__((visibility("hidden")));
 
-/* Frees a small block, live and of this heap, whose class and size the page map told. caller: an
- * address in the calling code. */
-void hf_heap_return(void *ptr, size_t class, size_t size, const void *caller);
+/* Frees a small block, live and of this heap, whose class and size the page map told. */
+void hf_heap_return(void *ptr, size_t class, size_t size);
 
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */

@@ -9,8 +9,7 @@ _Static_assert(LG_PAGE == HF_LG_PAGE && LG_VADDR == HF_LG_ADDRESS &&
                "what seam.h states");
 
 struct hf_taken hf_heap_take_entry(size_t size) HF_EXPORT_AS("hf_heap_take");
-void hf_heap_return_entry(void *ptr, size_t class, size_t size, const void *caller)
-    HF_EXPORT_AS("hf_heap_return");
+void hf_heap_return_entry(void *ptr, size_t class, size_t size) HF_EXPORT_AS("hf_heap_return");
 
 /* The calling thread's cache for a class. Its address is hidden from the compiler, which would
  * compute it anew for each member. */
@@ -55,7 +54,7 @@ struct hf_taken hf_heap_take_entry(size_t size)
 }
 
 /* hf_free_cached() without looking for what the caller knows. */
-void hf_heap_return_entry(void *ptr, size_t class, size_t size, const void *caller)
+void hf_heap_return_entry(void *ptr, size_t class, size_t size)
 {
     tsd_t *tsd = hf_thread_slot;
     uint64_t deallocated, threshold;
@@ -68,5 +67,5 @@ void hf_heap_return_entry(void *ptr, size_t class, size_t size, const void *call
             return;
         }
     }
-    hf_free_slow(ptr, caller);
+    hf_free_slow(ptr, __builtin_return_address(0));
 }
