@@ -10,6 +10,7 @@
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/small.h"
+#include "alloc/diagnose/watched.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/trace/fail.h"
@@ -27,21 +28,30 @@ static void *marked(void *ptr, size_t size, struct hf_call_site call)
                : ptr;
 }
 
+/* The same for a block that watches record. */
+static void *handed_out(void *ptr, size_t size, struct hf_call_site call)
+{
+    return hf_watched_allocated(marked(ptr, size, call), size, call);
+}
+
+/* malloc(3) of at most HF_SMALL_MAX bytes. */
+static inline void *small(size_t size, struct hf_call_site call)
+{
+    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
+    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call)
+                                      : handed_out(taken.ptr, size, call);
+}
+
 static void *refuse(int error)
 {
     errno = error;
     return NULL;
 }
 
-static bool is_watched(void)
-{
-    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
-}
-
 /* Whether an allocation that got nothing should be tried again. Not if it was made to fail. */
 static bool try_again(const void *ptr)
 {
-    return HF_UNLIKELY(ptr == NULL) && !is_watched() && hf_sampled_yield();
+    return HF_UNLIKELY(ptr == NULL) && !hf_is_watched() && hf_sampled_yield();
 }
 
 /* A sampled block, counted, if it is this thread's turn; mostly NULL. */
@@ -52,7 +62,7 @@ static void *sampled_now_and_then(size_t alignment, size_t size, struct hf_call_
         return NULL;
     }
     if (HF_LIKELY(!hf_sampling_is_due() && !hf_sampling_due()) || !hf_sampling_turn() ||
-        is_watched())
+        hf_is_watched())
         return NULL;
     const struct hf_site site = hf_site_of(call.caller, call.function);
     void *ptr = hf_sampled_allocate(alignment, size, site,
@@ -70,8 +80,8 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
     if (HF_UNLIKELY(ptr != NULL))
         return ptr;
     if (alignment == 0 && size <= HF_SMALL_MAX) {
-        ptr = hf_small_allocate(size, call);
-        return try_again(ptr) ? hf_small_allocate(size, call) : ptr;
+        ptr = small(size, call);
+        return try_again(ptr) ? small(size, call) : ptr;
     }
     if (alignment != 0 && hf_fail_here())
         return NULL;
@@ -79,12 +89,12 @@ void *hf_diagnosed_allocate(size_t alignment, size_t size, struct hf_call_site c
         ptr = alignment == 0 ? hf_plain_malloc(size + HF_TRAILER)
                              : hf_plain_aligned(alignment, size + HF_TRAILER);
     while (try_again(ptr));
-    return marked(ptr, size, call);
+    return handed_out(ptr, size, call);
 }
 
 void *hf_diagnosed_unmarked(void *ptr, size_t size, struct hf_call_site call)
 {
-    return try_again(ptr) ? hf_diagnosed_allocate(0, size, call) : ptr;
+    return try_again(ptr) ? hf_diagnosed_allocate(0, size, call) : handed_out(ptr, size, call);
 }
 
 void *hf_diagnosed_aligned(size_t alignment, size_t size, struct hf_call_site call)
@@ -115,9 +125,9 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
     if (HF_UNLIKELY(ptr != NULL))
         return memset(ptr, 0, bytes);
     if (bytes <= HF_CLEARED_HERE) {
-        ptr = hf_small_allocate(bytes, call);
+        ptr = small(bytes, call);
         if (try_again(ptr))
-            ptr = hf_small_allocate(bytes, call);
+            ptr = small(bytes, call);
         return HF_LIKELY(ptr != NULL) ? memset(ptr, 0, bytes) : NULL;
     }
     if (hf_fail_here())
@@ -125,7 +135,7 @@ void *hf_diagnosed_clear(size_t count, size_t size, struct hf_call_site call)
     do
         ptr = hf_plain_calloc(1, bytes + HF_TRAILER);
     while (try_again(ptr));
-    return marked(ptr, bytes, call);
+    return handed_out(ptr, bytes, call);
 }
 
 void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
@@ -135,7 +145,7 @@ void *hf_diagnosed_claim(void *ptr, size_t size, struct hf_call_site call)
                          (enum hf_block_kind)hf_block_kinds[call.function]);
         return ptr;
     }
-    return marked(ptr, size, call);
+    return handed_out(ptr, size, call);
 }
 
 /* ---- freeing ---- */
@@ -170,7 +180,7 @@ static void send_home(void *ptr, struct hf_stated stated, struct hf_call_site ca
     const size_t alignment = stated.alignment != NULL ? *stated.alignment : 0;
     if (!find_form(call.function, &form) ||
         !hf_delete_foreign_for(ptr, form, alignment, call.caller))
-        hf_plain_free(ptr);
+        hf_watched_free(ptr, call);
 }
 
 void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site call)
@@ -191,7 +201,7 @@ void hf_diagnosed_free(void *ptr, struct hf_stated stated, struct hf_call_site c
     struct hf_site freed = hf_site_of(call.caller, call.function);
     if (HF_UNLIKELY(room == 0 || hf_trailer_read(ptr, room, &trailer) != HF_TRAILER_LIVE)) {
         if (hf_fault_no_block(ptr, room, freed.number))
-            hf_plain_free(ptr);
+            hf_watched_free(ptr, call);
         return;
     }
     size_t asked = hf_trailer_asked(room, trailer);
@@ -235,8 +245,11 @@ static void *resize_small(void *ptr, const struct hf_small *block, size_t size, 
                           struct hf_call_site call)
 {
     const size_t smaller = block->class != 0 ? hf_class_sizes[block->class - 1] : 0;
-    if (size + HF_TRAILER > smaller && size + HF_TRAILER <= block->room)
+    if (size + HF_TRAILER > smaller && size + HF_TRAILER <= block->room) {
+        if (hf_is_watched())
+            hf_watched_resized_here(ptr, size, call);
         return hf_block_mark(ptr, block->room, size, call);
+    }
     void *resized = hf_diagnosed_allocate(0, size, call);
     if (HF_UNLIKELY(resized == NULL))
         return NULL;
@@ -276,7 +289,8 @@ static void *resize_other(void *ptr, size_t size, struct hf_call_site call)
             resize_small(ptr, &block, size, hf_trailer_freed(trailer.site, site.number), call);
     } else {
         do
-            resized = hf_plain_realloc(ptr, size + HF_TRAILER, call.caller);
+            resized = hf_plain_realloc(ptr, size + HF_TRAILER,
+                                       hf_is_watched() ? hf_watched_caller(call) : call.caller);
         while (try_again(resized));
         resized = marked(resized, size, call);
     }

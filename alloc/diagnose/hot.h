@@ -10,21 +10,31 @@
 #include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/small.h"
+#include "alloc/trace/watch.h"
 
-/* malloc(3), in an exported function, whose caller is asked for only when the block is there. */
-static inline __attribute__((always_inline)) void *hf_hot_allocate(size_t size,
-                                                                   enum hf_report_function function)
+/* The return address of a call of ours through the code that stands in between while watches are
+ * open. */
+static inline __attribute__((always_inline)) const void *hf_hot_caller(bool ours,
+                                                                       const void *address)
 {
+    return ours && HF_UNLIKELY(hf_watch_return != NULL) ? hf_watch_return : address;
+}
+
+/* malloc(3), in an exported function, whose caller is asked for only when the block is there. ours:
+ * the function is homefree's own. */
+static inline __attribute__((always_inline)) void *
+hf_hot_allocate(size_t size, enum hf_report_function function, bool ours)
+{
+#define HF_HOT_CALL \
+    ((struct hf_call_site){function, hf_hot_caller(ours, __builtin_return_address(0))})
     /* The process's first allocation is due. */
     if (HF_UNLIKELY(size > HF_SMALL_MAX) || hf_sampling_due())
-        return hf_diagnosed_allocate(0, size,
-                                     (struct hf_call_site){function, __builtin_return_address(0)});
+        return hf_diagnosed_allocate(0, size, HF_HOT_CALL);
     const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
     if (HF_UNLIKELY(taken.size == 0))
-        return hf_diagnosed_unmarked(taken.ptr, size,
-                                     (struct hf_call_site){function, __builtin_return_address(0)});
-    return hf_block_mark_taken(taken, size,
-                               (struct hf_call_site){function, __builtin_return_address(0)});
+        return hf_diagnosed_unmarked(taken.ptr, size, HF_HOT_CALL);
+    return hf_block_mark_taken(taken, size, HF_HOT_CALL);
+#undef HF_HOT_CALL
 }
 
 /* free(3), and functions that state something about the block. */

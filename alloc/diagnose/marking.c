@@ -7,6 +7,7 @@
 #include "alloc/diagnose/sampling.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
+#include "alloc/diagnose/watched.h"
 
 #include <string.h>
 
@@ -81,7 +82,8 @@ static size_t alignment_of(const void *ptr, enum hf_report_function function)
 /* A sampled block instead of ptr, counted, for a site whose blocks all get one; NULL: none now. */
 static void *moved_to_sampled(void *ptr, size_t size, struct hf_site site, struct hf_call_site call)
 {
-    if (HF_LIKELY((site.deep & HF_SITE_SAMPLED) == 0) || !hf_sampling_is_possible())
+    if (HF_LIKELY((site.deep & HF_SITE_SAMPLED) == 0) || !hf_sampling_is_possible() ||
+        hf_is_watched())
         return NULL;
     void *sampled = hf_sampled_allocate(alignment_of(ptr, call.function), size, site,
                                         (enum hf_block_kind)hf_block_kinds[call.function]);

@@ -38,7 +38,7 @@
 
 DEFINE(void *, malloc, size_t size)
 {
-    return hf_hot_allocate(size, HF_FUNCTION_malloc);
+    return hf_hot_allocate(size, HF_FUNCTION_malloc, false);
 }
 
 DEFINE(void *, calloc, size_t count, size_t size)
@@ -216,7 +216,7 @@ static __attribute__((noreturn)) void cannot_throw(const char *name)
         any_function *next;                                                                   \
         if (are_programs() && (next = remember(#symbol, &known)) != NULL)                     \
             return next(size, second, third);                                                 \
-        void *ptr = alignment == 0 ? hf_hot_allocate(size, HF_FUNCTION_##symbol)              \
+        void *ptr = alignment == 0 ? hf_hot_allocate(size, HF_FUNCTION_##symbol, false)       \
                                    : hf_diagnosed_allocate(alignment, size, HF_CALL(symbol)); \
         if (__builtin_expect(ptr != NULL, 1))                                                 \
             return ptr;                                                                       \

@@ -21,8 +21,12 @@ struct hf_python_call {
 extern __thread struct hf_python_call hf_python_call
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Offers the question below, which a higher layer answers. Called once. */
-void hf_python_offer(bool (*are_watched)(void));
+/* Offers the question below, which a higher layer answers, and tells an address in the
+ * interpreter's code. Called once. */
+void hf_python_offer(bool (*are_watched)(void), const void *code);
+
+/* That address; NULL before. */
+extern const void *hf_python_code __attribute__((visibility("hidden")));
 
 /* Whether CPython's domains lead to the hooks. If they did once and no longer do, their blocks are
  * freed by free(), like anybody's: CPython sets hooks aside by PYTHONMALLOC and, since 3.12, when

@@ -13,6 +13,7 @@
 #include "alloc/diagnose/sampled.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/trace/watch.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -26,7 +27,7 @@
 enum {
     RANGES_MAX = 1 << 17,
     UNIT = 8, /* blocks begin at multiples */
-    SKIPPED_MAX = 8,
+    SKIPPED_MAX = 8 + HF_WATCHES_MAX,
     CHUNK = 1 << 16,
     PAGES_MAX = 512, /* whose entries of the page map are read at a time */
     SECONDS_MAX = 30,
@@ -57,10 +58,11 @@ static bool late;
 static uintptr_t words[CHUNK / sizeof(uintptr_t)];
 static struct range window; /* what `words` is a copy of, for word_at() */
 static bool alone;          /* no other thread runs */
+static bool begun;
 
 /* ---- beginning ---- */
 
-static void skip(const void *start, size_t size)
+void hf_reachable_skip(const void *start, size_t size)
 {
     if (skipped_count < SKIPPED_MAX && size != 0)
         skipped[skipped_count++] = (struct range){(uintptr_t)start, (uintptr_t)start + size};
@@ -72,7 +74,7 @@ static void *reserve(size_t size)
                     -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    skip(at, size);
+    hf_reachable_skip(at, size);
     return at;
 }
 
@@ -104,7 +106,7 @@ static void skip_own_data(void)
         return;
     hf_object_segments(&own);
     for (size_t i = 0; i < own.writable_count; i++)
-        skip((const void *)own.writable[i].start, own.writable[i].size);
+        hf_reachable_skip((const void *)own.writable[i].start, own.writable[i].size);
 }
 
 bool hf_reachable_begin(void)
@@ -112,16 +114,21 @@ bool hf_reachable_begin(void)
     uintptr_t probe = 0, found;
     struct timespec now;
     struct stat tasks;
+    if (__atomic_exchange_n(&begun, true, __ATOMIC_ACQUIRE))
+        return false;
     page = (uintptr_t)sysconf(_SC_PAGESIZE);
     alone = stat("/proc/self/task", &tasks) == 0 && tasks.st_nlink <= 3; /* and "." and ".." */
     range_count = skipped_count = pending_count = 0;
     limit = hf_region.base;
     late = false;
     if (!hf_maps_read(&probe, &found, sizeof found) ||
-        (ranges = reserve(RANGES_MAX * sizeof *ranges)) == NULL)
+        (ranges = reserve(RANGES_MAX * sizeof *ranges)) == NULL) {
+        __atomic_store_n(&begun, false, __ATOMIC_RELEASE);
         return false;
+    }
+    hf_watch_each_mapping(hf_reachable_skip);
     skip_own_data();
-    skip(hf_report_header(), (size_t)HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK);
+    hf_reachable_skip(hf_report_header(), (size_t)HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK);
     marks = NULL;
     pending = NULL;
     bool works = hf_maps_each(add_range, NULL) == 0 && range_count < RANGES_MAX;
@@ -152,6 +159,7 @@ void hf_reachable_end(void)
     if (page_map >= 0)
         (void)close(page_map);
     page_map = -1;
+    __atomic_store_n(&begun, false, __ATOMIC_RELEASE);
 }
 
 static bool is_late(void)
@@ -246,7 +254,10 @@ static bool find_block(uintptr_t address, struct block *out)
             memcpy(to, from, size);
         else if (!hf_maps_read(from, to, size))
             return false;
-        if (hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)
+        /* Zeros are the trailer of an unknown site at some addresses; jemalloc's own blocks, whose
+         * caches list blocks that nobody else points to any more, may end in them. */
+        if (end[1] >> 16 == 0 ||
+            hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)
             return false;
         out->size -= HF_TRAILER;
     }
@@ -273,13 +284,24 @@ bool hf_reachable_is(const void *block)
 
 /* ---- reading ---- */
 
-static void take_words(size_t count)
+static inline void take_address(uintptr_t address)
 {
     struct block block;
-    for (size_t i = 0; i < count; i++)
-        if (words[i] - hf_region.base < limit - hf_region.base && find_block(words[i], &block) &&
-            mark(block.start))
-            pending[pending_count++] = block.start;
+    if (address - hf_region.base < limit - hf_region.base && find_block(address, &block) &&
+        mark(block.start))
+        pending[pending_count++] = block.start;
+}
+
+/* A word may be an address with a tag above its 48 bits, or two digits of a Python int, which have
+ * 30 bits each. */
+static void take_words(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uintptr_t word = words[i];
+        take_address(word << 16 >> 16);
+        if ((word & UINT64_C(0xc0000000c0000000)) == 0)
+            take_address((word & UINT32_MAX) | word >> 32 << 30);
+    }
 }
 
 static void read_piece(uintptr_t start, uintptr_t end)

@@ -1,11 +1,12 @@
 /*
  * Which live blocks of the heap the process can still reach: those that a word in its writable
  * memory outside the heap points to or into, or a word in such a block. Conservative: a number that
- * looks like a pointer is one.
+ * looks like a pointer is one, also if its upper 16 bits are a tag, and so are the digits of a
+ * Python int.
  *
- * For one thread, when the process exits. Other threads may run; what only their registers hold is
- * not seen. Reads memory without faulting, allocates nothing from the process. Owns its memory
- * between begin and end.
+ * For one thread at a time. Other threads may run; what only their registers hold is not seen.
+ * Reads memory without faulting, allocates nothing from the process. Owns its memory between begin
+ * and end.
  */
 #ifndef HOMEFREE_REACHABLE_H
 #define HOMEFREE_REACHABLE_H
@@ -16,8 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Takes stock of the process's mappings. False if the system refuses. */
+/* Takes stock of the process's mappings. False if the system refuses, or if another thread has
+ * begun and not ended. */
 bool hf_reachable_begin(void);
+
+/* Leaves memory out that lists blocks without owning them. Between begin and mark. */
+void hf_reachable_skip(const void *start, size_t size);
+
 void hf_reachable_end(void);
 
 /* Visits the trailers of all blocks whose trailer is whole, live ones and freed ones that were not

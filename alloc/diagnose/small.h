@@ -9,14 +9,8 @@
 
 #include "alloc/diagnose/marking.h"
 
-/* malloc(3) of at most this many bytes. */
+/* The largest small block. */
 enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
-static inline __attribute__((always_inline)) void *hf_small_allocate(size_t size,
-                                                                     struct hf_call_site call)
-{
-    const struct hf_taken taken = hf_heap_take(size + HF_TRAILER);
-    return HF_LIKELY(taken.size != 0) ? hf_block_mark_taken(taken, size, call) : taken.ptr;
-}
 
 /* A block, with the word at its end. */
 struct hf_small {

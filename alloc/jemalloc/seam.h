@@ -122,8 +122,9 @@ size_t hf_heap_block(const void *ptr, const void **block);
  * checked. The heap must have started and not be forwarded. */
 size_t hf_heap_room(const void *ptr);
 
-/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory or
- * the block is not this heap's (hf_fork_aligned, hf_forward). */
+/* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory, the
+ * block is not this heap's (hf_fork_aligned, hf_forward), or hf_watching is set: whoever takes
+ * blocks without a test for that then leaves the fast path. */
 enum { HF_TAKE_MAX = 4096 };
 struct hf_taken {
     void *ptr;

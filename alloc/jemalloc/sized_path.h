@@ -23,7 +23,8 @@ JEMALLOC_ALWAYS_INLINE cache_bin_t *hf_bin_of(tsd_t *tsd, size_t class)
 static JEMALLOC_NOINLINE struct hf_taken hf_heap_take_slow(size_t size)
 {
     struct hf_taken taken = {hf_malloc_slow(size), 0};
-    if (likely(hf_forward == NULL) && (uintptr_t)taken.ptr - hf_region.base < hf_region.size)
+    if (likely(hf_forward == NULL) && !hf_is_watched() &&
+        (uintptr_t)taken.ptr - hf_region.base < hf_region.size)
         taken.size = hf_heap_room_entry(taken.ptr);
     return taken;
 }

@@ -18,6 +18,11 @@ int hf_findings_next(struct hf_findings *findings, struct hf_found *out)
     return -EINVAL;
 }
 
+int hf_findings_lost(struct hf_watch *watch, uint64_t *out)
+{
+    return watch == NULL || out == NULL ? -EINVAL : -ENOSYS;
+}
+
 void hf_findings_end(struct hf_findings *findings)
 {
     (void)findings;

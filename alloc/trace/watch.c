@@ -18,11 +18,13 @@
 
 #include <errno.h>
 #include <gnu/libc-version.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 
 bool hf_watching;
 __thread const void *hf_watch_caller;
+__thread const void *hf_watch_return;
 static union {
     void (*marks_changed)(void);
     char pages[HF_SEAL_SIZE(void (*)(void))];
@@ -32,7 +34,7 @@ static union {
  * allocator. Not &free as seen from here, which may be a PLT entry of the program. */
 static const void *process_free = (const void *)gnu_get_libc_version;
 
-#define SIZE_MASK (UINT64_MAX >> 3)
+#define SIZE_MASK (UINT64_MAX >> 4)
 
 /* NULL entries are unused. A watch is added and removed by a single store, so that a child forked
  * meanwhile, which does not wait for the lock, sees it either open or not. `holds` counts what else
@@ -203,6 +205,7 @@ static void record_allocated(struct hf_watch *watch, const struct event *event)
     if (event->size != 0)
         entry->size = event->size & SIZE_MASK;
     entry->allocated_by = side_of(watch, &event->origin);
+    entry->elsewhere = pthread_self() != watch->thread;
     count_left(watch, entry, 1);
 }
 
@@ -253,6 +256,7 @@ static void record_kept(struct hf_watch *watch, const struct event *event)
         entry->live = 1;
         entry->size = event->size & SIZE_MASK;
         entry->allocated_by = entry->freed_by;
+        entry->elsewhere = pthread_self() != watch->thread;
     } else if (entry->was_live) {
         entry->live = 1;
         count_crossing(watch, entry->allocated_by, entry->freed_by, -(uint64_t)entry->size,
@@ -321,6 +325,24 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
                                  : origin_of(__atomic_load_n(&process_free, __ATOMIC_RELAXED));
     event.freed = freed;
     record(record_foreign, &event);
+}
+
+void hf_watch_each_mapping(void (*visit)(const void *start, size_t size))
+{
+    struct {
+        const void *start;
+        size_t size;
+    } open[HF_WATCHES_MAX] = {{NULL, 0}};
+    hf_watch_lock();
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        if (open_watches[i] != NULL) {
+            open[i].start = open_watches[i];
+            open[i].size = open_watches[i]->mapped;
+        }
+    hf_watch_unlock();
+    for (size_t i = 0; i < HF_WATCHES_MAX; i++)
+        if (open[i].start != NULL)
+            visit(open[i].start, open[i].size);
 }
 
 /* ---- beginning and ending ---- */
@@ -421,6 +443,7 @@ int hf_watch_begin_here(struct hf_watch **out, size_t room)
     watch->room = room;
     watch->slots = slots;
     watch->names_used = 1; /* the first name is "" */
+    watch->thread = pthread_self();
     hf_watch_lock();
     watch->open = true; /* before it becomes visible */
     const bool opened = replace(NULL, watch);

@@ -33,6 +33,11 @@ void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, co
 extern __thread const void *hf_watch_caller
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+/* The return address of such a call, for code that stands between the caller and the heap; NULL
+ * outside of one. Set together with it. */
+extern __thread const void *hf_watch_return
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 /* loader/ registers the function to call, without a lock, after the first watch has
  * been opened or the last one ended. */
 void hf_watch_offer_thunks(void (*changed)(void));
@@ -46,6 +51,9 @@ void hf_watch_hold(bool hold);
 
 /* Whether a watch is open; `hf_watching` may be set without one. */
 bool hf_watch_is_open(void);
+
+/* Visits the memory of each open watch. */
+void hf_watch_each_mapping(void (*visit)(const void *start, size_t size));
 
 /* hf_watch_begin() without forwarding, in the copy that is the heap. */
 int hf_watch_begin_here(struct hf_watch **out, size_t room);

@@ -159,3 +159,19 @@ int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *con
     }
     return 0;
 }
+
+int hf_watch_each_left(struct hf_watch *watch, hf_watch_block_visitor *visit, void *context)
+{
+    if (watch == NULL || watch->functions->left != hf_watch_left_here)
+        return -EINVAL;
+    for (size_t i = 0; i < watch->slots; i++) {
+        if (__atomic_load_n(&watch->blocks[i].address, __ATOMIC_RELAXED) == 0)
+            continue;
+        hf_watch_lock();
+        const struct hf_watch_entry entry = watch->blocks[i];
+        hf_watch_unlock();
+        if (entry.live && !entry.old && !entry.elsewhere)
+            visit((const void *)entry.address, context);
+    }
+    return 0;
+}

@@ -12,4 +12,9 @@ int hf_watch_report_here(struct hf_watch *watch, struct hf_watch_report *out,
 int hf_watch_at_here(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
 int hf_watch_left_here(struct hf_watch *watch, hf_left_visitor *visit, void *context);
 
+/* Visits the blocks that the thread that began the watch has allocated since, and nobody freed. The
+ * visitor is called without the lock. -EINVAL for a watch of another copy. */
+typedef void hf_watch_block_visitor(const void *block, void *context);
+int hf_watch_each_left(struct hf_watch *watch, hf_watch_block_visitor *visit, void *context);
+
 #endif

@@ -18,6 +18,8 @@
 
 #include "alloc/heap/internal.h"
 
+#include <pthread.h>
+
 enum { HF_WATCH_SIDES = 1 << 12, HF_WATCH_PAIRS = 1 << 12, HF_WATCH_NAMES = 1 << 19 };
 #define HF_WATCH_ROOM     ((size_t)1 << 19)
 #define HF_WATCH_ROOM_MAX ((size_t)1 << 26)
@@ -36,10 +38,11 @@ struct hf_watch_side {
 
 struct hf_watch_entry {
     uintptr_t address; /* 0: unused */
-    uint64_t size : 61;
-    uint64_t live : 1;     /* allocated and not freed since */
-    uint64_t old : 1;      /* allocated before the watch began, though live: resized in place */
-    uint64_t was_live : 1; /* at the last free, in case a realloc leaves the block in place */
+    uint64_t size : 60;
+    uint64_t live : 1;      /* allocated and not freed since */
+    uint64_t old : 1;       /* allocated before the watch began, though live: resized in place */
+    uint64_t was_live : 1;  /* at the last free, in case a realloc leaves the block in place */
+    uint64_t elsewhere : 1; /* allocated by another thread than the one that began the watch */
     uint16_t allocated_by, freed_by; /* sides */
     uint32_t allocated, freed, freed_unmatched;
 };
@@ -66,6 +69,7 @@ struct hf_watch {
     size_t room, slots; /* addresses to remember; power of two, at least twice that */
     size_t blocks_used, sides_used, pairs_used, names_used;
     bool open;
+    pthread_t thread; /* that began it */
     uint64_t allocations, frees, before, foreign, dropped;
     struct hf_watch_side sides[HF_WATCH_SIDES];
     struct hf_watch_pair pairs[HF_WATCH_PAIRS];

@@ -275,7 +275,7 @@ HOOKS(object, HF_PY_OBJECT, PyObject)
 static void *raw_malloc(void *ctx, size_t size)
 {
     (void)ctx;
-    return hf_hot_allocate(size != 0 ? size : 1, HF_FUNCTION_PyMem_RawMalloc);
+    return hf_hot_allocate(size != 0 ? size : 1, HF_FUNCTION_PyMem_RawMalloc, false);
 }
 
 static void *raw_calloc(void *ctx, size_t count, size_t size)
@@ -342,7 +342,7 @@ void hf_python_domains_install(const struct hf_cpython *cpython)
     table.current_thread = cpython->current_thread;
     table.cpython = cpython;
     hf_seal_close(&seal);
-    hf_python_offer(are_watched);
+    hf_python_offer(are_watched, (const void *)cpython->set_allocator);
     (void)dl_iterate_phdr(find_thread_data, (void *)(uintptr_t)cpython->map);
     hf_pymalloc_record(cpython);
     for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++) {

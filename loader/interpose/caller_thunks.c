@@ -60,22 +60,27 @@ static const void *_Atomic objects[HF_THUNKS_MAX];
 /* clang-format on */
 _Static_assert(HF_THUNKS_MAX == 32, "EACH_INDEX makes 32");
 
+#define ENTER(index)                                                              \
+    const void *before = hf_watch_caller, *const return_before = hf_watch_return; \
+    hf_watch_caller = atomic_load(&objects[index]);                               \
+    hf_watch_return = __builtin_return_address(0)
+#define LEAVE                 \
+    hf_watch_caller = before; \
+    hf_watch_return = return_before
 #define THUNK(index, name, result, parameters, arguments) \
     static result thunk_##name##_##index parameters       \
     {                                                     \
-        const void *before = hf_watch_caller;             \
-        hf_watch_caller = atomic_load(&objects[index]);   \
+        ENTER(index);                                     \
         result value = hf_##name arguments;               \
-        hf_watch_caller = before;                         \
+        LEAVE;                                            \
         return value;                                     \
     }
-#define THUNK_VOID(index, name, parameters, arguments)  \
-    static void thunk_##name##_##index parameters       \
-    {                                                   \
-        const void *before = hf_watch_caller;           \
-        hf_watch_caller = atomic_load(&objects[index]); \
-        hf_##name arguments;                            \
-        hf_watch_caller = before;                       \
+#define THUNK_VOID(index, name, parameters, arguments) \
+    static void thunk_##name##_##index parameters      \
+    {                                                  \
+        ENTER(index);                                  \
+        hf_##name arguments;                           \
+        LEAVE;                                         \
     }
 #define THUNKS(name, result, parameters, arguments) \
     EACH_INDEX(THUNK, name, result, parameters, arguments)

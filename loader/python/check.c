@@ -145,6 +145,74 @@ static PyObject *watch_report(PyObject *module, PyObject *capsule)
                                (unsigned long long)report.dropped);
 }
 
+/* What objects have left, collected in the same way. */
+struct all_left {
+    struct hf_left *left;
+    size_t count, room;
+    int failed;
+};
+
+static void visit_left(const struct hf_left *left, void *context)
+{
+    struct all_left *all = context;
+    struct hf_left *grown = homefree_grown(all->left, &all->room, all->count, sizeof *grown);
+    if (grown == NULL) {
+        all->failed = 1;
+        return;
+    }
+    all->left = grown;
+    grown[all->count++] = *left;
+}
+
+static PyObject *watch_left(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    struct all_left all = {NULL, 0, 0, 0};
+    int error;
+    if (watch == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_watch_left(watch, visit_left, &all);
+    Py_END_ALLOW_THREADS
+    PyObject *list = error == 0 && !all.failed ? PyList_New(0) : NULL;
+    for (size_t i = 0; list != NULL && i < all.count; i++) {
+        PyObject *entry = Py_BuildValue(
+            "(NKK)", PyUnicode_DecodeFSDefault(all.left[i].allocated_by),
+            (unsigned long long)all.left[i].count, (unsigned long long)all.left[i].bytes);
+        if (entry == NULL || PyList_Append(list, entry) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(entry);
+    }
+    hf_free(all.left);
+    if (error != 0)
+        return failed(error);
+    return all.failed ? PyErr_NoMemory() : list;
+}
+
+/* Keeps the GIL, so that no other thread of Python changes what is looked at. */
+static PyObject *watch_lost(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    uint64_t count;
+    struct hf_watch *watch = PyCapsule_GetPointer(capsule, CAPSULE);
+    if (watch == NULL)
+        return NULL;
+    int error = hf_findings_lost(watch, &count);
+    if (error == 0)
+        return PyLong_FromUnsignedLongLong(count);
+    if (error == -ENOSYS || error == -ENOTSUP)
+        PyErr_SetString(PyExc_RuntimeError,
+                        "homefree: this process is not diagnosed; start it with `homefree run "
+                        "--diagnose -- python3 …`");
+    else
+        PyErr_Format(PyExc_RuntimeError,
+                     "homefree: lost blocks were not looked for to the end (error %d): reading all "
+                     "memory took too long, or another thread does the same",
+                     -error);
+    return NULL;
+}
+
 static PyObject *watch_at(PyObject *module, PyObject *args)
 {
     (void)module;
@@ -222,6 +290,12 @@ PyMethodDef homefree_check_methods[] = {
     {"watch_begin", watch_begin, METH_O, "watch_begin(room, /)\n--\n\nSee homefree.check."},
     {"watch_end", watch_end, METH_O, "watch_end(watch, /)\n--\n\nSee homefree.check."},
     {"watch_report", watch_report, METH_O, "watch_report(watch, /)\n--\n\nSee homefree.check."},
+    {"watch_left", watch_left, METH_O, "watch_left(watch, /)\n--\n\nSee homefree.check."},
+    {"watch_lost", watch_lost, METH_O,
+     "watch_lost(watch, /)\n--\n\nhf_findings_lost(): makes findings of what was lost, and "
+     "returns\n"
+     "how many blocks. RuntimeError if the process is not diagnosed. Call it on the thread that\n"
+     "began the watch."},
     {"watch_at", watch_at, METH_VARARGS, "watch_at(watch, address, /)\n--\n\nSee homefree.check."},
     {"fail_at", fail_at, METH_VARARGS, "fail_at(call, flags, /)\n--\n\nSee homefree.check."},
     {"fail_counts", fail_counts, METH_VARARGS,

@@ -37,6 +37,15 @@ def pytest_addoption(parser):
         const="strict",
         help="the same, and warnings fail as well",
     )
+    group.addoption(
+        "--homefree-leaks",
+        action="store_true",
+        help="with --homefree: a test fails if it loses memory: blocks that a module allocated while "
+        "the test's body ran, that nobody freed, and that nothing points to any more",
+    )
+    parser.addini(
+        "homefree_leaks", "with --homefree: as --homefree-leaks does", type="bool", default=False
+    )
     for name, value, text in _VALUES:
         group.addoption(
             f"--homefree-{name}",
@@ -62,15 +71,18 @@ def pytest_load_initial_conftests(early_config):
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "homefree(allow): permit findings in this test. allow is a pattern, or a list of patterns, "
-        "for the rule ('foreign-free') or for 'RULE ALLOCATED FREED', where each side is "
-        "'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them.",
+        "homefree(allow, leaks): allow permits findings in this test; it is a pattern, or a list of "
+        "patterns, for the rule ('foreign-free') or for 'RULE ALLOCATED FREED', where each side is "
+        "'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them. leaks is True or False: whether the "
+        "test fails if it loses memory.",
     )
     if config.option.homefree:
-        from homefree.pytest import _phases
+        from homefree.pytest import _leaks, _phases
 
-        config.pluginmanager.register(_phases.Recorder(config), "homefree-recorder")
+        leaks = _leaks.Leaks(config)
+        config.pluginmanager.register(leaks, "homefree-leaks")
+        config.pluginmanager.register(_phases.Recorder(config, leaks), "homefree-recorder")
         return
-    for name, _, _ in _VALUES:
+    for name in "leaks", *(name for name, _, _ in _VALUES):
         if getattr(config.option, f"homefree_{name.replace('-', '_')}"):
             raise pytest.UsageError(f"--homefree-{name} goes with --homefree")

@@ -44,7 +44,7 @@ EXPECTED = {
     "borrows(<bytearray>)": {
         one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
     },
-    "leaks()": {"same thread": LEAKED, "other thread": LEAKED},
+    "leaks()": {"same thread": LEAKED, "other thread": LEAKED, "thread ended": LEAKED},
     "address()": {"same thread": ABORTED, "other thread": ABORTED},
 }
 

@@ -210,6 +210,26 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(done.returncode, 3)
         self.assertIn("cannot run '/nosuch/python'", done.stderr)
 
+    def test_programs_that_are_no_python(self):
+        """None of them may pass for a module without findings, or hang."""
+        folder = harness.scratch(self)
+        talker = folder / "talker"
+        talker.write_text("#!/bin/sh\nwhile :; do echo homefreehomefreehomefree 41; done\n")
+        talker.chmod(0o755)
+        for program in "/bin/true", "/bin/false", "/bin/echo", "/bin/cat", "yes", "/bin/sh", talker:
+            done = harness.run("sound", "--python", str(program))
+            self.assertEqual((done.returncode, done.stdout), (3, ""), program)
+            self.assertEqual(
+                done.stderr, f"homefree test: '{program}' is no Python; name one with --python\n"
+            )
+
+    def test_python_behind_a_wrapper(self):
+        wrapper = harness.scratch(self) / "wrapper"
+        wrapper.write_text(f"#!/bin/sh\necho starting\nexec {sys.executable} \"$@\"\n")
+        wrapper.chmod(0o755)
+        done = harness.run("sound", "--python", str(wrapper), "--list")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_python_without_homefree(self):
         done = subprocess.run(
             [harness.COMMAND, "test", "--python", sys.executable, "sound"],

@@ -1,24 +1,13 @@
 """`pytest --homefree`: findings belong to tests; what a test kills is told; nothing else changes.
 
-Usage: test_plugin.py --homefree COMMAND --library FILE --package FOLDER --environments FOLDER
-                      [unittest arguments]
-
-Runs the pytests of FOLDER/pytest, FOLDER/pytest-8 and FOLDER/pytest-7, which homefree_pytest
-(tests/support/prepare.sh) makes. Without them the test is skipped.
+Usage: see running.py.
 """
 
-import argparse
-import json
 import os
 import subprocess
-import sys
-import tempfile
-import textwrap
-import unittest
 import xml.etree.ElementTree
-from pathlib import Path
 
-TIMEOUT = 120
+from running import TIMEOUT, PluginTest, arguments, main
 
 CONFTEST = """
 import ctypes, os, pytest
@@ -112,77 +101,8 @@ def test_after(): pass
 """
 
 
-def setUpModule():
-    if not (arguments.environments / "pytest/ready").exists():
-        raise unittest.SkipTest("no environment with pytest; tests/run makes it")
-
-
-class Run:
-    def __init__(self, folder, *words, environment="pytest", start=("-m", "pytest"), **variables):
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "PYTEST_", "MALLOC_", "LD_", "HOMEFREE_"))
-        }
-        done = subprocess.run(
-            [arguments.environments / environment / "bin/python", *start, *words],
-            cwd=folder,
-            env={
-                **kept,
-                "PYTHONPATH": f"{arguments.package}:{folder}",
-                "PYTHONDONTWRITEBYTECODE": "1",
-                "FAULTY": str(arguments.library),
-                "TMPDIR": str(folder / "tmp"),
-                "COLUMNS": "150",
-                **variables,
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=TIMEOUT,
-        )
-        self.status = done.returncode
-        self.output = done.stdout.decode(errors="replace")
-
-
-class Plugin(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="homefree-test-pytest-")
-        self.addCleanup(folder.cleanup)
-        self.folder = Path(folder.name)
-        (self.folder / "tmp").mkdir()
-        self.write(
-            "pytest.ini",
-            "[pytest]\naddopts = -p no:cacheprovider -p no:faulthandler\n"
-            "asyncio_default_fixture_loop_scope = function\n",
-        )
-        self.write("conftest.py", CONFTEST)
-        # What an installed wheel tells pytest.
-        self.write(
-            "homefree-1.0.0.dist-info/entry_points.txt", "[pytest11]\nhomefree = pytest_homefree\n"
-        )
-        self.write("homefree-1.0.0.dist-info/METADATA", "Name: homefree\nVersion: 1.0.0\n")
-
-    def write(self, name, text):
-        path = self.folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(textwrap.dedent(text), encoding="utf-8")
-
-    def run_pytest(self, *words, status, **more):
-        run = Run(self.folder, *words, **more)
-        self.assertEqual(run.status, status, run.output)
-        self.assertEqual(list((self.folder / "tmp").glob("homefree*")), [], "files are left")
-        return run.output
-
-    def read(self, name):
-        return json.loads((self.folder / name).read_text(encoding="utf-8"))
-
-    def findings(self, name="found.json"):
-        """{(test, phase, rule): verdict}"""
-        found = self.read(name)["findings"]
-        return {
-            ((one["test"] or "").rpartition("::")[2], one["phase"], one["rule"]): one["verdict"]
-            for one in found
-        }
+class Plugin(PluginTest):
+    conftest = CONFTEST
 
     EXPECTED = {
         ("test_module.helper", "call", "double-free"): "fails",
@@ -353,10 +273,4 @@ class Plugin(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--homefree", required=True, type=os.path.abspath)
-    parser.add_argument("--library", required=True, type=os.path.abspath)
-    parser.add_argument("--package", required=True, type=os.path.abspath)
-    parser.add_argument("--environments", required=True, type=Path)
-    arguments, rest = parser.parse_known_args()
-    unittest.main(argv=[sys.argv[0], *rest])
+    main()

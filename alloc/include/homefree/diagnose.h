@@ -8,6 +8,7 @@
 #define HOMEFREE_HOMEFREE_DIAGNOSE_H
 
 #include <homefree/base.h>
+#include <homefree/watch.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -97,6 +98,41 @@ HF_API int hf_findings_next(struct hf_findings *findings, struct hf_found *out);
  * Since: 1.0
  */
 HF_API void hf_findings_end(struct hf_findings *findings);
+
+/*
+ * Looks for memory that was lost during a watch (homefree/watch.h). Each block becomes a finding of
+ * the rule lost-block.
+ *
+ * A block of the heap is lost if the thread that began the watch allocated it since then, nobody has
+ * freed it, and no word in the process's memory points to it or into it, but for words in lost
+ * blocks. A word also counts as a pointer if its upper 16 bits are a tag, or if it is two digits of a
+ * Python int. So what a cache, a global variable, an object or the stack of a thread holds is not
+ * lost. What the interpreter itself, the dynamic linker or homefree allocates is never reported.
+ *
+ * What is not seen, and so may be reported although it is not lost: pointers that only the
+ * registers of another thread, the kernel or a device hold, and pointers that are encrypted,
+ * compressed or not aligned. What is missed: blocks of other threads, and those that a stale value
+ * points to.
+ *
+ * All memory in use is read once, if there are such blocks. It gives up after 30 seconds.
+ *
+ * Parameters:
+ *   watch  in: from hf_watch_begin(), open or ended
+ *   out    out: how many blocks were lost; those of earlier calls for the watch count again
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL   a parameter is NULL
+ *   -ENOSYS   the process is not diagnosed
+ *   -ENOTSUP  it only counts (`--diagnose=count`), or another copy of libhomefree is the heap
+ *   -ETIME    it took too long; nothing was found
+ *   -EAGAIN   another thread is looking, or the system refuses memory
+ * Frees: nothing.
+ * Threads: safe, on the thread that began the watch; others may run.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_findings_lost(struct hf_watch *watch, uint64_t *out);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
  */
 #include "loader/command/arguments.h"
 #include "loader/command/program/preload.h"
+#include "loader/command/test/python_program.h"
 
 #include <errno.h>
 #include <math.h>
@@ -161,6 +162,28 @@ static int check(const struct request *request, const struct hf_operand_list *op
 
 /* ---- the harness ---------------------------------------------------------------------------- */
 
+/* NULL after an error message. What `python -m homefree` names is a Python. */
+static char *find_python(const struct request *request)
+{
+    char *python = hf_preload_python(request->python);
+    if (request->python == NULL && python == getenv(HF_PYTHON_VARIABLE))
+        return python;
+    switch (hf_python_ask(python)) {
+    case HF_PYTHON_YES:
+        return python;
+    case HF_PYTHON_NOT_RUN:
+        hf_command_complain(who, "cannot run '%s': %s", python, strerror(errno));
+        break;
+    case HF_PYTHON_SILENT:
+        hf_command_complain(who, "'%s' did not answer as a Python does within %d seconds", python,
+                            HF_PYTHON_SECONDS);
+        break;
+    default:
+        hf_command_complain(who, "'%s' is no Python; name one with --python", python);
+    }
+    return NULL;
+}
+
 /* Returns only after a failure, HF_EXIT_FAILED. `options` are the arguments before the operands. */
 static int become(char *python, char **options, size_t option_count,
                   const struct hf_operand_list *operands)
@@ -196,5 +219,6 @@ int hf_command_test(int count, char **arguments)
     if (result != HF_EXIT_NONE)
         return result;
     const size_t before = (size_t)(operands.values - arguments) - (operands.separated ? 1 : 0);
-    return become(hf_preload_python(request.python), arguments + 1, before - 1, &operands);
+    char *python = find_python(&request);
+    return python != NULL ? become(python, arguments + 1, before - 1, &operands) : HF_EXIT_FAILED;
 }

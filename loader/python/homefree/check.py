@@ -37,7 +37,9 @@ from ._homefree import owner_of
 __all__ = [
     "Crossing",
     "Failing",
+    "Left",
     "Watch",
+    "assert_balanced",
     "assert_freed_by",
     "assert_freed_once",
     "assert_no_crossing",
@@ -56,6 +58,14 @@ class Crossing(NamedTuple):
 
     allocated_by: str
     freed_by: str
+    count: int
+    bytes: int
+
+
+class Left(NamedTuple):
+    """Blocks that one object allocated and nobody has freed; a path, or "" if unknown. Since 1.0."""
+
+    allocated_by: str
     count: int
     bytes: int
 
@@ -111,6 +121,14 @@ class Watch:
     def frees(self):
         """How many blocks the heap freed."""
         return self._report()[2]
+
+    @property
+    def left(self):
+        """A list of Left, one for each object: the blocks of the heap that it allocated, or resized
+        last, since the watch began, and that were not freed before it ended. What a cache keeps is
+        left, too."""
+        self._report()
+        return [Left(*values) for values in _homefree.watch_left(self._watch)]
 
     @property
     def dropped(self):
@@ -261,6 +279,40 @@ class _NoCrossing(_Assertion):
                 f"{total} blocks crossed a boundary; expected none:\n" + "\n".join(lines)
             )
         _refuse_dropped(self._seen, "whether anything crossed")
+
+
+class _Balanced(_Assertion):
+    def __init__(self, allocated_by, room):
+        self._part = allocated_by
+        super().__init__(room)
+
+    def _after(self):
+        left = [one for one in self._seen.left if _matches(one.allocated_by, self._part)]
+        if left:
+            lines = [
+                f"  {one.count} ({one.bytes} bytes) allocated by {one.allocated_by or 'unknown code'}"
+                for one in left
+            ]
+            raise AssertionError("blocks are left; expected none:\n" + "\n".join(lines))
+        _refuse_dropped(self._seen, "whether anything is left")
+
+
+def assert_balanced(allocated_by, *, room=0):
+    """`with assert_balanced("greet"):` asserts that every block of the heap that objects with this
+    text in their file name, without the folder, allocate in its body is freed before it ends, by
+    whichever object.
+
+    allocated_by: a part of the name; None for any object. room: as for watch(). What an object
+    keeps on purpose, such as a cache, counts as left: run the code once before.
+
+    The value of `with` is the Watch. Raises AssertionError, which lists what is left. Threads: any;
+    blocks of all threads count. Since 1.0.
+    """
+    if allocated_by is not None and not isinstance(allocated_by, str):
+        raise TypeError(
+            f"assert_balanced(): allocated_by must be a str or None, not {allocated_by!r}"
+        )
+    return _Balanced(allocated_by, room)
 
 
 def assert_freed_once(address, *, room=0):

@@ -1,7 +1,9 @@
 """homefree/check.h with each test framework: what holds passes, what fails says the same in the
 framework's own form, and the suite goes on.
 
-Usage: test_frameworks.py PROGRAM…, each named framework_NAME
+Usage: test_frameworks.py [--homefree COMMAND] PROGRAM…, each named framework_NAME
+
+With --homefree, the programs run under `COMMAND run --diagnose`, and say the same.
 """
 
 import os
@@ -9,10 +11,17 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
-PROGRAMS = {Path(path).name.split("_")[-1]: path for path in sys.argv[1:]}
+WORDS = sys.argv[1:]
+START, TEMPORARY = [], None
+if WORDS[0] == "--homefree":
+    TEMPORARY = tempfile.TemporaryDirectory(prefix="homefree-test-frameworks-")
+    START = [WORDS[1], "run", "--diagnose", "--quiet", "--report", TEMPORARY.name, "--"]
+    del WORDS[:2]
+PROGRAMS = {Path(path).name.split("_")[-1]: path for path in WORDS}
 
 HOLDS = ("everything_holds", "the_end_holds")
 ADDRESS = r"\(0x[0-9a-f]+, HF_OWNER_\w+"
@@ -23,9 +32,9 @@ FAILS = {
         r"freed by \S*framework_\w+"
     ),
     "crossed_fails": (r"nothing that nobody allocated was freed by another; what crossed: nothing"),
-    "freed_once_fails": rf"block {ADDRESS}.*, 16 bytes\) was not freed, expected once",
+    "freed_once_fails": rf"block {ADDRESS}.*, 1[06] bytes\) was not freed, expected once",
     "freed_by_fails": (
-        rf"block {ADDRESS}.*, 16 bytes\) was freed by \S*framework_\w+, expected nobody"
+        rf"block {ADDRESS}.*, 1[06] bytes\) was freed by \S*framework_\w+, expected nobody"
     ),
     "balanced_fails": (
         r"blocks are left, expected none: 2 \(30 bytes\) allocated by \S*framework_\w+"
@@ -41,7 +50,7 @@ FAILS = {
 
 def run(name, *arguments, **environment):
     done = subprocess.run(
-        [PROGRAMS[name], *arguments],
+        [*START, PROGRAMS[name], *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -108,8 +117,11 @@ class Check(unittest.TestCase):
         for fork in ("yes", "no"):
             with self.subTest(fork=fork):
                 status, out, err = run("check", CK_FORK=fork, CK_VERBOSITY="verbose")
-                self.assertEqual((status, err), (1, ""), out)
-                for test in HOLDS:
+                self.assertEqual(status, 1, out)
+                if not START:
+                    self.assertEqual(err, "")
+                # Where the program is on the heap, Check's own calls for memory fail, too.
+                for test in HOLDS[1:] if START else HOLDS:
                     self.assertRegex(out, rf":P:boundaries:test_{test}:0: Passed")
                 for test, text in FAILS.items():
                     self.assertRegex(out, rf":F:boundaries:test_{test}:0: {text}\n")

@@ -43,6 +43,11 @@ def other_thread(cell):
 def thread_ended(cell):
     cell.use_and_free(cell.in_thread(cell.make))
 
+    def cycle(count):
+        cell.free_all(cell.in_thread(lambda: [cell.build() for _ in range(count)]))
+
+    cell.look_for_leaks(cycle)
+
 
 def forked_child(cell):
     held = cell.make()
@@ -70,6 +75,7 @@ def spawned_child(cell):
                 held = _cells.Held(pickle.loads(pickled), [])
                 held.contents = _kinds.read(held.thing)
                 cell.use_and_free(held)
+                cell.look_for_leaks(lambda count: [pickle.loads(pickled) for _ in range(count)])
         except BaseException as error:
             cell.tell_error(error)
             status = 1

@@ -248,10 +248,48 @@ def _wrap_init(recording, kind, recipe):
     return __init__
 
 
-def _wrap_type(recording, kind, recipe):
-    """Wraps what can be wrapped. Types that are static in C cannot be changed."""
+# Where a type object of a 64-bit CPython has its flags, and which of them decides whether its
+# attributes can be set.
+_FLAGS_AT = 168
+_HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
+
+
+@contextlib.contextmanager
+def _changeable(kind):
+    """Lets attributes of a type be set that is static in C, as most of Cython's are. CPython keeps
+    its slots and caches right as for any other type; it refuses only by these flags."""
+    flags = None
+    if kind.__flags__ & _IMMUTABLE_TYPE or not kind.__flags__ & _HEAP_TYPE:
+        with contextlib.suppress(ImportError):
+            import ctypes
+
+            flags = ctypes.c_ulong.from_address(id(kind) + _FLAGS_AT)
+    if flags is None or flags.value != kind.__flags__ or sys.implementation.name != "cpython":
+        yield
+        return
+    before = flags.value
+    if sys.version_info >= (3, 10):
+        flags.value = before & ~_IMMUTABLE_TYPE
+    else:
+        flags.value = before | _HEAP_TYPE
     try:
-        kind.__init__ = _wrap_init(recording, kind, recipe)
+        yield
+    finally:
+        changed = _IMMUTABLE_TYPE | _HEAP_TYPE
+        flags.value = (flags.value & ~changed) | (before & changed)
+
+
+def _set(kind, name, value):
+    """Sets an attribute of a type. The collector, other threads and other code see the type as it
+    is at all other times."""
+    with _changeable(kind):
+        setattr(kind, name, value)
+
+
+def _wrap_type(recording, kind, recipe):
+    """Wraps what can be wrapped."""
+    try:
+        _set(kind, "__init__", _wrap_init(recording, kind, recipe))
     except (TypeError, AttributeError):
         recording.write(static=_recipes.text(recipe))
         return
@@ -260,7 +298,7 @@ def _wrap_type(recording, kind, recipe):
             if name.startswith("_") or isinstance(function, (staticmethod, classmethod, type)):
                 continue
             if callable(function):
-                setattr(kind, name, _wrap_method(recording, name, function))
+                _set(kind, name, _wrap_method(recording, name, function))
 
 
 def _is_function(thing):

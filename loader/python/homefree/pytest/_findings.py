@@ -11,6 +11,8 @@ import fnmatch
 import json
 import os
 
+LOST = "lost-block"  # looked for only where that was asked for
+
 _RANKS = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -67,7 +69,7 @@ def judge(finding, *, mode, allowed=(), known=(), writes_baseline=False):
         finding["verdict"] = "allowed"
     elif writes_baseline or key(finding) in known:
         finding["verdict"] = "known"
-    elif finding["severity"] in failing:
+    elif finding["severity"] in failing or finding["rule"] == LOST:
         finding["verdict"] = "fails"
     return finding
 
@@ -124,7 +126,8 @@ def text(finding):
     lines.extend(_python_lines(finding["allocated"]))
     if finding.get("first_freed"):
         lines.append(f"  freed first {_place_text(finding['first_freed'], None)}")
-    lines.append(f"  freed       {_place_text(finding['freed'], None)}")
+    if finding["rule"] != LOST:
+        lines.append(f"  freed       {_place_text(finding['freed'], None)}")
     lines.extend(_python_lines(finding["freed"]))
     lines.append(f"  what to do: {finding['remedy']}")
     return "\n".join(lines)

@@ -25,12 +25,14 @@ def _marks(item):
         patterns = [patterns] if isinstance(patterns, str) else patterns
         if (
             mark.args
-            or set(mark.kwargs) - {"allow"}
+            or set(mark.kwargs) - {"allow", "leaks"}
+            or not isinstance(mark.kwargs.get("leaks", False), bool)
             or not isinstance(patterns, (list, tuple, set, frozenset))
             or not all(isinstance(pattern, str) for pattern in patterns)
         ):
             raise pytest.UsageError(
-                f"{item.nodeid}: the mark homefree takes allow='RULE' or allow=['PATTERN', …]"
+                f"{item.nodeid}: the mark homefree takes allow='RULE' or allow=['PATTERN', …], and "
+                "leaks=True or leaks=False"
             )
         allowed.extend(patterns)
     return allowed
@@ -54,9 +56,11 @@ def _begin():
 class Recorder:
     """A plugin. `found` has all findings, of workers too."""
 
-    def __init__(self, config):
+    def __init__(self, config, leaks):
         option = config.option
         self.config = config
+        self.leaks = leaks
+        self.unknown = {}  # why it is not known whether tests lost memory, and which tests
         self.mode = option.homefree
         self.found = []
         self.crossings = None
@@ -161,6 +165,9 @@ class Recorder:
         found = self.take()
         if found:
             self.attach(item, outcome.get_result(), found)
+        if self.leaks.unknown is not None:
+            outcome.get_result().homefree_unknown = self.leaks.unknown
+            self.leaks.unknown = None
 
     def attach(self, item, report, found):
         """Makes findings a part of a phase's report."""
@@ -191,6 +198,8 @@ class Recorder:
         self.tests += report.when == "setup"
         if not self.is_worker:
             self.add(getattr(report, "homefree", ()))
+            if hasattr(report, "homefree_unknown"):
+                self.unknown.setdefault(report.homefree_unknown, []).append(report.nodeid)
 
     # ---- the session -----------------------------------------------------------------------------
 
@@ -271,6 +280,10 @@ class Recorder:
         for one in self.found:
             if one["test"] is None and one["verdict"] == "fails":
                 write(_findings.text(one), red=True)
+        for why, tests in self.unknown.items():
+            write(f"whether memory was lost is unknown, because {why}:", yellow=True)
+            for test in tests:
+                write(f"  {test}")
         if self.config.option.homefree_write_baseline:
             write(f"baseline written: {self.config.option.homefree_write_baseline}")
         if self.config.option.homefree_report:

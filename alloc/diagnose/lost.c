@@ -1,0 +1,100 @@
+/*
+ * hf_findings_lost() of homefree/diagnose.h: blocks that were allocated while a watch was open,
+ * that nobody freed, and that nothing points to any more. Owns nothing; one thread at a time looks
+ * (reachable.h).
+ */
+#include "alloc/base/dynlink.h"
+#include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/reachable.h"
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/stacks.h"
+#include "alloc/diagnose/trailers.h"
+#include "alloc/heap/internal.h"
+#include "alloc/trace/watch_report.h"
+
+#include <homefree/diagnose.h>
+
+#include <errno.h>
+#include <string.h>
+
+/* What the interpreter and the dynamic linker allocate is theirs to keep. */
+static bool is_module(uint32_t site)
+{
+    static const char *const names[] = {"python", "libpython", "pypy", "ld-linux", "ld.so"};
+    enum hf_report_function function;
+    const void *address = hf_site_address(site, &function);
+    const char *path = hf_site_object_path(site), *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    if (address == NULL || *name == '\0' ||
+        hf_dynlink_find((const char *)address - 1) == hf_dynlink_find(&hf_region))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return false;
+    return true;
+}
+
+/* Whether it is a live block that a module allocated. */
+static bool is_suspect(const void *block, struct hf_trailer *trailer, size_t *room)
+{
+    *room = hf_heap_room(block);
+    return *room != 0 && hf_trailer_read(block, *room, trailer) == HF_TRAILER_LIVE &&
+           is_module(hf_stack_base(trailer->site));
+}
+
+static void count_suspect(const void *block, void *count)
+{
+    struct hf_trailer trailer;
+    size_t room;
+    *(uint64_t *)count += is_suspect(block, &trailer, &room);
+}
+
+static void report_lost(const void *block, void *count)
+{
+    struct hf_trailer trailer;
+    size_t room;
+    if (!is_suspect(block, &trailer, &room) || hf_reachable_is(block))
+        return;
+    const size_t asked = hf_trailer_asked(room, trailer);
+    const struct hf_event event = {
+        .rule = HF_FAULT_LOST_BLOCK,
+        .ptr = block,
+        .allocator = "heap",
+        .allocated_site = trailer.site,
+        .bytes = asked,
+    };
+    hf_finding(&event);
+    ++*(uint64_t *)count;
+}
+
+/* The frame lies below all that the caller has saved of its registers. */
+static __attribute__((noinline)) int look(struct hf_watch *watch, uint64_t *out)
+{
+    uint64_t suspects = 0;
+    int result = hf_watch_each_left(watch, count_suspect, &suspects);
+    if (result != 0 || suspects == 0)
+        return result;
+    if (!hf_reachable_begin())
+        return -EAGAIN;
+    hf_reachable_skip(watch, watch->mapped);
+    if (hf_reachable_mark(__builtin_frame_address(0)))
+        (void)hf_watch_each_left(watch, report_lost, out);
+    else
+        result = -ETIME;
+    hf_reachable_end();
+    return result;
+}
+
+int hf_findings_lost(struct hf_watch *watch, uint64_t *out)
+{
+    if (watch == NULL || out == NULL)
+        return -EINVAL;
+    if (hf_diagnose.mode == HF_REPORT_COUNT || hf_forward != NULL)
+        return -ENOTSUP;
+    __builtin_unwind_init(); /* saves the registers in this frame */
+    int saved_errno = errno;
+    *out = 0;
+    int result = look(watch, out);
+    errno = saved_errno;
+    return result;
+}

@@ -1,0 +1,60 @@
+/* See watched.h. Owns nothing. */
+#include "alloc/diagnose/watched.h"
+
+#include "alloc/diagnose/sites.h"
+#include "alloc/diagnose/trailers.h"
+
+/* What the plain heap calls in place of the functions of jemalloc/seam.h (rename.txt). */
+void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller);
+void hf_plain_watch_freed(const void *ptr, const void *caller);
+void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller);
+
+/* hf_watched_allocated() records it. */
+void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller)
+{
+    (void)ptr;
+    (void)size;
+    (void)caller;
+}
+
+/* Who frees a block is in its trailer by now. Otherwise realloc() says who calls it, and whoever
+ * has another block freed has said it in hf_watch_caller. */
+void hf_plain_watch_freed(const void *ptr, const void *caller)
+{
+    struct hf_trailer trailer;
+    struct hf_call_site call;
+    const size_t room = hf_heap_room(ptr);
+    if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED &&
+        (call.caller = hf_site_address((uint32_t)trailer.slack, &call.function)) != NULL)
+        caller = hf_watched_caller(call);
+    hf_watch_freed(ptr, caller);
+}
+
+void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller)
+{
+    hf_watch_resized(ptr, resized, size > HF_TRAILER ? size - HF_TRAILER : size, caller);
+}
+
+static __attribute__((noinline, cold)) void free_watched(void *ptr, struct hf_call_site call)
+{
+    const void *before = hf_watch_caller;
+    if (before == NULL)
+        hf_watch_caller = hf_watched_caller(call);
+    hf_plain_free(ptr);
+    hf_watch_caller = before;
+}
+
+void hf_watched_free(void *ptr, struct hf_call_site call)
+{
+    if (hf_is_watched())
+        free_watched(ptr, call);
+    else
+        hf_plain_free(ptr);
+}
+
+void hf_watched_resized_here(void *ptr, size_t size, struct hf_call_site call)
+{
+    const void *caller = hf_watched_caller(call);
+    hf_watch_freed(ptr, caller);
+    hf_watch_resized(ptr, ptr, size, caller);
+}

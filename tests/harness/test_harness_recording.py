@@ -1,0 +1,56 @@
+"""What `homefree test` learns from a program that uses the module: also from objects of types that
+are static in C.
+
+usage: test_harness_recording.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+"""
+
+import unittest
+
+import harness
+
+SCRIPT = """
+import copy, fixed, sys
+
+class Derived(fixed.Box):
+    pass
+
+flags = fixed.Box.__flags__
+box = fixed.Box(7)
+assert bytes(box.data(100)) == bytes([7] * 100)
+assert bytes(fixed.Box(byte=8).data(2)) == bytes([8, 8])
+assert bytes(Derived(9).data(1)) == bytes([9])
+box.__init__(10)
+assert bytes(box.data(1)) == bytes([10])
+for wrong in (), ("a",), (1, 2):
+    try:
+        fixed.Box(*wrong)
+    except TypeError:
+        continue
+    raise AssertionError(wrong)
+try:
+    fixed.Box.more = 1
+except TypeError:
+    pass
+else:
+    raise AssertionError("the type can be changed")
+assert flags & 1 << 9 == 0
+"""
+
+
+class Recording(unittest.TestCase):
+    def test_static_types(self):
+        folder = harness.scratch(self)
+        (folder / "script.py").write_text(SCRIPT, encoding="utf-8")
+        status, document = harness.document(
+            "fixed", "--script", str(folder / "script.py"), "--only", "/ same thread / without"
+        )
+        self.assertEqual(status, 0, document)
+        table = harness.results(document)
+        self.assertLessEqual(
+            {"fixed.Box(7)", "fixed.Box(7).data(100)", "fixed.Box(byte=8).data(2)"}, set(table)
+        )
+        self.assertEqual([one for one in document["notes"] if "static" in one], [])
+
+
+if __name__ == "__main__":
+    unittest.main()
