@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A model of ownership: random sequences of what a process does with memory, against reference.py.
 
-Hypothesis invents the sequences. A real process (world.c) carries them out, with real allocators and
-a real CPython. After each step every block's owner, size and contents are compared, and how many
+Hypothesis invents the sequences; a real process (world.c) with real allocators and a real CPython
+carries them out. After each step every block's owner, size and contents are compared, and how many
 blocks of the heap are left. What fails is shrunk to a few steps and printed as a program.
 
 usage: model.py --world PROGRAM --homefree LIBRARY --side NAME=PATH…

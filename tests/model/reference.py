@@ -104,9 +104,9 @@ class World:
             return thread == 0 and bool(self.python) and (side == "object" or crosses)
         if side == "object":
             return block.by == "object" and thread == 0
-        if not self.homefree:  # nothing crosses yet
-            return side == block.by or (block.owner == "libc" and not SIDES[side].takes)
-        return not SIDES[side].takes or block.owner in SIDES[side].takes
+        if SIDES[side].takes and block.owner not in SIDES[side].takes:
+            return False
+        return self.homefree or block.owner == "libc" or side == block.by  # else nothing crosses
 
     def left_in_heap(self):
         """How many blocks are left there, but for CPython's own."""
