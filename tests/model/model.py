@@ -96,10 +96,12 @@ class Process:
                 bufsize=1,
                 start_new_session=True,
             )
+        self.commands = []
         self.tell("begin")
         self.busy = True
 
     def tell(self, command):
+        self.commands.append(command)
         self.child.stdin.write(command + "\n")
         self.child.stdin.flush()
         answer = self.child.stdout.readline().rstrip("\n")
@@ -120,6 +122,9 @@ def machine(process, options, preload):
     sides = [side for side in SIDES if not SIDES[side].file or side in options.names]
     if not options.libpython:
         sides = [side for side in sides if side not in ("raw", "object")]
+    if preload is not None and "diagnose" in preload.name:
+        # libstdc++'s own operators, looked up in its handle, jump to others: diagnosis sees those.
+        sides.remove("runtime")
     files = [side for side in sides if SIDES[side].file]
     kinds = list(KINDS)
     pick = st.integers(0, 10**6)
@@ -414,7 +419,11 @@ def machine(process, options, preload):
                 said = self.tell("end")
                 self.worlds.pop()
             # Diagnosis finds every block that crosses; anything else would be a warning.
-            if re.sub(r"homefree: diagnosis of process \d+: \d+ errors?, 0 warnings; [^;]* more ", "", said):
+            if re.sub(
+                r"homefree: diagnosis of process \d+: \d+ errors?, 0 warnings; [^;]* more ",
+                "",
+                said,
+            ):
                 raise Difference(f"the process wrote: {said}")
             process.busy = False
 
@@ -442,9 +451,12 @@ def run(options, preload, seed, examples, steps):
                 suppress_health_check=list(hypothesis.HealthCheck),
             ),
         )
+    except Difference:
+        told = [command for command in process.commands if command not in ("look", "left")]
+        print("the process was told:", *told, sep="\n    ", file=sys.stderr)
+        raise
     finally:
         process.end()
-        import os; os.system(f"cp -r {reports.name} /tmp/model-reports")
         reports.cleanup()
 
 
