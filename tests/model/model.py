@@ -8,6 +8,7 @@ blocks of the heap are left. What fails is shrunk to a few steps and printed as 
 usage: model.py --world PROGRAM --homefree LIBRARY --side NAME=PATH…
     --seconds N   for how long; 0: a fixed number of examples
     --seed TEXT   which sequences (by default the commit's name)
+    --turn N      the first of them: "seed TEXT/N/WHAT" is printed
     --start WHAT  plain, or what is preloaded: preload, diagnose (by default all)
 
 Exit status: 0 nothing differs, 1 a difference, 77 something is missing here.
@@ -484,6 +485,7 @@ def main():
     parser.add_argument("--side", action="append", default=[])
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--seed", default=commit())
+    parser.add_argument("--turn", type=int, default=0)
     parser.add_argument("--start", action="append", choices=("plain", "preload", "diagnose"))
     options = parser.parse_args()
     options.names = {side.partition("=")[0] for side in options.side}
@@ -495,8 +497,8 @@ def main():
         "diagnose": folder / "libhomefree-diagnose.so",
     }
     began = time.monotonic()
-    turn = 0
-    while turn == 0 or time.monotonic() - began < options.seconds:
+    turn = options.turn
+    while turn == options.turn or time.monotonic() - began < options.seconds:
         for start in options.start or starts:
             text = f"{options.seed}/{turn}/{start}"
             print(f"seed {text}", flush=True)
