@@ -9,6 +9,7 @@
 #include "loader/diagnose/python_domains.h"
 #include "loader/diagnose/python_frames.h"
 #include "loader/host/cpython.h"
+#include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
 
 #include <pthread.h>
@@ -17,20 +18,18 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool found, begun;
 
-/* A function of CPython in any loaded object, or NULL. */
-static const void *find_function(void)
+/* Stores a function of CPython in any loaded object. Under the loader's lock: other threads unload
+ * objects. */
+static void find_function(void *result)
 {
+    const void **function = result;
     const struct link_map *first[HF_NAMESPACES_MAX];
     struct hf_object object;
     if (hf_dynlink_namespaces(first) != 0)
-        for (const struct link_map *map = first[0]; map != NULL; map = map->l_next) {
-            const void *function = hf_dynlink_open(map, &object)
-                                       ? hf_object_address(&object, "PyMem_SetAllocator")
-                                       : NULL;
-            if (function != NULL)
-                return function;
-        }
-    return NULL;
+        for (const struct link_map *map = first[0]; map != NULL && *function == NULL;
+             map = map->l_next)
+            if (hf_dynlink_open(map, &object))
+                *function = hf_object_address(&object, "PyMem_SetAllocator");
 }
 
 /* Nobody waits: whoever finds the lock taken has loaded something else, or it is being looked at.
@@ -39,7 +38,9 @@ static void look_for_cpython(void)
 {
     if (hf_diagnose.mode == HF_REPORT_COUNT || pthread_mutex_trylock(&lock) != 0)
         return;
-    const void *function = begun && !found ? find_function() : NULL;
+    const void *function = NULL;
+    if (begun && !found)
+        (void)hf_loader_lock_run(find_function, &function);
     const struct hf_cpython *cpython = function != NULL ? hf_cpython_find(function) : NULL;
     if (cpython != NULL) {
         hf_python_frames_start(cpython);

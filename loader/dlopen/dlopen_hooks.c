@@ -15,6 +15,7 @@
 #include "alloc/trace/fail.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/interpose/definers.h"
+#include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/stubs.h"
@@ -108,22 +109,33 @@ static void *hook_loaded(void *handle)
 
 /* ---- objects with their own scope ---- */
 
-/* The last object of the namespace that new objects join, or NULL. */
-static const struct link_map *last_object(void)
+/* The objects that an open brings: the first of them, and what stood last in the list before. Other
+ * threads load and unload meanwhile, so the list is read under the loader's lock, and `before` may
+ * be gone. */
+struct brought {
+    const struct link_map *object, *before;
+};
+
+/* The last object of the namespace that new objects join. */
+static void find_last(void *result)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
     while (map != NULL && map->l_next != NULL)
         map = map->l_next;
-    return map;
+    ((struct brought *)result)->before = map;
 }
 
-/* Notes an object and the dependencies that came with it, which have its scope too. */
-static void note_deep(const struct link_map *object, const struct link_map *before)
+/* Notes the object and the dependencies that came with it, which have its scope too. */
+static void note_deep(void *context)
 {
-    hf_deep_note(object);
-    for (const struct link_map *map = before != NULL ? before->l_next : NULL; map != NULL;
-         map = map->l_next)
+    const struct brought *brought = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    hf_deep_note(brought->object);
+    while (map != NULL && map != brought->before)
+        map = map->l_next;
+    while (map != NULL && (map = map->l_next) != NULL)
         hf_deep_note(map);
 }
 
@@ -131,7 +143,7 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
                          const void *caller)
 {
     bool brings = false;
-    const struct link_map *last = NULL;
+    struct brought brought = {NULL, NULL};
     if ((mode & RTLD_DEEPBIND) != 0 && (mode & RTLD_NOLOAD) == 0 && file != NULL) {
         void *loaded = open_for(original, file, RTLD_LAZY | RTLD_NOLOAD, caller);
         brings = loaded == NULL;
@@ -141,11 +153,13 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
     /* Before the object's constructors run. */
     if (brings) {
         hf_definer_note_deep();
-        last = last_object();
+        (void)hf_loader_lock_run(find_last, &brought);
     }
     void *handle = open_for(original, file, mode, caller);
-    if (brings && handle != NULL)
-        note_deep(handle, last);
+    if (brings && handle != NULL) {
+        brought.object = handle;
+        (void)hf_loader_lock_run(note_deep, &brought);
+    }
     return hook_loaded(handle);
 }
 
