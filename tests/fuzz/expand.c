@@ -23,24 +23,31 @@ static size_t take(struct input *input, void *out, size_t size)
     return taken;
 }
 
+/* Makes the file a chunk longer. */
+static unsigned char *grow(unsigned char *file, size_t size)
+{
+    unsigned char *larger = realloc(file, size + HF_REPORT_CHUNK);
+    ck_assert_ptr_nonnull(larger);
+    memset(larger + size, 0, HF_REPORT_CHUNK);
+    return larger;
+}
+
 unsigned char *fuzz_expand(const uint8_t *data, size_t length, size_t *size)
 {
+    const size_t body = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk);
     struct input input = {data, length};
-    struct hf_report_chunk chunk;
     struct fuzz_chunk small;
     uint16_t command = 0;
-    unsigned char *file = calloc(CHUNKS_MOST + 1, HF_REPORT_CHUNK);
-    ck_assert_ptr_nonnull(file);
+    unsigned char *file = grow(NULL, 0);
     *size = take(&input, file, HEADER);
     if (*size < HEADER || take(&input, &command, sizeof command) < sizeof command)
         return file;
-    command = command < 4096 ? command : 4096;
-    (void)take(&input, file + HEADER, command);
+    (void)take(&input, file + HEADER, command < 4096 ? command : 4096);
     *size = HF_REPORT_CHUNK;
     while (*size < (size_t)CHUNKS_MOST * HF_REPORT_CHUNK &&
            take(&input, &small, sizeof small) == sizeof small) {
-        const size_t body = HF_REPORT_CHUNK - sizeof chunk;
-        chunk = (struct hf_report_chunk){
+        file = grow(file, *size);
+        const struct hf_report_chunk chunk = {
             .type = small.type,
             .used = (small.flags & 1) != 0 ? small.used : small.length,
             .first = small.first,

@@ -54,6 +54,13 @@ void je_free(void *p) { (void)p; }
 void *malloc(size_t s) { return je_malloc(s); }
 void free(void *p) { je_free(p); }
 """
+CALLED = (
+    *("malloc", "calloc", "realloc", "free", "memalign", "strdup", "getline", "mmap64"),
+    *("_Znwm", "_Znam", "_ZdlPv", "_ZdaPvm", "_ZN1a1bEv", "_ZN1a1cEv", "PyMem_Malloc", "hf_free"),
+)
+CALLS = "".join(
+    f"extern void {name}(void); void call_{name}(void) {{ {name}(); }}\n" for name in CALLED
+)
 UNIQUE = r"""
 template <class T> struct holder { static int value; };
 template <class T> int holder<T>::value = 1;
@@ -80,6 +87,8 @@ def make_elf():
     unique = WORK / "unique.cc"
     unique.write_text(UNIQUE, encoding="utf-8")
     yield "unique", compiled("unique", unique, *strip, "-fno-threadsafe-statics", "-lm")
+    yield "calls", compiled("calls", CALLS, *strip, "-fno-builtin", "-fno-plt")
+    yield "lazy", compiled("lazy", CALLS, *strip, "-fno-builtin", "-ftls-model=global-dynamic")
     arm = ["aarch64-linux-gnu-gcc"]
     yield "aarch64", compiled("aarch64", MODULE, *strip, compiler=arm)
 
