@@ -1,7 +1,7 @@
 #!/bin/sh
-# Makes the corpora of the repository: of the files in it, of the seeds, and of what tests/long/fuzz.sh
-# has grown, the fewest that reach the same edges, at most 100 for a target, each of at most 4 kB
-# (but a seed).
+# Makes the corpora of the repository: of the files in it, of the seeds, and of what
+# tests/long/fuzz.sh has grown, the fewest that reach the same edges, at most 100 for a target, each
+# of at most 5 kB.
 #
 # usage: merge.sh BUILD-FUZZ SEEDS [TARGET...]
 set -eu
@@ -16,7 +16,7 @@ for target in "$@"; do
     work=$(mktemp -d)
     mkdir -p "$work/all" "$work/few" "$corpus"
     for folder in "$seeds/$target" "$build/corpus/$target" "$corpus"; do
-        [ ! -d "$folder" ] || find "$folder" -type f -size -9 -exec cp {} "$work/all" \;
+        [ ! -d "$folder" ] || find "$folder" -type f -size -11 -exec cp {} "$work/all" \;
     done
     "$program" -set_cover_merge=1 -use_counters=0 -timeout=5 -close_fd_mask=3 "$work/few" \
         "$work/all" >"$work/log" 2>&1 </dev/null || { tail "$work/log"; exit 1; }

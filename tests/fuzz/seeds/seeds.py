@@ -244,6 +244,12 @@ def make_documents():
 
 
 TEXTS = {
+    "ancestors": [
+        "7 (a) b) S 2 7 7\n",
+        "7f00-7f01 r-xp 00000000 08:01 11 /bin/x\n7f01-7f02 rw-s 00000000 00:05 9 /t/1.hfreport\n",
+        "7f01-7f02 rw-s 00000000 00:05 9 /1.hfreport\n7 (x) S 1 1",
+        "x" * 4500 + "\n/a.hfreport\n",
+    ],
     "arguments": [
         "\0--flag\n-x\n--value\nv\n-ofile\n--optional\n--optional=a\noperand",
         "\1--several\na\nb\n--\n--flag\n-",
