@@ -22,15 +22,6 @@ bool hf_record_has(const struct hf_record_set *set, size_t index)
     return false;
 }
 
-size_t hf_record_users(const struct hf_record *record, size_t index)
-{
-    size_t users = 0;
-    for (size_t i = 0; i < record->objects_count; i++)
-        users += i != index && (hf_record_has(&record->objects[i].allocates, index) ||
-                                hf_record_has(&record->objects[i].frees, index));
-    return users;
-}
-
 bool hf_record_soname_is(const struct hf_record_object *object, const char *start)
 {
     return object->soname != NULL && strncmp(object->soname, start, strlen(start)) == 0;

@@ -11,6 +11,7 @@
 #include "loader/command/live/live_object.h"
 
 #include <errno.h>
+#include <search.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,6 +25,44 @@ static const char *name_of(const struct hf_record *record, size_t index)
 
 /* ---- adding findings ------------------------------------------------------------------------ */
 
+/* Where the finding with that rule and message is in the hash table, or belongs. The table has
+ * room. */
+static size_t *place_of(const struct hf_record *record, size_t rule, const char *message)
+{
+    uint64_t hash = UINT64_C(0xcbf29ce484222325) ^ rule; /* FNV-1a */
+    for (const char *at = message; *at != '\0'; at++)
+        hash = (hash ^ (unsigned char)*at) * UINT64_C(0x100000001b3);
+    const size_t places = 2 * record->findings_room; /* a power of two */
+    for (size_t i = (hash ^ hash >> 32) % places;; i = (i + 1) % places) {
+        size_t *place = &record->findings_places[i];
+        if (*place == 0)
+            return place;
+        const struct hf_record_finding *finding = &record->findings[*place - 1];
+        if (finding->rule == rule && strcmp(finding->message, message) == 0)
+            return place;
+    }
+}
+
+/* Makes room for one more finding. False: out of memory. */
+static bool make_room(struct hf_record *record)
+{
+    if (record->findings_count < record->findings_room)
+        return true;
+    const size_t room = record->findings_room == 0 ? 16 : 2 * record->findings_room;
+    struct hf_record_finding *larger = reallocarray(record->findings, room, sizeof *larger);
+    if (larger != NULL)
+        record->findings = larger;
+    size_t *places = larger != NULL ? calloc(2 * room, sizeof *places) : NULL;
+    if (places == NULL)
+        return false;
+    free(record->findings_places);
+    record->findings_places = places;
+    record->findings_room = room;
+    for (size_t i = 0; i < record->findings_count; i++)
+        *place_of(record, larger[i].rule, larger[i].message) = i + 1;
+    return true;
+}
+
 /* Finds or adds the finding with that rule and message. NULL: out of memory. */
 __attribute__((format(printf, 3, 4))) static struct hf_record_finding *
 find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...)
@@ -34,20 +73,15 @@ find(struct hf_record *record, enum hf_doctor_rule rule, const char *format, ...
     va_end(arguments);
     if (message == NULL)
         return NULL;
-    for (size_t i = 0; i < record->findings_count; i++)
-        if (record->findings[i].rule == rule && strcmp(record->findings[i].message, message) == 0) {
-            free(message);
-            return &record->findings[i];
-        }
-    struct hf_record_finding *larger =
-        realloc(record->findings, (record->findings_count + 1) * sizeof *larger);
-    if (larger == NULL) {
+    size_t *place = make_room(record) ? place_of(record, rule, message) : NULL;
+    if (place == NULL || *place != 0) {
         free(message);
-        return NULL;
+        return place != NULL ? &record->findings[*place - 1] : NULL;
     }
-    record->findings = larger;
-    larger[record->findings_count] = (struct hf_record_finding){.rule = rule, .message = message};
-    return &larger[record->findings_count++];
+    record->findings[record->findings_count] =
+        (struct hf_record_finding){.rule = rule, .message = message};
+    *place = ++record->findings_count;
+    return &record->findings[*place - 1];
 }
 
 static bool name(struct hf_record_finding *finding, const char *text)
@@ -141,7 +175,7 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
 static const char *hidden_allocator(const struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    if (object->role != HF_RECORD_ORDINARY || object->cpython || hf_record_users(record, index) > 0)
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || record->objects[index].users > 0)
         return NULL;
     return hf_record_allocator(object);
 }
@@ -217,8 +251,8 @@ static bool find_elsewhere(struct hf_record *record, size_t index)
 static bool find_embedded(struct hf_record *record, struct hf_record_end end, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
-    if (object->role != HF_RECORD_ORDINARY || object->cpython ||
-        hf_record_users(record, index) > 0 || died_inside(record, end, index))
+    if (object->role != HF_RECORD_ORDINARY || object->cpython || record->objects[index].users > 0 ||
+        died_inside(record, end, index))
         return true;
     for (size_t i = 0; i < object->foreign_count; i++) {
         const struct hf_record_foreign *foreign = &object->foreign[i];
@@ -239,26 +273,49 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     return true;
 }
 
-static bool is_part(const char *text, const char *part, size_t length)
+/* The names of the files in LD_PRELOAD, without their folders. */
+struct preloaded {
+    char *text;
+    void *names; /* a tree of tsearch(3) */
+};
+
+static int compare_names(const void *left, const void *right)
 {
-    return strlen(text) == length && memcmp(text, part, length) == 0;
+    return strcmp(left, right);
 }
 
-static bool is_preloaded(const struct hf_record *record, const struct hf_record_object *object)
+static void keep_name(void *name)
 {
-    const char *base = hf_record_base_name(object->path);
-    for (const char *at = record->preload; at != NULL && *at != '\0';) {
-        size_t length = strcspn(at, ": ");
-        const char *start = memrchr(at, '/', length);
-        size_t skipped = start != NULL ? (size_t)(start + 1 - at) : 0;
-        /* A process's mappings name the file that a link leads to. */
-        if (is_part(base, at + skipped, length - skipped) ||
-            (object->soname != NULL && is_part(object->soname, at + skipped, length - skipped)))
-            return true;
-        at += length;
-        at += *at != '\0';
+    (void)name; /* it lies in the text */
+}
+
+static void preloaded_free(struct preloaded *preloaded)
+{
+    tdestroy(preloaded->names, keep_name);
+    free(preloaded->text);
+}
+
+/* False: out of memory. preloaded_free() in either case. */
+static bool preloaded_read(struct preloaded *preloaded, const char *list)
+{
+    *preloaded = (struct preloaded){.text = strdup(list != NULL ? list : "")};
+    if (preloaded->text == NULL)
+        return false;
+    char *rest = preloaded->text;
+    for (const char *entry; (entry = strsep(&rest, ": ")) != NULL;) {
+        const char *base = hf_record_base_name(entry);
+        if (*base != '\0' && tsearch(base, &preloaded->names, compare_names) == NULL)
+            return false;
     }
-    return false;
+    return true;
+}
+
+/* A process's mappings name the file that a link leads to, so the soname counts, too. */
+static bool is_preloaded(const struct preloaded *preloaded, const struct hf_record_object *object)
+{
+    return tfind(hf_record_base_name(object->path), &preloaded->names, compare_names) != NULL ||
+           (object->soname != NULL &&
+            tfind(object->soname, &preloaded->names, compare_names) != NULL);
 }
 
 /* The object whose malloc() and free() a call by name reaches first; SIZE_MAX if that is libc. */
@@ -267,7 +324,7 @@ static size_t find_server(const struct hf_record *record)
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];
         if (object->namespace == 0 && object->role == HF_RECORD_ORDINARY &&
-            object->defines_malloc && object->defines_free && hf_record_users(record, i) > 0)
+            object->defines_malloc && object->defines_free && object->users > 0)
             return i;
         if (object->namespace == 0 && hf_record_is_libc(object))
             break;
@@ -302,12 +359,13 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
     return true;
 }
 
-static bool find_of_object(struct hf_record *record, struct hf_record_end end, size_t index)
+static bool find_of_object(struct hf_record *record, struct hf_record_end end,
+                           const struct preloaded *preloaded, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
     bool good = find_elsewhere(record, index) && find_embedded(record, end, index);
     if (good && object->role == HF_RECORD_ORDINARY && object->defines_malloc &&
-        object->defines_free && is_preloaded(record, object))
+        object->defines_free && is_preloaded(preloaded, object))
         good = name(find(record, HF_DOCTOR_RULE_PRELOADED, "%s was preloaded",
                          hf_record_allocator(object) != NULL ? hf_record_allocator(object)
                                                              : "an allocator"),
@@ -378,10 +436,12 @@ static bool find_of_slots(struct hf_record *record)
 
 int hf_record_find(struct hf_record *record, struct hf_record_end end)
 {
+    struct preloaded preloaded;
     look_into_files(record);
-    bool good = find_death(record, end);
+    bool good = preloaded_read(&preloaded, record->preload) && find_death(record, end);
     for (size_t i = 0; good && i < record->objects_count; i++)
-        good = find_of_object(record, end, i);
+        good = find_of_object(record, end, &preloaded, i);
+    preloaded_free(&preloaded);
     const size_t server = find_server(record);
     good = good && (server == SIZE_MAX || find_two_mallocs(record, end, server));
     good =

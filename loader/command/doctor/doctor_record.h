@@ -39,6 +39,7 @@ struct hf_record_object {
     /* The objects that its calls go to: malloc and related functions, free and related functions,
      * operator new, operator delete. */
     struct hf_record_set allocates, frees, news, deletes;
+    size_t users; /* other objects whose malloc or free it is */
     size_t routed, refused;
     const char *reach; /* why routing cannot reach it, or NULL */
     /* The allocators in its file, if that was read. */
@@ -106,6 +107,9 @@ struct hf_record {
     size_t copies_count;
     struct hf_record_finding *findings;
     size_t findings_count;
+    /* Private: room for findings, and a hash table of twice as many places, which holds 1 + the
+     * number of a finding. */
+    size_t findings_room, *findings_places;
 };
 
 /* The rules of loader/record/process_record.def. */
@@ -139,9 +143,6 @@ const char *hf_record_allocator(const struct hf_record_object *object);
 /* Whether homefree can free the pointers of every foreign allocator in the object, and there is
  * one. */
 bool hf_record_home(const struct hf_record_object *object);
-
-/* The number of other objects that call its malloc or free. */
-size_t hf_record_users(const struct hf_record *record, size_t index);
 
 bool hf_record_has(const struct hf_record_set *set, size_t index);
 

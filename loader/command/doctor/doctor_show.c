@@ -43,12 +43,17 @@ static void print_process(FILE *out, const struct hf_record *record, bool colour
     fprintf(out, "\n\nAllocators:\n");
 }
 
+/* The names of foreign allocators come from the process, like everything else in its record. */
 static void print_allocator(FILE *out, const struct hf_record *record, size_t index)
 {
+    enum { NAME_WIDTH = 10 };
     const struct hf_record_object *object = &record->objects[index];
     const char *known = hf_record_allocator(object);
-    const size_t users = hf_record_users(record, index);
-    fprintf(out, "  %-10s ", known != NULL ? known : "unknown");
+    const char *name = known != NULL ? known : "unknown";
+    const size_t users = object->users, length = strlen(name);
+    fputs("  ", out);
+    hf_text_print(out, name);
+    fprintf(out, "%*s ", length < NAME_WIDTH ? (int)(NAME_WIDTH - length) : 0, "");
     hf_text_print(out, object->path);
     if (object->heap) {
         fputs(": the heap", out);
@@ -90,7 +95,7 @@ static bool is_allocator(const struct hf_record *record, size_t index)
         return false;
     return object->role == HF_RECORD_HOMEFREE || object->foreign_count > 0 ||
            object->allocators_count > 0 || (object->defines_malloc && object->defines_free) ||
-           hf_record_users(record, index) > 0;
+           object->users > 0;
 }
 
 static void print_set(FILE *out, const struct hf_record *record, const struct hf_record_set *set)
@@ -268,7 +273,7 @@ static void write_allocators(struct hf_json *json, const struct hf_record *recor
         hf_json_object(json, NULL);
         hf_json_string(json, "name", hf_record_allocator(object));
         hf_json_string(json, "object", object->path);
-        hf_json_unsigned(json, "users", hf_record_users(record, i));
+        hf_json_unsigned(json, "users", record->objects[i].users);
         hf_json_boolean(json, "heap", object->heap);
         hf_json_boolean(json, "home", hf_record_home(object));
         uint64_t bytes = 0;

@@ -311,8 +311,11 @@ static int compare(const void *left, const void *right)
 
 bool hf_live_objects_find(const struct hf_live_process *process, struct hf_live_objects *out)
 {
+    /* Each begins with a mapping. */
+    const size_t most =
+        process->mappings_count < OBJECTS_MOST ? process->mappings_count : OBJECTS_MOST;
     *out = (struct hf_live_objects){.count = 0};
-    out->items = calloc(OBJECTS_MOST, sizeof *out->items);
+    out->items = calloc(most + 1, sizeof *out->items);
     if (out->items == NULL)
         return false;
     uint64_t end = 0;

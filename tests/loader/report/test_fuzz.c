@@ -6,11 +6,9 @@
  *
  *   test-report-fuzz SEED ROUNDS FILE
  */
-#include "loader/command/report/json_reader.h"
-#include "loader/command/report/place_names.h"
-#include "loader/command/report/report_document.h"
-#include "loader/command/report/report_exports.h"
-#include "loader/command/report/report_text.h"
+#include "alloc/diagnose/report_format.h"
+
+#include "show.h"
 
 #include "image.h"
 #include "random.h"
@@ -56,33 +54,13 @@ static void damage(unsigned char *data, size_t size)
     }
 }
 
-/* What is shown, in memory. */
-struct shown {
-    char *text;
-    size_t length;
-};
-
-static FILE *begin(struct shown *shown)
+static void read_damaged(struct hf_keep *keep, const char *text, size_t length)
 {
-    FILE *out = open_memstream(&shown->text, &shown->length);
-    ck_assert_ptr_nonnull(out);
-    return out;
-}
-
-static void check_document(struct hf_keep *keep, const struct hf_merged *merged)
-{
-    struct shown shown;
-    FILE *out = begin(&shown);
-    hf_report_document_write(out, merged, NULL);
-    ck_assert_int_eq(fclose(out), 0);
-    const struct hf_json_value *document = hf_json_read(keep, shown.text, shown.length);
-    ck_assert_ptr_nonnull(document);
-    ck_assert_uint_eq(hf_json_number(document, "homefree_report"), HF_REPORT_DOCUMENT);
     for (int i = 0; i < 4; i++) {
-        char *copy = malloc(shown.length + 1);
+        char *copy = malloc(length + 1);
         ck_assert_ptr_nonnull(copy);
-        memcpy(copy, shown.text, shown.length + 1);
-        const size_t size = 1 + random_below(shown.length - 1);
+        memcpy(copy, text, length + 1);
+        const size_t size = 1 + random_below(length - 1);
         copy[size] = '\0';
         static const char letters[] = "{}[]\",:\\u-0.e \n\x01\xff";
         for (uint64_t changes = random_below(4); changes > 0; changes--)
@@ -90,49 +68,13 @@ static void check_document(struct hf_keep *keep, const struct hf_merged *merged)
         hf_json_read(keep, copy, size);
         free(copy);
     }
-    free(shown.text);
-}
-
-static void check_text(const struct hf_merged *merged)
-{
-    struct shown shown;
-    FILE *out = begin(&shown);
-    hf_report_text_print(out, merged, NULL);
-    hf_report_folded_write(out, merged);
-    ck_assert_int_eq(fclose(out), 0);
-    for (size_t i = 0; i < shown.length; i++)
-        ck_assert((unsigned char)shown.text[i] >= 0x20 || shown.text[i] == '\n');
-    free(shown.text);
-}
-
-/* Shows a file in all ways; whether it was read. */
-static bool show(const char *name)
-{
-    struct hf_recorded file;
-    const char *why = NULL;
-    if (hf_recorded_open(&file, name, &why) != 0) {
-        ck_assert_ptr_nonnull(why);
-        return false;
-    }
-    struct hf_keep keep = {.last = NULL};
-    struct hf_merged merged;
-    hf_merged_begin(&merged, &keep);
-    hf_merged_add(&merged, &file, name);
-    hf_merged_add(&merged, &file, name);
-    hf_recorded_close(&file);
-    hf_merged_finish(&merged);
-    hf_place_names_find(&merged);
-    check_document(&keep, &merged);
-    check_text(&merged);
-    hf_keep_release(&keep);
-    return true;
 }
 
 START_TEST(damaged)
 {
     const struct image original = image_read(path);
     unsigned long read = 0;
-    ck_assert(show(path));
+    ck_assert(show_report(path, NULL, NULL, read_damaged));
     for (unsigned long round = 0; round < rounds; round++) {
         const size_t size = random_below(8) == 0 ? random_below(original.size) : original.size;
         unsigned char *copy = malloc(size + 1);
@@ -145,7 +87,7 @@ START_TEST(damaged)
         ck_assert_int_ge(descriptor, 0);
         ck_assert_int_eq(write(descriptor, copy, size), (ssize_t)size);
         snprintf(name, sizeof name, "/proc/self/fd/%d", descriptor);
-        read += show(name);
+        read += show_report(name, NULL, NULL, read_damaged);
         close(descriptor);
         free(copy);
     }

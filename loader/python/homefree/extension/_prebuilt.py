@@ -81,7 +81,7 @@ def _changed(path, sources):
     if not sources:
         return None
     try:
-        with open(path + ".sources", encoding="utf-8") as file:
+        with open(path + ".sources", encoding="utf-8", errors="surrogateescape") as file:
             lines = file.read().split("\n")
     except OSError:
         return None

@@ -36,9 +36,9 @@ class Record:
         try:
             with open(path, "rb") as file:
                 lines = os.fsdecode(file.read()).split("\n")
-            if lines[0] != _FIRST or lines[-1] != "end":
-                return None
             first = 5 + 4 * int(lines[4])
+            if lines[0] != _FIRST or lines[-1] != "end" or not 5 <= first < len(lines):
+                return None
             compilers = [tuple(lines[i : i + 4]) for i in range(5, first, 4)]
             files = [tuple(lines[i : i + 3]) for i in range(first, len(lines) - 1, 3)]
             if (len(lines) - 1 - first) % 3 != 0 or os.path.basename(lines[1]) != lines[1]:
@@ -77,6 +77,6 @@ class Record:
                 if now != was and hashes.of(path) != digest:
                     return None
                 files.append((path, now, digest))
-        except OSError:
+        except (OSError, ValueError):  # ValueError: a path with a NUL, a command with half a quote
             return None
         return Record(self.file, module, self.digest, compilers, files)

@@ -154,9 +154,12 @@ class Host:
         if not more:
             return None
         *lines, self.unread = (self.unread + more).split(b"\n")
-        found = [json.loads(line) for line in lines]
-        for answer in found:
-            self.waiting.pop(answer["id"], None)
+        try:
+            found = [json.loads(line) for line in lines]
+            for answer in found:
+                self.waiting.pop(answer["id"], None)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None  # the module has written into the channel
         return found
 
     def stop(self):

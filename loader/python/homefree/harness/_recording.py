@@ -1,5 +1,6 @@
 """Runs a program under recording, and reads what its processes recorded."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -59,20 +60,28 @@ def record(target, command):
 def _read(recorded, folder):
     seen = set()
     for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name), encoding="utf-8") as file:
+        with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
             for text in file:
-                try:
-                    line = json.loads(text)
-                except ValueError:  # cut short by a death
-                    continue
-                if "imported" in line:
-                    recorded.imported = True
-                elif "static" in line:
-                    recorded.static.add(line["static"])
-                elif "lost" in line:
-                    recorded.lost.add(line["lost"])
-                elif "call" in line:
-                    key = repr(_recipes.shape(line["call"]))
-                    if key not in seen:
-                        seen.add(key)
-                        recorded.calls.append(line["call"])
+                # Cut short by a death, or written by the module, which may write anywhere.
+                with contextlib.suppress(*_DAMAGE):
+                    _take(recorded, seen, json.loads(text))
+
+
+_DAMAGE = (
+    *(ValueError, KeyError, TypeError, AttributeError),
+    *(SyntaxError, MemoryError, RecursionError),  # of a literal
+)
+
+
+def _take(recorded, seen, line):
+    if "imported" in line:
+        recorded.imported = True
+    elif "static" in line:
+        recorded.static.add(line["static"])
+    elif "lost" in line:
+        recorded.lost.add(line["lost"])
+    elif "call" in line:
+        key = repr(_recipes.shape(line["call"]))
+        if key not in seen:
+            seen.add(key)
+            recorded.calls.append(line["call"])

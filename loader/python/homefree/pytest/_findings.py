@@ -186,7 +186,7 @@ def read_baseline(path):
                 (one["rule"], *(one[side][part] for side in _SIDES for part in _PARTS))
                 for one in document["findings"]
             }
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise ValueError(
                 f"{path} is no baseline of homefree; write one with --homefree-write-baseline"
             ) from None

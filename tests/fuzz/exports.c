@@ -1,0 +1,53 @@
+/*
+ * What `homefree exports` gets as text: the version node, the modules' names, and the file of
+ * symbols. An input is NODE, newline, MODULE, newline, and the file.
+ */
+#include "exported.h"
+#include "fuzz.h"
+#include "loader/command/command.h"
+#include "loader/command/exports/version_script.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The symbols that the generator itself accepts. */
+static void generate(const char *node, const char *module, struct fuzz_part rest)
+{
+    struct hf_exports *list = hf_exports_new();
+    ck_assert_ptr_nonnull(list);
+    if (hf_exports_module_fault(module) == NULL) {
+        ck_assert_int_eq(hf_exports_add_module(list, module), 0);
+        ck_assert(hf_exports_is_init(hf_exports_symbol(list, 0)));
+    }
+    while (rest.size > 0) {
+        char *symbol = fuzz_text(fuzz_take(&rest, "\n"));
+        if (hf_exports_symbol_fault(symbol) == NULL)
+            ck_assert_int_eq(hf_exports_add_symbol(list, symbol), 0);
+        free(symbol);
+    }
+    fuzz_check_script(list, node[0] != '\0' ? node : NULL);
+    hf_exports_free(list);
+}
+
+static void run(char *node, char *module, const char *path)
+{
+    char *arguments[] = {strdup("exports"),   strdup("--module"), module, strdup("--version"), node,
+                         strdup("--symbols"), strdup(path),       NULL};
+    const int status = hf_command_exports(7, arguments);
+    ck_assert(status == HF_EXIT_CLEAN || status == HF_EXIT_USAGE || status == HF_EXIT_FINDINGS);
+    const size_t own[] = {0, 1, 3, 5, 6};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        free(arguments[own[i]]);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_part rest = {data, size};
+    char *node = fuzz_text(fuzz_take(&rest, "\n"));
+    char *module = fuzz_text(fuzz_take(&rest, "\n"));
+    generate(node, module, rest);
+    run(node, module, fuzz_file(0, rest.data, rest.size));
+    free(node);
+    free(module);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/*
+ * A running process, seen through /proc: `homefree doctor --pid` and `homefree report --pid`. An
+ * input is what /proc/PID/maps shows (environ, stat and status show the same text), two newlines,
+ * and the memory from address 0 on, which ends with zeros. There are no files, so objects are put
+ * together from memory.
+ *
+ * However hostile the process is, the record that is made of it must be one that can be read.
+ */
+#include "fuzz.h"
+#include "loader/command/doctor/doctor_live.h"
+#include "loader/command/report/report_live.h"
+#include "shown_record.h"
+
+#include "loader/command/live/live_process.c"
+
+enum { MEMORY = 1 << 16 };
+
+static void open_folder(struct hf_live_process *process)
+{
+    static const struct fuzz_link links[] = {
+        {"maps", 0}, {"environ", 0}, {"stat", 0}, {"status", 0}};
+    static int folder = -1;
+    if (folder < 0)
+        folder = open(fuzz_folder(links, sizeof links / sizeof links[0]),
+                      O_PATH | O_DIRECTORY | O_CLOEXEC);
+    process->folder = folder;
+}
+
+static void read_texts(struct hf_live_process *process)
+{
+    char value[64];
+    struct kind kind;
+    (void)read_kind(process, &kind);
+    (void)read_leader(process);
+    if (hf_live_variable(process, "PATH", value, sizeof value))
+        ck_assert_uint_lt(strlen(value), sizeof value);
+    ck_assert(read_mappings(process));
+    for (size_t i = 0; i < process->mappings_count; i++) {
+        ck_assert_uint_lt(process->mappings[i].start, process->mappings[i].end);
+        ck_assert_uint_lt(strlen(process->mappings[i].path), SIZE_MAX);
+    }
+}
+
+static void make_record(const struct hf_live_process *process)
+{
+    const char *why;
+    struct hf_record record;
+    const int descriptor = hf_doctor_live_record(process, &why);
+    if (descriptor < 0) {
+        ck_assert_ptr_nonnull(why);
+        return;
+    }
+    ck_assert_msg(hf_record_read(descriptor, &record) == 0, "%s", record.why);
+    close(descriptor);
+    record.process = process;
+    fuzz_show_record(&record);
+    hf_record_free(&record);
+}
+
+static void make_report(const struct hf_live_process *process)
+{
+    struct hf_keep keep = {.last = NULL};
+    struct hf_merged merged;
+    hf_merged_begin(&merged, &keep);
+    (void)hf_report_read_live("fuzz", &merged, process);
+    hf_keep_release(&keep);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct fuzz_part rest = {data, size};
+    const struct fuzz_part text = fuzz_take(&rest, "\n\n");
+    struct hf_live_process process = {
+        .pid = 1, .folder = -1, .root = -1, .root_is_ours = true, .deadline = INT64_MAX};
+    open_folder(&process);
+    (void)fuzz_file(0, text.data, text.size);
+    (void)fuzz_file(1, rest.data, rest.size);
+    process.memory = fuzz_descriptor(1);
+    if (rest.size < MEMORY)
+        ck_assert_int_eq(ftruncate(process.memory, MEMORY), 0);
+    read_texts(&process);
+    make_record(&process);
+    make_report(&process);
+    process.folder = process.memory = -1; /* they stay open */
+    hf_live_close(&process);
+    return 0;
+}

@@ -1,0 +1,13 @@
+/*
+ * What the targets of `homefree doctor` check of a record.
+ */
+#ifndef TESTS_FUZZ_SHOWN_RECORD_H
+#define TESTS_FUZZ_SHOWN_RECORD_H
+
+#include "loader/command/doctor/doctor_record.h"
+
+/* Applies the rules and shows the record in both forms: the text must not control a terminal, and
+ * the document must be JSON. The record's `process` says where files are looked for. */
+void fuzz_show_record(struct hf_record *record);
+
+#endif

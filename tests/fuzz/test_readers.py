@@ -1,0 +1,192 @@
+"""What the package reads of files and channels that others may have damaged: baselines, records and
+indexes of the cache, notes beside prebuilt modules, what a recorded process wrote, and what a host
+of the harness answers. Whatever is in there, each reader gives a result of its kind or its error.
+
+Usage: test_readers.py [unittest arguments]. Exits with 77 where hypothesis is not installed.
+"""
+
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import types
+import unittest
+
+try:
+    from hypothesis import HealthCheck, example, given, settings
+    from hypothesis import strategies as st
+    from hypothesis.configuration import set_hypothesis_home_dir
+except ImportError:
+    print("hypothesis is not installed (Debian: python3-hypothesis)")
+    sys.exit(77)
+
+from homefree.extension import _files, _index, _prebuilt
+from homefree.extension._record import Record
+from homefree.harness import _hosts, _recording
+from homefree.pytest import _findings
+
+HOME = tempfile.TemporaryDirectory(prefix="homefree-hypothesis-")
+set_hypothesis_home_dir(HOME.name)
+settings.register_profile(
+    "readers",
+    max_examples=30,
+    deadline=None,
+    database=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+settings.load_profile("readers")
+
+DEEP = b"[" * 200000
+# A given alphabet, because hypothesis would first make a table of Unicode.
+texts = st.text("ab1./ \0\n\t'\"\\\u00e9\u20ac\ud83d", max_size=8)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+def too_long(*_):
+    raise TimeoutError("a reader takes too long")
+
+
+class Readers(unittest.TestCase):
+    def setUp(self):
+        signal.signal(signal.SIGALRM, too_long)
+        signal.alarm(20)
+        self.addCleanup(signal.alarm, 0)
+        folder = tempfile.TemporaryDirectory(prefix="homefree-readers-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        self.path = os.path.join(folder.name, "file")
+
+    def write(self, content):
+        with open(self.path, "wb") as file:
+            file.write(content)
+
+    # ---- pytest --homefree-baseline ----
+
+    def read_baseline(self, content):
+        self.write(content)
+        try:
+            keys = _findings.read_baseline(self.path)
+        except ValueError as error:
+            self.assertIn("is no baseline of homefree", str(error))
+        else:
+            self.assertTrue(all(len(key) == 7 for key in keys))
+
+    @given(st.binary())
+    @example(DEEP)
+    @example(b'{"homefree_baseline": 1, "findings": [{"rule": [], "allocated": {}, "freed": {}}]}')
+    def test_baseline_of_bytes(self, content):
+        self.read_baseline(content)
+
+    @given(values, values, values)
+    def test_baseline_of_values(self, version, findings, place):
+        side = {"object": "/a.so", "function": "malloc", "symbol": place}
+        finding = {"rule": "foreign-free", "allocated": side, "freed": findings}
+        for found in (
+            findings,
+            [finding],
+            [{**finding, "freed": side}],
+            [{**finding, "rule": place}],
+        ):
+            for number in version, 1:
+                document = {"homefree_baseline": number, "findings": found}
+                self.read_baseline(json.dumps(document).encode())
+
+    # ---- the cache of homefree.extension ----
+
+    def make_record(self):
+        here = os.path.realpath(__file__)
+        record = Record(
+            "m.so",
+            "1 2 3 4",
+            "0" * 64,
+            [("cc", "/usr/bin/cc", "1 2 3 4", "0" * 64)],
+            [(here, _files.identity(here), _files.Hashes().of(here))],
+        )
+        record.write(self.path)
+        with open(self.path, "rb") as file:
+            return file.read().split(b"\n")
+
+    def read_record(self):
+        record = Record.read(self.path)
+        if record is None:
+            return
+        self.assertTrue(all(len(one) == 4 for one in record.compilers))
+        self.assertTrue(all(len(one) == 3 for one in record.files))
+        refreshed = record.refreshed(self.folder, _files.Hashes())
+        self.assertTrue(refreshed is None or isinstance(refreshed, Record))
+
+    @given(
+        st.integers(0, 12),
+        st.sampled_from([b"-4", b"1000", b"9" * 30, b"m.so\0", b".."]) | st.binary(max_size=40),
+    )
+    @example(4, b"100")  # more compilers than there are lines
+    @example(4, b"9" * 18)
+    @example(4, b"-1")
+    @example(1, b"m\0.so")
+    @example(9, b"/a\0b")
+    def test_record_with_another_line(self, number, line):
+        lines = self.make_record()
+        lines[number % len(lines)] = line
+        self.write(b"\n".join(lines))
+        self.read_record()
+
+    @given(st.integers(0, 400), st.binary(max_size=8))
+    def test_record_cut_short(self, size, more):
+        content = b"\n".join(self.make_record())
+        self.write(content[:size] + more)
+        self.read_record()
+
+    @given(st.binary() | st.lists(st.sampled_from([b"\n", b"\n\n", b"\t", b"r", b"..", b"/"])))
+    def test_index(self, content):
+        content = content if isinstance(content, bytes) else b"".join(content)
+        with open(self.folder + "/index", "wb") as file:
+            file.write(content)
+        for text, entry, lines in _index.read(self.folder):
+            self.assertNotIn("/", entry)
+            self.assertIsInstance(text, str)
+            self.assertIsInstance(lines, list)
+
+    @given(st.binary())
+    @example(_prebuilt.FIRST.encode() + b"\n\xff\xfe m.c\n")
+    def test_note_beside_a_prebuilt_module(self, content):
+        with open(self.path + ".sources", "wb") as file:
+            file.write(content)
+        reason = _prebuilt._changed(self.path, [__file__])
+        self.assertTrue(reason is None or "is not what it was built from" in reason)
+
+    # ---- the harness ----
+
+    @given(st.lists(st.binary() | values.map(lambda value: json.dumps(value).encode()), max_size=6))
+    @example([b'{"call": {"value": "'])
+    @example([b'"imported"', b"7", b"\xff", DEEP])
+    @example([b'{"call": 7}', b'{"call": {"value": "import os"}}', b'{"static": []}'])
+    def test_what_a_recorded_process_wrote(self, lines):
+        self.write(b"\n".join(lines))
+        recorded = _recording.Recorded(0)
+        _recording._read(recorded, self.folder)
+        self.assertIsInstance(recorded.calls, list)
+
+    @given(st.lists(st.binary() | values.map(lambda value: json.dumps(value).encode()), max_size=6))
+    @example([b"what a module printed", b""])
+    @example([b'{"id": []}', b""])
+    @example([DEEP, b""])
+    def test_what_a_host_answers(self, lines):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            theirs.settimeout(5)
+            theirs.sendall(b"\n".join(lines)[:100000] + b"\n")
+            host = types.SimpleNamespace(channel=ours, unread=b"", waiting={1: 0.0})
+            answers = _hosts.Host.answers(host)
+            self.assertTrue(answers is None or all("id" in answer for answer in answers))
+
+
+if __name__ == "__main__":
+    unittest.main()
