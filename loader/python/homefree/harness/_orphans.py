@@ -1,5 +1,5 @@
-"""Processes that the module under test starts and that leave their process group, as daemons do: they
-come to the controller when their parent ends, and end with the run."""
+"""Processes that the module under test starts and that leave their process group, as daemons do:
+they come to the controller when their parent ends, and end with the run."""
 
 import contextlib
 import os
