@@ -230,8 +230,24 @@ void hf_reachable_each_block(hf_block_visitor *visit)
     hf_sampled_each(visit);
 }
 
-/* The live block that an address lies in. */
-static bool find_block(uintptr_t address, struct block *out)
+static bool mark(uintptr_t start)
+{
+    const size_t unit = (start - hf_region.base) / UNIT;
+    const uint8_t bit = (uint8_t)(1 << unit % 8);
+    const bool is_new = (marks[unit / 8] & bit) == 0;
+    marks[unit / 8] |= bit;
+    return is_new;
+}
+
+bool hf_reachable_is(const void *block)
+{
+    const size_t unit = ((uintptr_t)block - hf_region.base) / UNIT;
+    return (uintptr_t)block >= limit || (marks[unit / 8] >> unit % 8 & 1) != 0;
+}
+
+/* The live block that an address lies in. is_new: unless it is marked, which spares reading its
+ * trailer. */
+static bool find_block(uintptr_t address, bool is_new, struct block *out)
 {
     struct block *known = &recent[address >> 21 & (RECENT - 1)];
     struct hf_trailer trailer;
@@ -244,7 +260,7 @@ static bool find_block(uintptr_t address, struct block *out)
         out->size = hf_sampled_block((const void *)address, &block);
     } else {
         out->size = hf_plain_block((const void *)address, &block);
-        if (out->size <= HF_TRAILER)
+        if (out->size <= HF_TRAILER || (is_new && hf_reachable_is(block)))
             return false;
         uint64_t end[2] = {0}; /* its last word, and in front of it the one that counts if far */
         const size_t size = out->size > HF_SLACK_FAR ? sizeof end : WORD;
@@ -267,27 +283,12 @@ static bool find_block(uintptr_t address, struct block *out)
     return out->size != 0;
 }
 
-static bool mark(uintptr_t start)
-{
-    const size_t unit = (start - hf_region.base) / UNIT;
-    const uint8_t bit = (uint8_t)(1 << unit % 8);
-    const bool is_new = (marks[unit / 8] & bit) == 0;
-    marks[unit / 8] |= bit;
-    return is_new;
-}
-
-bool hf_reachable_is(const void *block)
-{
-    const size_t unit = ((uintptr_t)block - hf_region.base) / UNIT;
-    return (uintptr_t)block >= limit || (marks[unit / 8] >> unit % 8 & 1) != 0;
-}
-
 /* ---- reading ---- */
 
 static inline void take_address(uintptr_t address)
 {
     struct block block;
-    if (address - hf_region.base < limit - hf_region.base && find_block(address, &block) &&
+    if (address - hf_region.base < limit - hf_region.base && find_block(address, true, &block) &&
         mark(block.start))
         pending[pending_count++] = block.start;
 }
@@ -365,7 +366,7 @@ static void read_pending(void)
     struct block block;
     while (pending_count != 0 && !late) {
         const uintptr_t start = pending[--pending_count];
-        if (find_block(start, &block))
+        if (find_block(start, false, &block))
             read_memory(block.start, block.start + block.size);
     }
 }

@@ -40,8 +40,8 @@ def pytest_addoption(parser):
     group.addoption(
         "--homefree-leaks",
         action="store_true",
-        help="with --homefree: a test fails if it loses memory: blocks that a module allocated while "
-        "the test's body ran, that nobody freed, and that nothing points to any more",
+        help="with --homefree: a test fails if it loses memory: blocks that a module allocated "
+        "while the test's body ran, that nobody freed, and that nothing points to any more",
     )
     parser.addini(
         "homefree_leaks", "with --homefree: as --homefree-leaks does", type="bool", default=False
@@ -71,10 +71,10 @@ def pytest_load_initial_conftests(early_config):
 def pytest_configure(config):
     config.addinivalue_line(
         "markers",
-        "homefree(allow, leaks): allow permits findings in this test; it is a pattern, or a list of "
-        "patterns, for the rule ('foreign-free') or for 'RULE ALLOCATED FREED', where each side is "
-        "'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them. leaks is True or False: whether the "
-        "test fails if it loses memory.",
+        "homefree(allow, leaks): allow permits findings in this test; it is a pattern, or a list "
+        "of patterns, for the rule ('foreign-free') or for 'RULE ALLOCATED FREED', where each side "
+        "is 'OBJECT:FUNCTION:SYMBOL' as --homefree-json shows them. leaks is True or False: "
+        "whether the test fails if it loses memory.",
     )
     if config.option.homefree:
         from homefree.pytest import _leaks, _phases

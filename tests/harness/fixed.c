@@ -3,7 +3,7 @@
 #include <Python.h>
 
 struct box {
-    PyObject_HEAD
+    PyObject base;
     int byte;
 };
 

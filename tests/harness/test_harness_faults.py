@@ -45,7 +45,7 @@ EXPECTED = {
         one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
     },
     "leaks()": {"same thread": LEAKED, "other thread": LEAKED, "thread ended": LEAKED},
-    "address()": {"same thread": ABORTED, "other thread": ABORTED},
+    "address()": {"same thread": ABORTED, "other thread": ABORTED, "thread ended": ABORTED},
 }
 
 

@@ -75,6 +75,65 @@ class Modules(InFolder):
         words = " ".join(done.stdout.split())
         self.assertRegex(words, r"proved nothing, [^:]*: views\.view\(3, 3\) \(ended its process\)")
 
+    ONE = "--only", "/ same thread / without", "--learn", "5"
+
+    def test_streams_that_the_module_takes_away(self):
+        self.module(
+            "quiet",
+            "import os, sys\n"
+            "os.closerange(0, 3)\n"
+            "sys.stdout = None\n"
+            "def make():\n"
+            "    return bytearray(10)\n",
+        )
+        done = self.run_test("quiet", *self.ONE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("quiet.make()", done.stdout)
+
+    def test_exceptions_without_text(self):
+        self.module(
+            "mute",
+            "class Mute(BaseException):\n"
+            "    def __str__(self):\n"
+            "        raise ValueError\n"
+            "raise Mute()\n",
+        )
+        self.fails("cannot import 'mute': Mute: Mute", "mute")
+
+    def test_slow_makers_do_not_hang(self):
+        """Looking for leaks repeats them, but not until the cell's time is over."""
+        self.module(
+            "slow",
+            "import time\ndef make():\n    time.sleep(0.02)\n    return bytearray(10)\n",
+        )
+        done = self.run_test("slow", *self.ONE, "--timeout", "2")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_no_host(self):
+        """Where nothing was tested, nothing is clean."""
+        self.module("starved", "import resource as r\nr.setrlimit(r.RLIMIT_NOFILE, (3, 3))\n")
+        self.fails("nothing was tested: the host could not be made", "starved")
+
+    def test_daemons_end_with_the_run(self):
+        self.module(
+            "daemon",
+            "import os, time\n"
+            "if os.fork() == 0:\n"
+            "    os.setsid()\n"
+            "    if os.fork() == 0:\n"
+            f"        open({str(self.folder / 'number')!r}, 'w').write(str(os.getpid()))\n"
+            "        time.sleep(1000)\n"
+            "    os._exit(0)\n"
+            "os.wait()\n"
+            "def make():\n"
+            "    return bytearray(10)\n",
+        )
+        done = self.run_test("daemon", *self.ONE)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        number = int((self.folder / "number").read_text(encoding="utf-8"))
+        with self.assertRaises(ProcessLookupError):
+            os.kill(number, 0)
+
     def test_crash_at_import(self):
         self.module("crashes", "import ctypes\nctypes.string_at(1)\n")
         done = self.run_test("crashes")
@@ -225,7 +284,7 @@ class CommandLine(unittest.TestCase):
 
     def test_python_behind_a_wrapper(self):
         wrapper = harness.scratch(self) / "wrapper"
-        wrapper.write_text(f"#!/bin/sh\necho starting\nexec {sys.executable} \"$@\"\n")
+        wrapper.write_text(f'#!/bin/sh\necho starting\nexec {sys.executable} "$@"\n')
         wrapper.chmod(0o755)
         done = harness.run("sound", "--python", str(wrapper), "--list")
         self.assertEqual(done.returncode, 0, done.stderr)

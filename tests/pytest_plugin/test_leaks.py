@@ -168,7 +168,9 @@ class Leaks(PluginTest):
         output = self.run_pytest("--homefree", "--homefree-leaks", *found, status=1)
         self.assertEqual(self.lost(), self.expected(asked=True), output)
         self.assertIn("homefree: lost-block in the call\n", output)
-        self.assertRegex(output, r"lost-block, [78] times, [78]00 bytes\n  allocated   lose_some in /.*so")
+        self.assertRegex(
+            output, r"lost-block, [78] times, [78]00 bytes\n  allocated   lose_some in /.*so"
+        )
         self.assertIn("what to do: Free the block, or keep a pointer to it", output)
         self.assertNotIn("  freed  ", output)
         output = self.run_pytest("--homefree", *found, status=1)
@@ -201,6 +203,16 @@ class Leaks(PluginTest):
         )
         output = self.run_pytest("--homefree", status=4)
         self.assertIn("leaks=True or leaks=False", output)
+
+    def test_files_that_cannot_be_written(self):
+        """The summary is printed all the same."""
+        self.write("test_module.py", LOSING)
+        words = "--homefree", "--homefree-leaks", "--homefree-json", "missing/found.json"
+        output = self.run_pytest(*words, "-k", "test_loses", status=1)
+        self.assertIn("lost-block", output)
+        self.assertRegex(output, r"cannot write: .*missing/found\.json")
+        output = self.run_pytest(*words, "-k", "test_not_looked_at", status=4)
+        self.assertIn("cannot write:", output)
 
     def test_without_room(self):
         """A test that allocates at more addresses than fit is named; it does not fail."""

@@ -158,6 +158,33 @@ class Check(support.TestCase):
             """
         )
 
+    def test_left(self):
+        self.fine(
+            """
+            with check.watch() as seen:
+                block = make(10)
+                text = copy(b"text")
+                (left,) = [one for one in seen.left if "module_first" in one.allocated_by]
+                assert (left.count, left.bytes) == (2, 15), left
+                drop(block)
+            (left,) = [one for one in seen.left if "module_first" in one.allocated_by]
+            assert (left.count, left.bytes) == (1, 5), left
+            raises(RuntimeError, "nothing was recorded yet", lambda: check.watch().left)
+            with check.assert_balanced("module_first") as seen:
+                drop(make(10))
+            assert seen.allocations >= 1
+            def wrong():
+                with check.assert_balanced("module_first"):
+                    make(10)
+            fails("1 (10 bytes) allocated by", wrong)
+            def full():
+                with check.assert_balanced("nobody", room=1):
+                    for _ in range(10): make(10)
+            fails("whether anything is left is unknown", full)
+            raises(TypeError, "must be a str or None", lambda: check.assert_balanced(1))
+            """
+        )
+
     def test_ends_with_the_block(self):
         self.fine(
             """

@@ -103,10 +103,10 @@ HF_API void hf_findings_end(struct hf_findings *findings);
  * Looks for memory that was lost during a watch (homefree/watch.h). Each block becomes a finding of
  * the rule lost-block.
  *
- * A block of the heap is lost if the thread that began the watch allocated it since then, nobody has
- * freed it, and no word in the process's memory points to it or into it, but for words in lost
- * blocks. A word also counts as a pointer if its upper 16 bits are a tag, or if it is two digits of a
- * Python int. So what a cache, a global variable, an object or the stack of a thread holds is not
+ * A block of the heap is lost if the thread that began the watch allocated it since then, nobody
+ * has freed it, and no word in the process's memory points to it or into it, but for words in lost
+ * blocks. A word also counts as a pointer if its upper 16 bits are a tag, or if it is two digits of
+ * a Python int. So what a cache, a global variable, an object or the stack of a thread holds is not
  * lost. What the interpreter itself, the dynamic linker or homefree allocates is never reported.
  *
  * What is not seen, and so may be reported although it is not lost: pointers that only the

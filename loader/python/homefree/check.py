@@ -63,7 +63,7 @@ class Crossing(NamedTuple):
 
 
 class Left(NamedTuple):
-    """Blocks that one object allocated and nobody has freed; a path, or "" if unknown. Since 1.0."""
+    """Blocks that one object allocated and nobody freed; a path, or "" if unknown. Since 1.0."""
 
     allocated_by: str
     count: int
@@ -290,10 +290,11 @@ class _Balanced(_Assertion):
         left = [one for one in self._seen.left if _matches(one.allocated_by, self._part)]
         if left:
             lines = [
-                f"  {one.count} ({one.bytes} bytes) allocated by {one.allocated_by or 'unknown code'}"
+                f"\n  {one.count} ({one.bytes} bytes) allocated by "
+                + (one.allocated_by or "unknown code")
                 for one in left
             ]
-            raise AssertionError("blocks are left; expected none:\n" + "\n".join(lines))
+            raise AssertionError("blocks are left; expected none:" + "".join(lines))
         _refuse_dropped(self._seen, "whether anything is left")
 
 

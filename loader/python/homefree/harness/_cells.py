@@ -17,6 +17,7 @@ from . import _damage, _finder, _kinds, _recipes
 _WARM, _ROUND, _ROUNDS = 60, 100, 3
 _STEP = 20  # of which this many are made and then freed
 _LEAK_SECONDS = 0.6
+_LEAK_PART = 0.25  # of the cell's time limit that looking may take: the making may sleep
 _LEAST = (16, 0.9)  # bytes and objects that a cycle must leave behind to be a leak
 _KINDS_OF_CALLS = ("call", "callback")  # what crosses are the arguments
 _KINDS_THAT_END = ("capsule", "dlpack", "arrow", "array", "buffer", "object", "string", "pointer")
@@ -157,9 +158,13 @@ class Cell:
         if self.kind not in _KINDS_THAT_END:
             return
         self.tell(step="repeated")
+        self.repeat_until = time.monotonic() + _LEAK_PART * self.request["timeout"]
         end = time.process_time() + _LEAK_SECONDS
         try:
-            self.compare_rounds(cycle, end)
+            before = time.monotonic()
+            cycle(1)
+            if _STEP * (time.monotonic() - before) < _LEAK_PART * self.request["timeout"]:
+                self.compare_rounds(cycle, end)
         except Exception:  # it may not be made so often: no memory leaked as far as is known
             return
 
@@ -170,6 +175,7 @@ class Cell:
             return
         # Caches grow too, but not for long, and not by the same amount each time: some ten
         # kilobytes in all, which are less than a leak's least for so many.
+        self.repeat_until = time.monotonic() + 2 * _LEAK_PART * self.request["timeout"]
         longer = self.grown(cycle, [16 * _ROUND] * 3, end + 16 * _LEAK_SECONDS)
         for i in suspects:
             each = [one[i] for one in longer]
@@ -186,7 +192,7 @@ class Cell:
         for count in counts:
             for _ in range(count // _STEP):
                 cycle(_STEP)
-                if time.process_time() > end:
+                if time.process_time() > end or time.monotonic() > self.repeat_until:
                     return []
             measured.append(_damage.live())
         return [
@@ -226,7 +232,10 @@ def _await_thread(number):
 
 def describe(error):
     """An exception in one line."""
-    words = " ".join(str(error).split())
+    try:
+        words = " ".join(str(error).split())
+    except Exception:
+        words = ""
     return f"{type(error).__name__}: {words}"[:300] if words else type(error).__name__
 
 

@@ -33,6 +33,26 @@ def _enter_package(package):
         sys.path.remove(folder)
 
 
+def _describe(error):
+    """An exception's text in one line, or its type if it has none or cannot tell it."""
+    try:
+        return " ".join(str(error).split()) or type(error).__name__
+    except Exception:
+        return type(error).__name__
+
+
+def _open_standard_streams():
+    """A module may have closed them; a pipe of ours must not take their place."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != descriptor:
+                os.dup2(opened, descriptor)
+                os.close(opened)
+
+
 def _loaded(part):
     with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
         return any(part in line for line in maps)
@@ -140,6 +160,10 @@ class Host:
             finder.find_file(self.configuration["module"], self.configuration["path"])
             self.root = self.configuration["module"]
             importlib.import_module(self.root)
+            stage = "host"
+            if os.getpid() == started:
+                _open_standard_streams()
+                facts = self.facts()
         except BaseException as error:
             if os.getpid() != started:
                 os._exit(1)
@@ -147,20 +171,24 @@ class Host:
                 ready=False,
                 stage=stage,
                 kind=type(error).__name__,
-                error=" ".join(str(error).split()) or type(error).__name__,
+                error=_describe(error),
             )
             return False
         if os.getpid() != started:  # the module forked, and this is the child
             os._exit(0)
-        module = sys.modules[self.root]
-        self.send(
-            ready=True,
-            homefree=_loaded("libhomefree"),
-            file=getattr(module, "__file__", None),
-            python=sys.version.split()[0],
-            threads=len(os.listdir("/proc/self/task")),
-        )
+        self.send(ready=True, **facts)
         return True
+
+    def facts(self):
+        file = None
+        with contextlib.suppress(Exception):  # whatever the module has put there
+            file = getattr(sys.modules[self.root], "__file__", None)
+        return {
+            "homefree": _loaded("libhomefree"),
+            "file": file if isinstance(file, str) else None,
+            "python": sys.version.split()[0],
+            "threads": len(os.listdir("/proc/self/task")),
+        }
 
     def loop(self):
         """Serves requests. Returns a function to call in a process that is to run one."""
@@ -234,7 +262,8 @@ class Host:
         """Starts a process. Returns what it is to call, in that process, else None."""
         result_read, result_write = os.pipe()
         output_read, output_write = os.pipe()
-        sys.stdout.flush()
+        with contextlib.suppress(Exception):  # the module may have put anything there
+            sys.stdout.flush()
         gc.freeze()  # processes need not look at, and so copy, what is here; see _cells.run()
         pid = os.fork()
         if pid != 0:

@@ -16,6 +16,7 @@ from . import (
     _junit,
     _learning,
     _options,
+    _orphans,
     _page,
     _recording,
     _run,
@@ -172,6 +173,8 @@ def _work(options, target, outcome, pool, progress):
     columns, first = _cell_plan.columns(target, options.beside)
     alive = _start(pool, columns[:2], outcome)
     if not alive:
+        if not outcome.cells:
+            raise Failed(f"nothing was tested: {columns[0].missing}")
         outcome.complete = True
         return
     facts = alive[0].facts
@@ -283,6 +286,7 @@ def main(arguments):
     pool = _hosts.Pool(max(1, options.jobs))
     outcome = None
     begun = time.monotonic()
+    _orphans.adopt()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     status = FAILED
@@ -315,5 +319,6 @@ def main(arguments):
     finally:
         progress.clear()
         pool.close()
+        _orphans.end()
         shutil.rmtree(folder, ignore_errors=True)
     return status

@@ -64,6 +64,7 @@ class Recorder:
         self.mode = option.homefree
         self.found = []
         self.crossings = None
+        self.unwritten = None  # why a file could not be written
         self.tests = 0
         self.known = frozenset()
         self.is_worker = hasattr(config, "workerinput")
@@ -221,6 +222,8 @@ class Recorder:
         ):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         self.write_files()
+        if self.unwritten is not None and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.USAGE_ERROR
 
     def find_others(self):
         """Other processes: children of tests, and workers that died."""
@@ -250,8 +253,8 @@ class Recorder:
                 )
             if option.homefree_write_baseline:
                 _findings.write_baseline(option.homefree_write_baseline, self.found)
-        except OSError as error:
-            raise pytest.UsageError(f"homefree: cannot write: {error}") from None
+        except OSError as error:  # the summary must not be lost
+            self.unwritten = str(error)
 
     @pytest.hookimpl(trylast=True)
     def pytest_unconfigure(self):
@@ -284,7 +287,9 @@ class Recorder:
             write(f"whether memory was lost is unknown, because {why}:", yellow=True)
             for test in tests:
                 write(f"  {test}")
-        if self.config.option.homefree_write_baseline:
+        if self.unwritten is not None:
+            write(f"cannot write: {self.unwritten}", red=True)
+        elif self.config.option.homefree_write_baseline:
             write(f"baseline written: {self.config.option.homefree_write_baseline}")
         if self.config.option.homefree_report:
             write(f"`homefree report {self.folder}` shows more")
