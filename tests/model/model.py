@@ -455,6 +455,7 @@ def run(options, preload, seed, examples, steps):
                 deadline=None,
                 database=None,
                 print_blob=False,
+                report_multiple_bugs=False,
                 suppress_health_check=list(hypothesis.HealthCheck),
             ),
         )
@@ -514,7 +515,7 @@ def main():
     turn = options.turn
     while turn == options.turn or time.monotonic() - began < options.seconds:
         for start in options.start or starts:
-            if turn > options.turn and time.monotonic() - began > options.seconds:
+            if tally["examples"] > 0 and 0 < options.seconds < time.monotonic() - began:
                 break
             text = f"{options.seed}/{turn}/{start}"
             print(f"seed {text}", flush=True)
