@@ -8,6 +8,7 @@ built by the system's compiler and linkers as a user's build would do it.
     matrix.py --build BUILD --sample        a few cells of a few configurations; another commit,
                                             other cells
     matrix.py --build BUILD --thin N        every Nth cell of every configuration
+    matrix.py --build BUILD --seconds N     for that long, in an order of its own each time
     matrix.py --build BUILD --list          the configurations
     matrix.py --build BUILD --only PATTERN  the configurations whose names match
 
@@ -21,6 +22,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import random
 import re
 import shlex
 import shutil
@@ -31,6 +33,9 @@ import time
 from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+from rows import row  # noqa: E402
+
 SAMPLE = 4  # configurations
 SAMPLE_THIN = 8  # every eighth cell of them
 
@@ -388,22 +393,36 @@ def show_progress(done, total, cells, failed, started):
         print(f"\r\033[K{text}", end="" if done < total else "\n", file=sys.stderr, flush=True)
 
 
-def run_all(builder, wanted, chosen, jobs):
+def run_all(builder, wanted, chosen, jobs, seconds):
+    """Runs the configurations; with `seconds`, those that are begun in that time."""
     started = time.monotonic()
-    cells = failed = 0
-    for configuration in wanted:  # a thread a compiler would gain nothing on small machines
+    cells = failed = ran = 0
+
+    def run_in_time(one):
+        over = seconds is not None and time.monotonic() - started > seconds
+        return None if over else run(builder, one, chosen)
+
+    for configuration in wanted if seconds is None else ():
+        # A thread a compiler would gain nothing on small machines.
         builder.host(configuration), builder.module(configuration), builder.other(configuration)
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        results = pool.map(lambda one: run(builder, one, chosen), wanted)
-        for done, outcome in enumerate(results, 1):
+        for outcome in pool.map(run_in_time, wanted):
+            if outcome is None:
+                continue
+            ran += 1
             cells += outcome.cells
             failed += len(outcome.failed)
             for line in outcome.failed:
                 print(f"{outcome.configuration}: {line}")
-            show_progress(done, len(wanted), cells, failed, started)
-    seconds = time.monotonic() - started
-    print(f"{len(wanted)} configurations, {cells} cells, {failed} failed, {seconds:.0f} s")
-    return failed == 0 and cells > 0
+            show_progress(ran, len(wanted), cells, failed, started)
+    took = time.monotonic() - started
+    of_all = f" of {len(wanted)}" if seconds is not None else ""
+    about = f" of about {cells * len(wanted) // max(ran, 1)}" if ran < len(wanted) else ""
+    figures = f"{ran}{of_all} configurations, {cells}{about} cells, {failed} failed, {took:.0f} s"
+    print(figures)
+    good = failed == 0 and cells > 0
+    row("matrix of crossings", figures, "passed" if good else "failed")
+    return good
 
 
 def sample(wanted, seed):
@@ -425,6 +444,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, required=True, help="homefree's build folder")
     parser.add_argument("--sample", action="store_true", help="a few, chosen by the commit")
     parser.add_argument("--thin", type=int, default=1, metavar="N", help="every Nth cell")
+    parser.add_argument("--seconds", type=float, help="for how long")
     parser.add_argument("--only", metavar="PATTERN", default="*", help="configurations, by name")
     parser.add_argument("--cell", help="this cell alone")
     parser.add_argument("--list", action="store_true", help="list the configurations")
@@ -448,9 +468,11 @@ def main():
         if options.list:
             print("\n".join(map(str, wanted)))
             return 0
+        if options.seconds is not None:
+            random.shuffle(wanted)
         thin = SAMPLE_THIN if options.sample else options.thin
         chosen = [options.cell] if options.cell else ["1", str(thin), seed]
-        return 0 if run_all(builder, wanted, chosen, options.jobs) else 1
+        return 0 if run_all(builder, wanted, chosen, options.jobs, options.seconds) else 1
 
 
 if __name__ == "__main__":

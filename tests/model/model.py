@@ -5,9 +5,9 @@ Hypothesis invents the sequences; a real process (world.c) with real allocators 
 carries them out. After each step every block's owner, size and contents are compared, and how many
 blocks of the heap are left. What fails is shrunk to a few steps and printed as a program.
 
-usage: model.py --world PROGRAM --homefree LIBRARY --side NAME=PATH…
+usage: model.py [--build FOLDER]
     --seconds N   for how long; 0: a fixed number of examples
-    --seed TEXT   which sequences (by default the commit's name)
+    --seed TEXT   which sequences: by default the commit's name, with --seconds others each time
     --turn N      the first of them: "seed TEXT/N/WHAT" is printed
     --start WHAT  plain, or what is preloaded: preload, diagnose (by default all)
 
@@ -20,6 +20,7 @@ import hashlib
 import os
 import pathlib
 import re
+import secrets
 import signal
 import subprocess
 import sys
@@ -45,6 +46,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from reference import KINDS, SIDES, Block, World
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from rows import row  # noqa: E402
 
 SLOTS = 24  # live blocks at most
 DEPTH = 3  # forks within forks
@@ -81,7 +86,8 @@ class Process:
             environment["HOMEFREE_DIAGNOSE"] = f"mode:report,folder:{reports}"
         self.environment = environment
         library = str(preload or options.homefree)
-        self.command = [options.world, library, options.libpython or "-", *options.side]
+        self.command = [options.world, library, options.libpython or "-"]
+        self.command += [f"{name}={path}" for name, path in options.paths.items()]
         self.child = None
         self.busy = False  # with an example that did not come to its end
 
@@ -120,7 +126,7 @@ class Process:
 
 def machine(process, options, preload):
     """The class of machines that drive a process."""
-    sides = [side for side in SIDES if not SIDES[side].file or side in options.names]
+    sides = [side for side in SIDES if not SIDES[side].file or side in options.paths]
     if not options.libpython:
         sides = [side for side in sides if side not in ("raw", "object")]
     if preload is not None and "diagnose" in preload.name:
@@ -449,6 +455,7 @@ def run(options, preload, seed, examples, steps):
                 deadline=None,
                 database=None,
                 print_blob=False,
+                report_multiple_bugs=False,
                 suppress_health_check=list(hypothesis.HealthCheck),
             ),
         )
@@ -459,6 +466,11 @@ def run(options, preload, seed, examples, steps):
     finally:
         process.end()
         reports.cleanup()
+
+
+def figures(began):
+    counts = [f"{count} {name}" for name, count in tally.items()]
+    return ", ".join([*counts, f"{time.monotonic() - began:.0f} s"])
 
 
 def libpython():
@@ -480,39 +492,45 @@ def commit():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n\n")[0])
-    parser.add_argument("--world", required=True)
-    parser.add_argument("--homefree", required=True)
-    parser.add_argument("--side", action="append", default=[])
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     parser.add_argument("--seconds", type=float, default=0)
-    parser.add_argument("--seed", default=commit())
+    parser.add_argument("--seed")
     parser.add_argument("--turn", type=int, default=0)
     parser.add_argument("--start", action="append", choices=("plain", "preload", "diagnose"))
     options = parser.parse_args()
-    options.names = {side.partition("=")[0] for side in options.side}
+    folder = options.build.resolve() / "tests/model"
+    loader = options.build.resolve() / "loader"
+    options.world = folder / "model-world"
+    options.homefree = loader / "libhomefree.so.1"
+    paths = {path.stem.partition("-")[2]: path for path in folder.glob("model-*.so")}
+    options.paths = {"runtime": "libstdc++.so.6", **paths}
     options.libpython = libpython()
-    folder = pathlib.Path(options.homefree).parent
+    options.seed = options.seed or (secrets.token_hex(4) if options.seconds else commit())
     starts = {
         "plain": None,
-        "preload": folder / "libhomefree-preload.so",
-        "diagnose": folder / "libhomefree-diagnose.so",
+        "preload": loader / "libhomefree-preload.so",
+        "diagnose": loader / "libhomefree-diagnose.so",
     }
     began = time.monotonic()
     turn = options.turn
     while turn == options.turn or time.monotonic() - began < options.seconds:
         for start in options.start or starts:
+            if tally["examples"] > 0 and 0 < options.seconds < time.monotonic() - began:
+                break
             text = f"{options.seed}/{turn}/{start}"
             print(f"seed {text}", flush=True)
             seed = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
             long = options.seconds > 0
-            examples = 100 if long else 30 if start == "plain" else 12
+            examples = 40 if long else 30 if start == "plain" else 12
             try:
                 run(options, starts[start], seed, examples, 60 if long else 30)
             except Difference:
                 print(f"the sequence above shows it; seed {text}", file=sys.stderr)
+                row("model of ownership", figures(began), f"failed: seed {text}")
                 raise
         turn += 1
-    seconds = time.monotonic() - began
-    print(", ".join(f"{count} {name}" for name, count in tally.items()) + f", {seconds:.0f} s")
+    print(figures(began))
+    row("model of ownership", figures(began))
     return 0
 
 

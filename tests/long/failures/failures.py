@@ -3,7 +3,7 @@
 it calls, and prints what became of it.
 
 usage: tests/long/failures/failures.py [--only NAME,…] [--calls NAME,…] [--every N] [--jobs N]
-                                       [--details] [BUILD]
+                                       [--details] [--seconds N] [BUILD]
 
 Each program runs an operation three times between two marks (rounds.h). A first run under strace
 shows the calls between the marks. Then the program runs once for each of them, and that one call
@@ -15,6 +15,8 @@ fails (strace's tampering, `man strace`). What must hold then:
 - a later round succeeds: a failure does not stay;
 - no file descriptor and no mapping is left over.
 
+With --seconds, what is not begun in that time is left out: the last line says how much.
+
 Exit status: 0 all of it holds; 1 something does not; 77 strace cannot trace here.
 """
 
@@ -22,15 +24,19 @@ import argparse
 import collections
 import concurrent.futures
 import os
+import random
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import rows  # noqa: E402
 
 # What each call fails with: an error that the kernel gives for reasons nobody can foresee. Others
 # get ENOMEM.
@@ -370,8 +376,13 @@ def walk(name, program, options, pool):
             ]
             if runs:
                 work.append((f"{function}()", False, counted, runs))
+    if options.until:
+        random.shuffle(work)  # each time others
     for call, loader, usual, runs in work:
         if options.calls and call not in options.calls:
+            continue
+        if options.until and time.monotonic() > options.until:
+            yield call, 0, collections.Counter({"left out": len(runs)}), []
             continue
         endings = pool.map(lambda one: run(one[1], one[2]), runs)
         counts, details = collections.Counter(), []
@@ -398,6 +409,7 @@ def main():
     parser.add_argument("--calls", type=lambda text: text.split(","), help="calls")
     parser.add_argument("--every", type=int, default=1, help="of each call, only each Nth")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, help="for how long")
     parser.add_argument("--details", action="store_true", help="each error too")
     parser.add_argument("build", nargs="?", type=Path, default=ROOT / "build")
     options = parser.parse_args()
@@ -406,6 +418,7 @@ def main():
     if reason:
         print(reason)
         return 77
+    options.until = options.seconds and time.monotonic() + options.seconds
     found, report = programs(options.build)
     names = options.only or list(found)
     total = collections.Counter()
@@ -419,13 +432,20 @@ def main():
                 for call, tried, counts, details in walk(name, found[name], options, pool):
                     total.update(counts)
                     total["tried"] += tried
+                    if "left out" in counts:
+                        continue
                     row = " ".join(f"{counts[outcome]:8}" for outcome in OUTCOMES)
                     print(f"{name:15} {call:22} {tried:6} {row}", *details, sep="\n", flush=True)
     finally:
         shutil.rmtree(report, ignore_errors=True)
     row = " ".join(f"{total[outcome]:8}" for outcome in OUTCOMES)
     print(f"{'all':15} {'':22} {total['tried']:6} {row}")
-    return 1 if total["BAD"] or not total["tried"] else 0
+    good = total["tried"] > 0 and not total["BAD"]
+    figures = f"{total['tried']} calls of {total['tried'] + total['left out']} failed on purpose"
+    figures += f", {total['BAD']} with bad effects"
+    print(figures)
+    rows.row("failures", figures, "passed" if good else "failed")
+    return 0 if good else 1
 
 
 sys.exit(main())
