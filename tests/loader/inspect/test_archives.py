@@ -141,13 +141,13 @@ class Pythons(ArchiveTest):
     def test_modules_of_the_current_folder_stay_out(self):
         """A wheel may come with a file zipfile.py beside it."""
         for name in "zipfile", "posixpath", "io", "difflib", "importlib":
-            self.file(f"{name}.py", "import os\nos.mknod('/tmp/homefree-was-here')\n")
+            self.file(f"{name}.py", f"import os\nos.mknod('{self.folder}/ran')\n")
         self.wheel("x.whl", {"it.so": self.good})
         done = inspect("x.whl", "--package", "nothing", cwd=self.folder)
         self.assertEqual(done.returncode, 3)
         self.assertIn(b"x.whl: 1 shared object, clean", done.stdout)
         self.assertIn(b"'nothing'", done.stderr)
-        self.assertFalse(os.path.exists("/tmp/homefree-was-here"))
+        self.assertFalse((self.folder / "ran").exists())
 
 
 class Folders(ArchiveTest):
