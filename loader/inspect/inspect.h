@@ -34,8 +34,8 @@ int hf_inspect_among(const char *path, const struct hf_inspection_files *files,
 /* Whether the file contains an allocator or imports functions that hand out or take back memory. */
 bool hf_inspection_allocates(const struct hf_inspection *inspection);
 
-/* Adds the finding of HF_RULE_NOT_LINKED where it applies, which hf_inspect() leaves out. Returns 0
- * or -ENOMEM. */
+/* Adds the findings of HF_RULE_NOT_LINKED and HF_RULE_ALLOCATES_PAST, which hf_inspect() leaves
+ * out. Returns 0 or -ENOMEM. */
 int hf_inspection_require_homefree(struct hf_inspection *inspection);
 
 /* The gravest severity among the findings; HF_SEVERITY_NOTE also where there are none. */

@@ -12,26 +12,40 @@ bool hf_inspection_allocates(const struct hf_inspection *inspection)
     return inspection->allocating_count > 0 || inspection->allocators_count > 0;
 }
 
-int hf_inspection_require_homefree(struct hf_inspection *inspection)
+/* Adds a finding that names the imported functions. Returns 0 or -ENOMEM. */
+static int find_allocating(struct hf_inspection *inspection, enum hf_rule rule, const char *message)
 {
     const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
-    if (inspection->module == NULL || inspection->homefree_linked || inspection->homefree_itself ||
-        !hf_inspection_allocates(inspection))
-        return 0;
     if (inspection->findings_count == room)
         return -ENOMEM;
     struct hf_inspection_finding *finding = &inspection->findings[inspection->findings_count++];
     *finding = (struct hf_inspection_finding){
-        .rule = HF_RULE_NOT_LINKED,
-        .message = inspection->allocating_count > 0
-                       ? "it allocates or frees memory and is not linked with homefree"
-                       : "it contains an allocator and is not linked with homefree",
+        .rule = rule,
+        .message = message,
         .names_count = inspection->allocating_kept,
         .count = inspection->allocating_count,
     };
     for (size_t i = 0; i < inspection->allocating_kept; i++)
         finding->names[i] = inspection->allocating[i];
     return 0;
+}
+
+int hf_inspection_require_homefree(struct hf_inspection *inspection)
+{
+    if (inspection->module == NULL || inspection->homefree_itself)
+        return 0;
+    if (inspection->homefree_linked)
+        return inspection->allocating_count == 0
+                   ? 0
+                   : find_allocating(inspection, HF_RULE_ALLOCATES_PAST,
+                                     "it is linked with homefree and imports functions that "
+                                     "allocate or free elsewhere");
+    if (!hf_inspection_allocates(inspection))
+        return 0;
+    return find_allocating(inspection, HF_RULE_NOT_LINKED,
+                           inspection->allocating_count > 0
+                               ? "it allocates or frees memory and is not linked with homefree"
+                               : "it contains an allocator and is not linked with homefree");
 }
 
 enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection)

@@ -89,10 +89,11 @@ class Wheels(ArchiveTest):
                 "x/bin/tool": Path("/bin/true"),
                 "x/kernel.cubin": bytes(GPU_OBJECT),
                 "x/test-data": b"\x7fELF damaged",
+                "x/it.so.debug": b"\x7fELF damaged, or without its contents",
             },
         )
         (container,) = self.document(wheel, status=0)["containers"]
-        self.assertEqual((container["objects"], container["left_out"]), (1, 3))
+        self.assertEqual((container["objects"], container["left_out"]), (1, 4))
 
     def test_other_archives(self):
         packed = self.folder / "x.tar.gz"
@@ -179,9 +180,10 @@ class Folders(ArchiveTest):
 
     def test_a_damaged_shared_object_is_not_passed_over(self):
         self.file("site/it.so", b"\x7fELF damaged")
+        self.file("site/libit.so.1.2", b"\x7fELF damaged")
         done = inspect(self.folder / "site")
         self.assertEqual(done.returncode, 3)
-        self.assertEqual(done.stderr.count(b"\n"), 1)
+        self.assertEqual(done.stderr.count(b"\n"), 2)
 
     def test_a_folder_that_cannot_be_read(self):
         site = self.folder / "site"

@@ -71,6 +71,12 @@ class BadArchives(InspectTest):
         path = self.changed("x.whl", {"x/it.so": self.good, "y/it.so": self.good}, damage)
         self.assert_told(path, "damaged", others=1)
 
+    def test_an_offset_outside_the_file(self):
+        def far(content, entry):
+            struct.pack_into("<I", content, content.index(b"PK\5\6") + 16, 0x7FFFFFFF)
+
+        self.assert_told(self.changed("x.whl", {"it.so": self.good}, far), "damaged|cut short")
+
     def test_a_checksum_that_does_not_fit(self):
         def wrong_sum(content, entry):
             content[entry + 16] ^= 1
