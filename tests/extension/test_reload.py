@@ -10,6 +10,16 @@ def change(old, new):
     with open("fast.c", "w") as file:
         file.write(text.replace(old, new))
 """
+# Fails after Python has entered the module in sys.modules.
+EXEC = """
+static int execute(PyObject *self)
+{
+    (void)self;
+    PyErr_SetString(PyExc_ValueError, "no");
+    return -1;
+}
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+"""
 
 
 class Reload(support.TestCase):
@@ -50,13 +60,15 @@ assert package.fast.value() == 41
     def test_a_module_that_cannot_be_built_or_imported_changes_nothing(self):
         self.fine(
             CHANGE
+            + f"EXEC = {EXEC!r}"
             + """
 first = load()
 change("PyLong_FromLong(VALUE)", "nonsense")
 refused("nonsense", kind=extension.BuildError, reload=True)
 assert sys.modules["fast"] is first
 change("nonsense", "PyLong_FromLong(VALUE)")
-change("return PyModuleDef_Init(&module);", 'PyErr_SetString(PyExc_ValueError, "no"); return NULL;')
+change("static struct PyModuleDef", EXEC + "static struct PyModuleDef")
+change(".m_methods = methods}", ".m_methods = methods, .m_slots = slots}")
 refused("no", kind=ValueError, reload=True)
 assert sys.modules["fast"] is first and first.value() == 1
 """
