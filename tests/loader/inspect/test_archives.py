@@ -50,7 +50,16 @@ class Wheels(ArchiveTest):
         self.assertEqual((file["container"], file["member"]), (str(wheel), "x/it.so"))
         self.assertEqual(
             document["containers"],
-            [{"name": str(wheel), "kind": "archive", "objects": 1, "clean": 1, "left_out": 0}],
+            [
+                {
+                    "name": str(wheel),
+                    "kind": "archive",
+                    "objects": 1,
+                    "clean": 1,
+                    "failed": 0,
+                    "left_out": 0,
+                }
+            ],
         )
 
     def test_a_wheel_without_shared_objects_is_clean(self):
