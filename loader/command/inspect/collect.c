@@ -58,12 +58,14 @@ static bool is_named_archive(const char *path)
     return false;
 }
 
-/* Whether a file is named like a shared object: libx.so, libx.so.1. */
+/* Whether a file is named like a shared object: libx.so, libx.so.1.2; not libx.so.debug. */
 static bool is_named_object(const char *path)
 {
-    const char *slash = strrchr(path, '/');
-    const char *base = slash != NULL ? slash + 1 : path;
-    return ends_with(base, ".so") || strstr(base, ".so.") != NULL;
+    const size_t length = strlen(path);
+    size_t end = length;
+    while (end > 0 && strchr("0123456789.", path[end - 1]) != NULL)
+        end--;
+    return (end == length || path[end] == '.') && end >= 3 && memcmp(path + end - 3, ".so", 3) == 0;
 }
 
 /* ---- objects -------------------------------------------------------------------------------- */

@@ -13,7 +13,7 @@
 
 struct hf_collect {
     char *python;                   /* which Python reads archives and knows distributions */
-    bool require_homefree;          /* look for HF_RULE_NOT_LINKED */
+    bool require_homefree;          /* hf_inspection_require_homefree() */
     struct hf_inspected *inspected; /* where the results go */
     struct hf_archive_reader *archives, *packages; /* private */
 };

@@ -22,7 +22,7 @@ struct request {
     bool json, rules, all, require_homefree;
     char *python;
     const char *junit, *sarif;
-    bool fail_on, fails[HF_RULES_MAX];
+    bool fail_on, look_for_linked, fails[HF_RULES_MAX];
     const char **packages; /* with room for all arguments */
     size_t packages_count;
     struct hf_operand_list files;
@@ -65,10 +65,13 @@ static int unknown_rule(const char *name)
 static int take_rule(struct request *request, const char *name)
 {
     bool known = false;
-    for (size_t i = 0; i < HF_RULE_COUNT; i++)
-        if (strcmp(name, hf_rules[i].name) == 0 ||
-            strcmp(name, hf_severity_name(hf_rules[i].severity)) == 0)
+    for (size_t i = 0; i < HF_RULE_COUNT; i++) {
+        const bool named = strcmp(name, hf_rules[i].name) == 0;
+        if (named || strcmp(name, hf_severity_name(hf_rules[i].severity)) == 0)
             known = request->fails[i] = true;
+        if (named && i == HF_RULE_NOT_LINKED)
+            request->look_for_linked = true;
+    }
     return known ? HF_EXIT_CLEAN : unknown_rule(name);
 }
 
@@ -109,8 +112,8 @@ static const struct hf_argument arguments_table[] = {
              "severity",
      .take = take_rules},
     HF_FLAG_ARGUMENT("require-homefree", require_homefree,
-                     "fail for extension modules that allocate and are not\n"
-                     "linked with homefree"),
+                     "fail for extension modules that allocate elsewhere than\n"
+                     "on homefree's heap"),
     HF_JSON_ARGUMENT("print a JSON document instead of the table"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
     HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
@@ -201,10 +204,10 @@ static int inspect(const struct request *request)
         inspected.fails[i] =
             request->fail_on ? request->fails[i] : hf_rules[i].severity >= HF_SEVERITY_WARNING;
     if (request->require_homefree)
-        inspected.fails[HF_RULE_NOT_LINKED] = true;
+        inspected.fails[HF_RULE_NOT_LINKED] = inspected.fails[HF_RULE_PAST_HOMEFREE] = true;
     struct hf_collect collect = {
         .python = hf_preload_python(request->python),
-        .require_homefree = request->require_homefree || request->fails[HF_RULE_NOT_LINKED],
+        .require_homefree = request->require_homefree || request->look_for_linked,
         .inspected = &inspected,
     };
     for (size_t i = 0; i < request->files.count; i++)

@@ -73,6 +73,8 @@ void hf_inspected_add(struct hf_inspected *inspected, size_t container, const ch
     if (error != NULL) {
         object->error = need(strdup(error));
         inspected->totals.failed++;
+        if (container != SIZE_MAX)
+            inspected->containers[container].failed++;
         return;
     }
     object->inspection = *inspection;

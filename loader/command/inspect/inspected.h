@@ -19,9 +19,10 @@ enum hf_container_kind { HF_CONTAINER_FOLDER, HF_CONTAINER_ARCHIVE, HF_CONTAINER
 
 struct hf_container {
     enum hf_container_kind kind;
-    char *name; /* a path, or the name of a distribution */
-    size_t objects, clean,
-        skipped; /* shared objects; those without errors or warnings; other ELF files */
+    char *name;            /* a path, or the name of a distribution */
+    size_t objects, clean; /* shared objects; those without errors or warnings */
+    size_t skipped;        /* other ELF files */
+    size_t failed;         /* what could not be inspected */
 };
 
 struct hf_object {

@@ -102,6 +102,7 @@ static void write_container(struct hf_json *json, const struct hf_container *con
     hf_json_string(json, "kind", kinds[container->kind]);
     hf_json_unsigned(json, "objects", container->objects);
     hf_json_unsigned(json, "clean", container->clean);
+    hf_json_unsigned(json, "failed", container->failed);
     hf_json_unsigned(json, "left_out", container->skipped);
     hf_json_close(json);
 }

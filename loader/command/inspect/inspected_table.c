@@ -64,14 +64,18 @@ static void print_container(FILE *out, const struct hf_container *container)
 {
     const size_t found = container->objects - container->clean;
     hf_text_print(out, container->name);
-    if (container->objects == 0)
-        fputs(": no shared objects\n", out);
-    else if (found == 0)
-        fprintf(out, ": %zu shared object%s, clean\n", container->objects,
+    if (container->objects > 0)
+        fprintf(out, ": %zu shared object%s", container->objects,
                 container->objects == 1 ? "" : "s");
     else
-        fprintf(out, ": %zu shared object%s, %zu with errors or warnings\n", container->objects,
-                container->objects == 1 ? "" : "s", found);
+        fputs(container->failed > 0 ? ": nothing inspected" : ": no shared objects", out);
+    if (found > 0)
+        fprintf(out, ", %zu with errors or warnings", found);
+    else if (container->objects > 0)
+        fputs(", clean", out);
+    if (container->failed > 0)
+        fprintf(out, ", %zu problem%s", container->failed, container->failed == 1 ? "" : "s");
+    fputc('\n', out);
 }
 
 bool hf_inspected_write_table(FILE *out, void *context)

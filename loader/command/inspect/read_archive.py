@@ -11,6 +11,7 @@ import sys
 # A module of that name in the current folder must not stand in for the standard library's.
 sys.path[:] = [folder for folder in sys.path if folder not in ("", ".")]
 
+import errno  # noqa: E402
 import io  # noqa: E402
 import os  # noqa: E402
 import posixpath  # noqa: E402
@@ -91,6 +92,8 @@ def reason(error):
         return "it needs more memory than the reader may use"
     if isinstance(error, EOFError):
         return "the archive ends within it"
+    if isinstance(error, OSError) and error.errno == errno.EINVAL:  # an offset beyond the file
+        return "it is damaged: it refers to what is not in the file"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"it is damaged: {text or type(error).__name__}"

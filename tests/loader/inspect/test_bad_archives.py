@@ -50,7 +50,9 @@ class BadArchives(InspectTest):
         whole = self.wheel("x.whl", {"x/it.so": self.good}).read_bytes()
         for size in 10, len(whole) // 2, len(whole) - 1:
             with self.subTest(size):
-                self.assert_told(self.file("short.whl", whole[:size]), "cut short")
+                path = self.file("short.whl", whole[:size])
+                self.assert_told(path, "cut short")
+                self.assertIn(b"short.whl: nothing inspected, 1 problem\n", inspect(path).stdout)
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w:gz") as archive:
             member = tarfile.TarInfo("it.so")
@@ -70,6 +72,13 @@ class BadArchives(InspectTest):
 
         path = self.changed("x.whl", {"x/it.so": self.good, "y/it.so": self.good}, damage)
         self.assert_told(path, "damaged", others=1)
+        self.assertIn(b"x.whl: 1 shared object, clean, 1 problem\n", inspect(path).stdout)
+
+    def test_an_offset_outside_the_file(self):
+        def far(content, entry):
+            struct.pack_into("<I", content, content.index(b"PK\5\6") + 16, 0x7FFFFFFF)
+
+        self.assert_told(self.changed("x.whl", {"it.so": self.good}, far), "damaged|cut short")
 
     def test_a_checksum_that_does_not_fit(self):
         def wrong_sum(content, entry):
@@ -94,7 +103,7 @@ class BadArchives(InspectTest):
             content[6] |= 1
 
         path = self.changed("x.whl", {"it.so": self.good, "y.so": self.good}, encrypted)
-        self.assert_told(path, "encrypted", others=1)
+        self.assert_told(path, "it is encrypted$", others=1)
 
     def test_an_unknown_compression(self):
         def unknown(content, entry):
@@ -104,10 +113,10 @@ class BadArchives(InspectTest):
         self.assert_told(self.changed("x.whl", {"it.so": self.good}, unknown), "compression")
 
     def test_a_bomb(self):
-        """100 MB of zeros behind an ELF header; it is refused before it is expanded."""
-        path = self.wheel("x.whl", {"bomb.so": self.good + bytes(100_000_000), "it.so": self.good})
+        """70 MB of zeros behind an ELF header; it is refused before it is expanded."""
+        path = self.wheel("x.whl", {"bomb.so": self.good + bytes(70_000_000), "it.so": self.good})
         self.assert_told(path, "no shared object expands", others=1)
-        path = self.wheel("y.whl", {"bomb.bin": bytes(100_000_000), "it.so": self.good})
+        path = self.wheel("y.whl", {"bomb.bin": bytes(10_000_000), "it.so": self.good})
         self.assertEqual(inspect(path).returncode, 0)
 
     def test_a_member_that_is_too_large(self):

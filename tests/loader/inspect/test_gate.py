@@ -93,6 +93,18 @@ class RequireHomefree(GateTest):
         status, findings, file = self.findings_of(self.module("linked/it.so", ALLOCATES, *LINKED))
         self.assertEqual((status, findings, file["allocates"]), (0, {}, False))
 
+    def test_a_module_that_is_linked_and_allocates_past(self):
+        """The library is linked and not used, as where libstdc++ comes before the shim."""
+        module = self.module("past/it.so", ALLOCATES, "-Wl,--no-as-needed", str(LIBRARY))
+        status, findings, _ = self.findings_of(module, "--fail-on", "error")
+        self.assertEqual((status, findings["allocates-elsewhere"]["names"]), (1, ["malloc"]))
+        self.assertNotIn("not-linked", findings)
+        self.assertEqual(inspect("--fail-on", "allocates-elsewhere", module).returncode, 1)
+
+    def test_a_severity_does_not_look_for_it(self):
+        module = self.module("allocates/it.so", ALLOCATES)
+        self.assertEqual(inspect("--fail-on", "warning", module).returncode, 0)
+
     def test_a_library_is_no_extension_module(self):
         source = ALLOCATES.replace("PyInit_it", "begin")
         library = self.module("libit.so", source, script="{ local: *; };")

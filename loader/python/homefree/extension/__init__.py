@@ -67,7 +67,7 @@ def _import(name, path):
     return module
 
 
-def _present_or_import(name, path):
+def _present_or_import(name, path, reload):
     module = sys.modules.get(name)
     if module is None:
         return _import(name, path)
@@ -75,9 +75,15 @@ def _present_or_import(name, path):
         return module
     if _importing.is_from(module, path):
         return module
-    from ._errors import occupied
+    if not reload:
+        from ._errors import occupied
 
-    raise occupied(name, module)
+        raise occupied(name, module)
+    try:
+        return _import(name, path)
+    except BaseException:
+        sys.modules[name] = module
+        raise
 
 
 # One lock for each name. The child of a fork has one thread, which holds none of them.
@@ -99,6 +105,7 @@ def load(
     with_cuda=None,
     torch=False,
     prebuilt=None,
+    reload=False,
 ):
     """Compile an extension module unless the cache has it, import it, and return it.
 
@@ -128,9 +135,15 @@ def load(
     and was built from these sources. Sources that do not exist are not compared, and without the
     record <file>.sources none are. Otherwise the sources are compiled.
 
+    reload: whether the module may take the place of one of the same name that was built from other
+    content, as after each change in a notebook. Python cannot unload an extension module: the old
+    one stays in memory, and objects of it keep their types. Content that was loaded before is not
+    loaded a second time, so the variables of its C code have the values that they had. If the
+    module cannot be built or imported, the old one stays in sys.modules.
+
     Returns the module, entered in sys.modules as by import. If sys.modules has it already, built
-    from the same content, that one is returned; built from other content, it raises ImportError,
-    since Python cannot unload an extension module.
+    from the same content, that one is returned; built from other content, it raises ImportError
+    unless reload is true.
 
     Raises BuildError, an ImportError, with the compiler's output and a remedy if the module cannot
     be built; ValueError and TypeError for invalid arguments. Exceptions of the module's own code
@@ -147,7 +160,7 @@ def load(
 
             path = _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
             if path is not None:
-                return _present_or_import(name, path)
+                return _present_or_import(name, path, reload)
         lists = extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags, extra_include_paths
         options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
         request = Request(name, sources, **options, **dict(zip(LISTS, lists)))
@@ -155,12 +168,12 @@ def load(
         if path is None:
             from . import _cache
 
-            if name in sys.modules:
+            if name in sys.modules and not reload:
                 path = _cache.find(request)
             else:
                 path = _cache.find_or_build(request, verbose)
         try:
-            return _present_or_import(name, path)
+            return _present_or_import(name, path, reload)
         except ImportError:
             if path is None or os.path.exists(path):
                 raise

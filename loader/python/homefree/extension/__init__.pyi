@@ -21,6 +21,7 @@ def load(
     with_cuda: bool | None = None,
     torch: bool = False,
     prebuilt: _Path | ModuleType | None = None,
+    reload: bool = False,
 ) -> ModuleType: ...
 def build(
     name: str,

@@ -56,7 +56,8 @@ def occupied(name, module):
     loaded = getattr(module, "__file__", None)
     return ImportError(
         f"homefree cannot load {name!r}: a module of that name is loaded already, from {loaded}, "
-        "and was built from other content; start a new process, or choose another name",
+        "and was built from other content; pass reload=True to replace it, start a new process, or "
+        "choose another name",
         name=name,
         path=loaded,
     )
