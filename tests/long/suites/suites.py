@@ -139,7 +139,7 @@ def read_junit(file, name_start):
         return {}
     outcomes = {}
     for case in tree.iter("testcase"):
-        name = name_start(case) + case.get("name")
+        name = name_start(case) + str(case.get("name"))
         # pytest lists a test again whose teardown fails.
         if outcomes.get(name) != "failed":
             outcomes[name] = case_outcome(case)
