@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""CPython's own regression tests, without and with homefree: the same tests must pass.
+
+    cpython.sh [--python FILE]... [--shard I/N] [--how HOW,...] [--only NAME,...] [--jobs N]
+               [--build FOLDER] [SECONDS]
+
+HOW is `install` (homefree.install() in each process, by a .pth file of a virtual environment),
+`full` (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`);
+install and run unless said otherwise. Without --python, every CPython from 3.9 on is tested; they
+share the time.
+
+The files are run in groups, each group without homefree and then with it, until the time is over. A
+test that differs is run twice more on both sides, and counts only if no outcome is common to both.
+expected.txt explains the differences that remain.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import suites
+
+GROUP = 12
+FILE_SECONDS = 240
+# These wait more than they work: they come last, so that a short run does more.
+SLOW = re.compile(
+    r"test_(asyncio|multiprocessing|concurrent_futures|tools|peg_generator|regrtest|gdb|venv|idle|"
+    r"ensurepip|compileall|socket|signal|ssl|poplib|ftplib|imaplib|nntplib|logging|"
+    r"threading|subprocess|pydoc|distutils|lib2to3|capi|embed|faulthandler|io|cmd_line|zipfile|"
+    r"tarfile|test_lzma|decimal|tokenize|unparse|selectors|queue|smtplib|shelve|dbm|interpreters)"
+)
+LINE = re.compile(r"^\S+ (?:load avg: \S+ )?\[ *\d+/\d+(?:/\d+)?\] (\S+) (.+)$")
+CALLS = {"install": "homefree.install()", "full": 'homefree.install(python="full")'}
+
+
+def file_outcome(text):
+    """One word for what regrtest says of a file."""
+    for word in ("crashed", "timed out", "skipped", "env changed", "failed", "passed"):
+        if word in text.split(" -- ")[0]:
+            return word.replace(" ", "-")
+    return "no-tests" if "no tests" in text else text.split()[0]
+
+
+class Python:
+    """One CPython with its tests, and virtual environments of it: one for each way."""
+
+    def __init__(self, options, file):
+        self.options = options
+        self.file = Path(file)
+        self.version = self.ask(self.file, "import sys; print('%d.%d.%d' % sys.version_info[:3])")
+        self.library = None
+        home = self.ask(
+            self.file,
+            "import importlib.util, sysconfig, pathlib as p;"
+            "print(p.Path(sysconfig.get_path('stdlib')) / 'test/test_dict.py')",
+        )
+        if not Path(home).exists():
+            self.library = self.fetched(home)
+
+    def ask(self, python, code):
+        return subprocess.run(
+            [str(python), "-c", code],
+            capture_output=True, text=True, check=True, timeout=60,
+            env=suites.environment(),
+        ).stdout.strip()  # fmt: skip
+
+    def fetched(self, installed):
+        """Debian's separate package of tests, unpacked: installing it might upgrade Python."""
+        name = "libpython3.{}-testsuite".format(self.version.split(".")[1])
+        folder = suites.cache() / name
+        library = folder / "library"
+        if not library.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            subprocess.run(
+                ["apt-get", "-qq", "download", name], cwd=folder, check=True, timeout=300
+            )
+            for package in folder.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", package, folder], check=True, timeout=300)
+            # The package holds the tests alone, and Python the machinery that runs them.
+            shutil.copytree(Path(installed).parent, library / "test")
+            unpacked = next(folder.glob("usr/lib/python3*")) / "test"
+            shutil.copytree(unpacked, library / "test", symlinks=True, dirs_exist_ok=True)
+        return library
+
+    def environment(self, how):
+        """The interpreter of the virtual environment for a way."""
+        folder = suites.cache() / f"cpython-{self.version}-{'plain' if how is None else how}"
+        python = folder / "bin" / "python"
+        if not python.exists():
+            subprocess.run(
+                [str(self.file), "-m", "venv", "--without-pip", str(folder)],
+                check=True, timeout=120, env=suites.environment(),
+            )  # fmt: skip
+        packages = next(folder.glob("lib/python3*/site-packages"))
+        lines = []
+        if self.library:  # regrtest's workers ignore PYTHONPATH
+            lines.append(f"import sys; sys.path.insert(0, {str(self.library)!r})")
+        if how in CALLS:
+            lines += [suites.package(self.options.build), f"import homefree; {CALLS[how]}"]
+        (packages / "homefree_suite.pth").write_text("".join(f"{line}\n" for line in lines))
+        return python
+
+    def command(self, how):
+        python = self.environment(how if how in CALLS else None)
+        return [*suites.prefix(self.options.build, how), python]
+
+    def check(self, how):
+        suites.check_present(self.command(how))
+
+    def files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            status, output = suites.run(
+                [*self.command(None), "-m", "test", "--list-tests"],
+                folder, 120,
+            )  # fmt: skip
+        names = [line for line in output.splitlines() if re.fullmatch(r"[\w.]+", line)]
+        if status != 0 or not names:
+            sys.exit(f"{self.file} does not list its tests: {output[-500:]}")
+        return sorted(names, key=lambda name: (bool(SLOW.search(name)), name))
+
+    def run(self, how, files, seconds):
+        """{test: outcome} of some files; None if there was not enough time."""
+        with tempfile.TemporaryDirectory(prefix="cpython-") as folder:
+            xml_file = Path(folder) / "results.xml"
+            status, output = suites.run(
+                [*self.command(how), "-m", "test", f"-j{self.options.jobs}"]
+                + [f"--timeout={FILE_SECONDS}", f"--junit-xml={xml_file}", f"--tempdir={folder}"]
+                + files,
+                folder, seconds,
+            )  # fmt: skip
+            if status is None:
+                return None
+            outcomes = {}
+            for line in output.splitlines():
+                match = LINE.match(line)
+                if match and match[1] in files:
+                    outcomes[match[1]] = file_outcome(match[2])
+            if not outcomes:
+                sys.exit(f"{how}: regrtest said nothing of its files: {output[-2000:]}")
+            if self.options.verbose:
+                print(output)
+            outcomes.update(suites.read_junit(xml_file, lambda case: ""))
+            return outcomes
+
+
+def main():
+    parser = suites.arguments(__doc__)
+    parser.add_argument("--python", action="append")
+    options = parser.parse_args()
+    verdict = suites.Verdict("cpython")
+    pythons = options.python or list(suites.all_pythons())
+    clock = suites.Clock(options.seconds)
+    for number, file in enumerate(pythons):
+        try:
+            python = Python(options, file)
+        except (OSError, subprocess.SubprocessError) as error:
+            verdict.skip(str(file), error)
+            continue
+        suites.examine(verdict, python, options, GROUP, clock.left() / (len(pythons) - number))
+    return verdict.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""jemalloc's own tests, of a stock build and of the build that is in homefree: the same must pass.
+
+    jemalloc.sh [--only PROGRAM,...] [--jobs N] [--build FOLDER] [SECONDS]
+
+Both builds are made by alloc/jemalloc/build.sh with the same options, the stock one with an empty
+patch. homefree's is linked with homefree's own region, fork gate and start (the objects of
+alloc/ in the build folder), and jemalloc_start.c gives it the test's configuration. Unit tests get
+jemalloc as its makefile builds it for them, integration tests a shared library; the latter run
+three times, as in `make check`: as they are, and with the two decay settings. jemalloc's stress
+tests and its analysis tools are benchmarks, and left out.
+
+Each test function is an outcome, and each program one more. expected.txt explains the differences.
+"""
+
+import concurrent.futures
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import suites
+
+PROGRAM_SECONDS = 120
+LINE = re.compile(r"^(\w+) \(([\w-]+)\): (pass|skip|fail)$", re.M)
+WORDS = {"pass": "passed", "skip": "skipped", "fail": "failed"}
+DECAYS = {
+    "": "",
+    " decay -1": "dirty_decay_ms:-1,muzzy_decay_ms:-1",
+    " decay 0": "dirty_decay_ms:0,muzzy_decay_ms:0",
+}
+
+
+def call(*command, **options):
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True,
+        env=suites.environment(), **options,
+    )  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+class Builds:
+    """The two trees with their tests, in the cache; made again when a source has changed."""
+
+    def __init__(self, options):
+        self.build = Path(options.build).resolve()
+        self.jobs = options.jobs
+        self.folder = suites.cache() / "jemalloc"
+        self.folder.mkdir(exist_ok=True)
+        self.source = self.jemalloc_source()
+        self.version = self.source.name.partition("-")[2]
+
+    def jemalloc_source(self):
+        found = sorted((suites.ROOT / "subprojects").glob("jemalloc-*/configure"))
+        if not found:
+            sys.exit("jemalloc's source is missing: configure homefree's build first")
+        return found[-1].parent
+
+    def has_changed(self, stamp, sources):
+        newest = max(file.stat().st_mtime for file in sources)
+        return not stamp.exists() or stamp.stat().st_mtime < newest
+
+    def make(self, tree, targets, *arguments):
+        call("make", "-s", f"-j{self.jobs}", *targets, *arguments, cwd=tree)
+
+    def tree(self, name, seam):
+        """A tree as build.sh leaves it."""
+        call(
+            "sh", suites.ROOT / "alloc/jemalloc/build.sh", self.source, seam, name, "cc", "ar",
+            f"{name}.a", cwd=self.folder,
+        )  # fmt: skip
+        return self.folder / name
+
+    def stock(self):
+        seam, stamp = self.folder / "no-seam", self.folder / "stock.made"
+        if self.has_changed(stamp, [suites.ROOT / "alloc/jemalloc/build.sh"]):
+            shutil.rmtree(seam, ignore_errors=True)
+            (seam / "include").mkdir(parents=True)
+            (seam / "homefree.patch").touch()
+            (seam / "pages.h").touch()
+            tree = self.tree("stock", seam)
+            self.make(tree, ["tests_unit", "tests_integration"])
+            stamp.touch()
+        return self.folder / "stock"
+
+    def homefree(self):
+        seam, stamp = suites.ROOT / "alloc/jemalloc", self.folder / "homefree.made"
+        objects = sorted(self.build.glob("loader/libhomefree.so.*.p/.._alloc_*.o"))
+        if not objects:
+            sys.exit(f"{self.build} has no objects of libhomefree: build it first")
+        start = suites.HERE / "jemalloc_start.c"
+        if self.has_changed(stamp, [start, *objects, *(f for f in seam.rglob("*") if f.is_file())]):
+            tree = self.tree("homefree", seam)
+            archive = tree / "libhf_alloc.a"
+            call("ar", "rcs", archive, *objects)
+            for name, more in {"unit": ["-DUNIT"], "library": []}.items():
+                prefix = "jet_" if name == "unit" else "hf_je_"
+                call(
+                    "cc", "-O2", "-g", "-fPIC", "-D_GNU_SOURCE", f"-I{suites.ROOT}", *more,
+                    f"-DCONFIGURATION={prefix}malloc_conf", "-c", start, "-o", tree / f"{name}.o",
+                )  # fmt: skip
+            boot, both = "hf_heap_boot", "hf_heap_boot,--wrap=jet_nallocx,--wrap=jet_a0malloc"
+            flags = f"EXTRA_LDFLAGS=-Wl,--wrap={both} {tree / 'unit.o'} {archive}"
+            self.make(tree, ["tests_unit"], flags)
+            flags = f"EXTRA_LDFLAGS=-Wl,--wrap={boot} {tree / 'library.o'} {archive}"
+            self.make(tree, ["lib/libjemalloc.so.2"], flags)
+            self.make(tree, ["tests_integration"])
+            stamp.touch()
+        return self.folder / "homefree"
+
+
+def programs(tree):
+    """The tests of a tree, as its makefile lists them."""
+    makefile = (tree / "Makefile").read_text().replace("\\\n", " ")
+    names = []
+    for kind in ("TESTS_UNIT", "TESTS_INTEGRATION"):
+        for line in re.findall(rf"^{kind} [:+]?= *(.*)$", makefile, re.M):
+            names += re.findall(r"test/[\w/]+(?=\.c\b)", line)
+    return [name for name in dict.fromkeys(names) if (tree / name).exists()]
+
+
+def run_program(tree, name, configuration, seconds):
+    """{test: outcome} of one program, started as jemalloc's test.sh does."""
+    script = tree / f"{name}.sh"
+    settings = f". {script}; " if script.exists() else ""
+    program = (
+        f"MALLOC_CONF=; enable_fill=1 enable_prof=0; {settings}"
+        'export HF_JE_MALLOC_CONF="$MALLOC_CONF${MALLOC_CONF:+${1:+,}}$1"; '
+        f'exec "{tree / name}" "{tree}" "{tree}"'
+    )
+    status, output = suites.run(["sh", "-c", program, "sh", configuration], tree, seconds)
+    outcomes = {
+        f"{name} {test} {kind}": WORDS[word] for test, kind, word in LINE.findall(output)
+    }
+    words = {0: "passed", 1: "skipped", 2: "failed", None: "timed-out"}
+    outcomes[name] = words.get(status, "crashed")
+    return outcomes, output
+
+
+def run_all(tree, names, jobs, clock):
+    """({test: outcome}, {program: output}); None if there was not enough time."""
+    work = []
+    for name in names:
+        for suffix, configuration in DECAYS.items():
+            if not suffix or "/integration/" in name:
+                work.append((name, suffix, configuration))
+    outcomes, outputs = {}, {}
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+
+        def one(item):
+            if clock.is_over():
+                return None
+            return run_program(tree, item[0], item[2], PROGRAM_SECONDS)
+
+        for (name, suffix, _), result in zip(work, pool.map(one, work)):
+            if result is None:
+                return None
+            for test, outcome in result[0].items():
+                outcomes[test + suffix] = outcome
+            outputs[name + suffix] = result[1]
+    return outcomes, outputs
+
+
+def main():
+    parser = suites.arguments(__doc__)
+    options = parser.parse_args()
+    verdict = suites.Verdict("jemalloc")
+    builds = Builds(options)
+    trees = [builds.stock(), builds.homefree()]
+    names = options.only or programs(trees[0])
+    # Building is not counted: it is done once.
+    clock = suites.Clock(options.seconds)
+    results = [run_all(tree, names, options.jobs, clock) for tree in trees]
+    if None in results:
+        verdict.skip(builds.version, "not enough time")
+        return verdict.finish()
+    (before, _), (after, outputs) = results
+    found = suites.differences(before, after)
+    if options.verbose:
+        for program in sorted({name for name, *_ in found} & set(outputs)):
+            print(f"---- {program}\n{outputs[program]}")
+    name = f"{builds.version} ({len(names)} programs)"
+    verdict.judge(name, "build", builds.version, before, after, found)
+    return verdict.finish()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""What the scripts of this folder share: outcomes of tests, the differences between a run without
+homefree and one with it, the differences that are expected, and the figures at the end.
+
+An outcome is a word (passed, failed, skipped, crashed, ...) for the name of a test; a run is a
+dictionary of them. A test that has no outcome in a run is "absent" there.
+"""
+
+import argparse
+import fnmatch
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+EXPECTED = HERE / "expected.txt"
+# What would change how homefree or Python behaves in the programs that are started.
+OURS = ("HOMEFREE_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "PYTEST_")
+
+
+HOWS = ("install", "full", "run", "diagnose")
+RERUNS = 2  # of the files of a difference
+RERUN_SECONDS = 120  # at least, also when the time is over
+
+
+def cache():
+    """The folder for what is fetched and made, which is kept."""
+    folder = Path(os.environ.get("HOMEFREE_SUITES") or ROOT / "build" / "suites")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.resolve()
+
+
+def environment(**more):
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
+    return {**kept, **more}
+
+
+class Clock:
+    """The time that a script may take."""
+
+    def __init__(self, seconds):
+        self.end = time.monotonic() + seconds
+
+    def left(self):
+        return max(0.0, self.end - time.monotonic())
+
+    def is_over(self):
+        return self.left() == 0
+
+
+def run(command, folder, seconds, **variables):
+    """Runs a command with everything that it starts; returns its status and output. The status is
+    None if it took too long, and then all of it is dead."""
+    with subprocess.Popen(
+        [str(word) for word in command],
+        cwd=folder,
+        env=environment(**variables),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+            status = process.returncode
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            output, _ = process.communicate()
+            status = None
+    return status, output.decode(errors="replace")
+
+
+def package(build):
+    """The folder of homefree's package in a build folder."""
+    return Path(build).resolve() / "loader" / "python"
+
+
+def prefix(build, how):
+    """The command in front of Python for a way that needs one."""
+    if how not in ("run", "diagnose"):
+        return []
+    extra = ["--diagnose=count"] if how == "diagnose" else []
+    return [Path(build).resolve() / "loader/command/homefree", "run", *extra, "--"]
+
+
+def check_present(python, **variables):
+    """homefree must be in the processes in which it is meant to be."""
+    code = "print(any('libhomefree' in line for line in open('/proc/self/maps')))"
+    with tempfile.TemporaryDirectory() as folder:
+        _, output = run([*python, "-c", code], folder, 60, **variables)
+    if "True" not in output:
+        sys.exit(f"homefree is not in the process of {python}: {output}")
+
+
+def all_pythons():
+    """The CPythons from 3.9 on with a GIL, one of each version, as {"3.x": file}."""
+    code = (
+        "import sys, sysconfig; v = sys.version_info;"
+        "print(v >= (3, 9) and not sysconfig.get_config_var('Py_GIL_DISABLED'), '3.%d' % v[1])"
+    )
+    home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    found = {}
+    for file in [Path("/usr/bin/python3"), *sorted(home.glob("versions/3.*/bin/python"))]:
+        done = subprocess.run([file, "-c", code], capture_output=True, text=True)
+        if done.stdout.startswith("True"):
+            found.setdefault(file, done.stdout.split()[1])
+    return found
+
+
+def find_python(versions):
+    """A CPython of the first of these versions that the machine has."""
+    found = {version: file for file, version in all_pythons().items()}
+    for version in versions:
+        if version in found:
+            return found[version]
+    raise FileNotFoundError(f"no CPython {' or '.join(versions)}")
+
+
+def case_outcome(case):
+    for child in case:
+        if child.tag in ("failure", "error"):
+            return "failed"
+        if child.tag == "skipped":
+            return "skipped"
+    return "skipped" if case.get("status") == "notrun" else "passed"
+
+
+def read_junit(file, name_start):
+    """{test: outcome}; name_start(case) is what stands in front of a test's name."""
+    try:
+        tree = xml.etree.ElementTree.parse(file)
+    except (OSError, xml.etree.ElementTree.ParseError):
+        return {}
+    outcomes = {}
+    for case in tree.iter("testcase"):
+        name = name_start(case) + str(case.get("name"))
+        # pytest lists a test again whose teardown fails.
+        if outcomes.get(name) != "failed":
+            outcomes[name] = case_outcome(case)
+    return outcomes
+
+
+def shard(text):
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError("I/N is wanted, with I from 1 to N")
+    return int(match[1]), int(match[2])
+
+
+def ways(text):
+    hows = text.split(",")
+    if not set(hows) <= set(HOWS):
+        raise argparse.ArgumentTypeError(f"takes {', '.join(HOWS)}")
+    return hows
+
+
+def arguments(usage):
+    """The options that the scripts share."""
+    parser = argparse.ArgumentParser(usage=usage)
+    parser.add_argument("--shard", type=shard, default=(1, 1))
+    parser.add_argument("--how", type=ways, default=["install", "run"])
+    parser.add_argument("--only", type=lambda text: text.split(","))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--build", default=ROOT / "build")
+    parser.add_argument("--verbose", action="store_true")
+    parser.add_argument("seconds", nargs="?", type=float, default=1800)
+    return parser
+
+
+def differences(before, after):
+    """[(test, outcome without homefree, outcome with it)]"""
+    names = sorted({*before, *after})
+    pairs = [(name, before.get(name, "absent"), after.get(name, "absent")) for name in names]
+    return [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def files_of(found, group):
+    """The files of tests that differ; the whole group if the tests' names do not tell."""
+    names = set()
+    for test, _, _ in found:
+        mine = [f for f in group if re.search(rf"(^|[.(]){re.escape(f)}($|[.)])", test)]
+        names.update(mine or group)
+    return sorted(names)
+
+
+def lasting(runner, how, group, found, seconds):
+    """The differences that remain when both sides run again: those with no outcome in common."""
+    sides = {None: {}, how: {}}
+    for test, before, after in found:
+        sides[None][test], sides[how][test] = {before}, {after}
+    files = files_of(found, group)
+    for _ in range(RERUNS):
+        for side, outcomes in sides.items():
+            again = runner.run(side, files, seconds) or {}
+            for test in outcomes:
+                outcomes[test].add(again.get(test, "absent"))
+    return [d for d in found if not sides[None][d[0]] & sides[how][d[0]]]
+
+
+def examine(verdict, runner, options, group_size, seconds):
+    """Runs groups of files, each without homefree and then with it, until the time is over.
+
+    runner.run(how, files, seconds) returns {test: outcome}, or None if it took too long; how is
+    None for the run without homefree. runner.files() lists the files, runner.check(how) ends the
+    script if homefree would not be there, and runner.version names the row.
+    """
+    clock = Clock(seconds)
+    hows = options.how
+    for how in hows:
+        runner.check(how)
+    index, shards = options.shard
+    files = (options.only or runner.files())[index - 1 :: shards]
+    sides = {how: {} for how in (None, *hows)}
+    found = {how: [] for how in hows}
+    unstable = dict.fromkeys(hows, 0)
+    done = 0
+    for start in range(0, len(files), group_size):
+        group = files[start : start + group_size]
+        results = {}
+        for how in sides:
+            results[how] = None if clock.is_over() else runner.run(how, group, clock.left())
+        if None in results.values():
+            break
+        done += len(group)
+        for how in sides:
+            sides[how].update(results[how])
+        for how in hows:
+            new = differences(results[None], results[how])
+            seconds = max(clock.left(), RERUN_SECONDS)
+            stay = lasting(runner, how, group, new, seconds) if new else []
+            found[how] += stay
+            unstable[how] += len(new) - len(stay)
+        print(
+            f"{runner.version}: {done} of {len(files)} files, {clock.left():.0f} s left", flush=True
+        )
+    for how in hows:
+        name = f"{runner.version} {how} ({done} of {len(files)} files)"
+        if done:
+            verdict.judge(
+                name, how, runner.version, sides[None], sides[how], found[how], unstable[how]
+            )
+        else:
+            verdict.skip(name, "not enough time for a group of files")
+
+
+class Expected:
+    """The rows of expected.txt for one suite, with * in how, version and test."""
+
+    def __init__(self, suite):
+        self.rows = []
+        for number, line in enumerate(EXPECTED.read_text().splitlines(), 1):
+            if not line.strip() or line.startswith("#"):
+                continue
+            fields = [field.strip() for field in line.split("|")]
+            if len(fields) != 6 or not all(fields):
+                sys.exit(f"{EXPECTED}:{number}: six fields are wanted")
+            if fields[0] == suite:
+                self.rows.append(fields[1:])
+
+    def find(self, how, version, difference):
+        """The row for a difference, or None."""
+        name, before, after = difference
+        for row in self.rows:
+            if (
+                fnmatch.fnmatchcase(how, row[0])
+                and fnmatch.fnmatchcase(version, row[1])
+                and fnmatch.fnmatchcase(name, row[2])
+                and row[3] == f"{before} > {after}"
+            ):
+                return row
+        return None
+
+    def outlived(self, how, version, before, found):
+        """The rows that name a test whole which did run here and made no difference."""
+        return [
+            row
+            for row in self.rows
+            if row not in found
+            and fnmatch.fnmatchcase(how, row[0])
+            and fnmatch.fnmatchcase(version, row[1])
+            and row[2] in before
+        ]
+
+
+class Verdict:
+    """Collects what is shown at the end, and the script's exit status."""
+
+    def __init__(self, suite):
+        self.suite = suite
+        self.expected = Expected(suite)
+        self.lines = []
+        self.failed = False
+
+    def judge(self, name, how, version, before, after, found, unstable=0):
+        """Prints the lasting differences between two runs, and keeps the figures."""
+        rows, unexplained = [], 0
+        for difference in sorted(found):
+            row = self.expected.find(how, version, difference)
+            rows.append(row)
+            unexplained += row is None
+            why = row[4] if row else "NOT EXPLAINED"
+            print(f"{how}: {difference[0]}: {difference[1]} > {difference[2]}: {why}")
+        outlived = self.expected.outlived(how, version, before, rows)
+        for row in outlived:
+            print(f"{how}: {row[2]}: made no difference, though expected.txt says {row[3]}")
+        words = list(after.values())
+        figure = (
+            f"{len(words)} tests: {words.count('passed')} passed, "
+            f"{words.count('failed') + words.count('crashed')} failed, "
+            f"{words.count('skipped')} skipped; without homefree "
+            f"{list(before.values()).count('passed')} passed; "
+            f"{len(found)} differ, {unexplained} not explained"
+        )
+        if unstable:
+            figure += f"; {unstable} change from run to run"
+        good = not unexplained and not outlived and "passed" in words
+        self.row(name, figure, "passed" if good else "failed")
+
+    def row(self, name, figure, outcome):
+        """One line of the table; outcome: passed, failed, or `skipped: why`."""
+        self.failed |= outcome == "failed"
+        self.lines.append((f"{self.suite} {name}".strip(), figure, outcome))
+
+    def skip(self, name, why):
+        self.row(name, "", f"skipped: {why}")
+
+    def finish(self):
+        print()
+        for line in self.lines:
+            print("{}: {}: {}".format(*line))
+        rows = os.environ.get("HOMEFREE_LONG_ROWS")
+        if rows:
+            with open(rows, "a") as file:
+                file.writelines("\t".join(line) + "\n" for line in self.lines)
+        return 1 if self.failed or not self.lines else 0
