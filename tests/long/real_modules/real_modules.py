@@ -20,6 +20,7 @@ file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 
 
 import argparse
 import collections
+import contextlib
 import difflib
 import fcntl
 import hashlib
@@ -119,6 +120,13 @@ class Module:
         self._key = with_homefree.hexdigest()[:16]
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         self.results = kept if kept.get("key") == self._key else {"key": self._key}
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Keeps other runs away. BlockingIOError if one is at it."""
+        with open(self.folder / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
 
     def once(self, step, function, *arguments):
         """The result of a step, which is done if it is not known yet."""
@@ -412,15 +420,9 @@ def main(arguments):
     for name in options.names:
         if name not in known:
             parser.error(f"modules.toml has no {name}: {', '.join(known)}")
-    options.work.mkdir(parents=True, exist_ok=True)
-    with open(options.work / "lock", "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            parser.error(f"another run works in {options.work}")
-        clock = Clock(options.seconds)
-        chosen = [one for one in entries if not options.names or one["name"] in options.names]
-        rows = [measure(entry, options, clock) for entry in chosen]
+    clock = Clock(options.seconds)
+    chosen = [one for one in entries if not options.names or one["name"] in options.names]
+    rows = [measure(entry, options, clock) for entry in chosen]
     if options.write:
         (HERE / "README.md").write_text(table.page(rows, options))
     return 1 if any(row.state().startswith("failed") for row in rows) else 0
@@ -433,9 +435,12 @@ def measure(entry, options, clock):
     stopped = f"skipped: {why}" if why else None
     if not why:
         try:
-            module.all()
+            with module.alone():
+                module.all()
         except Stopped:
             stopped = f"skipped: the limit of {options.seconds:.0f} s"
+        except BlockingIOError:
+            stopped = "skipped: another run measures it"
         except (Failed, OSError, ValueError, KeyError) as error:
             stopped = f"failed: {error}"
     row = table.Row(entry, module.results, stopped)
