@@ -328,8 +328,8 @@ class Module:
         return {"status": status, "seconds": round(seconds, 2), "outcomes": outcomes}
 
     def _tests(self, build):
-        # A first run fills caches of the system and compiles the tests.
-        self._pytest(build, "warm")
+        # Compiles the tests, and fills the system's caches.
+        self._pytest(build, "warm", "--collect-only")
         return self._pytest(build, "tests")
 
     def _diagnosed(self, build):

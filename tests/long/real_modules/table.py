@@ -11,7 +11,7 @@ import re
 _UNWANTED = ("allocates-elsewhere", "extra-exports", "embedded-allocator", "no-init-function")
 
 # What an entry says for readers; measurements do not depend on it.
-TEXTS = ("note", "skipped", "why")
+TEXTS = ("not_linked", "note", "skipped", "why")
 
 _PAGE = """\
 # Real modules
