@@ -44,6 +44,10 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+ALLOCATING = (
+    *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
+    *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
+)
 
 
 class Stopped(Exception):
@@ -147,7 +151,7 @@ class Module:
         self.once("source", self._unpack)
         for build in BUILDS:
             self.once(f"build {build}", self._build, build)
-        self.once("inspect", self._inspect)
+        self.once("objects", self._inspect)
         for build in BUILDS:
             self.once(f"tests {build}", self._tests, build)
         for build in BUILDS:
@@ -280,6 +284,11 @@ class Module:
         (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
         return [site / name for name in names if name.endswith(".so")]
 
+    def _allocates(self, path):
+        """Whether a shared object imports a function that allocates."""
+        words = self.run("nm", "-D", "--undefined-only", path)[1].split()
+        return any(word.partition("@")[0] in ALLOCATING for word in words)
+
     def _inspect(self):
         found = {}
         for build in BUILDS:
@@ -298,6 +307,11 @@ class Module:
             found[build] = {
                 "objects": len(files),
                 "linked": sum(file["homefree"]["linked"] for file in files),
+                "past": [
+                    path.name
+                    for path, file in zip(objects, files, strict=True)
+                    if not file["homefree"]["linked"] and self._allocates(path)
+                ],
                 "exports": sum(file["exports"] for file in files),
                 "bytes": sum(path.stat().st_size for path in objects),
                 "findings": collections.Counter(
