@@ -159,8 +159,8 @@ class Row:
         if objects and objects["linked"] < objects["objects"]:
             lines.append(
                 f"{objects['objects'] - objects['linked']} of {objects['objects']} shared objects "
-                "call no allocating function of C or C++, only Python's, so the linker left homefree "
-                "out. What is left of its line there is the version script."
+                "call no allocating function of C or C++, only Python's, so the linker left "
+                "homefree out. What is left of its line there is the version script."
             )
         for rule, why in self.entry.get("why", {}).items():
             counts = [
