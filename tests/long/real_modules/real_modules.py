@@ -331,6 +331,7 @@ class Module:
             cwd=folder / "tests",
             log=folder / f"{name}.log",
             check=False,
+            **self.entry.get("test_environment", {}),
         )
         if not junit.exists():
             raise Failed(f"pytest ended with {status}: {output.strip().splitlines()[-1:]}")
@@ -372,6 +373,7 @@ class Module:
             cwd=folder / "tests",
             log=folder / "harness.log",
             check=False,
+            **self.entry.get("test_environment", {}),
         )
         begin = output.find("{\n")
         if status not in (0, 1) or begin < 0:
