@@ -182,25 +182,7 @@ class Module:
                 f"{self.name}=={self.entry['version']}",
                 log=self.folder / "download.log",
             )
-        for path in self.entry.get("sources", ()):
-            self._fetch_from_pool(folder, path)
         return folder / stem
-
-    def _fetch_from_pool(self, folder, path):
-        """An archive of Debian's pool, by apt and from a configured repository."""
-        place = folder / pathlib.Path(path).name
-        if place.exists():
-            return
-        form = ("--format", "$(SITE)", "Created-By: Packages")
-        sites = self.run("apt-get", "indextargets", "--no-release-info", *form)[1].split()
-        for site in dict.fromkeys(sites):
-            part = place.with_suffix(".part")
-            helper = ("/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file")
-            url = f"{site.rstrip('/')}/pool/main/{path}"
-            if self.run(*helper, url, part, check=False)[0] == 0 and part.exists():
-                part.rename(place)
-                return
-        raise Failed(f"no configured repository has {place.name}")
 
     def _unpack(self):
         archive = self._archive()
@@ -233,16 +215,13 @@ class Module:
         shutil.rmtree(folder / "wheels", ignore_errors=True)
         constraint = self.options.work / "constraint.txt"
         constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
-        sources = str(self.options.work / "sources")
-        more = self.entry.get("build_environment", {})
-        environment = {name: text.replace("{sources}", sources) for name, text in more.items()}
         seconds = self.run(
             *(self.options.python, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
             *("--no-deps", "-w", folder / "wheels", folder / "source"),
             log=folder / "build.log",
             PIP_CONSTRAINT=str(constraint),
             PIP_BUILD_CONSTRAINT=str(constraint),
-            **environment,
+            **self.entry.get("build_environment", {}),
         )[2]
         (wheel,) = (folder / "wheels").glob("*.whl")
         self.run(self.options.python, "-m", "venv", "--clear", folder / "venv")
