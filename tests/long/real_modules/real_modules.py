@@ -44,6 +44,8 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
+TESTING = ("tests", "test_environment")  # what an entry says about them
 ALLOCATING = (
     *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
     *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
@@ -116,14 +118,22 @@ class Module:
         self.folder = options.work / options.tag / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file = self.folder / "results.json"
-        with_homefree = hashlib.sha256(options.wheel.read_bytes())
-        measured = {name: value for name, value in entry.items() if name not in table.TEXTS}
-        with_homefree.update(json.dumps(measured, sort_keys=True).encode())
-        if "suite" in entry:
-            with_homefree.update((HERE / "suites" / entry["suite"]).read_bytes())
-        self._key = with_homefree.hexdigest()[:16]
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.results = kept if kept.get("key") == self._key else {"key": self._key}
+        built, tested = self._digest(table.TEXTS + TESTING), self._digest(table.TEXTS)
+        if kept.get("built from") != built:
+            kept = {}
+        elif kept.get("tested with") != tested:
+            kept = {step: kept[step] for step in kept if step.split()[0] not in TESTS}
+        self.results = {**kept, "built from": built, "tested with": tested}
+
+    def _digest(self, without):
+        """What results depend on: the wheel, and the entry without some of its members."""
+        members = {word: value for word, value in self.entry.items() if word not in without}
+        digest = hashlib.sha256(self.options.wheel.read_bytes())
+        digest.update(json.dumps(members, sort_keys=True).encode())
+        if "suite" in self.entry:
+            digest.update((HERE / "suites" / self.entry["suite"]).read_bytes())
+        return digest.hexdigest()[:16]
 
     @contextlib.contextmanager
     def alone(self):
