@@ -20,6 +20,7 @@ file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 
 
 import argparse
 import collections
+import contextlib
 import difflib
 import fcntl
 import hashlib
@@ -43,6 +44,12 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
+TESTING = ("tests", "test_environment")  # what an entry says about them
+ALLOCATING = (
+    *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
+    *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
+)
 
 
 class Stopped(Exception):
@@ -111,14 +118,29 @@ class Module:
         self.folder = options.work / options.tag / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file = self.folder / "results.json"
-        with_homefree = hashlib.sha256(options.wheel.read_bytes())
-        measured = {name: value for name, value in entry.items() if name not in table.TEXTS}
-        with_homefree.update(json.dumps(measured, sort_keys=True).encode())
-        if "suite" in entry:
-            with_homefree.update((HERE / "suites" / entry["suite"]).read_bytes())
-        self._key = with_homefree.hexdigest()[:16]
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
-        self.results = kept if kept.get("key") == self._key else {"key": self._key}
+        built, tested = self._digest(table.TEXTS + TESTING), self._digest(table.TEXTS)
+        if kept.get("built from") != built:
+            kept = {}
+        elif kept.get("tested with") != tested:
+            kept = {step: kept[step] for step in kept if step.split()[0] not in TESTS}
+        self.results = {**kept, "built from": built, "tested with": tested}
+
+    def _digest(self, without):
+        """What results depend on: the wheel, and the entry without some of its members."""
+        members = {word: value for word, value in self.entry.items() if word not in without}
+        digest = hashlib.sha256(self.options.wheel.read_bytes())
+        digest.update(json.dumps(members, sort_keys=True).encode())
+        if "suite" in self.entry:
+            digest.update((HERE / "suites" / self.entry["suite"]).read_bytes())
+        return digest.hexdigest()[:16]
+
+    @contextlib.contextmanager
+    def alone(self):
+        """Keeps other runs away. BlockingIOError if one is at it."""
+        with open(self.folder / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
 
     def once(self, step, function, *arguments):
         """The result of a step, which is done if it is not known yet."""
@@ -139,7 +161,7 @@ class Module:
         self.once("source", self._unpack)
         for build in BUILDS:
             self.once(f"build {build}", self._build, build)
-        self.once("inspect", self._inspect)
+        self.once("objects", self._inspect)
         for build in BUILDS:
             self.once(f"tests {build}", self._tests, build)
         for build in BUILDS:
@@ -170,25 +192,7 @@ class Module:
                 f"{self.name}=={self.entry['version']}",
                 log=self.folder / "download.log",
             )
-        for path in self.entry.get("sources", ()):
-            self._fetch_from_pool(folder, path)
         return folder / stem
-
-    def _fetch_from_pool(self, folder, path):
-        """An archive of Debian's pool, by apt and from a configured repository."""
-        place = folder / pathlib.Path(path).name
-        if place.exists():
-            return
-        form = ("--format", "$(SITE)", "Created-By: Packages")
-        sites = self.run("apt-get", "indextargets", "--no-release-info", *form)[1].split()
-        for site in dict.fromkeys(sites):
-            part = place.with_suffix(".part")
-            helper = ("/usr/lib/apt/apt-helper", "-o", "APT::Sandbox::User=root", "download-file")
-            url = f"{site.rstrip('/')}/pool/main/{path}"
-            if self.run(*helper, url, part, check=False)[0] == 0 and part.exists():
-                part.rename(place)
-                return
-        raise Failed(f"no configured repository has {place.name}")
 
     def _unpack(self):
         archive = self._archive()
@@ -221,16 +225,13 @@ class Module:
         shutil.rmtree(folder / "wheels", ignore_errors=True)
         constraint = self.options.work / "constraint.txt"
         constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
-        sources = str(self.options.work / "sources")
-        more = self.entry.get("build_environment", {})
-        environment = {name: text.replace("{sources}", sources) for name, text in more.items()}
         seconds = self.run(
             *(self.options.python, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
             *("--no-deps", "-w", folder / "wheels", folder / "source"),
             log=folder / "build.log",
             PIP_CONSTRAINT=str(constraint),
             PIP_BUILD_CONSTRAINT=str(constraint),
-            **environment,
+            **self.entry.get("build_environment", {}),
         )[2]
         (wheel,) = (folder / "wheels").glob("*.whl")
         self.run(self.options.python, "-m", "venv", "--clear", folder / "venv")
@@ -272,6 +273,11 @@ class Module:
         (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
         return [site / name for name in names if name.endswith(".so")]
 
+    def _allocates(self, path):
+        """Whether a shared object imports a function that allocates."""
+        words = self.run("nm", "-D", "--undefined-only", path)[1].split()
+        return any(word.partition("@")[0] in ALLOCATING for word in words)
+
     def _inspect(self):
         found = {}
         for build in BUILDS:
@@ -290,6 +296,11 @@ class Module:
             found[build] = {
                 "objects": len(files),
                 "linked": sum(file["homefree"]["linked"] for file in files),
+                "past": [
+                    path.name
+                    for path, file in zip(objects, files, strict=True)
+                    if not file["homefree"]["linked"] and self._allocates(path)
+                ],
                 "exports": sum(file["exports"] for file in files),
                 "bytes": sum(path.stat().st_size for path in objects),
                 "findings": collections.Counter(
@@ -309,6 +320,7 @@ class Module:
             cwd=folder / "tests",
             log=folder / f"{name}.log",
             check=False,
+            **self.entry.get("test_environment", {}),
         )
         if not junit.exists():
             raise Failed(f"pytest ended with {status}: {output.strip().splitlines()[-1:]}")
@@ -320,8 +332,8 @@ class Module:
         return {"status": status, "seconds": round(seconds, 2), "outcomes": outcomes}
 
     def _tests(self, build):
-        # A first run fills caches of the system and compiles the tests.
-        self._pytest(build, "warm")
+        # Compiles the tests, and fills the system's caches.
+        self._pytest(build, "warm", "--collect-only")
         return self._pytest(build, "tests")
 
     def _diagnosed(self, build):
@@ -350,6 +362,7 @@ class Module:
             cwd=folder / "tests",
             log=folder / "harness.log",
             check=False,
+            **self.entry.get("test_environment", {}),
         )
         begin = output.find("{\n")
         if status not in (0, 1) or begin < 0:
@@ -412,15 +425,9 @@ def main(arguments):
     for name in options.names:
         if name not in known:
             parser.error(f"modules.toml has no {name}: {', '.join(known)}")
-    options.work.mkdir(parents=True, exist_ok=True)
-    with open(options.work / "lock", "w", encoding="utf-8") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            parser.error(f"another run works in {options.work}")
-        clock = Clock(options.seconds)
-        chosen = [one for one in entries if not options.names or one["name"] in options.names]
-        rows = [measure(entry, options, clock) for entry in chosen]
+    clock = Clock(options.seconds)
+    chosen = [one for one in entries if not options.names or one["name"] in options.names]
+    rows = [measure(entry, options, clock) for entry in chosen]
     if options.write:
         (HERE / "README.md").write_text(table.page(rows, options))
     return 1 if any(row.state().startswith("failed") for row in rows) else 0
@@ -433,9 +440,12 @@ def measure(entry, options, clock):
     stopped = f"skipped: {why}" if why else None
     if not why:
         try:
-            module.all()
+            with module.alone():
+                module.all()
         except Stopped:
             stopped = f"skipped: the limit of {options.seconds:.0f} s"
+        except BlockingIOError:
+            stopped = "skipped: another run measures it"
         except (Failed, OSError, ValueError, KeyError) as error:
             stopped = f"failed: {error}"
     row = table.Row(entry, module.results, stopped)

@@ -73,11 +73,9 @@ class Row:
         """What is wrong, in the order of its weight; sentences."""
         found = []
         results = self.results
-        inspected = results["inspect"]["homefree"]
+        inspected = results["objects"]["homefree"]
         found += [f"inspect finds {rule}" for rule in _UNWANTED if rule in inspected["findings"]]
-        expected = self.entry.get("not_linked", 0)
-        if inspected["linked"] + expected < inspected["objects"]:
-            found.append("an object that allocates is not linked with homefree")
+        found += [f"{name} is not linked with homefree" for name in inspected["past"]]
         different = _differences(results["tests plain"], results["tests homefree"])
         found += [f"{name} ends differently with homefree" for name in different[:3]]
         for build in "plain", "homefree":
@@ -112,9 +110,9 @@ class Row:
             return shown[0] if shown[0] == shown[1] else " → ".join(shown)
 
         def inspected(name, scale=1):
-            if "inspect" not in results:
+            if "objects" not in results:
                 return "-"
-            values = [results["inspect"][build][name] for build in ("plain", "homefree")]
+            values = [results["objects"][build][name] for build in ("plain", "homefree")]
             return " → ".join(f"{value / scale:.0f}" for value in values)
 
         lines = results.get("source")
@@ -157,6 +155,13 @@ class Row:
             lines.append(self.entry["note"])
         if "skipped" in self.entry:
             lines.append(f"Not run: {self.entry['skipped']}.")
+        objects = self.results.get("objects", {}).get("homefree")
+        if objects and objects["linked"] < objects["objects"]:
+            lines.append(
+                f"{objects['objects'] - objects['linked']} of {objects['objects']} shared objects "
+                "call no allocating function of C or C++, only Python's, so the linker left "
+                "homefree out. What is left of its line there is the version script."
+            )
         for rule, why in self.entry.get("why", {}).items():
             counts = [
                 sum(one["rule"] == rule for one in _errors(self.results[step]))
