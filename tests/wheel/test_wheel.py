@@ -217,12 +217,13 @@ class InstalledWheel(unittest.TestCase):
         self.assert_missing_is_said()
 
     def test_a_module_in_a_package_finds_the_heap_too(self):
-        package = self.site / "group/inner"
+        """Three levels deep, as zmq.backend.cython._zmq."""
+        package = self.site / "group/inner/most"
         package.mkdir(parents=True)
         self.write("build.sh", SHELL)
         build = self.wheel.build_variables()
         run("sh", "build.sh", cwd=self.work, TARGET=str(package), **build)
-        result = self.ask("from group.inner import greet; print(greet.check())")
+        result = self.ask("from group.inner.most import greet; print(greet.check())")
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
     def test_an_isolated_build_finds_it(self):

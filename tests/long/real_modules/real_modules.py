@@ -45,7 +45,7 @@ BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
-TESTING = ("tests", "test_environment")  # what an entry says about them
+TESTING = ("tests", "test_environment", "suite")  # what an entry says about them
 ALLOCATING = (
     *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
     *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
@@ -131,7 +131,7 @@ class Module:
         members = {word: value for word, value in self.entry.items() if word not in without}
         digest = hashlib.sha256(self.options.wheel.read_bytes())
         digest.update(json.dumps(members, sort_keys=True).encode())
-        if "suite" in self.entry:
+        if "suite" in members:
             digest.update((HERE / "suites" / self.entry["suite"]).read_bytes())
         return digest.hexdigest()[:16]
 
@@ -253,8 +253,6 @@ class Module:
             path = folder / "source" / name
             copy = shutil.copytree if path.is_dir() else shutil.copy
             copy(path, place / path.name)
-        if "suite" in self.entry:
-            shutil.copy(HERE / "suites" / self.entry["suite"], place)
         if "into_package" in self.entry:
             here, there = self.entry["into_package"]
             (site,) = (folder / "venv" / "lib").glob("python3*/site-packages")
@@ -312,6 +310,8 @@ class Module:
     def _pytest(self, build, name, *options):
         """Runs its tests. Result: the outcome of each test, the exit status and the time."""
         folder = self.folder / build
+        if "suite" in self.entry:
+            shutil.copy(HERE / "suites" / self.entry["suite"], folder / "tests")
         junit = folder / f"{name}.xml"
         junit.unlink(missing_ok=True)
         status, output, seconds = self.run(

