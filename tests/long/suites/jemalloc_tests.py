@@ -132,36 +132,43 @@ def run_program(tree, name, configuration, seconds):
         f'exec "{tree / name}" "{tree}" "{tree}"'
     )
     status, output = suites.run(["sh", "-c", program, "sh", configuration], tree, seconds)
-    outcomes = {
-        f"{name} {test} {kind}": WORDS[word] for test, kind, word in LINE.findall(output)
-    }
+    outcomes = {f"{name} {test} {kind}": WORDS[word] for test, kind, word in LINE.findall(output)}
     words = {0: "passed", 1: "skipped", 2: "failed", None: "timed-out"}
     outcomes[name] = words.get(status, "crashed")
     return outcomes, output
 
 
-def run_all(tree, names, jobs, clock):
-    """({test: outcome}, {program: output}); None if there was not enough time."""
-    work = []
-    for name in names:
-        for suffix, configuration in DECAYS.items():
-            if not suffix or "/integration/" in name:
-                work.append((name, suffix, configuration))
-    outcomes, outputs = {}, {}
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+class Runner:
+    """Runs programs of both trees: the stock one for None."""
+
+    def __init__(self, builds, jobs):
+        self.trees = {None: builds.stock(), "build": builds.homefree()}
+        self.jobs = jobs
+        self.outputs = {}
+
+    def run(self, how, names, seconds):
+        """{test: outcome} of some programs; None if there was not enough time."""
+        clock = suites.Clock(seconds)
+        work = [
+            (name, suffix, configuration)
+            for name in names
+            for suffix, configuration in DECAYS.items()
+            if not suffix or "/integration/" in name
+        ]
 
         def one(item):
             if clock.is_over():
                 return None
-            return run_program(tree, item[0], item[2], PROGRAM_SECONDS)
+            return run_program(self.trees[how], item[0], item[2], PROGRAM_SECONDS)
 
-        for (name, suffix, _), result in zip(work, pool.map(one, work)):
-            if result is None:
-                return None
-            for test, outcome in result[0].items():
-                outcomes[test + suffix] = outcome
-            outputs[name + suffix] = result[1]
-    return outcomes, outputs
+        outcomes = {}
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            for (name, suffix, _), result in zip(work, pool.map(one, work)):
+                if result is None:
+                    return None
+                outcomes.update({test + suffix: word for test, word in result[0].items()})
+                self.outputs[how, name + suffix] = result[1]
+        return outcomes
 
 
 def main():
@@ -169,21 +176,23 @@ def main():
     options = parser.parse_args()
     verdict = suites.Verdict("jemalloc")
     builds = Builds(options)
-    trees = [builds.stock(), builds.homefree()]
-    names = options.only or programs(trees[0])
+    runner = Runner(builds, options.jobs)
+    names = options.only or programs(runner.trees[None])
     # Building is not counted: it is done once.
     clock = suites.Clock(options.seconds)
-    results = [run_all(tree, names, options.jobs, clock) for tree in trees]
-    if None in results:
+    before = runner.run(None, names, clock.left())
+    after = runner.run("build", names, clock.left())
+    if before is None or after is None:
         verdict.skip(builds.version, "not enough time")
         return verdict.finish()
-    (before, _), (after, outputs) = results
     found = suites.differences(before, after)
+    stay = suites.lasting(runner, "build", names, found, 600) if found else []
     if options.verbose:
-        for program in sorted({name for name, *_ in found} & set(outputs)):
-            print(f"---- {program}\n{outputs[program]}")
+        for (how, program), output in runner.outputs.items():
+            if how and any(name.split()[0] == program.split()[0] for name, *_ in stay):
+                print(f"---- {program}\n{output}")
     name = f"{builds.version} ({len(names)} programs)"
-    verdict.judge(name, "build", builds.version, before, after, found)
+    verdict.judge(name, "build", builds.version, before, after, stay, len(found) - len(stay))
     return verdict.finish()
 
 

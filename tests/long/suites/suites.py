@@ -184,7 +184,7 @@ def files_of(found, group):
     """The files of tests that differ; the whole group if the tests' names do not tell."""
     names = set()
     for test, _, _ in found:
-        mine = [f for f in group if re.search(rf"(^|[.(]){re.escape(f)}($|[.)])", test)]
+        mine = [f for f in group if re.search(rf"(^|[.(]){re.escape(f)}($|[.) ])", test)]
         names.update(mine or group)
     return sorted(names)
 
