@@ -434,9 +434,23 @@ static bool find_of_slots(struct hf_record *record)
     return true;
 }
 
+static void count_users(struct hf_record *record)
+{
+    for (size_t i = 0; i < record->objects_count; i++) {
+        const struct hf_record_set *allocates = &record->objects[i].allocates;
+        const struct hf_record_set *frees = &record->objects[i].frees;
+        for (size_t t = 0; t < allocates->count; t++)
+            record->objects[allocates->indices[t]].users += allocates->indices[t] != i;
+        for (size_t t = 0; t < frees->count; t++)
+            record->objects[frees->indices[t]].users +=
+                frees->indices[t] != i && !hf_record_has(allocates, frees->indices[t]);
+    }
+}
+
 int hf_record_find(struct hf_record *record, struct hf_record_end end)
 {
     struct preloaded preloaded;
+    count_users(record);
     look_into_files(record);
     bool good = preloaded_read(&preloaded, record->preload) && find_death(record, end);
     for (size_t i = 0; good && i < record->objects_count; i++)

@@ -361,19 +361,6 @@ static bool read_line(struct hf_record *record, const struct line *line)
     return false;
 }
 
-static void count_users(struct hf_record *record)
-{
-    for (size_t i = 0; i < record->objects_count; i++) {
-        const struct hf_record_set *allocates = &record->objects[i].allocates;
-        const struct hf_record_set *frees = &record->objects[i].frees;
-        for (size_t t = 0; t < allocates->count; t++)
-            record->objects[allocates->indices[t]].users += allocates->indices[t] != i;
-        for (size_t t = 0; t < frees->count; t++)
-            record->objects[frees->indices[t]].users +=
-                frees->indices[t] != i && !hf_record_has(allocates, frees->indices[t]);
-    }
-}
-
 int hf_record_read(int descriptor, struct hf_record *out)
 {
     *out = (struct hf_record){.why = NULL};
@@ -414,7 +401,6 @@ int hf_record_read(int descriptor, struct hf_record *out)
         return fail(out, -ENOEXEC, "it is empty");
     if (!ended || out->moment == NULL || out->objects_count == 0)
         return damaged(out);
-    count_users(out);
     return 0;
 }
 

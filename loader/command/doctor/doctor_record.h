@@ -39,7 +39,7 @@ struct hf_record_object {
     /* The objects that its calls go to: malloc and related functions, free and related functions,
      * operator new, operator delete. */
     struct hf_record_set allocates, frees, news, deletes;
-    size_t users; /* other objects whose malloc or free it is */
+    size_t users; /* other objects whose malloc or free it is; hf_record_find() counts them */
     size_t routed, refused;
     const char *reach; /* why routing cannot reach it, or NULL */
     /* The allocators in its file, if that was read. */
