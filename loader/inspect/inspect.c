@@ -1,32 +1,21 @@
 /*
- * Collects the facts about one file and applies the rules; see inspect.h. Owns nothing beyond a
- * call, and may run in several threads at once.
+ * Collects the facts about one file; see inspect.h. Owns nothing beyond a call, and may run in
+ * several threads at once.
  */
 #include "loader/inspect/inspect.h"
 
-#include "loader/inspect/inspect_parts.h"
+#include "loader/inspect/inspect_gather.h"
 
 #include "loader/foreign/allocator_strings.h"
 
 #include <homefree/homefree.h>
 
 #include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__aarch64__)
-#    define NATIVE_MACHINE EM_AARCH64
-#    define NATIVE_NAME    "aarch64"
-#else
-#    define NATIVE_MACHINE EM_X86_64
-#    define NATIVE_NAME    "x86-64"
-#endif
-
 /* Limits above what any linker produces; larger tables would only cost time. */
-enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096, MESSAGE_LONGEST = 512 };
+enum { LIBRARIES_MAX = 256, NEEDED_MAX = 4096 };
 
 const struct hf_rule_text hf_rules[HF_RULE_COUNT] = {
 #define HF_RULE(id, name, severity, explanation, remedy) \
@@ -43,19 +32,13 @@ const char *hf_severity_name(enum hf_severity severity)
 
 /* ---- one pass over the symbols -------------------------------------------------------------- */
 
-/* Counts names and keeps the first few. */
-struct names {
-    const char *first[HF_INSPECTION_NAMES_MAX];
-    size_t kept, count;
-};
-
 static bool is_mangled(const char *name)
 {
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
 }
 
 /* Prefers plain names to mangled ones, which tell a reader less. */
-static void keep(struct names *names, const char *name)
+void hf_gather_keep(struct hf_kept_names *names, const char *name)
 {
     size_t at = names->kept;
     names->count++;
@@ -71,30 +54,10 @@ static void keep(struct names *names, const char *name)
     names->first[at] = name;
 }
 
-struct gather {
-    struct hf_inspection *inspection;
-    struct hf_elf *elf;
-    struct hf_names matcher; /* allocators' symbols, then allocator functions */
-    const char *patterns[HF_NAMES_MAX];
-    size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that identified each allocator */
-    struct hf_name_set imports; /* undefined names that no version attributes to a library */
-    struct names exports;       /* except what Python calls and the linker adds */
-    struct names functions;     /* exported allocator functions */
-    struct names handing;       /* imported functions that return libc's memory */
-    struct names allocating;    /* imported functions that allocate: malloc, operator new, ... */
-    struct names memory;        /* all imported functions that allocate, free or hand out memory */
-    bool own_free, other_free;  /* it defines a hidden free(); it imports or exports a free() */
-    const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
-    const char *module; /* the module's name in `init` */
-    size_t modules;     /* number of PyInit_ functions */
-    bool module_fits;   /* `module` is the file's name */
-    struct hf_inspection_finding spare; /* written to when `findings` is full */
-    bool out_of_memory;
-};
-
 /* Records an allocator. Its evidence is the matching symbol that comes first in the table of
  * patterns. */
-static void note_allocator(struct gather *gather, size_t pattern, const char *symbol, bool exported)
+static void note_allocator(struct hf_gather *gather, size_t pattern, const char *symbol,
+                           bool exported)
 {
     struct hf_inspection *inspection = gather->inspection;
     const enum hf_allocator allocator = hf_allocator_pattern_owners[pattern];
@@ -152,22 +115,16 @@ static const char *module_of(const char *name)
     return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* Whether the module's name is the file's name up to the first dot, which is the name that Python
  * imports. */
-static bool is_files_name(const struct gather *gather, const char *module)
+static bool is_files_name(const struct hf_gather *gather, const char *module)
 {
-    const char *base = base_name(gather->inspection->path);
+    const char *base = hf_gather_base_name(gather->inspection->path);
     const size_t length = strcspn(base, ".");
     return strncmp(module, base, length) == 0 && module[length] == '\0';
 }
 
-static void note_module(struct gather *gather, const char *init, const char *module)
+static void note_module(struct hf_gather *gather, const char *init, const char *module)
 {
     gather->modules++;
     const bool fits = is_files_name(gather, module);
@@ -179,7 +136,7 @@ static void note_module(struct gather *gather, const char *init, const char *mod
 }
 
 /* A library such as libpython contains the functions of many modules and is not a module. */
-static void decide_module(struct gather *gather)
+static void decide_module(struct hf_gather *gather)
 {
     if (!gather->module_fits && gather->modules > 1)
         gather->module = NULL;
@@ -187,20 +144,20 @@ static void decide_module(struct gather *gather)
         gather->module = NULL;
 }
 
-static void gather_imported(struct gather *gather, const char *name)
+static void gather_imported(struct hf_gather *gather, const char *name)
 {
     const int pattern = hf_names_match(&gather->matcher, name);
     const enum hf_inspect_name kind = hf_inspect_name_kind(pattern);
     if (kind == HF_NAME_HANDING)
-        keep(&gather->handing, name);
+        hf_gather_keep(&gather->handing, name);
     if (kind == HF_NAME_HANDING || kind == HF_NAME_FUNCTION)
-        keep(&gather->memory, name);
+        hf_gather_keep(&gather->memory, name);
     if (hf_inspect_name_allocates(pattern))
-        keep(&gather->allocating, name);
+        hf_gather_keep(&gather->allocating, name);
     gather->other_free |= pattern >= 0 && strcmp(name, "free") == 0;
 }
 
-static void gather_defined(struct gather *gather, const struct hf_elf_symbol *symbol)
+static void gather_defined(struct hf_gather *gather, const struct hf_elf_symbol *symbol)
 {
     const bool exported = symbol->binding != STB_LOCAL && (symbol->visibility == STV_DEFAULT ||
                                                            symbol->visibility == STV_PROTECTED);
@@ -219,14 +176,14 @@ static void gather_defined(struct gather *gather, const struct hf_elf_symbol *sy
         return;
     gather->inspection->exports++;
     if (hf_inspect_name_kind(pattern) == HF_NAME_FUNCTION)
-        keep(&gather->functions, symbol->name);
+        hf_gather_keep(&gather->functions, symbol->name);
     gather->other_free |= pattern >= 0 && strcmp(symbol->name, "free") == 0;
-    keep(&gather->exports, symbol->name);
+    hf_gather_keep(&gather->exports, symbol->name);
 }
 
 static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
 {
-    struct gather *gather = context;
+    struct hf_gather *gather = context;
     if (symbol->name[0] == '\0')
         return true;
     if (symbol->defined) {
@@ -243,7 +200,7 @@ static bool gather_dynamic(const struct hf_elf_symbol *symbol, void *context)
 /* .symtab also contains the hidden symbols. */
 static bool gather_hidden(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
 {
-    struct gather *gather = context;
+    struct hf_gather *gather = context;
     if (symbol->defined && pattern < hf_allocator_patterns_count)
         note_allocator(gather, pattern, symbol->name, false);
     gather->own_free |= symbol->defined && strcmp(symbol->name, "free") == 0;
@@ -299,261 +256,10 @@ static enum hf_inspection_kind kind_of(struct hf_elf *elf)
     return HF_KIND_SHARED_OBJECT;
 }
 
-/* ---- findings ------------------------------------------------------------------------------- */
-
-__attribute__((format(printf, 3, 4))) static struct hf_inspection_finding *
-find(struct gather *gather, enum hf_rule rule, const char *format, ...)
-{
-    struct hf_inspection *inspection = gather->inspection;
-    char message[MESSAGE_LONGEST];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    const char *copy = hf_inspection_copy(inspection, message);
-    const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
-    if (copy == NULL || inspection->findings_count == room) {
-        gather->out_of_memory = true;
-        return &gather->spare;
-    }
-    struct hf_inspection_finding *finding = &inspection->findings[inspection->findings_count++];
-    finding->rule = rule;
-    finding->message = copy;
-    return finding;
-}
-
-static void copy_names(struct gather *gather, const struct names *names, const char **out,
-                       size_t *count)
-{
-    for (size_t i = 0; i < names->kept; i++) {
-        out[i] = hf_inspection_copy(gather->inspection, names->first[i]);
-        if (out[i] == NULL) {
-            gather->out_of_memory = true;
-            return;
-        }
-        ++*count;
-    }
-}
-
-static void add_names(struct gather *gather, struct hf_inspection_finding *finding,
-                      const struct names *names)
-{
-    if (gather->out_of_memory)
-        return;
-    finding->count = names->count;
-    copy_names(gather, names, finding->names, &finding->names_count);
-}
-
-/* Whether a file is named like a Python module: its suffix names an interpreter or the limited
- * API. */
-static bool is_tagged(const char *path)
-{
-    static const char *const tags[] = {".cpython-", ".abi3.", ".pypy", ".graalpy"};
-    const char *base = base_name(path);
-    for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
-        if (strstr(base, tags[i]) != NULL)
-            return true;
-    return false;
-}
-
-static void find_module(struct gather *gather)
-{
-    const char *base = base_name(gather->inspection->path);
-    const int length = (int)strcspn(base, ".");
-    bool plain = true;
-    for (int i = 0; i < length; i++)
-        plain &= (unsigned char)base[i] < 0x80;
-    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || !is_tagged(base) ||
-        gather->module_fits || (gather->modules != 0 && !plain))
-        return;
-    find(gather, HF_RULE_NO_INIT_FUNCTION,
-         "it is named like a Python module but exports no PyInit_%.*s", length < 100 ? length : 100,
-         plain ? base : "");
-}
-
-static void find_machine(struct gather *gather)
-{
-    if (gather->elf->header.e_machine != NATIVE_MACHINE)
-        find(gather, HF_RULE_MACHINE, "the file is built for %s; this machine is " NATIVE_NAME,
-             gather->inspection->machine);
-}
-
-static void find_kind(struct gather *gather)
-{
-    static const char *const kinds[] = {[ET_NONE] = "a file of no type",
-                                        [ET_REL] = "an object file",
-                                        [ET_EXEC] = "a program",
-                                        [ET_DYN] = "a file without a dynamic section",
-                                        [ET_CORE] = "a core file"};
-    const unsigned type = gather->elf->header.e_type;
-    if (gather->inspection->kind == HF_KIND_PROGRAM)
-        find(gather, HF_RULE_KIND, "it is a program");
-    else if (gather->inspection->kind == HF_KIND_OTHER)
-        find(gather, HF_RULE_KIND, "it is %s",
-             type < sizeof kinds / sizeof kinds[0] ? kinds[type] : "a file of an unknown type");
-}
-
-static void find_homefree(struct gather *gather, const struct hf_inspect_versions *versions)
-{
-    static const unsigned ours[2] = {HF_VERSION_MAJOR, HF_VERSION_MINOR};
-    if (versions->newest != NULL && hf_inspect_is_newer(versions->numbers, ours))
-        find(gather, HF_RULE_HOMEFREE, "it needs %.100s; this is homefree " HF_VERSION,
-             versions->newest);
-}
-
-static void find_tls(struct gather *gather)
-{
-    struct hf_inspection *inspection = gather->inspection;
-    struct hf_elf_tls tls;
-    if (hf_elf_tls(gather->elf, &tls)) {
-        inspection->tls_size = tls.size;
-        inspection->tls_static = tls.initial_exec;
-    }
-    const uint64_t own = inspection->tls_static ? tls.size : 0, all = own + inspection->tls_needed;
-    if (all <= HF_STATIC_TLS_OPTIONAL)
-        return;
-    const enum hf_rule rule =
-        all > HF_STATIC_TLS_LATE ? HF_RULE_STATIC_TLS_TOO_LARGE : HF_RULE_STATIC_TLS;
-    if (inspection->tls_needed == 0)
-        find(gather, rule,
-             "it needs %" PRIu64
-             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
-             all, HF_STATIC_TLS_LATE);
-    else
-        find(gather, rule,
-             "with the libraries that it needs (most for %.100s) it takes %" PRIu64
-             " bytes of static TLS; glibc reserves %d for all late-loaded libraries",
-             inspection->tls_largest, all, HF_STATIC_TLS_LATE);
-}
-
-static void find_segments(struct gather *gather)
-{
-    Elf64_Phdr segment;
-    bool stack = false, executable = false;
-    for (size_t cursor = 0; hf_elf_segment(gather->elf, &cursor, &segment);)
-        if (segment.p_type == PT_GNU_STACK) {
-            stack = true;
-            executable = (segment.p_flags & PF_X) != 0;
-        }
-    /* Without the header the stack is executable on x86-64 (glibc's DEFAULT_STACK_PERMS), but not
-     * on aarch64. */
-    if (executable)
-        find(gather, HF_RULE_EXECUTABLE_STACK, "it asks for an executable stack");
-    else if (!stack && gather->elf->header.e_machine == EM_X86_64)
-        find(gather, HF_RULE_EXECUTABLE_STACK,
-             "it does not rule out an executable stack (PT_GNU_STACK is missing)");
-    uint64_t value = 0;
-    if (hf_elf_tag(gather->elf, DT_TEXTREL, &value) ||
-        (hf_elf_tag(gather->elf, DT_FLAGS, &value) && (value & DF_TEXTREL) != 0))
-        find(gather, HF_RULE_TEXT_RELOCATIONS, "it has relocations in its code");
-}
-
-static void find_allocators(struct gather *gather)
-{
-    struct hf_inspection *inspection = gather->inspection;
-    for (size_t i = 0; i < inspection->allocators_count; i++) {
-        const struct hf_inspection_allocator *allocator = &inspection->allocators[i];
-        struct names evidence = {.first = {allocator->evidence}, .kept = 1, .count = 1};
-        add_names(gather,
-                  find(gather, HF_RULE_ALLOCATOR,
-                       allocator->by_string  ? "it contains %s (its data has \"%.200s\")"
-                       : allocator->exported ? "it contains %s (it defines %.200s, exported)"
-                                             : "it contains %s (it defines %.200s, hidden)",
-                       hf_allocator_name(allocator->allocator), allocator->evidence),
-                  &evidence);
-    }
-}
-
-static bool has_hidden_allocator(const struct hf_inspection *inspection)
-{
-    for (size_t i = 0; i < inspection->allocators_count; i++)
-        if (!inspection->allocators[i].exported)
-            return true;
-    return false;
-}
-
-/* Calls to a hidden free() use no GOT slot. A stripped file has no symbol for such a free(). The
- * evidence is then a hidden allocator, the absence of an imported or exported free(), and imported
- * functions whose results must be freed. */
-static void find_own_free(struct gather *gather)
-{
-    const struct names *handing = &gather->handing;
-    const bool stripped = handing->count > 0 && has_hidden_allocator(gather->inspection);
-    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || gather->other_free ||
-        gather->inspection->homefree_linked || (!gather->own_free && !stripped))
-        return;
-    if (handing->count == 0)
-        find(gather, HF_RULE_OWN_FREE, "it calls a free() of its own");
-    else
-        add_names(
-            gather,
-            find(gather, HF_RULE_OWN_FREE,
-                 "it calls a free() of its own and %zu function%s that hand%s out libc's memory",
-                 handing->count, handing->count == 1 ? "" : "s", handing->count == 1 ? "s" : ""),
-            handing);
-}
-
-/* The shim's functions are hidden, so a module that is linked with it imports none of them, except
- * where another library came before the shim and had the function, too. homefree's own extension
- * calls libc's on purpose. */
-static void find_past_homefree(struct gather *gather)
-{
-    const struct names *names = &gather->allocating;
-    if (!gather->inspection->homefree_linked || names->count == 0 ||
-        (gather->module != NULL && strcmp(gather->module, "_homefree") == 0))
-        return;
-    add_names(gather,
-              find(gather, HF_RULE_PAST_HOMEFREE,
-                   "it imports %zu function%s that allocate%s and that homefree's shim has",
-                   names->count, names->count == 1 ? "" : "s", names->count == 1 ? "s" : ""),
-              names);
-}
-
-static void find_exports(struct gather *gather)
-{
-    if (gather->functions.count > 0)
-        add_names(gather,
-                  find(gather, HF_RULE_EXPORTED_ALLOCATOR, "it exports %zu allocator function%s",
-                       gather->functions.count, gather->functions.count == 1 ? "" : "s"),
-                  &gather->functions);
-    if (gather->module != NULL && gather->exports.count > 0)
-        add_names(gather,
-                  find(gather, HF_RULE_EXPORTS, "it exports %zu symbol%s besides %.100s",
-                       gather->exports.count, gather->exports.count == 1 ? "" : "s", gather->init),
-                  &gather->exports);
-}
-
-static void list_state(const struct hf_inspection *inspection,
-                       enum hf_inspection_library_state state, struct names *out)
-{
-    memset(out, 0, sizeof *out);
-    for (size_t i = 0; i < inspection->libraries_count; i++)
-        if (inspection->libraries[i].state == state)
-            keep(out, inspection->libraries[i].name);
-}
-
-static void find_libraries(struct gather *gather)
-{
-    struct names names;
-    list_state(gather->inspection, HF_LIBRARY_UNUSED, &names);
-    if (names.count > 0)
-        add_names(gather,
-                  find(gather, HF_RULE_UNUSED_LIBRARY, "it imports nothing from %zu librar%s",
-                       names.count, names.count == 1 ? "y" : "ies"),
-                  &names);
-    list_state(gather->inspection, HF_LIBRARY_NOT_FOUND, &names);
-    if (names.count > 0)
-        add_names(gather,
-                  find(gather, HF_RULE_LIBRARY_NOT_FOUND, "%zu librar%s that it needs %s not found",
-                       names.count, names.count == 1 ? "y" : "ies",
-                       names.count == 1 ? "was" : "were"),
-                  &names);
-}
-
 /* ---- inspecting ----------------------------------------------------------------------------- */
 
 /* Identifies allocators whose symbols were stripped by the strings in their data. */
-static int gather_strings(struct gather *gather)
+static int gather_strings(struct hf_gather *gather)
 {
     struct hf_inspection *inspection = gather->inspection;
     const char *found[HF_ALLOCATOR_COUNT] = {0};
@@ -570,7 +276,7 @@ static int gather_strings(struct gather *gather)
     return result;
 }
 
-static int gather_all(struct gather *gather, struct hf_inspect_versions *versions)
+static int gather_all(struct hf_gather *gather, struct hf_inspect_versions *versions)
 {
     struct hf_inspection *inspection = gather->inspection;
     struct hf_elf *elf = gather->elf;
@@ -595,7 +301,7 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
     if (result == 0)
         result = hf_inspect_libraries(elf, inspection, &gather->imports);
     decide_module(gather);
-    copy_names(gather, &gather->memory, inspection->allocating, &inspection->allocating_kept);
+    hf_gather_copy(gather, &gather->memory, inspection->allocating, &inspection->allocating_kept);
     inspection->allocating_count = gather->memory.count;
     if (gather->module != NULL)
         inspection->module = hf_inspection_copy(inspection, gather->module);
@@ -608,24 +314,6 @@ static int gather_all(struct gather *gather, struct hf_inspect_versions *version
         inspection->homefree_linked = false;
     }
     return gather->out_of_memory ? -ENOMEM : result;
-}
-
-static void find_all(struct gather *gather, const struct hf_inspect_versions *versions)
-{
-    find_machine(gather);
-    find_kind(gather);
-    find_homefree(gather, versions);
-    find_tls(gather);
-    find_module(gather);
-    if (gather->inspection->kind == HF_KIND_SHARED_OBJECT)
-        find_segments(gather);
-    find_allocators(gather);
-    if (!gather->inspection->homefree_itself) {
-        find_own_free(gather);
-        find_past_homefree(gather);
-        find_exports(gather);
-    }
-    find_libraries(gather);
 }
 
 static int begin(struct hf_inspection *out, const char *path)
@@ -648,7 +336,7 @@ static int inspect_elf(struct hf_elf *elf, const char *path,
                        const struct hf_inspection_files *files, struct hf_inspection *out)
 {
     int result = begin(out, path);
-    struct gather *gather = result == 0 ? calloc(1, sizeof *gather) : NULL;
+    struct hf_gather *gather = result == 0 ? calloc(1, sizeof *gather) : NULL;
     if (gather == NULL)
         return fail(out, -ENOMEM, NULL);
     out->files = files;
@@ -663,7 +351,7 @@ static int inspect_elf(struct hf_elf *elf, const char *path,
     else if (out->kind == HF_KIND_SHARED_OBJECT)
         result = hf_elf_dynamic(elf);
     if (result == 0)
-        find_all(gather, &versions);
+        hf_gather_find(gather, &versions);
     if (result == 0 && gather->out_of_memory)
         result = -ENOMEM;
     /* What was not read may hold a finding, and what was may be too little for one. */
@@ -682,8 +370,8 @@ static int inspect_other_machine(const char *path, const char *why, struct hf_in
 {
     if (begin(out, path) != 0)
         return fail(out, -ENOMEM, NULL);
-    struct gather gather = {.inspection = out};
-    find(&gather, HF_RULE_MACHINE, "it is %s; this machine is " NATIVE_NAME, why);
+    struct hf_gather gather = {.inspection = out};
+    hf_gather_find_machine(&gather, why);
     return gather.out_of_memory ? fail(out, -ENOMEM, NULL) : 0;
 }
 
