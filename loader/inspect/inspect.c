@@ -4,7 +4,7 @@
  */
 #include "loader/inspect/inspect.h"
 
-#include "loader/inspect/inspect_gather.h"
+#include "loader/inspect/inspect_findings.h"
 
 #include "loader/foreign/allocator_strings.h"
 
@@ -31,28 +31,6 @@ const char *hf_severity_name(enum hf_severity severity)
 }
 
 /* ---- one pass over the symbols -------------------------------------------------------------- */
-
-static bool is_mangled(const char *name)
-{
-    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
-}
-
-/* Prefers plain names to mangled ones, which tell a reader less. */
-void hf_gather_keep(struct hf_kept_names *names, const char *name)
-{
-    size_t at = names->kept;
-    names->count++;
-    if (!is_mangled(name))
-        while (at > 0 && is_mangled(names->first[at - 1]))
-            at--;
-    if (at == HF_INSPECTION_NAMES_MAX)
-        return;
-    if (names->kept < HF_INSPECTION_NAMES_MAX)
-        names->kept++;
-    memmove(names->first + at + 1, names->first + at,
-            (names->kept - at - 1) * sizeof names->first[0]);
-    names->first[at] = name;
-}
 
 /* Records an allocator. Its evidence is the matching symbol that comes first in the table of
  * patterns. */

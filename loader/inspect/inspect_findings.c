@@ -1,8 +1,8 @@
 /*
- * The rules of inspect, applied to what the passes over one file collected. Owns nothing beyond a
- * call, and may run in several threads at once.
+ * The rules of inspect; see inspect_findings.h. Owns nothing beyond a call, and may run in several
+ * threads at once.
  */
-#include "loader/inspect/inspect_gather.h"
+#include "loader/inspect/inspect_findings.h"
 
 #include "loader/foreign/allocator_strings.h"
 
@@ -23,12 +23,6 @@
 
 enum { MESSAGE_LONGEST = 512 };
 
-const char *hf_gather_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 __attribute__((format(printf, 3, 4))) static struct hf_inspection_finding *
 find(struct hf_gather *gather, enum hf_rule rule, const char *format, ...)
 {
@@ -48,19 +42,6 @@ find(struct hf_gather *gather, enum hf_rule rule, const char *format, ...)
     finding->rule = rule;
     finding->message = copy;
     return finding;
-}
-
-void hf_gather_copy(struct hf_gather *gather, const struct hf_kept_names *names, const char **out,
-                    size_t *count)
-{
-    for (size_t i = 0; i < names->kept; i++) {
-        out[i] = hf_inspection_copy(gather->inspection, names->first[i]);
-        if (out[i] == NULL) {
-            gather->out_of_memory = true;
-            return;
-        }
-        ++*count;
-    }
 }
 
 static void add_names(struct hf_gather *gather, struct hf_inspection_finding *finding,

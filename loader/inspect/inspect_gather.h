@@ -1,11 +1,10 @@
 /*
- * Shared by the files of inspect only: what the passes over one file collect (inspect.c), and the
- * rules that are applied to it (inspect_findings.c). No locks; one thread uses one inspection.
+ * Shared by the files of inspect only: what the passes over one file collect. No locks; one thread
+ * uses one inspection.
  */
 #ifndef HOMEFREE_INSPECT_GATHER_H
 #define HOMEFREE_INSPECT_GATHER_H
 
-#include "loader/inspect/inspect.h"
 #include "loader/inspect/inspect_parts.h"
 
 /* Counts names and keeps the first few. */
@@ -20,12 +19,11 @@ struct hf_gather {
     struct hf_names matcher; /* allocators' symbols, then allocator functions */
     const char *patterns[HF_NAMES_MAX];
     size_t evidence[HF_ALLOCATOR_COUNT]; /* the pattern that identified each allocator */
-    struct hf_name_set imports;     /* undefined names that no version attributes to a library */
-    struct hf_kept_names exports;   /* except what Python calls and the linker adds */
-    struct hf_kept_names functions; /* exported allocator functions */
-    struct hf_kept_names handing;   /* imported functions that return libc's memory */
-    struct hf_kept_names
-        allocating;              /* imported functions that allocate: malloc, operator new, ... */
+    struct hf_name_set imports;      /* undefined names that no version attributes to a library */
+    struct hf_kept_names exports;    /* except what Python calls and the linker adds */
+    struct hf_kept_names functions;  /* exported allocator functions */
+    struct hf_kept_names handing;    /* imported functions that return libc's memory */
+    struct hf_kept_names allocating; /* imported: malloc, operator new and the like */
     struct hf_kept_names memory; /* all imported functions that allocate, free or hand out memory */
     bool own_free, other_free;   /* it defines a hidden free(); it imports or exports a free() */
     const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
@@ -42,12 +40,6 @@ void hf_gather_keep(struct hf_kept_names *names, const char *name);
 /* Copies the names that were kept into the inspection's memory, and counts them. */
 void hf_gather_copy(struct hf_gather *gather, const struct hf_kept_names *names, const char **out,
                     size_t *count);
-
-/* Applies the rules to what was collected. No memory left: `out_of_memory` is set. */
-void hf_gather_find(struct hf_gather *gather, const struct hf_inspect_versions *versions);
-
-/* Adds the finding of a file for another machine, which was not read any further. */
-void hf_gather_find_machine(struct hf_gather *gather, const char *why);
 
 /* The last part of a path. */
 const char *hf_gather_base_name(const char *path);
