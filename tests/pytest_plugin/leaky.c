@@ -15,6 +15,7 @@ void lose_string(void);
 void cache(size_t size);
 void lose_in_a_thread(size_t size);
 void wipe(void);
+int make_and_drop(int count);
 
 struct link {
     struct link *next;
@@ -83,4 +84,18 @@ void lose_in_a_thread(size_t size)
     pthread_t thread;
     if (pthread_create(&thread, NULL, work, (void *)size) == 0)
         pthread_join(thread, NULL);
+}
+
+/* Holds so many blocks at once. Returns 0 if there is no memory. */
+int make_and_drop(int count)
+{
+    void **blocks = calloc((size_t)count, sizeof *blocks);
+    int made = 0;
+    while (blocks != NULL && made < count && (blocks[made] = malloc(16)) != NULL)
+        made++;
+    const int all = made == count;
+    while (made > 0)
+        free(blocks[--made]);
+    free(blocks);
+    return all;
 }
