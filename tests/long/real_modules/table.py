@@ -28,7 +28,8 @@ homefree, and then the one with it.
 - **own tests**: the module's own, under pytest. They must end the same way with homefree.
 - **findings**: errors that `pytest --homefree` finds in them, in diagnostics mode. Each is
   explained below; none may be wrong.
-- **slower**: the time of `pytest --homefree` as a multiple of plain pytest, start included.
+- **slower**: the time of `pytest --homefree` as a multiple of plain pytest, start included. One
+  run each: on a busy machine it tells little.
 - **harness**: `homefree test` with what the module's own tests do with it: cells, and how many of
   them died, leaked or hung.
 - **size**: the shared objects, in KiB. **import**: milliseconds, medians of processes that take
@@ -52,6 +53,11 @@ def _errors(diagnosed):
 
 def _bad_cells(harness):
     return sum(harness["summary"][result] for result in ("died", "leaked", "timed_out"))
+
+
+def _cells(harness):
+    count = harness["summary"]["cells"]
+    return f"{count}, {_bad_cells(harness)} bad" if count else "nothing learned"
 
 
 def _differences(one, other):
@@ -130,9 +136,7 @@ class Row:
             "own tests": both("tests", _tally),
             "findings": both("diagnosed", lambda one: str(len(_errors(one)))),
             "slower": " → ".join(slower) or "-",
-            "harness": both(
-                "harness", lambda one: f"{one['summary']['cells']}, {_bad_cells(one)} bad"
-            ),
+            "harness": both("harness", _cells),
             "size": inspected("bytes", 1024),
             "import": f"{times['plain']:.1f} → {times['homefree']:.1f}" if times else "-",
         }
