@@ -11,7 +11,7 @@ import re
 _UNWANTED = ("allocates-elsewhere", "extra-exports", "embedded-allocator", "no-init-function")
 
 # What an entry says for readers; measurements do not depend on it.
-TEXTS = ("note", "skipped", "why")
+TEXTS = ("note", "skipped", "timing", "why")
 
 _PAGE = """\
 # Real modules
@@ -83,6 +83,8 @@ class Row:
         found += [f"inspect finds {rule}" for rule in _UNWANTED if rule in inspected["findings"]]
         found += [f"{name} is not linked with homefree" for name in inspected["past"]]
         different = _differences(results["tests plain"], results["tests homefree"])
+        timing = tuple(self.entry.get("timing", ()))
+        different = [name for name in different if not name.startswith(timing or "\0")]
         found += [f"{name} ends differently with homefree" for name in different[:3]]
         for build in "plain", "homefree":
             diagnosed = results[f"diagnosed {build}"]
@@ -90,7 +92,11 @@ class Row:
             rules = {one["rule"] for one in _errors(diagnosed)}
             found += [f"{rule} is not explained ({build})" for rule in rules - {*explained}]
             if not rules:
-                different = _differences(results[f"tests {build}"], diagnosed)
+                different = [
+                    name
+                    for name in _differences(results[f"tests {build}"], diagnosed)
+                    if not name.startswith(timing or "\0")
+                ]
                 found += [f"{name} ends differently in diagnostics mode" for name in different[:3]]
         harness = results.get("harness homefree")
         if harness and _bad_cells(harness):
