@@ -19,7 +19,8 @@ _PAGE = """\
 Written by `tests/long/real_modules/real_modules.py --write` on {date}: homefree {homefree}, CPython
 {python}. None of these modules is ours. Each was built from its source package twice: as it is, and
 with homefree's line for its build system (README, "Build with it"). A cell has the figure without
-homefree, and then the one with it.
+homefree, and then the one with it; one figure if both are the same, and a dash for what was not
+measured.
 
 {table}
 
