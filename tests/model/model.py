@@ -383,7 +383,7 @@ def machine(process, options, preload):
         def start_python(self, mode):
             if mode == "off" or self.world.homefree:
                 self.tell(f"python start {mode}")
-                self.world.install(mode)
+                self.world.install(mode, sys.version_info >= (3, 12))
                 tally["interpreters"] += 1
                 self.compare()
 

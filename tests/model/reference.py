@@ -77,10 +77,11 @@ class World:
             return self.homefree
         return side in self.loaded or not SIDES[side].file
 
-    def install(self, mode):
-        """CPython starts; what was installed once stays."""
+    def install(self, mode, forgets):
+        """CPython starts. What was installed once stays, unless this CPython forgets it then."""
         modes = ("off", "arena", "full")
-        self.installed = self.python = max(self.installed, mode, key=modes.index)
+        before = "off" if forgets else self.installed
+        self.installed = self.python = max(before, mode, key=modes.index)
 
     def owner_of_new(self, side, kind, size):
         if side == "object" and size <= SMALL_OBJECT and self.python != "full":
