@@ -5,6 +5,7 @@
 struct box {
     PyObject base;
     int byte;
+    int *counter;
 };
 
 static int initialise(PyObject *self, PyObject *arguments, PyObject *names)
@@ -24,8 +25,25 @@ static PyObject *data(PyObject *self, PyObject *size)
     return made;
 }
 
+/* Dies unless start() was called before. */
+static PyObject *count(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyByteArray_FromStringAndSize(NULL, ++*((struct box *)self)->counter);
+}
+
+static PyObject *start(PyObject *self, PyObject *ignored)
+{
+    static int counter;
+    (void)ignored;
+    ((struct box *)self)->counter = &counter;
+    return PyByteArray_FromStringAndSize(NULL, 1);
+}
+
 static PyMethodDef box_methods[] = {
     {"data", data, METH_O, NULL},
+    {"count", count, METH_NOARGS, NULL},
+    {"start", start, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

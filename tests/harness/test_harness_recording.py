@@ -51,6 +51,20 @@ class Recording(unittest.TestCase):
         )
         self.assertEqual([one for one in document["notes"] if "static" in one], [])
 
+    def test_a_method_that_needs_another_one_before(self):
+        """Called alone, it dies of what it lacks, which is no fault of anybody's free."""
+        folder = harness.scratch(self)
+        script = "import fixed; box = fixed.Box(7); box.start(); box.count()\n"
+        (folder / "script.py").write_text(script, encoding="utf-8")
+        status, document = harness.document(
+            "fixed", "--script", str(folder / "script.py"), "--only", "/ same thread / without"
+        )
+        self.assertEqual(status, 0, document)
+        self.assertIn("fixed.Box(7).start()", harness.results(document))
+        self.assertNotIn("fixed.Box(7).count()", harness.results(document))
+        (note,) = [one for one in document["notes"] if "repeated alone" in one]
+        self.assertIn("fixed.Box(7).count()", note)
+
 
 if __name__ == "__main__":
     unittest.main()

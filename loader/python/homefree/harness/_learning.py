@@ -36,6 +36,7 @@ class Learned:
         self.crossings = []
         self.fatal = []  # (text of a recipe, how it ended)
         self.silent = []  # names of callables that no arguments suited
+        self.unrepeated = []  # recorded methods that ended their process when called alone
         self.cut = False  # whether time ran out
         self.loaded = set()  # modules that were imported on the way
         self._keys = set()
@@ -231,6 +232,9 @@ class Learner:
                 exported += [_recipes.method(recipe, name) for name in made["exports"]]
             elif any("raised" in step for step in steps):
                 self.learned.silent.append(_recipes.text(recipe))
+            elif _recipes.receiver_is_made(recipe):
+                # Calls that came before it on the same object may be what it lacks.
+                self.learned.unrepeated.append(_recipes.text(recipe))
             else:  # it died with arguments that were good once
                 self.learned.add(Crossing(recipe, "call", "recorded"))
             self.progress(len(self.learned.crossings))

@@ -130,6 +130,11 @@ def _record(learner, command, outcome):
     for names, words in (
         (sorted(recorded.lost), "recorded callables got arguments that cannot be repeated"),
         (learner.learned.silent, "recorded calls raised when they were repeated alone"),
+        (
+            learner.learned.unrepeated,
+            "recorded calls of methods ended their process when they were repeated alone, on an "
+            "object on which nothing else had been called",
+        ),
         (sorted(recorded.static), "types are static, so that their methods cannot be recorded"),
     ):
         if names:

@@ -77,6 +77,11 @@ def call(function, *args, **kwargs):
     return recipe
 
 
+def receiver_is_made(recipe):
+    """Whether a recipe calls a method of an object that another call makes."""
+    return any("call" in one for one in parts(recipe.get("call", {}).get("of", {})))
+
+
 def method(recipe, attribute, *args):
     return call({"of": recipe, "attribute": attribute}, *args)
 
