@@ -39,7 +39,7 @@ WORKS = {
     "cpython": [f"test.{name}" for name in re.findall(r"\S+", CPYTHON)],
     "numpy": [f"numpy.{name}" for name in re.findall(r"\S+", NUMPY)],
 }
-SUMMARY = re.compile(r"^=*\s*((?:\d+ \w+(?:, )?)+) in [\d.]+s", re.M)
+SUMMARY = re.compile(r"^=*\s*(\d+ \w+.*) in [\d.]+s", re.M)
 
 
 class Unmeasurable(Exception):
