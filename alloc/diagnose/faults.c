@@ -13,6 +13,7 @@
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/unloaded.h"
 #include "alloc/heap/internal.h"
+#include "alloc/heap/region.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
@@ -281,6 +282,9 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
         event.rule = HF_FAULT_DOUBLE_FREE;
         event.allocated_site = trailer.site;
         event.first_freed_site = (uint32_t)trailer.slack;
+    } else if (size == 0 && !hf_region_was_reached(ptr)) {
+        event.rule = HF_FAULT_UNMAPPED_FREE;
+        event.allocator = NULL;
     } else if (size == 0) {
         event.rule = HF_FAULT_DOUBLE_FREE;
     } else if (block != ptr) {

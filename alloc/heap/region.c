@@ -17,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -32,6 +33,7 @@ struct hf_region_bounds hf_region;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
+static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
 
 /* A leaf of jemalloc's rtree covers 1 GiB: an aligned region needs fewer leaves. */
 #define ALIGNMENT ((size_t)1 << 30)
@@ -185,8 +187,11 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
     uintptr_t at = hf_holes_take(size, alignment);
-    if (at != 0)
+    if (at != 0) {
         used += size;
+        if (at + size > atomic_load_explicit(&reached, memory_order_relaxed))
+            atomic_store_explicit(&reached, at + size, memory_order_relaxed);
+    }
     pthread_mutex_unlock(&lock);
     if (at == 0) {
         errno = ENOMEM;
@@ -222,6 +227,11 @@ size_t hf_region_used(void)
     size_t bytes = used;
     pthread_mutex_unlock(&lock);
     return bytes;
+}
+
+bool hf_region_was_reached(const void *at)
+{
+    return (uintptr_t)at < atomic_load_explicit(&reached, memory_order_relaxed);
 }
 
 void hf_region_reset(void)

@@ -8,6 +8,7 @@
 #ifndef HOMEFREE_REGION_H
 #define HOMEFREE_REGION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -32,6 +33,10 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
 
 /* Bytes of the region in use. */
 size_t hf_region_used(void);
+
+/* Whether the heap ever mapped pages at an address of the region or above it: what lies beyond was
+ * never a block. Any thread, without a lock. */
+bool hf_region_was_reached(const void *at);
 
 /* For a forked child: reinitialises the lock, which no thread held (fork_gate.h). */
 void hf_region_reset(void);

@@ -277,14 +277,14 @@ class Expected:
         return None
 
     def outlived(self, how, version, before, found):
-        """The rows that name a test whole which did run here and made no difference."""
+        """The rows whose tests did run here, and of which none made a difference."""
         return [
             row
             for row in self.rows
             if row not in found
             and fnmatch.fnmatchcase(how, row[0])
             and fnmatch.fnmatchcase(version, row[1])
-            and row[2] in before
+            and any(fnmatch.fnmatchcase(name, row[2]) for name in before)
         ]
 
 
