@@ -46,6 +46,10 @@ class Correct(DiagnosisTest):
     def test_operators_of_the_program(self):
         self.same("own-operators")
 
+    def test_operators_by_their_addresses(self):
+        """ctypes, for one, looks them up in the C++ runtime, whose operators jump to each other."""
+        self.same("looked-up-operators")
+
     def test_every_function_of_the_malloc_family(self):
         run = self.same("every-function")
         self.assertEqual(run.output, "all right\n")
