@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
+#include <vector>
 
 namespace
 {
@@ -36,6 +37,7 @@ void *open_copy(const char *plugin)
 int main()
 {
     enum { STAY = 270, ALL = 1400 };
+    std::vector<std::string> between; /* so that the linker's next description lies elsewhere */
     for (std::size_t i = 0; i < ALL; i++) {
         void *library = i < STAY ? open_copy(PLUGIN) : dlopen(PLUGIN, RTLD_NOW | RTLD_DEEPBIND);
         if (library == nullptr) {
@@ -45,11 +47,9 @@ int main()
         auto *take = look_up<void(char *)>(library, "take");
         delete[] look_up<char *()>(library, "give")();
         take(new char[30]);
-        void *between = std::malloc(1000 + i); // the linker's next description lies elsewhere
+        between.emplace_back(1000 + i, 'x');
         if (i >= STAY)
             dlclose(library);
-        if (i % 2 == 0)
-            std::free(between);
     }
     std::puts("all right");
     return 0;
