@@ -1,8 +1,8 @@
 /*
- * Linked with jemalloc's own tests (jemalloc_tests.py): starts the heap before them, as libhomefree's
- * constructor does, but with the configuration that the test wants and not with homefree's, which
- * many tests would take for a wrong default. homefree.patch has taken away the ways in which
- * jemalloc itself reads a configuration from the environment.
+ * Linked with jemalloc's own tests (jemalloc_tests.py): starts the heap before them, as
+ * libhomefree's constructor does, but with the configuration that the test wants and not with
+ * homefree's, which many tests would take for a wrong default. homefree.patch has taken away the
+ * ways in which jemalloc itself reads a configuration from the environment.
  *
  * CONFIGURATION  the variable in which a test may set a configuration
  * UNIT           with unit tests, whose jemalloc has no constructor
@@ -26,8 +26,8 @@ bool __wrap_hf_heap_boot(const char *configuration, bool checks)
     (void)configuration;
     set = set != NULL ? set : "";
     built_in = built_in != NULL ? built_in : "";
-    snprintf(joined, sizeof joined, "%s%s%s", built_in, *built_in != '\0' && *set != '\0' ? "," : "",
-             set);
+    snprintf(joined, sizeof joined, "%s%s%s", built_in,
+             *built_in != '\0' && *set != '\0' ? "," : "", set);
     return __real_hf_heap_boot(joined, checks);
 }
 
