@@ -33,13 +33,13 @@ PACKAGE = """
     extension/_cache.py
 """
 
-CMAKE = (
-    test_installed.CMAKE
-    + """
-install(TARGETS greet DESTINATION .)
-install(FILES ${homefree_MISSING} DESTINATION greet.needs)
+CMAKE = """
+cmake_minimum_required(VERSION 3.18)
+project(greet C)
+find_package(Python COMPONENTS Interpreter Development.Module REQUIRED)
+find_package(homefree REQUIRED)
+homefree_add_module(greet DESTINATION . greet.c)
 """
-)
 
 MESON = (
     test_installed.MESON.rstrip().rstrip(")")
@@ -168,8 +168,10 @@ class InstalledWheel(unittest.TestCase):
             "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: false\n"
             "Tag: py3-none-linux_x86_64\n"
         )
-        shutil.copy2(self.site / "greet.so", content)
-        shutil.copytree(self.site / "greet.needs", content / "greet.needs")
+        for path in self.site.glob("greet*.so"):
+            shutil.copy2(path, content)
+        for path in self.site.glob("*.needs"):
+            shutil.copytree(path, content / path.name)
         run(self.interpreter, "-m", "wheel", "pack", content, "-d", self.work)
         (packed,) = self.work.glob("greet-1-*.whl")
         installation.repair(packed, BUILD, self.work / "repaired")
@@ -200,7 +202,8 @@ class InstalledWheel(unittest.TestCase):
     def test_cmake(self):
         self.write("CMakeLists.txt", CMAKE)
         build = self.work / "b"
-        run("cmake", "-S", self.work, "-B", build, f"-DCMAKE_PREFIX_PATH={self.wheel.root}")
+        found = [f"-DCMAKE_PREFIX_PATH={self.wheel.root}", f"-DPython_EXECUTABLE={self.python}"]
+        run("cmake", "-S", self.work, "-B", build, *found)
         run("cmake", "--build", build)
         run("cmake", "--install", build, "--prefix", self.site)
         self.assert_module_finds_the_heap()
