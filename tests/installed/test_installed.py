@@ -51,6 +51,18 @@ shared_module(
   link_args: '-Wl,--version-script=' + script.full_path(),
   link_depends: script,
 )
+subdir('one')
+"""
+
+# In a folder of its own, because the file has the same name.
+MESON_ONE_LINE = """
+shared_module(
+  'greet',
+  '../greet.c',
+  name_prefix: '',
+  include_directories: include_directories('{include}'),
+  dependencies: dependency('homefree-module'),
+)
 """
 
 
@@ -137,6 +149,18 @@ class Installed(unittest.TestCase):
         run("sh", "build.sh", cwd=self.work, **self.pkgconfig)
         self.assert_module_is_right(self.work / "greet.so")
 
+    def test_shell_in_one_line(self):
+        """Also through make, whose shell replaces what looks like a variable."""
+        line = "cc -shared -fPIC -I{include} -o greet.so greet.c "
+        self.write("build.sh", line + "$(pkg-config --cflags --libs homefree-module)\n")
+        self.write("makefile", f"all:\n\t{line}$(shell pkg-config --cflags --libs homefree-module)")
+        for command in ("sh", "build.sh"), ("make",):
+            run(*command, cwd=self.work, **self.pkgconfig)
+            self.assert_module_is_right(self.work / "greet.so")
+            dynamic = run("readelf", "-d", self.work / "greet.so")
+            self.assertIn(f"(RUNPATH)            Library runpath: [{self.libdir}]", dynamic)
+            (self.work / "greet.so").unlink()
+
     def assert_cmake_builds_it(self, definition):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
@@ -160,14 +184,20 @@ class Installed(unittest.TestCase):
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
         self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
 
-    def test_meson_installed(self):
+    def write_meson(self):
         self.write("meson.build", MESON)
+        (self.work / "one").mkdir()
+        self.write("one/meson.build", MESON_ONE_LINE)
+
+    def test_meson_installed(self):
+        self.write_meson()
         run("meson", "setup", self.work / "b", self.work, **self.pkgconfig)
         run("ninja", "-C", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_module_is_right(self.work / "b/one/greet.so")
 
     def test_meson_subproject(self):
-        self.write("meson.build", MESON)
+        self.write_meson()
         inside = self.work / "subprojects"
         inside.mkdir()
         shutil.copytree(
@@ -200,9 +230,10 @@ class Installed(unittest.TestCase):
             "-Dhomefree:examples=false",
             "-Dhomefree:jemalloc_build=prebuilt",
         )
-        run("ninja", "-C", self.work / "b", "greet.so")
+        run("ninja", "-C", self.work / "b", "greet.so", "one/greet.so")
         self.libdir = self.work / "b/subprojects/homefree/loader"
         self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_module_is_right(self.work / "b/one/greet.so")
 
 
 if __name__ == "__main__":

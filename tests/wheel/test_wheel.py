@@ -25,7 +25,8 @@ GREET = TESTS / "installed/greet.c"
 PACKAGE = """
     lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a lib/libhomefree-preload.so
     lib/libhomefree-diagnose.so
-    lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
+    lib/pkgconfig/homefree.pc lib/pkgconfig/homefree-module.pc lib/homefree/module.map
+    lib/homefree/module.rpath lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
@@ -41,25 +42,35 @@ find_package(homefree REQUIRED)
 homefree_add_module(greet DESTINATION . greet.c)
 """
 
-MESON = (
-    test_installed.MESON.rstrip().rstrip(")")
-    + """
+MESON = """
+project('greet', 'c')
+homefree = dependency('homefree-module')
+python = import('python').find_installation()
+python.extension_module(
+  'greet',
+  'greet.c',
+  dependencies: [python.dependency(), homefree],
   install: true,
   install_dir: '/',
-  install_rpath: homefree.get_variable('rpath') + ':$ORIGIN/greet.needs',
 )
-install_data(homefree.get_variable('missing'), install_dir: '/greet.needs')
+install_data(homefree.get_variable('missing'), install_dir: '/' + homefree.get_variable('needs'))
 """
-)
 
 SHELL = """
 set -e
-$(pkg-config --variable=exports homefree) --module greet -o greet.map
 cc -shared -fPIC -I{include} -o "$TARGET/greet.so" greet.c \
-    $(pkg-config --cflags --libs homefree) -Wl,--version-script=greet.map \
-    -Wl,-rpath,"$(pkg-config --variable=rpath homefree):\\$ORIGIN/greet.needs"
-mkdir "$TARGET/greet.needs"
-cp "$(pkg-config --variable=missing homefree)" "$TARGET/greet.needs"
+    $(pkg-config --cflags --libs homefree-module)
+"""
+
+# make gives what pkg-config said to another shell.
+MAKE = """
+LDLIBS := $(shell pkg-config --cflags --libs homefree-module)
+MISSING := $(shell pkg-config --variable=missing homefree-module)
+NEEDS := $(TARGET)/$(shell pkg-config --variable=needs homefree-module)
+all:
+\tcc -shared -fPIC -I{include} -o "$(TARGET)/greet.so" greet.c $(LDLIBS)
+\tmkdir $(NEEDS)
+\tcp $(MISSING) $(NEEDS)
 """
 
 USE = "import greet; print(greet.check())"
@@ -191,10 +202,10 @@ class InstalledWheel(unittest.TestCase):
         )
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
-    def test_shell(self):
-        self.write("build.sh", SHELL)
+    def test_make(self):
+        self.write("makefile", MAKE)
         build = self.wheel.build_variables()
-        run("sh", "build.sh", cwd=self.work, TARGET=str(self.site), **build)
+        run("make", cwd=self.work, TARGET=str(self.site), **build)
         self.assert_module_finds_the_heap()
         self.assert_auditwheel_repairs()
         self.assert_missing_is_said()
@@ -215,6 +226,8 @@ class InstalledWheel(unittest.TestCase):
         build = self.work / "b"
         run("meson", "setup", build, self.work, **self.wheel.build_variables())
         run("meson", "install", "-C", build, "--destdir", self.site)
+        (module,) = self.site.glob("greet*.so")
+        self.assertNotIn(str(self.work), run("readelf", "-dW", module))
         self.assert_module_finds_the_heap()
         self.assert_auditwheel_repairs()
         self.assert_missing_is_said()
