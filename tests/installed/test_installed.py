@@ -32,6 +32,9 @@ set_target_properties(greet PROPERTIES PREFIX "")
 target_include_directories(greet PRIVATE {include})
 target_link_libraries(greet PRIVATE homefree::module)
 homefree_exports(greet)
+add_library(bare MODULE bare.c)
+target_link_options(bare PRIVATE LINKER:-z,defs)
+homefree_module(bare)
 """
 
 MESON = """
@@ -52,6 +55,7 @@ shared_module(
   link_depends: script,
 )
 subdir('one')
+shared_library('bare', 'bare.c', dependencies: homefree, link_args: '-Wl,-z,defs')
 """
 
 # In a folder of its own, because the file has the same name.
@@ -62,6 +66,12 @@ shared_module(
   name_prefix: '',
   include_directories: include_directories('{include}'),
   dependencies: dependency('homefree-module'),
+)
+shared_library(
+  'bare',
+  '../bare.c',
+  dependencies: dependency('homefree-module'),
+  link_args: '-Wl,-z,defs',
 )
 """
 
@@ -74,7 +84,8 @@ class Installed(unittest.TestCase):
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-installed-"))
         self.addCleanup(shutil.rmtree, self.work)
-        shutil.copy2(pathlib.Path(__file__).parent / "greet.c", self.work)
+        for name in "greet.c", "bare.c":
+            shutil.copy2(pathlib.Path(__file__).parent / name, self.work)
         self.libdir = INSTALLED.library
         self.pkgconfig = {"PKG_CONFIG_PATH": str(INSTALLED.pkgconfig)}
 
@@ -161,6 +172,12 @@ class Installed(unittest.TestCase):
             self.assertIn(f"(RUNPATH)            Library runpath: [{self.libdir}]", dynamic)
             (self.work / "greet.so").unlink()
 
+    def test_no_symbol_is_left_open(self):
+        """The test of CMake and that of Meson build the same module."""
+        for package in "homefree", "homefree-module":
+            line = f"cc -shared -fPIC bare.c $(pkg-config --cflags --libs {package}) -Wl,-z,defs"
+            run("sh", "-c", line, cwd=self.work, **self.pkgconfig)
+
     def assert_cmake_builds_it(self, definition):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
@@ -240,4 +257,4 @@ if __name__ == "__main__":
     BUILD, SOURCE = (pathlib.Path(argument) for argument in sys.argv[1:3])
     with tempfile.TemporaryDirectory(prefix="homefree-prefix-") as folder:
         INSTALLED = installation.prefix(BUILD, folder)
-        unittest.main(argv=sys.argv[:1], verbosity=2)
+        unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

@@ -15,7 +15,6 @@ import zipfile
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("support", "loader", "installed")]
 import installation  # noqa: E402
-import test_installed  # noqa: E402
 from installation import run  # noqa: E402
 from test_cpython import interpreters  # noqa: E402
 

@@ -131,8 +131,22 @@ class _Builds:
             return
         stub = None if self._in_place else _link.stub()
         super().build_extension(self._with_homefree(ext, stub))
+        self._check(ext)
         if stub is not None:
             self._copy_stub(ext, stub)
+
+    def _check(self, ext):
+        """A module without its PyInit function cannot be imported; a library with symbols of its own
+        need not be one."""
+        path = self.get_ext_fullpath(ext.name)
+        if not os.path.exists(path):
+            return
+        try:
+            _link.check_exports(path, _link.module_name(self.get_ext_fullname(ext.name)))
+        except RuntimeError as error:
+            if ext.symbols is None:
+                raise DistutilsSetupError(f"{ext.name}: {error}") from error
+            self.warn(f"{ext.name}: {error}")
 
     def get_outputs(self):
         outputs = super().get_outputs()
