@@ -168,8 +168,8 @@ class InstalledWheel(unittest.TestCase):
         result = self.ask(USE)
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
-    def assert_auditwheel_repairs(self):
-        """A wheel of the installed module, without a flag."""
+    def packed(self):
+        """A wheel of the installed module."""
         content = self.work / "content"
         about = content / "greet-1.dist-info"
         about.mkdir(parents=True)
@@ -184,7 +184,11 @@ class InstalledWheel(unittest.TestCase):
             shutil.copytree(path, content / path.name)
         run(self.interpreter, "-m", "wheel", "pack", content, "-d", self.work)
         (packed,) = self.work.glob("greet-1-*.whl")
-        installation.repair(packed, BUILD, self.work / "repaired")
+        return packed
+
+    def assert_auditwheel_repairs(self):
+        """Without a flag."""
+        installation.repair(self.packed(), BUILD, self.work / "repaired")
 
     def assert_missing_is_said(self):
         """Without homefree the import says what to do; if it is loaded already, it works."""
@@ -240,6 +244,40 @@ class InstalledWheel(unittest.TestCase):
         run("sh", "build.sh", cwd=self.work, TARGET=str(package), **build)
         result = self.ask("from group.inner.most import greet; print(greet.check())")
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+
+    def test_recipes_of_the_publishing_guide(self):
+        """As they stand there: to depend on homefree's wheel, and to vendor it."""
+        self.write("makefile", MAKE)
+        build = self.wheel.build_variables()
+        run("make", cwd=self.work, TARGET=str(self.site), **build)
+        (self.work / "dist").mkdir()
+        self.packed().rename(self.work / "dist" / "greet-1-py3-none-linux_x86_64.whl")
+        (self.site / "greet.so").unlink()
+        guide = (SOURCE / "examples/guides/publishing.md").read_text()
+        recipes = [part.partition("```")[0] for part in guide.split("```sh\n")[1:]]
+        self.assertEqual(len(recipes), 2)
+        folders = [self.interpreter.parent, (BUILD / "wheels/tools/bin").resolve()]
+        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+        copies = []
+        for recipe in recipes:
+            run("sh", "-ec", recipe, cwd=self.work, PATH=path)
+            (repaired,) = (self.work / "wheelhouse").iterdir()
+            with zipfile.ZipFile(repaired) as archive:
+                copies.append([name for name in archive.namelist() if "greet.libs/libh" in name])
+                archive.extractall(self.work / "user")
+            run(self.interpreter.parent / "homefree", "inspect", repaired)
+            repaired.unlink()
+        self.assertEqual([len(each) for each in copies], [0, 1])
+
+        # The user's folder has the vendored copy now; homefree's own may come before it.
+        vendored = "import sys; sys.path.insert(0, 'user')\n"
+        for before in "", "import homefree\n":
+            result = self.ask(vendored + before + USE)
+            self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+        program = [self.interpreter, "-c", vendored + "import homefree, greet"]
+        doctor = [self.interpreter.parent / "homefree", "doctor", "--json", "--", *program]
+        said = subprocess.run(doctor, cwd=self.work, env=outside(), capture_output=True, text=True)
+        self.assertIn('"several-homefrees"', said.stdout)
 
     def test_an_isolated_build_finds_it(self):
         """As pip does it for users: homefree is in an environment that is gone afterwards."""

@@ -44,7 +44,9 @@ class Extension(setuptools.Extension):
     relative to the module in a wheel and absolute if the module is built in place. A version script
     in extra_link_args replaces the generated one.
 
-    Raises ValueError for an invalid module name. Since 1.0.
+    The build fails if the module does not define the PyInit function of its name; with symbols it
+    only warns, because a library for ctypes has none. Raises ValueError for an invalid module name.
+    Since 1.0.
     """
 
     def __init__(self, name, sources, *args, symbols=None, version=None, **kw):
@@ -136,8 +138,8 @@ class _Builds:
             self._copy_stub(ext, stub)
 
     def _check(self, ext):
-        """A module without its PyInit function cannot be imported; a library with symbols of its own
-        need not be one."""
+        """A module without its PyInit function cannot be imported. A library with symbols of its own
+        need not have one."""
         path = self.get_ext_fullpath(ext.name)
         if not os.path.exists(path):
             return
