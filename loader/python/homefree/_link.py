@@ -83,7 +83,7 @@ def write_exports(path, module, symbols=None, version=None):
 
 
 def check_exports(path, module):
-    """Raise RuntimeError if the module at path lacks the function that initializes it, which a linker
+    """Raise RuntimeError if the module at path lacks its PyInit function, which a linker
     does not notice. FileNotFoundError if the command is missing."""
     _run([_command.find(), "exports", "--module", module, "--check", path])
 

@@ -138,7 +138,7 @@ class _Builds:
             self._copy_stub(ext, stub)
 
     def _check(self, ext):
-        """A module without its PyInit function cannot be imported. A library with symbols of its own
+        """A module without its PyInit function cannot be imported. A library with its own symbols
         need not have one."""
         path = self.get_ext_fullpath(ext.name)
         if not os.path.exists(path):
