@@ -309,6 +309,29 @@ class Package(unittest.TestCase):
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("slow.so' defines no PyInit_slow, so Python cannot import it", result.stdout)
 
+    def test_libraries_that_are_named_later_are_linked_before_the_shim(self):
+        """What a static library calls is found in archives behind it alone."""
+        source = self.project(
+            "cmake_minimum_required(VERSION 3.19)\nproject(user C)\n"
+            "find_package(homefree REQUIRED)\n"
+            "set(CMAKE_POSITION_INDEPENDENT_CODE ON)\n"
+            "add_library(inner STATIC inner.c)\n"
+            "add_library(part STATIC part.c)\n"
+            "target_link_libraries(part PRIVATE inner)\n"
+            "add_library(fast MODULE module.c)\n"
+            "homefree_module(fast)\n"
+            "target_link_libraries(fast PRIVATE part)\n"
+        )
+        call_of = "void *{0}(void);\nvoid *{1}(void);\nvoid *{1}(void) {{ return {0}(); }}\n"
+        (source / "inner.c").write_text(call_of.format("hf_stand_in_shim", "inner"))
+        (source / "part.c").write_text(call_of.format("inner", "part"))
+        (source / "module.c").write_text(call_of.format("part", "PyInit_fast"))
+        build, result = self.configure(source=source)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.must("cmake", "--build", build)
+        undefined = self.must("nm", "-D", "--undefined-only", build / "libfast.so")
+        self.assertNotIn("hf_stand_in_shim", undefined)
+
     def test_an_installation_of_copies_has_no_development_link(self):
         (self.prefix / self.libdir / "libhomefree.so").unlink()
         build, result = self.configure()
