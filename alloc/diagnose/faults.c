@@ -186,13 +186,16 @@ static bool is_in_operator(const struct link_map *map, const void *caller)
 }
 
 /* Whether another function was called than the one that was seen: by an object whose operators are
- * the C++ runtime's, or its own, which then called malloc, free or another operator. */
+ * the C++ runtime's, or its own, which then called malloc, free or another operator. An object that
+ * was unloaded, or did not fit into the report, may have been such a one. */
 static bool is_indirect(uint32_t site)
 {
     enum hf_report_function function;
     const void *caller = hf_site_address(site, &function);
     const struct link_map *map = caller != NULL ? hf_dynlink_find_fast(caller) : NULL;
-    return map != NULL && (hf_deep_has(map) || is_in_operator(map, caller));
+    if (map == NULL)
+        return hf_deep_any();
+    return hf_deep_has(map) || is_in_operator(map, caller);
 }
 
 void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,

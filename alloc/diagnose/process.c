@@ -7,6 +7,8 @@
  * Owns nothing, takes no lock. Callable at any stage. Compiled with unwind tables, because
  * operator new lets the runtime's exception pass.
  */
+#include "alloc/diagnose/process.h"
+
 #include "alloc/base/alignment.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
@@ -175,7 +177,8 @@ static bool has_operator(const struct link_map *map)
     return false;
 }
 
-/* Whether the operators are the program's. Threads that decide at once decide the same. */
+/* Whether the operators are the program's. Threads that decide at once decide the same. The objects
+ * in front of this library came with the process and stay, so the walk needs no lock. */
 static bool decide_operators(void)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
@@ -194,6 +197,11 @@ static inline bool are_programs(void)
     if (__builtin_expect(__atomic_load_n(&operators, __ATOMIC_RELAXED) == OURS, 1))
         return false;
     return operators == PROGRAMS || decide_operators();
+}
+
+bool hf_process_has_operators(void)
+{
+    return are_programs();
 }
 
 static __attribute__((noreturn)) void cannot_throw(const char *name)

@@ -1,6 +1,6 @@
 /*
  * Objects opened with RTLD_DEEPBIND, which get libc's and the C++ runtime's functions although
- * another object's come first. Owns their list; any thread, no lock.
+ * another object's come first. Owns their list; any thread.
  */
 #ifndef HOMEFREE_DEEP_OBJECTS_H
 #define HOMEFREE_DEEP_OBJECTS_H
@@ -8,11 +8,15 @@
 #include <link.h>
 #include <stdbool.h>
 
-/* Notes an object. Does nothing if it is known, or if there are too many. */
+/* Notes an object, in place of one that was unloaded. Does nothing if it is known, or if there are
+ * too many. Under the loader's lock. */
 void hf_deep_note(const struct link_map *map);
 
-/* Whether an object was noted. The dynamic section tells whether another object now has the same
- * link_map. */
+/* Whether an object was ever noted. Lock-free. */
+bool hf_deep_any(void);
+
+/* Whether an object, which stays loaded meanwhile, was noted. Lock-free. The dynamic section tells
+ * whether another object now has the same link_map. */
 bool hf_deep_has(const struct link_map *map);
 
 #endif

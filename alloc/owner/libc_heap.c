@@ -127,28 +127,60 @@ static bool read_heap(uintptr_t start, struct heap_info *out)
            out->readable <= HEAP_MAX;
 }
 
+/* A heap, compared with the kernel's mappings of its addresses. */
+struct extent {
+    uintptr_t from, readable; /* readable and writable from here up to there; then reserved */
+    bool full;                /* nothing is reserved */
+    bool fits;
+};
+
+/* False once the mappings do not fit, or all have been seen. */
+static bool compare(const struct hf_mapping *mapping, void *context)
+{
+    struct extent *extent = context;
+    if (mapping->end <= extent->from)
+        return true;
+    extent->fits = mapping->start <= extent->from && mapping->anonymous && !mapping->shared;
+    if (extent->from == extent->readable) { /* what lies behind */
+        extent->fits = extent->fits && !mapping->readable && !mapping->writable;
+        return false;
+    }
+    extent->fits =
+        extent->fits && mapping->readable && mapping->writable && mapping->end <= extent->readable;
+    extent->from = mapping->end;
+    return extent->fits;
+}
+
+/* Whether the kernel agrees with what a heap says: readable up to there, and the rest reserved.
+ * What a forked child adds to a heap of its parent is a mapping of its own. */
+static bool kernel_agrees(uintptr_t start, const struct heap_info *heap,
+                          const struct hf_place *place)
+{
+    const struct hf_mapping *at = &place->at, *after = &place->after;
+    struct extent extent = {
+        .from = start, .readable = start + heap->readable, .full = heap->readable == HEAP_MAX};
+    if (extent.full && at->start <= start && at->end >= start + HEAP_MAX)
+        return true;
+    if (at->start <= start && at->end == extent.readable && after->start == at->end &&
+        after->anonymous && !after->readable && !after->writable)
+        return true;
+    return hf_maps_each(compare, &extent) == 0 && extent.fits && extent.from == extent.readable;
+}
+
 static bool is_other_arena(uintptr_t address, const struct hf_place *place)
 {
     uintptr_t start = address & -HEAP_MAX;
     struct heap_info heap, first;
-    const struct hf_mapping *at = &place->at, *after = &place->after;
-    if (at->start > start || !read_heap(start, &heap) || address - start >= heap.size)
-        return false;
-    /* The kernel must agree: readable up to there, and the rest reserved. */
-    bool rest = heap.readable == HEAP_MAX
-                    ? at->end >= start + HEAP_MAX
-                    : at->end == start + heap.readable && after->start == at->end &&
-                          after->anonymous && !after->readable && !after->writable;
-    if (!rest)
+    if (!read_heap(start, &heap) || address - start >= heap.size)
         return false;
     /* The arena lies in its first heap, behind the heap_info (which grew in 2.35). */
     uintptr_t home = heap.arena & -HEAP_MAX, offset = heap.arena - home;
     if (offset < sizeof heap || offset > sizeof heap + 64)
         return false;
-    if (home == start)
-        return heap.before == 0;
-    return heap.before != 0 && read_heap(home, &first) && first.arena == heap.arena &&
-           first.before == 0;
+    const bool linked = home == start ? heap.before == 0
+                                      : heap.before != 0 && read_heap(home, &first) &&
+                                            first.arena == heap.arena && first.before == 0;
+    return linked && kernel_agrees(start, &heap, place);
 }
 
 /* ---- chunks that are mappings ---- */

@@ -91,12 +91,19 @@ static int run(int count, char **arguments)
     return unknown(arguments[0]);
 }
 
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
 /* `homefree help COMMAND` is `homefree COMMAND --help`. */
 static int help(int count, char **arguments)
 {
     static char option[] = "--help";
-    char *line[] = {count > 0 ? arguments[0] : NULL, option, NULL};
-    return count > 0 ? run(2, line) : print_help();
+    if (count == 0 || asks_for_help(arguments[0]))
+        return print_help();
+    char *line[] = {arguments[0], option, NULL};
+    return run(2, line);
 }
 
 int main(int count, char **arguments)
@@ -105,11 +112,9 @@ int main(int count, char **arguments)
         return print_help();
 
     const char *wanted = arguments[1];
-    if (strcmp(wanted, "--help") == 0 || strcmp(wanted, "-h") == 0)
-        return print_help();
     if (strcmp(wanted, "--version") == 0 || strcmp(wanted, "-V") == 0)
         return print_version();
-    if (strcmp(wanted, "help") == 0)
+    if (asks_for_help(wanted))
         return help(count - 2, arguments + 2);
     return run(count - 1, arguments + 1);
 }

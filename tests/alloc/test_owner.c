@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct hf_owner owner_of(const void *p)
@@ -239,6 +240,44 @@ static void *on_given_stack(void *context)
     return context;
 }
 
+/* An arena that a forked child extends: the kernel keeps what is added as a mapping of its own. */
+static void *extend_an_arena(void *context)
+{
+    enum { BLOCKS = 4 };
+    char *blocks[BLOCKS];
+    bool known = true;
+    for (int i = 0; i < BLOCKS; i++)
+        blocks[i] = memset(malloc(70000), 'x', 70000);
+    for (int i = 0; i < BLOCKS; i++)
+        known = known && owner_of(blocks[i]).kind == HF_OWNER_LIBC &&
+                owner_of(blocks[i] + 69999).kind == HF_OWNER_LIBC;
+    *(bool *)context = known && owner_of(thread_block).kind == HF_OWNER_LIBC;
+    return NULL;
+}
+
+START_TEST(arenas_in_a_forked_child)
+{
+    pthread_t thread;
+    char *inside = NULL;
+    int status;
+    pthread_barrier_init(&looking, NULL, 2);
+    ck_assert_int_eq(pthread_create(&thread, NULL, stand_still, &inside), 0);
+    pthread_barrier_wait(&looking);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        bool known = false;
+        must(pthread_create(&thread, NULL, extend_an_arena, &known) == 0);
+        must(pthread_join(thread, NULL) == 0);
+        _exit(known ? 0 : 9);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    pthread_barrier_wait(&looking);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
 START_TEST(stacks_that_the_program_made)
 {
     enum { SIZE = 1 << 20 };
@@ -342,7 +381,7 @@ int main(void)
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
     /* Under valgrind, malloc and the program break are valgrind's. */
     if (getenv("CK_FORK") == NULL) {
-        int failed = RUN_SUITE(libcs_blocks, libcs_mapped_blocks, threads,
+        int failed = RUN_SUITE(libcs_blocks, libcs_mapped_blocks, threads, arenas_in_a_forked_child,
                                stacks_that_the_program_made, a_break_that_others_move);
         if (failed != EXIT_SUCCESS)
             return failed;

@@ -49,12 +49,15 @@ static void check(size_t size)
     size_t cursor = 0;
     bool libraries = false;
     const char *name;
-    if (hf_elf_open_descriptor(&elf, fuzz_descriptor(0)) == 0 && hf_elf_dynamic(&elf) == 0) {
+    /* Where a table lies over the headers, what is patched in it may damage them. */
+    const bool opened = hf_elf_open_descriptor(&elf, fuzz_descriptor(0)) == 0;
+    if (opened && hf_elf_dynamic(&elf) == 0) {
         while ((name = hf_elf_needed(&elf, &cursor)) != NULL)
             libraries = libraries || name[0] == 'l';
         (void)hf_elf_symbols(&elf, HF_ELF_DYNSYM, is_private, &libraries);
     }
-    ck_assert_uint_eq(elf.size, size);
+    if (opened)
+        ck_assert_uint_eq(elf.size, size);
     hf_elf_close(&elf);
 }
 

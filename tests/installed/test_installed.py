@@ -32,6 +32,9 @@ set_target_properties(greet PROPERTIES PREFIX "")
 target_include_directories(greet PRIVATE {include})
 target_link_libraries(greet PRIVATE homefree::module)
 homefree_exports(greet)
+add_library(bare MODULE bare.c)
+target_link_options(bare PRIVATE LINKER:-z,defs)
+homefree_module(bare)
 """
 
 MESON = """
@@ -51,6 +54,25 @@ shared_module(
   link_args: '-Wl,--version-script=' + script.full_path(),
   link_depends: script,
 )
+subdir('one')
+shared_library('bare', 'bare.c', dependencies: homefree, link_args: '-Wl,-z,defs')
+"""
+
+# In a folder of its own, because the file has the same name.
+MESON_ONE_LINE = """
+shared_module(
+  'greet',
+  '../greet.c',
+  name_prefix: '',
+  include_directories: include_directories('{include}'),
+  dependencies: dependency('homefree-module'),
+)
+shared_library(
+  'bare',
+  '../bare.c',
+  dependencies: dependency('homefree-module'),
+  link_args: '-Wl,-z,defs',
+)
 """
 
 
@@ -62,7 +84,8 @@ class Installed(unittest.TestCase):
     def setUp(self):
         self.work = pathlib.Path(tempfile.mkdtemp(prefix="homefree-installed-"))
         self.addCleanup(shutil.rmtree, self.work)
-        shutil.copy2(pathlib.Path(__file__).parent / "greet.c", self.work)
+        for name in "greet.c", "bare.c":
+            shutil.copy2(pathlib.Path(__file__).parent / name, self.work)
         self.libdir = INSTALLED.library
         self.pkgconfig = {"PKG_CONFIG_PATH": str(INSTALLED.pkgconfig)}
 
@@ -137,6 +160,24 @@ class Installed(unittest.TestCase):
         run("sh", "build.sh", cwd=self.work, **self.pkgconfig)
         self.assert_module_is_right(self.work / "greet.so")
 
+    def test_shell_in_one_line(self):
+        """Also through make, whose shell replaces what looks like a variable."""
+        line = "cc -shared -fPIC -I{include} -o greet.so greet.c "
+        self.write("build.sh", line + "$(pkg-config --cflags --libs homefree-module)\n")
+        self.write("makefile", f"all:\n\t{line}$(shell pkg-config --cflags --libs homefree-module)")
+        for command in ("sh", "build.sh"), ("make",):
+            run(*command, cwd=self.work, **self.pkgconfig)
+            self.assert_module_is_right(self.work / "greet.so")
+            dynamic = run("readelf", "-d", self.work / "greet.so")
+            self.assertIn(f"(RUNPATH)            Library runpath: [{self.libdir}]", dynamic)
+            (self.work / "greet.so").unlink()
+
+    def test_no_symbol_is_left_open(self):
+        """The test of CMake and that of Meson build the same module."""
+        for package in "homefree", "homefree-module":
+            line = f"cc -shared -fPIC bare.c $(pkg-config --cflags --libs {package}) -Wl,-z,defs"
+            run("sh", "-c", line, cwd=self.work, **self.pkgconfig)
+
     def assert_cmake_builds_it(self, definition):
         if shutil.which("cmake") is None:
             self.skipTest("cmake is not installed")
@@ -160,14 +201,20 @@ class Installed(unittest.TestCase):
         self.write("CMakeLists.txt", renamed.replace('PREFIX ""', 'PREFIX "gr"'))
         self.assert_cmake_builds_it(f"-Dhomefree_DIR={self.libdir / 'cmake/homefree'}")
 
-    def test_meson_installed(self):
+    def write_meson(self):
         self.write("meson.build", MESON)
+        (self.work / "one").mkdir()
+        self.write("one/meson.build", MESON_ONE_LINE)
+
+    def test_meson_installed(self):
+        self.write_meson()
         run("meson", "setup", self.work / "b", self.work, **self.pkgconfig)
         run("ninja", "-C", self.work / "b")
         self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_module_is_right(self.work / "b/one/greet.so")
 
     def test_meson_subproject(self):
-        self.write("meson.build", MESON)
+        self.write_meson()
         inside = self.work / "subprojects"
         inside.mkdir()
         shutil.copytree(
@@ -200,13 +247,14 @@ class Installed(unittest.TestCase):
             "-Dhomefree:examples=false",
             "-Dhomefree:jemalloc_build=prebuilt",
         )
-        run("ninja", "-C", self.work / "b", "greet.so")
+        run("ninja", "-C", self.work / "b", "greet.so", "one/greet.so")
         self.libdir = self.work / "b/subprojects/homefree/loader"
         self.assert_module_is_right(self.work / "b/greet.so")
+        self.assert_module_is_right(self.work / "b/one/greet.so")
 
 
 if __name__ == "__main__":
     BUILD, SOURCE = (pathlib.Path(argument) for argument in sys.argv[1:3])
     with tempfile.TemporaryDirectory(prefix="homefree-prefix-") as folder:
         INSTALLED = installation.prefix(BUILD, folder)
-        unittest.main(argv=sys.argv[:1], verbosity=2)
+        unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)

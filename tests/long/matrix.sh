@@ -11,14 +11,14 @@ build=${1:-build}
 [ $# -eq 0 ] || shift
 mimalloc=$build/long/mimalloc
 mkdir -p "$build/long"
-if [ ! -e "$mimalloc/libmimalloc.a" ]; then
+if [ ! -e "$mimalloc/libmimalloc-static.a" ]; then
     rm -rf "$mimalloc"
     if tests/support/debian-source.sh mimalloc "$mimalloc"; then
         (
             cd "$mimalloc"
             cc -O2 -fPIC -fvisibility=hidden -DMI_MALLOC_OVERRIDE=1 -DNDEBUG -Iinclude \
                 -c src/static.c -o static.o
-            ar rcs libmimalloc.a static.o
+            ar rcs libmimalloc-static.a static.o
         )
     fi
 fi

@@ -131,7 +131,7 @@ ALLOCATORS = [
     Allocator("mimalloc-shared", ("-lmimalloc",)),
     Allocator("tcmalloc-shared", ("-ltcmalloc_minimal",)),
     Allocator("debug-shared", ("-ltcmalloc_minimal_debug",)),
-    Allocator("mimalloc-private", ("-l:libmimalloc.a", "-pthread"), private=True),
+    Allocator("mimalloc-private", ("-l:libmimalloc-static.a", "-pthread"), private=True),
     Allocator("jemalloc-private", ("-l:libjemalloc_pic.a", "-lm", "-pthread"), private=True),
     # Debian compiles these two for objects with a C++ runtime of their own.
     Allocator(

@@ -217,8 +217,7 @@ class Leaks(PluginTest):
         """A test that allocates at more addresses than fit is named; it does not fail."""
         self.write(
             "test_module.py",
-            START
-            + "def test(): assert lib.make_and_drop(140000)\n",
+            START + "def test(): assert lib.make_and_drop(140000)\n",
         )
         output = self.run_pytest("--homefree", "--homefree-leaks", status=0)
         self.assertIn(

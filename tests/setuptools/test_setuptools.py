@@ -512,6 +512,18 @@ class Parameters(Case):
             self.assertNotIn("free", run("nm", "-D", "--undefined-only", module).split())
             self.assert_owned(name, cwd=self.source)
 
+    def test_no_symbol_is_left_open(self):
+        """-Wl,-z,defs, for modules that call nothing of Python."""
+        self.project(
+            "[Extension(name, [name + kind], extra_link_args=['-Wl,-z,defs'])"
+            " for name, kind in [('in_c', '.c'), ('in_cc', '.cc')]]"
+        )
+        init = "void *PyInit_{0}(void);\nvoid *PyInit_{0}(void) {{ return {1}; }}\n"
+        self.write("in_c.c", "#include <string.h>\n" + init.format("in_c", 'strdup("it")'))
+        self.write("in_cc.cc", 'extern "C" {\n' + init.format("in_cc", "new int") + "}\n")
+        self.setup("build_ext", "--inplace")
+        self.assertIn(LIBRARY, dynamic(self.built("in_cc.*.so"), "NEEDED"))
+
     def test_nothing_unused_where_the_flags_ask_for_everything(self):
         self.project("[Extension('greet', ['greet.cpp'])]")
         self.setup("build_ext", "--inplace", LDFLAGS="-Wl,--no-as-needed")
@@ -548,7 +560,8 @@ class Parameters(Case):
         self.project("[" + ", ".join(f"Extension('{n}', ['{n}.c'])" for n in names) + "]")
         for name in names:
             shutil.copy2(self.source / "greet.c", self.source / f"{name}.c")
-        self.setup("build", "-j4")
+        env = self.environment(wheel=True)
+        run(env.python, "setup.py", "build", "-j4", cwd=self.source)
         for name in names:
             folder = self.built(f"build/lib*/{name.split('.')[0]}")
             self.assert_clean(self.built("greet.*.so", folder))
@@ -822,6 +835,25 @@ class WrongInput(Case):
     def test_name_with_a_dash(self):
         self.project("[Extension('my-greet', ['greet.c'])]")
         self.assert_refused("ValueError: homefree: 'my-greet' is not the name of a module")
+
+    def test_name_that_the_source_does_not_have(self):
+        """The linker takes a version script for a function that is not there."""
+        self.project(
+            "[Extension('wrong', ['greet.c'], define_macros=[('MY_INIT', 'PyInit_greet')])]"
+        )
+        said = self.setup("build_ext", "--inplace", fails=True)
+        self.assertRegex(
+            said, "error: wrong: homefree exports: '.*' defines no PyInit_wrong, so Py"
+        )
+        self.assertEqual(list(self.source.glob("*.so")), [])
+
+    def test_library_that_is_no_module_has_symbols(self):
+        arguments = "symbols='api.txt', define_macros=[('MY_INIT', 'PyInit_greet')]"
+        self.project(f"[Extension('wrong', ['greet.c'], {arguments})]")
+        self.write("api.txt", "helper_that_must_stay_inside\n")
+        said = self.setup("build_ext", "--inplace")
+        self.assertIn("defines no PyInit_wrong", said)
+        self.built("wrong.*.so")
 
     def test_symbols_that_are_missing(self):
         self.project("[Extension('greet', ['greet.c'], symbols='none.txt')]")

@@ -40,11 +40,11 @@ def prefix(build, folder):
     """Installs into `folder`, as a package that is unpacked elsewhere."""
     stage = pathlib.Path(folder) / "stage"
     run("meson", "install", "-C", build, "--no-rebuild", "--destdir", stage)
-    (pc,) = stage.rglob("homefree.pc")
-    text = pc.read_text()
-    was = next(line for line in text.splitlines() if line.startswith("prefix="))
-    root = stage / was.partition("=")[2].lstrip("/")
-    pc.write_text(text.replace(was, f"prefix={root}"))
+    for pc in stage.rglob("homefree*.pc"):
+        text = pc.read_text()
+        was = next(line for line in text.splitlines() if line.startswith("prefix="))
+        root = stage / was.partition("=")[2].lstrip("/")
+        pc.write_text(text.replace(was, f"prefix={root}"))
     sites = [path.parents[1] for path in stage.rglob("homefree/__init__.py")]
     return Installation(root, pc.parent, root / "bin", sites[0] if sites else None)
 

@@ -15,7 +15,6 @@ import zipfile
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / room) for room in ("support", "loader", "installed")]
 import installation  # noqa: E402
-import test_installed  # noqa: E402
 from installation import run  # noqa: E402
 from test_cpython import interpreters  # noqa: E402
 
@@ -25,7 +24,8 @@ GREET = TESTS / "installed/greet.c"
 PACKAGE = """
     lib/libhomefree.so.1 lib/libhomefree.so lib/libhomefree_shim.a lib/libhomefree-preload.so
     lib/libhomefree-diagnose.so
-    lib/pkgconfig/homefree.pc lib/cmake/homefree/homefree-config.cmake
+    lib/pkgconfig/homefree.pc lib/pkgconfig/homefree-module.pc lib/homefree/module.map
+    lib/homefree/module.rpath lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
@@ -33,33 +33,43 @@ PACKAGE = """
     extension/_cache.py
 """
 
-CMAKE = (
-    test_installed.CMAKE
-    + """
-install(TARGETS greet DESTINATION .)
-install(FILES ${homefree_MISSING} DESTINATION greet.needs)
+CMAKE = """
+cmake_minimum_required(VERSION 3.18)
+project(greet C)
+find_package(Python COMPONENTS Interpreter Development.Module REQUIRED)
+find_package(homefree REQUIRED)
+homefree_add_module(greet DESTINATION . greet.c)
 """
-)
 
-MESON = (
-    test_installed.MESON.rstrip().rstrip(")")
-    + """
+MESON = """
+project('greet', 'c')
+homefree = dependency('homefree-module')
+python = import('python').find_installation()
+python.extension_module(
+  'greet',
+  'greet.c',
+  dependencies: [python.dependency(), homefree],
   install: true,
   install_dir: '/',
-  install_rpath: homefree.get_variable('rpath') + ':$ORIGIN/greet.needs',
 )
-install_data(homefree.get_variable('missing'), install_dir: '/greet.needs')
+install_data(homefree.get_variable('missing'), install_dir: '/' + homefree.get_variable('needs'))
 """
-)
 
 SHELL = """
 set -e
-$(pkg-config --variable=exports homefree) --module greet -o greet.map
 cc -shared -fPIC -I{include} -o "$TARGET/greet.so" greet.c \
-    $(pkg-config --cflags --libs homefree) -Wl,--version-script=greet.map \
-    -Wl,-rpath,"$(pkg-config --variable=rpath homefree):\\$ORIGIN/greet.needs"
-mkdir "$TARGET/greet.needs"
-cp "$(pkg-config --variable=missing homefree)" "$TARGET/greet.needs"
+    $(pkg-config --cflags --libs homefree-module)
+"""
+
+# make gives what pkg-config said to another shell.
+MAKE = """
+LDLIBS := $(shell pkg-config --cflags --libs homefree-module)
+MISSING := $(shell pkg-config --variable=missing homefree-module)
+NEEDS := $(TARGET)/$(shell pkg-config --variable=needs homefree-module)
+all:
+\tcc -shared -fPIC -I{include} -o "$(TARGET)/greet.so" greet.c $(LDLIBS)
+\tmkdir $(NEEDS)
+\tcp $(MISSING) $(NEEDS)
 """
 
 USE = "import greet; print(greet.check())"
@@ -158,8 +168,8 @@ class InstalledWheel(unittest.TestCase):
         result = self.ask(USE)
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
-    def assert_auditwheel_repairs(self):
-        """A wheel of the installed module, without a flag."""
+    def packed(self):
+        """A wheel of the installed module."""
         content = self.work / "content"
         about = content / "greet-1.dist-info"
         about.mkdir(parents=True)
@@ -168,11 +178,17 @@ class InstalledWheel(unittest.TestCase):
             "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: false\n"
             "Tag: py3-none-linux_x86_64\n"
         )
-        shutil.copy2(self.site / "greet.so", content)
-        shutil.copytree(self.site / "greet.needs", content / "greet.needs")
+        for path in self.site.glob("greet*.so"):
+            shutil.copy2(path, content)
+        for path in self.site.glob("*.needs"):
+            shutil.copytree(path, content / path.name)
         run(self.interpreter, "-m", "wheel", "pack", content, "-d", self.work)
         (packed,) = self.work.glob("greet-1-*.whl")
-        installation.repair(packed, BUILD, self.work / "repaired")
+        return packed
+
+    def assert_auditwheel_repairs(self):
+        """Without a flag."""
+        installation.repair(self.packed(), BUILD, self.work / "repaired")
 
     def assert_missing_is_said(self):
         """Without homefree the import says what to do; if it is loaded already, it works."""
@@ -189,10 +205,10 @@ class InstalledWheel(unittest.TestCase):
         )
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
 
-    def test_shell(self):
-        self.write("build.sh", SHELL)
+    def test_make(self):
+        self.write("makefile", MAKE)
         build = self.wheel.build_variables()
-        run("sh", "build.sh", cwd=self.work, TARGET=str(self.site), **build)
+        run("make", cwd=self.work, TARGET=str(self.site), **build)
         self.assert_module_finds_the_heap()
         self.assert_auditwheel_repairs()
         self.assert_missing_is_said()
@@ -200,7 +216,8 @@ class InstalledWheel(unittest.TestCase):
     def test_cmake(self):
         self.write("CMakeLists.txt", CMAKE)
         build = self.work / "b"
-        run("cmake", "-S", self.work, "-B", build, f"-DCMAKE_PREFIX_PATH={self.wheel.root}")
+        found = [f"-DCMAKE_PREFIX_PATH={self.wheel.root}", f"-DPython_EXECUTABLE={self.python}"]
+        run("cmake", "-S", self.work, "-B", build, *found)
         run("cmake", "--build", build)
         run("cmake", "--install", build, "--prefix", self.site)
         self.assert_module_finds_the_heap()
@@ -212,6 +229,8 @@ class InstalledWheel(unittest.TestCase):
         build = self.work / "b"
         run("meson", "setup", build, self.work, **self.wheel.build_variables())
         run("meson", "install", "-C", build, "--destdir", self.site)
+        (module,) = self.site.glob("greet*.so")
+        self.assertNotIn(str(self.work), run("readelf", "-dW", module))
         self.assert_module_finds_the_heap()
         self.assert_auditwheel_repairs()
         self.assert_missing_is_said()
@@ -225,6 +244,40 @@ class InstalledWheel(unittest.TestCase):
         run("sh", "build.sh", cwd=self.work, TARGET=str(package), **build)
         result = self.ask("from group.inner.most import greet; print(greet.check())")
         self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+
+    def test_recipes_of_the_publishing_guide(self):
+        """As they stand there: to depend on homefree's wheel, and to vendor it."""
+        self.write("makefile", MAKE)
+        build = self.wheel.build_variables()
+        run("make", cwd=self.work, TARGET=str(self.site), **build)
+        (self.work / "dist").mkdir()
+        self.packed().rename(self.work / "dist" / "greet-1-py3-none-linux_x86_64.whl")
+        (self.site / "greet.so").unlink()
+        guide = (SOURCE / "examples/guides/publishing.md").read_text()
+        recipes = [part.partition("```")[0] for part in guide.split("```sh\n")[1:]]
+        self.assertEqual(len(recipes), 2)
+        folders = [self.interpreter.parent, (BUILD / "wheels/tools/bin").resolve()]
+        path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+        copies = []
+        for recipe in recipes:
+            run("sh", "-ec", recipe, cwd=self.work, PATH=path)
+            (repaired,) = (self.work / "wheelhouse").iterdir()
+            with zipfile.ZipFile(repaired) as archive:
+                copies.append([name for name in archive.namelist() if "greet.libs/libh" in name])
+                archive.extractall(self.work / "user")
+            run(self.interpreter.parent / "homefree", "inspect", repaired)
+            repaired.unlink()
+        self.assertEqual([len(each) for each in copies], [0, 1])
+
+        # The user's folder has the vendored copy now; homefree's own may come before it.
+        vendored = "import sys; sys.path.insert(0, 'user')\n"
+        for before in "", "import homefree\n":
+            result = self.ask(vendored + before + USE)
+            self.assertEqual((result.stdout, result.stderr), ("True\n", ""))
+        program = [self.interpreter, "-c", vendored + "import homefree, greet"]
+        doctor = [self.interpreter.parent / "homefree", "doctor", "--json", "--", *program]
+        said = subprocess.run(doctor, cwd=self.work, env=outside(), capture_output=True, text=True)
+        self.assertIn('"several-homefrees"', said.stdout)
 
     def test_an_isolated_build_finds_it(self):
         """As pip does it for users: homefree is in an environment that is gone afterwards."""

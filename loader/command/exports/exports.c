@@ -3,7 +3,7 @@
  *
  * Owns: the options and their order, and all error messages. The whole command line is parsed
  * before the first file is opened, and all input is read before the result is written. On any
- * error, nothing is written. One thread.
+ * error, nothing is written, and with --check never. One thread.
  */
 #include "loader/command/arguments.h"
 #include "loader/command/exports/object_names.h"
@@ -27,6 +27,7 @@ struct request {
     size_t count;
     const char *node;   /* NULL: anonymous */
     const char *output; /* "-": stdout */
+    const char *check;  /* a linked module; NULL: write the script */
 };
 
 /* ---- the command line ----------------------------------------------------------------------- */
@@ -75,17 +76,22 @@ static const struct hf_argument arguments_table[] = {
     HF_VALUE_ARGUMENT("version", node, "NODE", "give the exported symbols the version NODE"),
     HF_OUTPUT_ARGUMENT("write to FILE, which is not touched if nothing\n"
                        "changes; '-' is stdout, the default"),
+    HF_VALUE_ARGUMENT("check", check, "FILE",
+                      "write nothing; fail unless the linked module FILE\n"
+                      "exports what initializes each --module"),
     {.name = NULL},
 };
 
 static const struct hf_command command = {
     .who = who,
     .usage = "homefree exports --module NAME... [--from-objects OBJECT...] [--symbols FILE]\n"
-             "                        [--version NODE] [-o FILE]\n",
+             "                        [--version NODE] [-o FILE]\n"
+             "       homefree exports --module NAME... --check FILE\n",
     .about = "Writes the linker's version script for an extension module. It exports the module's\n"
              "PyInit_ function and hides everything else.\n",
     .notes =
-        "Exit status: 0 written, 1 no PyInit_ function or symbol found, 2 wrong usage, 3 failed.\n"
+        "Exit status: 0 written or checked, 1 no PyInit_ function or symbol found, 2 wrong usage,\n"
+        "3 failed.\n"
         "\n"
         "Example: homefree exports --module fast -o fast.map\n"
         "         c++ -shared ... -Wl,--version-script=fast.map\n",
@@ -99,8 +105,11 @@ static int check_request(const struct request *request)
     if (request->count == 0)
         return hf_command_wrong(who, "give at least one of --module, --from-objects and --symbols");
     for (size_t i = 0; i < request->count; i++) {
-        if (request->inputs[i].source != MODULE)
+        if (request->inputs[i].source != MODULE) {
+            if (request->check != NULL)
+                return hf_command_wrong(who, "--check goes with --module alone");
             continue;
+        }
         const char *name = request->inputs[i].value;
         const char *fault = hf_exports_module_fault(name);
         if (fault != NULL) {
@@ -254,6 +263,49 @@ static int write_script(const struct request *request)
     return result;
 }
 
+/* ---- the check ------------------------------------------------------------------------------ */
+
+static int strike_out(const char *symbol, void *missing)
+{
+    const char **wanted = missing;
+    if (*wanted != NULL && strcmp(symbol, *wanted) == 0)
+        *wanted = NULL;
+    return 0;
+}
+
+/* Whether a linked module exports `symbol`, the function that initializes it. */
+static int check_symbol(const char *path, const char *symbol)
+{
+    struct hf_objects_seen seen = {0};
+    const char *missing = symbol;
+    char why[160];
+    if (hf_objects_read(path, strike_out, &missing, &seen, why, sizeof why) != 0) {
+        if (why[0] == '\0')
+            return hf_command_out_of_memory(who);
+        hf_command_complain(who, "'%s' %s", path, why);
+        return HF_EXIT_FAILED;
+    }
+    if (missing == NULL)
+        return HF_EXIT_CLEAN;
+    hf_command_complain(who,
+                        "'%s' defines no %s, so Python cannot import it: give the build the name "
+                        "of the module that the source has",
+                        path, symbol);
+    return HF_EXIT_FINDINGS;
+}
+
+static int check_module(const struct request *request)
+{
+    struct hf_exports *list = hf_exports_new();
+    if (list == NULL)
+        return hf_command_out_of_memory(who);
+    int result = collect(list, request);
+    for (size_t i = 0; i < hf_exports_count(list) && result == HF_EXIT_CLEAN; i++)
+        result = check_symbol(request->check, hf_exports_symbol(list, i));
+    hf_exports_free(list);
+    return result;
+}
+
 int hf_command_exports(int count, char **arguments)
 {
     struct request request = {.output = "-"};
@@ -264,7 +316,7 @@ int hf_command_exports(int count, char **arguments)
     struct hf_operand_list none;
     int result = hf_command_read(&command, &request, count, arguments, &none);
     if (result == HF_EXIT_NONE && (result = check_request(&request)) == HF_EXIT_CLEAN)
-        result = write_script(&request);
+        result = request.check != NULL ? check_module(&request) : write_script(&request);
     free(request.inputs);
     return result;
 }

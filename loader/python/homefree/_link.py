@@ -79,7 +79,16 @@ def write_exports(path, module, symbols=None, version=None):
 
     RuntimeError with the command's message if it fails; FileNotFoundError if it is missing.
     """
-    command = exports_command(path, module, symbols, version)
+    _run(exports_command(path, module, symbols, version))
+
+
+def check_exports(path, module):
+    """Raise RuntimeError if the module at path lacks its PyInit function, which a linker
+    does not notice. FileNotFoundError if the command is missing."""
+    _run([_command.find(), "exports", "--module", module, "--check", path])
+
+
+def _run(command):
     result = subprocess.run(command, stderr=subprocess.PIPE, check=False)
     if result.returncode != 0:
         said = result.stderr.decode(errors="replace").strip()

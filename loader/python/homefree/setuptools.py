@@ -44,7 +44,9 @@ class Extension(setuptools.Extension):
     relative to the module in a wheel and absolute if the module is built in place. A version script
     in extra_link_args replaces the generated one.
 
-    Raises ValueError for an invalid module name. Since 1.0.
+    The build fails if the module does not define the PyInit function of its name; with symbols it
+    only warns, because a library for ctypes has none. Raises ValueError for an invalid module name.
+    Since 1.0.
     """
 
     def __init__(self, name, sources, *args, symbols=None, version=None, **kw):
@@ -131,8 +133,22 @@ class _Builds:
             return
         stub = None if self._in_place else _link.stub()
         super().build_extension(self._with_homefree(ext, stub))
+        self._check(ext)
         if stub is not None:
             self._copy_stub(ext, stub)
+
+    def _check(self, ext):
+        """A module without its PyInit function cannot be imported. A library with its own symbols
+        need not have one."""
+        path = self.get_ext_fullpath(ext.name)
+        if not os.path.exists(path):
+            return
+        try:
+            _link.check_exports(path, _link.module_name(self.get_ext_fullname(ext.name)))
+        except RuntimeError as error:
+            if ext.symbols is None:
+                raise DistutilsSetupError(f"{ext.name}: {error}") from error
+            self.warn(f"{ext.name}: {error}")
 
     def get_outputs(self):
         outputs = super().get_outputs()

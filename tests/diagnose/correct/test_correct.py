@@ -46,6 +46,13 @@ class Correct(DiagnosisTest):
     def test_operators_of_the_program(self):
         self.same("own-operators")
 
+    def test_operators_by_their_addresses(self):
+        """ctypes, for one, looks them up in the C++ runtime, whose operators jump to each other."""
+        self.assertEqual(self.same("looked-up-operators").output, "all right\n")
+
+    def test_many_objects_with_their_own_scope(self):
+        self.assertEqual(self.same("deep-plugins").output, "all right\n")
+
     def test_every_function_of_the_malloc_family(self):
         run = self.same("every-function")
         self.assertEqual(run.output, "all right\n")

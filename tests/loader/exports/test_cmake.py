@@ -270,6 +270,68 @@ class Package(unittest.TestCase):
             self.assertNotEqual(result.returncode, 0, line)
             self.assertIn(message, " ".join(result.stdout.split()))
 
+    def test_wrong_calls_of_the_one_line_are_named(self):
+        """No language is enabled, so that each project is configured at once."""
+        imported = "add_library({} MODULE IMPORTED)\n"
+        for line, message in [
+            ("homefree_module(nothing)", "homefree_module: 'nothing' is not a target"),
+            ("homefree_module(homefree::heap)", "not a module or shared library"),
+            ("homefree_add_module(a.b a.c)", "'a.b' is not the name of a module"),
+            ("homefree_add_module(a-b a.c)", "'a-b' is not the name of a module"),
+            ("homefree_add_module(1a a.c)", "'1a' is not the name of a module"),
+            ("homefree_add_module(a)", "(a): it needs at least one source file"),
+            ("homefree_add_module(a VERSION N)", "(a): it needs at least one source file"),
+            ("homefree_add_module(a a.c DESTINATION)", "DESTINATION needs a value"),
+            ("homefree_add_module(a a.c)", "find_package(Python COMPONENTS Interpreter Dev"),
+            (imported.format("a") + "homefree_add_module(a a.c)", "use homefree_module(a)"),
+        ]:
+            source = self.folder / "wrong"
+            source.mkdir(exist_ok=True)
+            (source / "CMakeLists.txt").write_text(
+                "cmake_minimum_required(VERSION 3.15)\nproject(user NONE)\n"
+                f"find_package(homefree REQUIRED)\n{line}\n"
+            )
+            _, result = self.configure(source=source)
+            self.assertNotEqual(result.returncode, 0, line)
+            self.assertIn(message, " ".join(result.stdout.split()))
+
+    def test_a_module_without_its_init_function_does_not_build(self):
+        source = self.project(
+            "cmake_minimum_required(VERSION 3.15)\nproject(user C)\n"
+            "find_package(homefree REQUIRED)\n"
+            "add_library(slow MODULE fast.c)\nset_target_properties(slow PROPERTIES PREFIX '')\n"
+            "target_link_libraries(slow m)\n"  # not with PRIVATE: both ways are served
+            "homefree_module(slow)\n".replace("''", '""')
+        )
+        build, result = self.configure(source=source)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        result = call("cmake", "--build", build)
+        self.assertNotEqual(result.returncode, 0)
+        self.assertIn("slow.so' defines no PyInit_slow, so Python cannot import it", result.stdout)
+
+    def test_libraries_that_are_named_later_are_linked_before_the_shim(self):
+        """What a static library calls is found in archives behind it alone."""
+        source = self.project(
+            "cmake_minimum_required(VERSION 3.19)\nproject(user C)\n"
+            "find_package(homefree REQUIRED)\n"
+            "set(CMAKE_POSITION_INDEPENDENT_CODE ON)\n"
+            "add_library(inner STATIC inner.c)\n"
+            "add_library(part STATIC part.c)\n"
+            "target_link_libraries(part PRIVATE inner)\n"
+            "add_library(fast MODULE module.c)\n"
+            "homefree_module(fast)\n"
+            "target_link_libraries(fast PRIVATE part)\n"
+        )
+        call_of = "void *{0}(void);\nvoid *{1}(void);\nvoid *{1}(void) {{ return {0}(); }}\n"
+        (source / "inner.c").write_text(call_of.format("hf_stand_in_shim", "inner"))
+        (source / "part.c").write_text(call_of.format("inner", "part"))
+        (source / "module.c").write_text(call_of.format("part", "PyInit_fast"))
+        build, result = self.configure(source=source)
+        self.assertEqual(result.returncode, 0, result.stdout)
+        self.must("cmake", "--build", build)
+        undefined = self.must("nm", "-D", "--undefined-only", build / "libfast.so")
+        self.assertNotIn("hf_stand_in_shim", undefined)
+
     def test_an_installation_of_copies_has_no_development_link(self):
         (self.prefix / self.libdir / "libhomefree.so").unlink()
         build, result = self.configure()

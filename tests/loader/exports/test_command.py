@@ -434,6 +434,25 @@ class EndToEnd(InFolder):
             ["T PyInit_x", "T api"],
         )
 
+    def test_check_finds_what_initializes_the_module(self):
+        self.link("--module", "x")
+        self.assertEqual(self.clean("--module", "pkg.x", "--check", self.folder / "x.so"), "")
+
+    def test_check_names_what_the_linker_did_not_miss(self):
+        """The version script of another name hides the function that is there."""
+        self.link("--module", "y")
+        message = f"'{self.folder}/x.so' defines no PyInit_y, so Python cannot import it"
+        self.refused(1, message, "--module", "y", "--check", self.folder / "x.so")
+        message = "defines no PyInitU_"
+        self.refused(1, message, "--module", "ñ", "--check", self.folder / "x.so")
+
+    def test_check_refuses_other_files_and_options(self):
+        text = self.file("text", "not a module")
+        self.refused(3, "is not an object file", "--module", "x", "--check", text)
+        self.refused(3, "cannot be opened", "--module", "x", "--check", self.folder / "no")
+        message = "--check goes with --module alone"
+        self.refused(2, message, "--module", "x", "--symbols", text, "--check", text)
+
     def test_with_other_linkers(self):
         for linker, program in [("gold", "ld.gold"), ("lld", "ld.lld")]:
             if shutil.which(program):
