@@ -17,7 +17,9 @@
 static inline __attribute__((always_inline)) const void *hf_hot_caller(bool ours,
                                                                        const void *address)
 {
-    return ours && HF_UNLIKELY(hf_watch_return != NULL) ? hf_watch_return : address;
+    if (ours && HF_UNLIKELY(hf_watch_call != NULL) && hf_watch_call->back != NULL)
+        return hf_watch_call->back;
+    return address;
 }
 
 /* malloc(3), in an exported function, whose caller is asked for only when the block is there. ours:

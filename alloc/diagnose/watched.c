@@ -18,7 +18,7 @@ void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller)
 }
 
 /* Who frees a block is in its trailer by now. Otherwise realloc() says who calls it, and whoever
- * has another block freed has said it in hf_watch_caller. */
+ * has another block freed has said it in hf_watch_call. */
 void hf_plain_watch_freed(const void *ptr, const void *caller)
 {
     struct hf_trailer trailer;
@@ -37,11 +37,12 @@ void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, c
 
 static __attribute__((noinline, cold)) void free_watched(void *ptr, struct hf_call_site call)
 {
-    const void *before = hf_watch_caller;
+    const struct hf_watch_call *const before = hf_watch_call;
+    const struct hf_watch_call mine = {.caller = before == NULL ? hf_watched_caller(call) : NULL};
     if (before == NULL)
-        hf_watch_caller = hf_watched_caller(call);
+        hf_watch_call = &mine;
     hf_plain_free(ptr);
-    hf_watch_caller = before;
+    hf_watch_call = before;
 }
 
 void hf_watched_free(void *ptr, struct hf_call_site call)

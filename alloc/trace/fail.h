@@ -27,16 +27,17 @@ static inline bool hf_fail_here(void)
 /* Brackets what libhomefree allocates for itself where its caller asked for no memory: neither
  * counted nor made to fail, and recorded as libhomefree's own. The result of the first goes to the
  * second. */
-static inline const void *hf_own_begin(void)
+extern const struct hf_watch_call hf_own_call;
+static inline const struct hf_watch_call *hf_own_begin(void)
 {
-    const void *before = hf_watch_caller;
-    hf_watch_caller = &hf_region;
+    const struct hf_watch_call *before = hf_watch_call;
+    hf_watch_call = &hf_own_call;
     return before;
 }
 
-static inline void hf_own_end(const void *before)
+static inline void hf_own_end(const struct hf_watch_call *before)
 {
-    hf_watch_caller = before;
+    hf_watch_call = before;
 }
 
 /* The functions of homefree/fail.h without forwarding, in the copy that is the heap. */

@@ -23,8 +23,7 @@
 #include <sys/mman.h>
 
 bool hf_watching;
-__thread const void *hf_watch_caller;
-__thread const void *hf_watch_return;
+__thread const struct hf_watch_call *hf_watch_call;
 static union {
     void (*marks_changed)(void);
     char pages[HF_SEAL_SIZE(void (*)(void))];
@@ -75,7 +74,8 @@ static struct origin origin_of(const void *code)
 
 static struct origin origin_of_call(const void *caller)
 {
-    return origin_of(hf_watch_caller != NULL ? hf_watch_caller : caller);
+    const struct hf_watch_call *const call = hf_watch_call;
+    return origin_of(call != NULL && call->caller != NULL ? call->caller : caller);
 }
 
 static uint16_t side_of(struct hf_watch *watch, const struct origin *origin)

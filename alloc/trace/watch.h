@@ -28,14 +28,15 @@ static inline void *hf_watch_given(void *ptr, size_t size, const void *caller)
 void hf_watch_freed_foreign(const void *ptr, size_t size, const char *object, const void *caller,
                             bool freed);
 
-/* Overrides the return address: an address in the object to attribute calls to. Set for the
- * duration of a call by code that calls on the object's behalf. */
-extern __thread const void *hf_watch_caller
-    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* A call that is made on an object's behalf. */
+struct hf_watch_call {
+    const void *caller; /* an address in that object; overrides the return address */
+    const void *back; /* the call's own return address, for code that stands in between; or NULL */
+};
 
-/* The return address of such a call, for code that stands between the caller and the heap; NULL
- * outside of one. Set together with it. */
-extern __thread const void *hf_watch_return
+/* The one that this thread makes now, or NULL. Its maker sets it for the duration of the call. One
+ * word, because static TLS is scarce where a library is loaded late. */
+extern __thread const struct hf_watch_call *hf_watch_call
     __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* loader/ registers the function to call, without a lock, after the first watch has

@@ -81,7 +81,7 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     /* dlopen() is not a cancellation point; the calls of the search are. */
     int cancel_state;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    const void *before = hf_own_begin();
+    const struct hf_watch_call *const before = hf_own_begin();
     char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
     hf_own_end(before);
     pthread_setcancelstate(cancel_state, NULL);

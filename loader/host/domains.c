@@ -73,28 +73,31 @@ static inline bool is_watched(void)
 
 static __attribute__((noinline, cold)) void *watched_resize(void *ptr, size_t size)
 {
-    const void *before = hf_watch_caller;
-    hf_watch_caller = atomic_load(&interpreter);
+    const struct hf_watch_call *const before = hf_watch_call;
+    const struct hf_watch_call mine = {.caller = atomic_load(&interpreter)};
+    hf_watch_call = &mine;
     void *resized = ptr != NULL ? hf_realloc(ptr, size) : hf_malloc(size);
-    hf_watch_caller = before;
+    hf_watch_call = before;
     return resized;
 }
 
 static __attribute__((noinline, cold)) void *watched_calloc(size_t count, size_t size)
 {
-    const void *before = hf_watch_caller;
-    hf_watch_caller = atomic_load(&interpreter);
+    const struct hf_watch_call *const before = hf_watch_call;
+    const struct hf_watch_call mine = {.caller = atomic_load(&interpreter)};
+    hf_watch_call = &mine;
     void *ptr = hf_calloc(count, size);
-    hf_watch_caller = before;
+    hf_watch_call = before;
     return ptr;
 }
 
 static __attribute__((noinline, cold)) void watched_free(void *ptr)
 {
-    const void *before = hf_watch_caller;
-    hf_watch_caller = atomic_load(&interpreter);
+    const struct hf_watch_call *const before = hf_watch_call;
+    const struct hf_watch_call mine = {.caller = atomic_load(&interpreter)};
+    hf_watch_call = &mine;
     hf_free(ptr);
-    hf_watch_caller = before;
+    hf_watch_call = before;
 }
 
 /* ---- the hooks ---- */

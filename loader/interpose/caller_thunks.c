@@ -60,13 +60,12 @@ static const void *_Atomic objects[HF_THUNKS_MAX];
 /* clang-format on */
 _Static_assert(HF_THUNKS_MAX == 32, "EACH_INDEX makes 32");
 
-#define ENTER(index)                                                              \
-    const void *before = hf_watch_caller, *const return_before = hf_watch_return; \
-    hf_watch_caller = atomic_load(&objects[index]);                               \
-    hf_watch_return = __builtin_return_address(0)
-#define LEAVE                 \
-    hf_watch_caller = before; \
-    hf_watch_return = return_before
+#define ENTER(index)                                                           \
+    const struct hf_watch_call *const before = hf_watch_call;                  \
+    const struct hf_watch_call mine = {.caller = atomic_load(&objects[index]), \
+                                       .back = __builtin_return_address(0)};   \
+    hf_watch_call = &mine
+#define LEAVE hf_watch_call = before
 #define THUNK(index, name, result, parameters, arguments) \
     static result thunk_##name##_##index parameters       \
     {                                                     \
