@@ -18,6 +18,8 @@ built=$(sh tests/fuzz/build.sh "$build" -Djemalloc_build=build 2>&1) || {
 [ $# != 0 ] || set -- $(cd tests/fuzz/corpus && ls)
 
 found=0
+targets=0
+runs=0
 printf '%-14s %12s %10s %8s %8s %8s %8s %s\n' target executions 'a second' corpus edges slowest MiB found
 for target in "$@"; do
     program=$build/tests/fuzz/fuzz-$target
@@ -39,8 +41,16 @@ for target in "$@"; do
     edges=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$log" | tail -n 1)
     inputs=$(find "$build" -maxdepth 1 -name "found-$target-*" | tr '\n' ' ')
     [ "$status" = 0 ] || found=1
+    targets=$((targets + 1))
+    executed=$(stat number_of_executed_units)
+    runs=$((runs + ${executed:-0}))
     printf '%-14s %12s %10s %8s %8s %8s %8s %s\n' "$target" "$(stat number_of_executed_units)" \
         "$(stat average_exec_per_sec)" "$(find "$grown" -type f | wc -l)" "$edges" \
         "$(stat slowest_unit_time_sec)" "$(stat peak_rss_mb)" "${inputs:-$([ "$status" = 0 ] && echo - || echo "status $status")}"
 done
+summary="$targets targets, $runs executions, $seconds s each"
+echo "$summary"
+[ -z "${HOMEFREE_LONG_ROWS-}" ] ||
+    printf 'fuzz\t%s\t%s\n' "$summary" "$([ "$found" = 0 ] && echo passed || echo failed)" \
+        >>"$HOMEFREE_LONG_ROWS"
 exit "$found"
