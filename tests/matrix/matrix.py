@@ -29,6 +29,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 
@@ -250,14 +251,17 @@ class Builder:
         if flags.returncode != 0:
             raise Failure(flags.stderr)
         self.homefree = flags.stdout.split()
-        self.made = {}
+        self.made = {}  # a lock for each name
+        self.lock = threading.Lock()
 
     def make(self, name, command):
         """The path of what a command makes with -o; several threads may ask for it at once."""
         path = self.folder / name
-        if name not in self.made:
-            self.made[name] = path
-            succeed([*command, "-o", path])
+        with self.lock:
+            building = self.made.setdefault(name, threading.Lock())
+        with building:
+            if not path.exists():
+                succeed([*command, "-o", path])
         return path
 
     def object(self, language, link):

@@ -110,6 +110,8 @@ class World:
         return self.homefree or block.owner == "libc" or side == block.by  # else nothing crosses
 
     def left_in_heap(self):
-        """How many blocks are left there, but for CPython's own."""
+        """How many blocks may be left there, but for CPython's own. Where homefree is not installed
+        in CPython, its functions jump on to libc's, and count as their callers."""
         left = [block for block in self.blocks.values() if block.owner == "heap"]
-        return sum(block.last not in ("raw", "object") for block in left)
+        others = sum(block.last not in ("raw", "object") for block in left)
+        return range(others, others + 1 if self.installed != "off" else len(left) + 1)
