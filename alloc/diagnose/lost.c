@@ -61,7 +61,7 @@ static void report_lost(const void *block, void *count)
         .ptr = block,
         .allocator = "heap",
         .allocated_site = trailer.site,
-        .bytes = asked,
+        .bytes = asked != SIZE_MAX ? asked : 0, /* unknown: what stood in front was damaged */
     };
     hf_finding(&event);
     ++*(uint64_t *)count;
