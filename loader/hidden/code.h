@@ -1,0 +1,48 @@
+/*
+ * Machine instructions, as far as it matters who refers to what: lengths, targets of direct calls
+ * and jumps, and addresses relative to the program counter. The seam to the disassembler, which
+ * only code_x86.c includes.
+ *
+ * Owns: nothing, keeps nothing. Bytes are hostile: whatever they are, decoding reads none behind
+ * their end and takes constant time. Any thread.
+ */
+#ifndef HOMEFREE_HIDDEN_CODE_H
+#define HOMEFREE_HIDDEN_CODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The longest instruction. */
+#define HF_CODE_LENGTH_MAX 15
+
+enum hf_code_kind {
+    HF_CODE_OTHER,
+    HF_CODE_CALL,   /* a direct call */
+    HF_CODE_JUMP,   /* a direct, unconditional jump */
+    HF_CODE_BRANCH, /* a direct, conditional jump */
+    HF_CODE_END     /* what follows is not reached from here: a return, an indirect jump, a trap */
+};
+
+struct hf_instruction {
+    enum hf_code_kind kind;
+    unsigned length;  /* bytes */
+    uint64_t target;  /* of a call, jump or branch */
+    uint64_t operand; /* the address of a memory operand relative to the program counter, or 0 */
+};
+
+/*
+ * Decodes the instruction at `bytes`, of which `size` can be read and which is at `address` in its
+ * object. Returns false if it is none.
+ */
+bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
+                    struct hf_instruction *out);
+
+/*
+ * Whether four bytes that begin at `offset` of `bytes` may be the displacement of an instruction
+ * that refers to an address relative to the program counter. A quick test on the bytes in front of
+ * them, which may be true of bytes that are none, and is never false of one.
+ */
+bool hf_code_may_refer(const unsigned char *bytes, size_t offset);
+
+#endif

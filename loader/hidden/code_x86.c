@@ -1,0 +1,65 @@
+/*
+ * Owns nothing; see code.h. Zydis decodes, in its minimal mode: lengths, displacements and
+ * immediate values, without the semantics of instructions.
+ */
+#include "loader/hidden/code.h"
+
+#include <Zydis/Zydis.h>
+
+static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, bool relative)
+{
+    /* One-byte opcodes and the second of two bytes; see the opcode map of the Intel SDM, vol. 2. */
+    const unsigned opcode = instruction->opcode;
+    if (instruction->opcode_map == ZYDIS_OPCODE_MAP_0F) {
+        if (relative)
+            return HF_CODE_BRANCH;
+        return opcode == 0x0b || opcode == 0xb9 || opcode == 0xff ? HF_CODE_END : HF_CODE_OTHER;
+    }
+    if (instruction->opcode_map != ZYDIS_OPCODE_MAP_DEFAULT)
+        return relative ? HF_CODE_BRANCH : HF_CODE_OTHER;
+    if (relative)
+        return opcode == 0xe8                     ? HF_CODE_CALL
+               : opcode == 0xe9 || opcode == 0xeb ? HF_CODE_JUMP
+                                                  : HF_CODE_BRANCH;
+    if (opcode == 0xc2 || opcode == 0xc3 || opcode == 0xcc || opcode == 0xf4)
+        return HF_CODE_END;
+    if (opcode == 0xff && (instruction->raw.modrm.reg == 4 || instruction->raw.modrm.reg == 5))
+        return HF_CODE_END;
+    return HF_CODE_OTHER;
+}
+
+bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
+                    struct hf_instruction *out)
+{
+    ZydisDecoder decoder;
+    ZydisDecoderContext context;
+    ZydisDecodedInstruction instruction;
+    if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+                                       ZYDIS_STACK_WIDTH_64)) ||
+        !ZYAN_SUCCESS(
+            ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)) ||
+        !ZYAN_SUCCESS(
+            ZydisDecoderDecodeInstruction(&decoder, &context, bytes, size, &instruction)))
+        return false;
+    const bool relative = instruction.raw.imm[0].is_relative;
+    const uint64_t next = address + instruction.length;
+    *out = (struct hf_instruction){.kind = kind_of(&instruction, relative),
+                                   .length = instruction.length};
+    if (relative)
+        out->target = next + (uint64_t)instruction.raw.imm[0].value.s;
+    if ((instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 &&
+        instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5)
+        out->operand = next + (uint64_t)instruction.raw.disp.value;
+    return true;
+}
+
+bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+{
+    if (offset == 0)
+        return false;
+    const unsigned before = bytes[offset - 1];
+    /* call, jmp; jcc, and xbegin, of two bytes; a ModRM byte of a memory operand at rip + disp32 */
+    return before == 0xe8 || before == 0xe9 || (before & 0xc7) == 0x05 ||
+           (offset >= 2 && ((bytes[offset - 2] == 0x0f && (before & 0xf0) == 0x80) ||
+                            (bytes[offset - 2] == 0xc7 && before == 0xf8)));
+}

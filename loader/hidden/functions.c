@@ -1,0 +1,193 @@
+/*
+ * See functions.h.
+ */
+#include "loader/hidden/functions.h"
+
+#include "loader/hidden/unwind_table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+struct gathering {
+    struct hf_functions *functions;
+    const struct hf_image *image;
+    size_t room, names_room, objects_room;
+    bool exported; /* the table that is being read is the dynamic linker's */
+    int error;
+};
+
+/* Makes room for one more element. */
+static bool more(struct gathering *gathering, void **array, size_t count, size_t *room, size_t size)
+{
+    if (count < *room)
+        return true;
+    const size_t bigger = *room * 2 + 1024;
+    void *moved = reallocarray(*array, bigger, size);
+    if (moved == NULL) {
+        gathering->error = -ENOMEM;
+        return false;
+    }
+    *array = moved;
+    *room = bigger;
+    return true;
+}
+
+static bool add_function(struct gathering *gathering, const struct hf_function *function)
+{
+    struct hf_functions *functions = gathering->functions;
+    const struct hf_stretch *stretch = hf_image_stretch(gathering->image, function->address);
+    if (stretch == NULL || !stretch->code ||
+        hf_image_is_linkage(gathering->image, function->address))
+        return true;
+    if (!more(gathering, (void **)&functions->functions, functions->count, &gathering->room,
+              sizeof *function))
+        return false;
+    functions->functions[functions->count++] = *function;
+    return true;
+}
+
+static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct gathering *gathering = context;
+    struct hf_functions *functions = gathering->functions;
+    if (!symbol->defined)
+        return true;
+    const struct hf_named named = {
+        symbol->value, symbol->size, symbol->name, symbol->type, gathering->exported,
+    };
+    if (symbol->type == STT_OBJECT) {
+        if (!more(gathering, (void **)&functions->objects, functions->objects_count,
+                  &gathering->objects_room, sizeof named))
+            return false;
+        functions->objects[functions->objects_count++] = named;
+        return true;
+    }
+    if (symbol->type != STT_FUNC && symbol->type != STT_GNU_IFUNC)
+        return true;
+    if (!more(gathering, (void **)&functions->names, functions->names_count,
+              &gathering->names_room, sizeof named))
+        return false;
+    functions->names[functions->names_count++] = named;
+    const struct hf_function function = {symbol->value, symbol->size, symbol->name,
+                                         gathering->exported};
+    return add_function(gathering, &function);
+}
+
+static bool add_unwound(uint64_t address, uint64_t size, void *context)
+{
+    const struct hf_function function = {.address = address, .size = size};
+    return add_function(context, &function);
+}
+
+static int order(uint64_t left, uint64_t right)
+{
+    return left < right ? -1 : left > right;
+}
+
+static int by_address(const void *left, const void *right)
+{
+    return order(((const struct hf_function *)left)->address,
+                 ((const struct hf_function *)right)->address);
+}
+
+static int by_named_address(const void *left, const void *right)
+{
+    return order(((const struct hf_named *)left)->address,
+                 ((const struct hf_named *)right)->address);
+}
+
+/* Leaves one function for each address, and cuts those that reach into the next. */
+static void settle(struct hf_functions *functions)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < functions->count; i++) {
+        const struct hf_function *function = &functions->functions[i];
+        struct hf_function *last = kept > 0 ? &functions->functions[kept - 1] : NULL;
+        if (last == NULL || last->address != function->address) {
+            functions->functions[kept++] = *function;
+            continue;
+        }
+        if (function->size > last->size)
+            last->size = function->size;
+        if (last->name == NULL)
+            last->name = function->name;
+        last->exported |= function->exported;
+    }
+    functions->count = kept;
+    for (size_t i = 0; i + 1 < kept; i++) {
+        const uint64_t room =
+            functions->functions[i + 1].address - functions->functions[i].address;
+        if (functions->functions[i].size > room)
+            functions->functions[i].size = room;
+    }
+}
+
+int hf_functions_open(struct hf_functions *functions, const struct hf_image *image,
+                      struct hf_elf *debug)
+{
+    *functions = (struct hf_functions){0};
+    struct gathering gathering = {.functions = functions, .image = image, .exported = true};
+    int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, add_symbol, &gathering);
+    gathering.exported = false;
+    if (error == 0 || error == -ENOENT)
+        error = hf_elf_symbols(image->elf, HF_ELF_SYMTAB, add_symbol, &gathering);
+    if (debug != NULL && (error == 0 || error == -ENOENT))
+        error = hf_elf_symbols(debug, HF_ELF_SYMTAB, add_symbol, &gathering);
+    if (error == 0 || error == -ENOENT)
+        error = hf_unwind_visit(image, add_unwound, &gathering);
+    if (gathering.error != 0)
+        error = gathering.error;
+    qsort(functions->functions, functions->count, sizeof *functions->functions, by_address);
+    qsort(functions->names, functions->names_count, sizeof *functions->names, by_named_address);
+    qsort(functions->objects, functions->objects_count, sizeof *functions->objects,
+          by_named_address);
+    settle(functions);
+    return error == -ENOENT ? 0 : error;
+}
+
+void hf_functions_close(struct hf_functions *functions)
+{
+    free(functions->functions);
+    free(functions->names);
+    free(functions->objects);
+    *functions = (struct hf_functions){0};
+}
+
+struct hf_function *hf_function_at(const struct hf_functions *functions, uint64_t address)
+{
+    size_t first = 0, end = functions->count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (functions->functions[middle].address <= address)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    struct hf_function *function = first > 0 ? &functions->functions[first - 1] : NULL;
+    return function != NULL && address - function->address < function->size ? function : NULL;
+}
+
+static size_t first_named(const struct hf_named *names, size_t count, uint64_t address)
+{
+    size_t first = 0, end = count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (names[middle].address < address)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+size_t hf_function_name(const struct hf_functions *functions, uint64_t address)
+{
+    return first_named(functions->names, functions->names_count, address);
+}
+
+const struct hf_named *hf_object_at(const struct hf_functions *functions, uint64_t address)
+{
+    const size_t behind = first_named(functions->objects, functions->objects_count, address + 1);
+    const struct hf_named *object = behind > 0 ? &functions->objects[behind - 1] : NULL;
+    return object != NULL && address - object->address < object->size ? object : NULL;
+}

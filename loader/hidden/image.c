@@ -1,0 +1,340 @@
+/*
+ * See image.h. A segment's bytes are read whole: what refers to an allocator may stand anywhere.
+ */
+#include "loader/hidden/image.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- segments ------------------------------------------------------------------------------- */
+
+static int by_address(const void *left, const void *right)
+{
+    const struct hf_stretch *one = left, *other = right;
+    return one->address < other->address ? -1 : one->address > other->address;
+}
+
+static int read_stretch(struct hf_image *image, const Elf64_Phdr *header)
+{
+    struct hf_stretch *stretch = &image->stretches[image->stretches_count];
+    if (header->p_memsz == 0)
+        return 0;
+    if (header->p_filesz > header->p_memsz || header->p_offset > image->elf->size ||
+        header->p_filesz > image->elf->size - header->p_offset ||
+        header->p_vaddr > UINT64_MAX - header->p_memsz)
+        return hf_elf_fail(image->elf, -ENOEXEC, "a segment lies outside the file");
+    /* One byte more, so that an empty one has an address. */
+    unsigned char *bytes = malloc(header->p_filesz + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    *stretch = (struct hf_stretch){
+        .address = header->p_vaddr,
+        .size = header->p_memsz,
+        .offset = header->p_offset,
+        .bytes_size = header->p_filesz,
+        .bytes = bytes,
+        .code = (header->p_flags & PF_X) != 0,
+        .writable = (header->p_flags & PF_W) != 0,
+    };
+    image->stretches_count++;
+    return hf_elf_read(image->elf, header->p_offset, bytes, header->p_filesz);
+}
+
+static int read_stretches(struct hf_image *image)
+{
+    Elf64_Phdr header;
+    size_t count = 0;
+    uint64_t bytes = 0;
+    for (size_t cursor = 0; hf_elf_segment(image->elf, &cursor, &header);)
+        if (header.p_type == PT_LOAD) {
+            count++;
+            bytes += header.p_filesz;
+            /* Segments of a real object share pages at their borders, no more. */
+            if (bytes > image->elf->size + count * UINT64_C(65536))
+                return hf_elf_fail(image->elf, -ENOEXEC, "its segments overlap in the file");
+        }
+    image->stretches = calloc(count + 1, sizeof *image->stretches);
+    if (image->stretches == NULL)
+        return -ENOMEM;
+    int error = 0;
+    for (size_t cursor = 0; error == 0 && hf_elf_segment(image->elf, &cursor, &header);)
+        if (header.p_type == PT_LOAD)
+            error = read_stretch(image, &header);
+    qsort(image->stretches, image->stretches_count, sizeof *image->stretches, by_address);
+    for (size_t i = 1; error == 0 && i < image->stretches_count; i++)
+        if (image->stretches[i - 1].address + image->stretches[i - 1].size >
+            image->stretches[i].address)
+            error = hf_elf_fail(image->elf, -ENOEXEC, "its segments overlap in memory");
+    return error;
+}
+
+const struct hf_stretch *hf_image_stretch(const struct hf_image *image, uint64_t address)
+{
+    for (size_t i = 0; i < image->stretches_count; i++)
+        if (address - image->stretches[i].address < image->stretches[i].size)
+            return &image->stretches[i];
+    return NULL;
+}
+
+const unsigned char *hf_image_at(const struct hf_image *image, uint64_t address, uint64_t *size)
+{
+    const struct hf_stretch *stretch = hf_image_stretch(image, address);
+    if (stretch == NULL || address - stretch->address >= stretch->bytes_size)
+        return NULL;
+    *size = stretch->bytes_size - (address - stretch->address);
+    return stretch->bytes + (address - stretch->address);
+}
+
+/* ---- relocations ---------------------------------------------------------------------------- */
+
+/* What a relocation stores. */
+enum stores { STORES_NOTHING, STORES_ADDEND, STORES_SYMBOL, STORES_UNKNOWN };
+
+static enum stores x86_stores(uint32_t type)
+{
+    switch (type) {
+    case R_X86_64_RELATIVE:
+    case R_X86_64_IRELATIVE:
+        return STORES_ADDEND;
+    case R_X86_64_64:
+    case R_X86_64_GLOB_DAT:
+    case R_X86_64_JUMP_SLOT:
+        return STORES_SYMBOL;
+    case R_X86_64_NONE:
+    case R_X86_64_COPY:
+    case R_X86_64_DTPMOD64:
+    case R_X86_64_DTPOFF64:
+    case R_X86_64_TPOFF64:
+    case R_X86_64_TLSDESC:
+    case R_X86_64_SIZE64:
+        return STORES_NOTHING;
+    default:
+        return STORES_UNKNOWN;
+    }
+}
+
+static enum stores arm_stores(uint32_t type)
+{
+    switch (type) {
+    case R_AARCH64_RELATIVE:
+    case R_AARCH64_IRELATIVE:
+        return STORES_ADDEND;
+    case R_AARCH64_ABS64:
+    case R_AARCH64_GLOB_DAT:
+    case R_AARCH64_JUMP_SLOT:
+        return STORES_SYMBOL;
+    case R_AARCH64_NONE:
+    case R_AARCH64_COPY:
+    case R_AARCH64_TLS_DTPMOD:
+    case R_AARCH64_TLS_DTPREL:
+    case R_AARCH64_TLS_TPREL:
+    case R_AARCH64_TLSDESC:
+        return STORES_NOTHING;
+    default:
+        return STORES_UNKNOWN;
+    }
+}
+
+struct relocations {
+    struct hf_image *image;
+    uint64_t *values; /* by index of the dynamic symbol; 0: not defined here, or TLS */
+    size_t values_count, room;
+};
+
+static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct relocations *relocations = context;
+    if (symbol->defined && symbol->type != STT_TLS && symbol->index < relocations->values_count)
+        relocations->values[symbol->index] = symbol->value;
+    return true;
+}
+
+static int add(struct relocations *relocations, uint64_t where, uint64_t to)
+{
+    struct hf_image *image = relocations->image;
+    if (image->pointers_count == relocations->room) {
+        const size_t room = relocations->room * 2 + 1024;
+        struct hf_pointer *bigger = reallocarray(image->pointers, room, sizeof *bigger);
+        if (bigger == NULL)
+            return -ENOMEM;
+        image->pointers = bigger;
+        relocations->room = room;
+    }
+    image->pointers[image->pointers_count++] = (struct hf_pointer){where, to};
+    return 0;
+}
+
+static int add_relocation(struct relocations *relocations, const Elf64_Rela *relocation)
+{
+    struct hf_elf *elf = relocations->image->elf;
+    const uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
+    const uint64_t symbol = ELF64_R_SYM(relocation->r_info);
+    const uint64_t addend = (uint64_t)relocation->r_addend;
+    switch (elf->header.e_machine == EM_X86_64 ? x86_stores(type) : arm_stores(type)) {
+    case STORES_NOTHING:
+        return 0;
+    case STORES_ADDEND:
+        return add(relocations, relocation->r_offset, addend);
+    case STORES_SYMBOL:
+        if (symbol >= relocations->values_count || relocations->values[symbol] == 0)
+            return 0; /* another object's */
+        return add(relocations, relocation->r_offset, relocations->values[symbol] + addend);
+    case STORES_UNKNOWN:
+        break;
+    }
+    return hf_elf_fail(elf, -ENOTSUP, "it has a relocation of an unknown type");
+}
+
+static int read_rela(struct relocations *relocations, int64_t table_tag, int64_t size_tag)
+{
+    struct hf_image *image = relocations->image;
+    uint64_t table, size, available;
+    if (!hf_elf_tag(image->elf, table_tag, &table) || !hf_elf_tag(image->elf, size_tag, &size) ||
+        size == 0)
+        return 0;
+    const unsigned char *bytes = hf_image_at(image, table, &available);
+    if (bytes == NULL || available < size)
+        return hf_elf_fail(image->elf, -ENOEXEC, "its relocations lie outside the file");
+    int error = 0;
+    for (uint64_t i = 0; error == 0 && i < size / sizeof(Elf64_Rela); i++) {
+        Elf64_Rela relocation;
+        memcpy(&relocation, bytes + i * sizeof relocation, sizeof relocation);
+        error = add_relocation(relocations, &relocation);
+    }
+    return error;
+}
+
+static int add_word(struct relocations *relocations, uint64_t where)
+{
+    uint64_t available, to;
+    const unsigned char *bytes = hf_image_at(relocations->image, where, &available);
+    if (bytes == NULL || available < sizeof to)
+        return hf_elf_fail(relocations->image->elf, -ENOEXEC, "a relocation lies outside the file");
+    memcpy(&to, bytes, sizeof to);
+    return add(relocations, where, to);
+}
+
+/* Relative relocations as bitmaps (DT_RELR): an even word is an address, and an odd one has a bit for
+ * each of the 63 words that follow. */
+static int read_relr(struct relocations *relocations)
+{
+    struct hf_image *image = relocations->image;
+    uint64_t table, size, available, where = 0;
+    if (!hf_elf_tag(image->elf, DT_RELR, &table) || !hf_elf_tag(image->elf, DT_RELRSZ, &size) ||
+        size == 0)
+        return 0;
+    const unsigned char *bytes = hf_image_at(image, table, &available);
+    if (bytes == NULL || available < size)
+        return hf_elf_fail(image->elf, -ENOEXEC, "its relocations lie outside the file");
+    int error = 0;
+    for (uint64_t i = 0; error == 0 && i < size / sizeof(uint64_t); i++) {
+        uint64_t word;
+        memcpy(&word, bytes + i * sizeof word, sizeof word);
+        if ((word & 1) == 0) {
+            error = add_word(relocations, word);
+            where = word + sizeof word;
+            continue;
+        }
+        for (unsigned bit = 1; error == 0 && bit < 64; bit++)
+            if ((word >> bit & 1) != 0)
+                error = add_word(relocations, where + (bit - 1) * sizeof word);
+        where += 63 * sizeof word;
+    }
+    return error;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const struct hf_pointer *one = left, *other = right;
+    return one->where < other->where ? -1 : one->where > other->where;
+}
+
+static int read_pointers(struct hf_image *image)
+{
+    struct relocations relocations = {.image = image};
+    relocations.values_count = hf_elf_symbol_count(image->elf, HF_ELF_DYNSYM);
+    relocations.values = calloc(relocations.values_count + 1, sizeof *relocations.values);
+    if (relocations.values == NULL)
+        return -ENOMEM;
+    int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, keep_value, &relocations);
+    if (error == 0 || error == -ENOENT)
+        error = read_rela(&relocations, DT_RELA, DT_RELASZ);
+    if (error == 0)
+        error = read_rela(&relocations, DT_JMPREL, DT_PLTRELSZ);
+    if (error == 0)
+        error = read_relr(&relocations);
+    free(relocations.values);
+    qsort(image->pointers, image->pointers_count, sizeof *image->pointers, by_place);
+    return error;
+}
+
+size_t hf_image_pointer(const struct hf_image *image, uint64_t address)
+{
+    size_t first = 0, end = image->pointers_count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (image->pointers[middle].where < address)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return first;
+}
+
+/* ---- linkage tables ------------------------------------------------------------------------- */
+
+static void find_linkages(struct hf_image *image)
+{
+    Elf64_Shdr header;
+    const char *name;
+    for (size_t cursor = 0; hf_elf_section(image->elf, &cursor, &header, &name);) {
+        const bool slots = strncmp(name, ".got", 4) == 0;
+        if ((slots || strncmp(name, ".plt", 4) == 0) && image->linkages_count < HF_LINKAGES_MAX)
+            image->linkages[image->linkages_count++] =
+                (struct hf_linkage){header.sh_addr, header.sh_size, slots};
+    }
+}
+
+static bool is_in(const struct hf_image *image, uint64_t address, bool slots)
+{
+    for (size_t i = 0; i < image->linkages_count; i++)
+        if (image->linkages[i].slots == slots &&
+            address - image->linkages[i].address < image->linkages[i].size)
+            return true;
+    return false;
+}
+
+bool hf_image_is_linkage(const struct hf_image *image, uint64_t address)
+{
+    return is_in(image, address, false);
+}
+
+bool hf_image_is_slot(const struct hf_image *image, uint64_t address)
+{
+    return is_in(image, address, true);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------ */
+
+int hf_image_open(struct hf_image *image, struct hf_elf *elf)
+{
+    *image = (struct hf_image){.elf = elf};
+    int error = hf_elf_dynamic(elf);
+    if (error == 0)
+        error = read_stretches(image);
+    if (error == 0)
+        error = read_pointers(image);
+    if (error == 0)
+        find_linkages(image);
+    return error;
+}
+
+void hf_image_close(struct hf_image *image)
+{
+    for (size_t i = 0; i < image->stretches_count; i++)
+        free((void *)image->stretches[i].bytes);
+    free(image->stretches);
+    free(image->pointers);
+    *image = (struct hf_image){0};
+}

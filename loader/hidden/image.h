@@ -1,0 +1,64 @@
+/*
+ * The image of a shared object: the bytes of its segments, as they will lie in memory, and the
+ * addresses in its data that the dynamic linker will relocate.
+ *
+ * The file is hostile; the constraints of loader/elf/elf_file.h apply. Memory is limited to the
+ * size of the file.
+ *
+ * Owns: the bytes and the tables, until hf_image_close(). Reads the struct hf_elf, which must stay
+ * open as long. Uses malloc. One thread at a time.
+ */
+#ifndef HOMEFREE_HIDDEN_IMAGE_H
+#define HOMEFREE_HIDDEN_IMAGE_H
+
+#include "loader/elf/elf_file.h"
+
+struct hf_stretch {
+    uint64_t address, size;      /* as in memory: behind `bytes` there are zeros */
+    uint64_t offset, bytes_size; /* in the file */
+    const unsigned char *bytes;
+    bool code, writable;
+};
+
+/* A word at `where` that will hold the address `to` in the same object. */
+struct hf_pointer {
+    uint64_t where, to;
+};
+
+/* What the linker makes: procedure linkage tables, whose code jumps through slots, and global offset
+ * tables, which are the slots. */
+struct hf_linkage {
+    uint64_t address, size;
+    bool slots;
+};
+#define HF_LINKAGES_MAX 8
+
+struct hf_image {
+    struct hf_elf *elf;
+    struct hf_linkage linkages[HF_LINKAGES_MAX];
+    size_t linkages_count;
+    struct hf_stretch *stretches; /* by address */
+    size_t stretches_count;
+    struct hf_pointer *pointers; /* by `where` */
+    size_t pointers_count;
+};
+
+/* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it has
+ * relocations of a kind that is not known. hf_image_close() is harmless after failure. */
+int hf_image_open(struct hf_image *image, struct hf_elf *elf);
+void hf_image_close(struct hf_image *image);
+
+/* The stretch in which an address lies, or NULL. */
+const struct hf_stretch *hf_image_stretch(const struct hf_image *image, uint64_t address);
+
+/* The bytes at an address, and how many follow in the file's part of its stretch; NULL if none. */
+const unsigned char *hf_image_at(const struct hf_image *image, uint64_t address, uint64_t *size);
+
+/* Whether an address lies in a procedure linkage table, or in a global offset table. */
+bool hf_image_is_linkage(const struct hf_image *image, uint64_t address);
+bool hf_image_is_slot(const struct hf_image *image, uint64_t address);
+
+/* The index of the first pointer at or behind an address. */
+size_t hf_image_pointer(const struct hf_image *image, uint64_t address);
+
+#endif
