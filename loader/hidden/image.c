@@ -89,7 +89,7 @@ const unsigned char *hf_image_at(const struct hf_image *image, uint64_t address,
 /* ---- relocations ---------------------------------------------------------------------------- */
 
 /* What a relocation stores. */
-enum stores { STORES_NOTHING, STORES_ADDEND, STORES_SYMBOL, STORES_UNKNOWN };
+enum stores { STORES_NOTHING, STORES_ADDEND, STORES_SYMBOL, STORES_THREAD, STORES_UNKNOWN };
 
 static enum stores x86_stores(uint32_t type)
 {
@@ -101,12 +101,13 @@ static enum stores x86_stores(uint32_t type)
     case R_X86_64_GLOB_DAT:
     case R_X86_64_JUMP_SLOT:
         return STORES_SYMBOL;
-    case R_X86_64_NONE:
-    case R_X86_64_COPY:
     case R_X86_64_DTPMOD64:
-    case R_X86_64_DTPOFF64:
     case R_X86_64_TPOFF64:
     case R_X86_64_TLSDESC:
+        return STORES_THREAD;
+    case R_X86_64_NONE:
+    case R_X86_64_COPY:
+    case R_X86_64_DTPOFF64:
     case R_X86_64_SIZE64:
         return STORES_NOTHING;
     default:
@@ -124,12 +125,13 @@ static enum stores arm_stores(uint32_t type)
     case R_AARCH64_GLOB_DAT:
     case R_AARCH64_JUMP_SLOT:
         return STORES_SYMBOL;
-    case R_AARCH64_NONE:
-    case R_AARCH64_COPY:
     case R_AARCH64_TLS_DTPMOD:
-    case R_AARCH64_TLS_DTPREL:
     case R_AARCH64_TLS_TPREL:
     case R_AARCH64_TLSDESC:
+        return STORES_THREAD;
+    case R_AARCH64_NONE:
+    case R_AARCH64_COPY:
+    case R_AARCH64_TLS_DTPREL:
         return STORES_NOTHING;
     default:
         return STORES_UNKNOWN;
@@ -139,13 +141,17 @@ static enum stores arm_stores(uint32_t type)
 struct relocations {
     struct hf_image *image;
     uint64_t *values; /* by index of the dynamic symbol; 0: not defined here, or TLS */
-    size_t values_count, room;
+    bool *foreign;    /* likewise: another object defines it */
+    size_t values_count, room, thread_room;
 };
 
 static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
 {
     struct relocations *relocations = context;
-    if (symbol->defined && symbol->type != STT_TLS && symbol->index < relocations->values_count)
+    if (symbol->index >= relocations->values_count)
+        return true;
+    relocations->foreign[symbol->index] = !symbol->defined;
+    if (symbol->defined && symbol->type != STT_TLS)
         relocations->values[symbol->index] = symbol->value;
     return true;
 }
@@ -165,6 +171,23 @@ static int add(struct relocations *relocations, uint64_t where, uint64_t to)
     return 0;
 }
 
+static int add_thread_slot(struct relocations *relocations, uint64_t where, uint64_t symbol)
+{
+    struct hf_image *image = relocations->image;
+    if (symbol < relocations->values_count && relocations->foreign[symbol])
+        return 0;
+    if (image->thread_slots_count == relocations->thread_room) {
+        const size_t room = relocations->thread_room * 2 + 64;
+        uint64_t *bigger = reallocarray(image->thread_slots, room, sizeof *bigger);
+        if (bigger == NULL)
+            return -ENOMEM;
+        image->thread_slots = bigger;
+        relocations->thread_room = room;
+    }
+    image->thread_slots[image->thread_slots_count++] = where;
+    return 0;
+}
+
 static int add_relocation(struct relocations *relocations, const Elf64_Rela *relocation)
 {
     struct hf_elf *elf = relocations->image->elf;
@@ -180,6 +203,8 @@ static int add_relocation(struct relocations *relocations, const Elf64_Rela *rel
         if (symbol >= relocations->values_count || relocations->values[symbol] == 0)
             return 0; /* another object's */
         return add(relocations, relocation->r_offset, relocations->values[symbol] + addend);
+    case STORES_THREAD:
+        return add_thread_slot(relocations, relocation->r_offset, symbol);
     case STORES_UNKNOWN:
         break;
     }
@@ -250,13 +275,23 @@ static int by_place(const void *left, const void *right)
     return one->where < other->where ? -1 : one->where > other->where;
 }
 
+static int by_value(const void *left, const void *right)
+{
+    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
+    return one < other ? -1 : one > other;
+}
+
 static int read_pointers(struct hf_image *image)
 {
     struct relocations relocations = {.image = image};
     relocations.values_count = hf_elf_symbol_count(image->elf, HF_ELF_DYNSYM);
     relocations.values = calloc(relocations.values_count + 1, sizeof *relocations.values);
-    if (relocations.values == NULL)
+    relocations.foreign = calloc(relocations.values_count + 1, sizeof *relocations.foreign);
+    if (relocations.values == NULL || relocations.foreign == NULL) {
+        free(relocations.values);
+        free(relocations.foreign);
         return -ENOMEM;
+    }
     int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, keep_value, &relocations);
     if (error == 0 || error == -ENOENT)
         error = read_rela(&relocations, DT_RELA, DT_RELASZ);
@@ -265,6 +300,8 @@ static int read_pointers(struct hf_image *image)
     if (error == 0)
         error = read_relr(&relocations);
     free(relocations.values);
+    free(relocations.foreign);
+    qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_value);
     qsort(image->pointers, image->pointers_count, sizeof *image->pointers, by_place);
     return error;
 }
@@ -280,6 +317,12 @@ size_t hf_image_pointer(const struct hf_image *image, uint64_t address)
             end = middle;
     }
     return first;
+}
+
+bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address)
+{
+    return bsearch(&address, image->thread_slots, image->thread_slots_count, sizeof address,
+                   by_value) != NULL;
 }
 
 /* ---- linkage tables ------------------------------------------------------------------------- */
@@ -336,5 +379,6 @@ void hf_image_close(struct hf_image *image)
         free((void *)image->stretches[i].bytes);
     free(image->stretches);
     free(image->pointers);
+    free(image->thread_slots);
     *image = (struct hf_image){0};
 }

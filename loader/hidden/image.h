@@ -41,6 +41,8 @@ struct hf_image {
     size_t stretches_count;
     struct hf_pointer *pointers; /* by `where` */
     size_t pointers_count;
+    uint64_t *thread_slots; /* slots through which code finds thread-local variables, ascending */
+    size_t thread_slots_count;
 };
 
 /* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it has
@@ -57,6 +59,9 @@ const unsigned char *hf_image_at(const struct hf_image *image, uint64_t address,
 /* Whether an address lies in a procedure linkage table, or in a global offset table. */
 bool hf_image_is_linkage(const struct hf_image *image, uint64_t address);
 bool hf_image_is_slot(const struct hf_image *image, uint64_t address);
+
+/* Whether code that uses a word finds a thread-local variable of the object by it. */
+bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address);
 
 /* The index of the first pointer at or behind an address. */
 size_t hf_image_pointer(const struct hf_image *image, uint64_t address);
