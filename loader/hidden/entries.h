@@ -1,0 +1,53 @@
+/*
+ * The entry points of hidden allocators, from entries.def and shim/functions.def: which names they
+ * have, and which function of homefree's does the same on the heap.
+ *
+ * Owns: nothing. Constant data, and a matcher that its caller owns; any thread.
+ */
+#ifndef HOMEFREE_HIDDEN_ENTRIES_H
+#define HOMEFREE_HIDDEN_ENTRIES_H
+
+#include "loader/elf/elf_names.h"
+#include "loader/foreign/known_allocators.h"
+
+/* What several functions have in common whose code a linker may fold into one. */
+enum hf_entry_family {
+    HF_ENTRY_RELEASES,  /* f(pointer, …): the rest does not matter to the heap */
+    HF_ENTRY_ALLOCATES, /* f(size): returns NULL when there is no memory */
+    HF_ENTRY_NEW,       /* f(size): throws when there is no memory */
+    HF_ENTRY_OWN        /* the same code as no other function */
+};
+
+struct hf_entry {
+    const char *pattern;  /* as in entries.def */
+    const char *function; /* of homefree's; NULL: a hook, which goes on running */
+    enum hf_allocator allocator; /* HF_ALLOCATOR_COUNT: any */
+    enum hf_entry_family family;
+};
+extern const struct hf_entry hf_entries[];
+extern const size_t hf_entries_count;
+
+/* The prefixes of an allocator's functions in one file: "je_arrow_", "". */
+#define HF_ENTRY_PREFIXES_MAX 8
+struct hf_entry_names {
+    struct hf_names names;
+    const char *patterns[HF_NAMES_MAX];
+    struct {
+        const char *text; /* not terminated */
+        size_t length;
+        enum hf_allocator allocator;
+    } prefixes[HF_ENTRY_PREFIXES_MAX];
+    size_t prefixes_count;
+};
+
+/* Prepares the matcher. Result: 0 or a negative errno. */
+int hf_entry_names_prepare(struct hf_entry_names *names);
+
+/* Takes note of a prefix, if the name is that of a function by which the prefix is known. The name
+ * must stay. */
+void hf_entry_names_prefix(struct hf_entry_names *names, const char *name);
+
+/* The entry of that name, or NULL. All prefixes must be known. */
+const struct hf_entry *hf_entry_named(const struct hf_entry_names *names, const char *name);
+
+#endif
