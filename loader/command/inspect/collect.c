@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fts.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 static const char who[] = "homefree inspect";
@@ -272,18 +274,31 @@ static int by_name(const FTSENT **left, const FTSENT **right)
     return strcmp((*left)->fts_name, (*right)->fts_name);
 }
 
+/* Whether a folder is where the kernel shows its own state as files. None of these is a module, and
+ * reading some has effects or does not end. */
+static bool is_kernel_state(const FTSENT *entry)
+{
+    struct statfs system;
+    if (entry->fts_level == 0 || entry->fts_statp->st_dev == entry->fts_parent->fts_statp->st_dev ||
+        statfs(entry->fts_path, &system) != 0)
+        return false;
+    return system.f_type == PROC_SUPER_MAGIC || system.f_type == SYSFS_MAGIC;
+}
+
 static void inspect_folder(struct hf_collect *collect, char *path)
 {
     const size_t container = hf_inspected_contain(collect->inspected, HF_CONTAINER_FOLDER, path);
     char *const paths[] = {path, NULL};
     /* Links are not followed, so that none leads in a circle or out of the folder. */
     FTS *walk = fts_open(paths, FTS_PHYSICAL | FTS_COMFOLLOW | FTS_NOCHDIR, by_name);
-    const FTSENT *entry = NULL;
+    FTSENT *entry = NULL;
     while (walk != NULL && (entry = fts_read(walk)) != NULL) {
         if (entry->fts_info == FTS_F)
             take_contained(collect, container, entry->fts_path);
         else if (entry->fts_info == FTS_DNR || entry->fts_info == FTS_ERR)
             fail(collect, container, entry->fts_path, 0, strerror(entry->fts_errno));
+        else if (entry->fts_info == FTS_D && is_kernel_state(entry))
+            (void)fts_set(walk, entry, FTS_SKIP);
     }
     if (walk == NULL || errno != 0)
         fail(collect, container, path, 0, strerror(errno));

@@ -5,11 +5,13 @@ Usage: test_archives.py HOMEFREE LIBRARY SHIM [unittest arguments]
 """
 
 import os
+import shlex
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
-from command import MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
+from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
 
 GPU_OBJECT = bytearray(64)  # an ELF header for a GPU, as wheels carry them
 GPU_OBJECT[:16] = b"\x7fELF\x02\x01\x01" + bytes(9)
@@ -210,6 +212,18 @@ class Folders(ArchiveTest):
         done = inspect(empty)
         self.assertEqual(done.returncode, 0)
         self.assertIn(b"empty: no shared objects", done.stdout)
+
+    def test_the_kernels_state_is_left_out(self):
+        folder = self.folder / "root"
+        (folder / "proc").mkdir(parents=True)
+        isolated = ["unshare", "-rmpf", "--", "sh", "-c"]
+        mount = f"mount -t proc proc {shlex.quote(str(folder / 'proc'))}"
+        if subprocess.run([*isolated, mount], capture_output=True).returncode != 0:
+            self.skipTest("no file system can be mounted here")
+        look = shlex.join([str(HOMEFREE), "inspect", str(folder)])
+        done = subprocess.run([*isolated, f"{mount} && {look}"], capture_output=True)
+        self.assertEqual(done.stderr, b"")
+        self.assertIn(b"root: no shared objects", done.stdout)
 
 
 class Packages(ArchiveTest):
