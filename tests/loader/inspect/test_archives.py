@@ -6,6 +6,7 @@ Usage: test_archives.py HOMEFREE LIBRARY SHIM [unittest arguments]
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -214,14 +215,17 @@ class Folders(ArchiveTest):
         self.assertIn(b"empty: no shared objects", done.stdout)
 
     def test_the_kernels_state_is_left_out(self):
-        folder = self.folder / "root"
-        (folder / "proc").mkdir(parents=True)
-        isolated = ["unshare", "-rmpf", "--", "sh", "-c"]
-        mount = f"mount -t proc proc {shlex.quote(str(folder / 'proc'))}"
+        proc, modules = self.folder / "root/proc", self.folder / "modules"
+        proc.mkdir(parents=True)
+        modules.mkdir()
+        shutil.copy(self.good, modules)
+        isolated = ["unshare", "-rmpf", "--", "sh", "-ec"]
+        # A module that can be found only by who looks into /proc.
+        mount = f"mount -t proc proc {proc}; mount --bind {modules} {proc}/fs"
         if subprocess.run([*isolated, mount], capture_output=True).returncode != 0:
             self.skipTest("no file system can be mounted here")
-        look = shlex.join([str(HOMEFREE), "inspect", str(folder)])
-        done = subprocess.run([*isolated, f"{mount} && {look}"], capture_output=True)
+        look = f"{mount}; {shlex.join([str(HOMEFREE), 'inspect', str(proc.parent)])}"
+        done = subprocess.run([*isolated, look], capture_output=True)
         self.assertEqual(done.stderr, b"")
         self.assertIn(b"root: no shared objects", done.stdout)
 
