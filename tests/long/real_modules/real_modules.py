@@ -48,7 +48,7 @@ CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
 LATE = "skipped: the time was over"
 CACHE = "/usr/lib/ccache"  # compilers' names for ccache, if it is installed
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
-TESTING = ("tests", "test_environment", "suite")  # what an entry says about them
+TESTING = ("tests", "test_environment", "suite", "random")  # what an entry says about them
 ALLOCATING = (
     *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
     *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
@@ -262,9 +262,9 @@ class Module:
             self._venv(folder / "build_venv")
             builder = [folder / "build_venv" / "bin" / "python"]
             if build == "homefree":
-                self.run(*builder, "-m", "pip", "install", "-q", self.options.wheel)
+                self.run(*self._pip(*builder), "install", "-q", self.options.wheel)
         seconds = self.run(
-            *(*builder, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
+            *(*self._pip(*builder), "wheel", "-v"),
             *(["--no-build-isolation"] if self.system else []),
             *("--no-deps", "-w", folder / "wheels", folder / "source"),
             log=folder / "build.log",
@@ -274,9 +274,8 @@ class Module:
         )[2]
         wheel = self._wheel(build)
         self._venv(folder / "venv")
-        python = folder / "venv" / "bin" / "python"
         self.run(
-            *(python, "-m", "pip", "install", "--disable-pip-version-check", "-q"),
+            *(*self._pip(folder / "venv" / "bin" / "python"), "install", "-q", "--no-compile"),
             *(wheel, self.options.wheel, *self.entry["test_packages"]),
             log=folder / "install.log",
         )
@@ -285,7 +284,11 @@ class Module:
 
     def _venv(self, folder):
         words = ["--system-site-packages"] if self.system else []
-        self.run(self.python, "-m", "venv", "--clear", *words, folder)
+        self.run(self.python, "-m", "venv", "--clear", "--without-pip", *words, folder)
+
+    def _pip(self, python):
+        """The pip of the Python that all venvs are made from, for another: they need none then."""
+        return (self.python, "-m", "pip", "--disable-pip-version-check", "--python", python)
 
     def _prepare_tests(self, build):
         folder = self.folder / build
@@ -377,8 +380,8 @@ class Module:
         copied = [name.split("/")[-1].split("-")[0] for name in names if ".libs/" in name]
         site = folder / "repaired" / "site"
         self.run(
-            *(self._tool(build, "python"), "-m", "pip", "install", "--disable-pip-version-check"),
-            *("-q", "--no-deps", "--target", site, wheel, self.options.wheel),
+            *(*self._pip(self._tool(build, "python")), "install", "-q", "--no-compile"),
+            *("--no-deps", "--target", site, wheel, self.options.wheel),
         )
         code = f"import {self.entry['imports']} as m; print(m.__file__)"
         where = self.run(self._tool(build, "python"), "-c", code, PYTHONPATH=str(site))[1]
@@ -404,10 +407,16 @@ class Module:
         if not junit.exists():
             raise Failed(f"pytest ended with {status}: {output.strip().splitlines()[-1:]}")
         outcomes = {}
+        counts = collections.Counter()  # of the tests of a function
         for case in xml.etree.ElementTree.parse(junit).iter("testcase"):
             kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
             outcome = next(iter(sorted(kinds)), "passed")
-            outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+            test = f"{case.get('classname')}::{case.get('name')}"
+            if self.entry.get("random"):
+                function = test.partition("[")[0]
+                counts[function] += 1
+                test = f"{function}[{counts[function]}]"
+            outcomes[test] = outcome
         return {"status": status, "seconds": round(seconds, 2), "outcomes": outcomes}
 
     def _tests(self, build):
