@@ -25,7 +25,8 @@ not measured.
 
 {table}
 
-- **lines**: what a user adds to and removes from the build files. The source does not change.
+- **lines**: what a user adds to and removes from the build files. The source does not change. Who
+  publishes the result also adds homefree to the project's dependencies, one more line.
 - **own tests**: the project's, under pytest. They must end the same way with homefree.
 - **exports**: the names that the shared objects show to others.
 - **size**: the shared objects, in KiB.
@@ -122,6 +123,10 @@ class Row:
             found.append(f"{_bad_cells(harness)} cells of the harness are bad")
         return found
 
+    def begun(self):
+        """Whether there is anything to show, or a failure to tell."""
+        return "objects" in self.results or (self._stopped or "").startswith("failed")
+
     def state(self):
         """passed, or "failed: why", or "skipped: why"."""
         if self._stopped is not None:
@@ -204,11 +209,15 @@ class Row:
 
 def page(rows, options):
     """The text of README.md."""
+    missing = ", ".join(row.name for row in rows if not row.begun())
+    rows = [row for row in rows if row.begun()]
     shown = [row.cells() for row in rows]
     head = list(shown[0])
     table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     table += ["| " + " | ".join(cells[name] for name in head) + " |" for cells in shown]
     notes = []
+    if missing:
+        notes += [f"Not measured with this version: {missing}.", ""]
     for row in rows:
         lines = row.notes()
         if lines:
