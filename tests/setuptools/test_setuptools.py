@@ -855,6 +855,23 @@ class WrongInput(Case):
         self.assertIn("defines no PyInit_wrong", said)
         self.built("wrong.*.so")
 
+    def test_library_that_registers_itself_needs_no_init_function(self):
+        """torch.ops.load_library() loads such libraries of operators: torch-scatter."""
+        self.project("[Extension('greet', ['greet.c', 'more.c'], extra_link_args=['-s'])]")
+        self.write("more.c", "int more = 1;\n")
+        self.write(
+            "greet.c",
+            "#include <stdlib.h>\nvoid *memory;\n"
+            "static void begin(void) __attribute__((constructor));\n"
+            "static void begin(void) { memory = malloc(1); }\n",
+        )
+        said = self.setup("build_ext", "--inplace")
+        self.assertIn("greet: it has no PyInit function, so nothing can import it; ", said)
+        library = self.built("greet.*.so")
+        self.assertEqual(exports(library), [])
+        self.assertIn(LIBRARY, dynamic(library, "NEEDED"))
+        run(self.tools, "-c", f"import ctypes; ctypes.CDLL({str(library)!r})")
+
     def test_symbols_that_are_missing(self):
         self.project("[Extension('greet', ['greet.c'], symbols='none.txt')]")
         said = self.assert_refused("error: greet: ", "cannot read 'none.txt'")
