@@ -5,6 +5,7 @@
  * the process. It links nothing of homefree, so that it can be loaded where homefree is not.
  */
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h> /* says whether this CPython is free-threaded */
 #ifndef Py_GIL_DISABLED
 #    define Py_LIMITED_API 0x03090000
 #endif

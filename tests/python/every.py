@@ -12,8 +12,8 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "loader"))
-from test_cpython import interpreters
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from interpreters import interpreters, number
 
 
 def main():
@@ -27,13 +27,9 @@ def main():
         if not key.startswith(("PYTHON", "MALLOC_", "LD_"))
     }
     environment |= {"PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
-    found = [
-        (path, text)
-        for path, text in interpreters()
-        if tuple(int(part) for part in text.split(".")[:2]) >= (3, 9)
-    ]
+    found = [(path, text) for path, text in interpreters() if number(text) >= (3, 9)]
     if some:
-        found.sort(key=lambda one: tuple(map(int, one[1].split("."))))
+        found.sort(key=lambda one: number(one[1]))
         system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
         found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
 
