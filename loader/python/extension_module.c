@@ -7,12 +7,10 @@
 
 #include <homefree/homefree.h>
 
-/* The limited API of 3.9 does not declare these slots. Their numbers are part of the stable ABI of
- * the versions that know them, and an older CPython rejects unknown numbers. */
+/* The limited API of 3.9 does not declare this slot. Its number is part of the stable ABI of the
+ * versions that know it, and an older CPython rejects unknown numbers. */
 #define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
-#define SLOT_GIL                   4 /* 3.13 */
 #define PER_INTERPRETER_GIL        ((void *)2)
-#define GIL_NOT_USED               ((void *)1)
 
 void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
 {
@@ -53,7 +51,7 @@ static PyModuleDef_Slot slots[] = {
     {Py_mod_exec, (void *)execute},
     {SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL},
 #ifdef Py_GIL_DISABLED
-    {SLOT_GIL, GIL_NOT_USED},
+    {HOMEFREE_SLOT_GIL, HOMEFREE_GIL_NOT_USED},
 #endif
     {0, NULL},
 };

@@ -23,6 +23,10 @@
 #endif
 #include <Python.h>
 
+/* Py_mod_gil and Py_MOD_GIL_NOT_USED of 3.13, which the limited API of 3.9 does not declare. */
+#define HOMEFREE_SLOT_GIL     4
+#define HOMEFREE_GIL_NOT_USED ((void *)1)
+
 /* Around code that one thread at a time may run with an object, and that runs no Python. With a
  * GIL, every function is such code. */
 #ifdef Py_GIL_DISABLED

@@ -147,6 +147,13 @@ static PyObject *failed(int error)
                         "install(): other tools replaced CPython's allocators too often, so there "
                         "is no room for another hook; call install() once, before they start");
         return NULL;
+    case -ENOSYS:
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "install(): python='full' is not possible in a free-threaded CPython, whose "
+            "collector finds only the objects of CPython's own allocator; use "
+            "install(), which serves the RAW domain");
+        return NULL;
     case -ENOTSUP:
         PyErr_SetString(PyExc_RuntimeError,
                         "install(): another libhomefree in this process is the heap, and it is too "
