@@ -16,7 +16,7 @@ extern "C" {
 /* What CPython allocates from the heap. In every mode, older blocks keep their allocator. */
 enum hf_python_mode {
     HF_PYTHON_OFF = 0,   /* nothing */
-    HF_PYTHON_RAW = 1,   /* the RAW domain; on free-threaded builds this replaces the modes below */
+    HF_PYTHON_RAW = 1,   /* the RAW domain: what HF_PYTHON_ARENA means to a free-threaded CPython */
     HF_PYTHON_ARENA = 2, /* the RAW domain, and the arenas in which pymalloc keeps small objects */
     HF_PYTHON_FULL = 3   /* the domains RAW, MEM and OBJ */
 };
@@ -69,6 +69,7 @@ struct hf_python_state {
  *   -EPERM    HOMEFREE_CONF says route:off; CPython's own frees need routing
  *   -EACCES   CPython is running and the calling thread is not attached (does not hold the GIL)
  *   -ENOSPC   the same domain was hooked by other code too often in between
+ *   -ENOSYS   HF_PYTHON_FULL, and CPython is free-threaded: its objects must be its mimalloc's
  *   -ENOTSUP  this copy of libhomefree forwards to one that cannot install
  * Frees: nothing.
  * Threads: any thread before Py_Initialize(), later any attached thread.
