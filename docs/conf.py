@@ -26,6 +26,7 @@ nitpick_ignore_regex = [(r"c:.*", r"(?!hf_|HF_).*"), (r"py:.*", r"(?!homefree).*
 # A function may share its struct's name (hf_stats), for which Sphinx has one name space.
 suppress_warnings = ["duplicate_declaration.c"]
 
+smartquotes = False  # options begin with two hyphens
 html_theme = "furo"
 html_title = f"homefree {release}"
 html_copy_source = False
@@ -63,7 +64,7 @@ def _plain_docstring(app, what, name, found, options, lines):
             if not (result and result[-1].startswith("    ")):
                 result += ["::", ""]
             result += [*rows, ""]
-        elif _PARAMETERS.match(block):
+        elif what != "module" and _PARAMETERS.match(block):
             for row in rows:
                 match = _PARAMETERS.match(row)
                 if match:
@@ -77,5 +78,11 @@ def _plain_docstring(app, what, name, found, options, lines):
     lines[:] = result
 
 
+def _no_signature(app, what, name, found, options, signature, result):
+    """Named tuples made in C have the signature of tuple, which says nothing."""
+    return ("", None) if signature and signature.startswith("(iterable=") else None
+
+
 def setup(app):
+    app.connect("autodoc-process-signature", _no_signature)
     app.connect("autodoc-process-docstring", _plain_docstring)

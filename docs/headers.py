@@ -11,7 +11,12 @@ import sysconfig
 
 from clang import cindex
 
-INCLUDED = ["homefree/homefree.h", "homefree/check.h", "homefree/python.h", "homefree/python/numpy.h"]
+INCLUDED = [
+    "homefree/homefree.h",
+    "homefree/check.h",
+    "homefree/python.h",
+    "homefree/python/numpy.h",
+]
 UNSEEN = {"homefree/check/support.h", "homefree/homefree.h"}  # nothing in them is for users
 # What homefree/python/numpy.h looks for; NumPy itself need not be there.
 NUMPY = "#define NPY_ARRAY_OWNDATA 4\ntypedef struct PyArrayObject PyArrayObject;\n"
@@ -95,6 +100,7 @@ def comment_text(comment):
 
 def declared(type_name, name):
     """A C declaration of `name`."""
+    type_name = type_name.replace("_Bool", "bool")
     if "(*)" in type_name:
         return type_name.replace("(*)", f"(*{name})", 1)
     array = re.fullmatch(r"(.*?) ?(\[.*\])", type_name)
@@ -150,25 +156,18 @@ def group_entry(group, cursors, pages):
         else:
             heads.append(signature(cursors[function.name]))
     fields, body = group.fields, paragraphs(group.effect, pages.entries)
-    for name, text in fields.get("Parameters", []):
-        body.append(f":param {name}: {prose(text)}")
-    if fields["Result"] != "none.":
-        body.append(f":returns: {prose(pages.sentence(fields['Result']))}")
-    if isinstance(fields["Errors"], str):
-        body.append(f":Errors: {prose(pages.sentence(fields['Errors']))}")
-    else:
-        body.append(":Errors:")
-        for name, text in fields["Errors"]:
-            body.append(f"   - ``{name}``: {prose(text)}")
-    for field in ("Frees", "Threads", "Fork", "Signals", "Source", "Since"):
-        if field in fields:
-            body.append(f":{field}: {prose(fields[field])}")
+    for field, value in fields.items():
+        if isinstance(value, str):
+            body.append(f":{field}: {prose(value)}")
+        else:
+            body.append(f":{field}:")
+            body += [f"   - ``{name}``: {prose(text)}" for name, text in value]
     return directive("macro" if macros else "function", heads, body)
 
 
 def page(header, found, pages):
     """The page of a header, and in the order of the header what is in it."""
-    title = header.name
+    title = header.name.replace("/", "/\u200b")  # a line may end behind a slash
     out = [title, "=" * len(title), "", prose(pages.sentence(header.summary)), ""]
     out += [".. code-block:: c", "", f"   #include <{header.name}>", ""]
     out += paragraphs(header.prose, pages.entries)

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import headers
 
+# docs/package.md repeats README's first screen.
+LEFT_OUT = {"docs/package.md"}
 DOCUMENTS = [
     "*.md",
     "docs/*.md",
@@ -128,7 +130,9 @@ def manual(path):
             follows = number + 1 < len(blocks) and blocks[number + 1].startswith("> ")
             result.append(" ".join(block.split("\n")) if follows else block)
             continue
-        text = "\n".join(line[2:] if line.startswith("> ") else line[1:] for line in block.split("\n"))
+        text = "\n".join(
+            line[2:] if line.startswith("> ") else line[1:] for line in block.split("\n")
+        )
         first = not blocks[number - 1].startswith("> ")
         text = "  " + text.replace("\n", "\n  ")
         result.append(":" + text[1:] if first else text)
@@ -151,7 +155,9 @@ def main():
         pages.write(f"reference/c/{name}.rst", text)
         below.setdefault("docs/c.md", []).append(f"/reference/c/{name}")
     for module in PYTHON:
-        text = f"{module}\n{'=' * len(module)}\n\n.. automodule:: {module}\n   :members:\n"
+        # The methods that importlib calls are no part of the interface.
+        options = "   :members:\n   :exclude-members: covers, create\n"
+        text = f"{module}\n{'=' * len(module)}\n\n.. automodule:: {module}\n{options}"
         pages.write(f"reference/python/{module}.rst", text)
         below.setdefault("docs/python.md", []).append(f"/reference/python/{module}")
     for name, page, made in MANUALS:
@@ -159,6 +165,7 @@ def main():
         pages.write(f"reference/command/{name}.md", f"# {name.replace('-', ' ', 1)}\n\n{text}\n")
         below.setdefault("docs/command.md", []).append(f"/reference/command/{name}")
     documents = [path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))]
+    documents = [path for path in documents if str(path.relative_to(root)) not in LEFT_OUT]
     for path in documents:
         name = str(path.relative_to(root))
         for start, parent in PARENTS.items():
