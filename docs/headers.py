@@ -113,7 +113,8 @@ def signature(cursor):
     parameters = [declared(one.type.spelling, one.spelling) for one in cursor.get_arguments()]
     if cursor.type.kind == cindex.TypeKind.FUNCTIONPROTO and cursor.type.is_function_variadic():
         parameters.append("...")
-    return f"{declared(cursor.result_type.spelling, cursor.spelling)}({', '.join(parameters) or 'void'})"
+    head = declared(cursor.result_type.spelling, cursor.spelling)
+    return f"{head}({', '.join(parameters) or 'void'})"
 
 
 def directive(kind, heads, body, by=""):

@@ -3,9 +3,9 @@
 usage: sources.py ROOT BUILD FOLDER
 
 The documents of the repository are copied with their places kept, README.md as index.md; links to
-folders lead to their READMEs. The pages below reference/ are made: of the C headers (headers.py), of
-the command (its manual pages, by mandoc), and of the Python package (by Sphinx's autodoc). A page
-whose text has not changed is not written again.
+folders lead to their READMEs. The pages below reference/ are made: of the C headers (headers.py),
+of the command (its manual pages, by mandoc), and of the Python package (by Sphinx's autodoc). A
+page whose text has not changed is not written again.
 """
 
 import re
@@ -130,9 +130,7 @@ def manual(path):
             follows = number + 1 < len(blocks) and blocks[number + 1].startswith("> ")
             result.append(" ".join(block.split("\n")) if follows else block)
             continue
-        text = "\n".join(
-            line[2:] if line.startswith("> ") else line[1:] for line in block.split("\n")
-        )
+        text = re.sub(r"^> ?", "", block, flags=re.MULTILINE)
         first = not blocks[number - 1].startswith("> ")
         text = "  " + text.replace("\n", "\n  ")
         result.append(":" + text[1:] if first else text)

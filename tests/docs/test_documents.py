@@ -3,6 +3,7 @@ generated in them is current, and the first screen says what the repository has.
 """
 
 import importlib.util
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import unittest
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LEFT_OUT = {"build", "subprojects", ".git", ".venv"}
+LEFT_OUT = ("build", "subprojects", ".")
 FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 LINK = re.compile(r"\]\(([^()\s]+(?:\([^()\s]*\))?)(?: \"[^\"]*\")?\)")
@@ -19,10 +20,10 @@ HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
 
 
 def documents():
-    for path in sorted(ROOT.rglob("*.md")):
-        first = path.relative_to(ROOT).parts[0]
-        if first not in LEFT_OUT and not first.startswith("build"):
-            yield path
+    for folder, folders, files in os.walk(ROOT):
+        if Path(folder) == ROOT:
+            folders[:] = [one for one in folders if not one.startswith(LEFT_OUT)]
+        yield from sorted(Path(folder, name) for name in files if name.endswith(".md"))
 
 
 def links(text):
