@@ -2,7 +2,7 @@
 # Sourced by examples/run and tests/run: makes a bare machine able to build homefree. Each function
 # that may take long says what it does and why, and every half minute how far it is.
 #
-# homefree_prepare WHAT      WHAT is "examples", "quick" or "tests"
+# homefree_prepare WHAT      WHAT is "examples", "quick", "tests" or "docs"
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
@@ -13,6 +13,7 @@
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
 # homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
 # homefree_pytest FOLDER     Environments with pytest and its extensions, for tests/pytest_plugin.
+# homefree_docs_tools FOLDER   An environment with what docs/build makes the site with.
 # homefree_setup_tools FOLDER  An environment with setuptools for each of homefree_wheels' CPythons.
 #
 # Needs $root, the project's folder.
@@ -70,6 +71,7 @@ homefree_more_packages() {
     [ "$1" != tests ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
         libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
         python3-hypothesis
+    [ "$1" != docs ] || echo mandoc
 }
 
 homefree_missing() {
@@ -276,6 +278,11 @@ homefree_pytest() {
             "pytest $version, for tests/pytest_plugin" "pytest==$version.*" pytest-xdist \
             pytest-asyncio
     done
+}
+
+homefree_docs_tools() {
+    homefree_environment "$1" "$(homefree_python)" --clear 'for the site of the documentation' \
+        sphinx myst-parser furo libclang linkchecker
 }
 
 # Like a user's `pip wheel .`, but with the jemalloc that FOLDER has built already.
