@@ -8,7 +8,7 @@
 set -eu
 root=$(cd "$(dirname "$0")/../../.." && pwd)
 mkdir -p "$1"
-work=$(cd "$1" && pwd)
+place=$(cd "$1" && pwd)
 packages=$root/examples/packages/debian
 export DEBIAN_FRONTEND=noninteractive
 # shellcheck source=tests/support/prepare.sh
@@ -16,8 +16,8 @@ export DEBIAN_FRONTEND=noninteractive
 
 # logged COMMAND…: shows the end of what the command printed if it fails.
 logged() {
-    "$@" >"$work/log" 2>&1 || {
-        tail -n 60 "$work/log" >&2
+    "$@" >"$place/log" 2>&1 || {
+        tail -n 60 "$place/log" >&2
         echo "debian: failed: $*" >&2
         exit 1
     }
@@ -40,38 +40,38 @@ logged apt-get update
 install build-essential devscripts lintian
 homefree_fetch_jemalloc
 
-source=$work/homefree-1.0.0
+source=$place/homefree-1.0.0
 newer=yes
-[ ! -e "$work/made" ] || newer=$(find "$root/alloc" "$root/shim" "$root/loader" "$root/subprojects" \
-    "$packages/homefree" -type f -newer "$work/made" | head -n 1)
+[ ! -e "$place/made" ] || newer=$(find "$root/alloc" "$root/shim" "$root/loader" "$root/subprojects" \
+    "$packages/homefree" -type f -newer "$place/made" | head -n 1)
 if [ -n "$newer" ]; then
     echo "debian: homefree's packages, from its source with jemalloc's, as its sdist has it" >&2
-    rm -rf "$source" "$work"/*homefree*
+    rm -rf "$source" "$place"/*homefree*
     mkdir "$source"
     tar -c -C "$root" --exclude=./build* --exclude=./subprojects/packagecache . | tar -x -C "$source"
     tar -xf "$root"/subprojects/packagecache/jemalloc-*.tar.bz2 -C "$source/subprojects"
     cp -r "$source"/subprojects/packagefiles/jemalloc/. "$source"/subprojects/jemalloc-*/
-    tar -cJf "$work/homefree_1.0.0.orig.tar.xz" -C "$work" homefree-1.0.0
+    tar -cJf "$place/homefree_1.0.0.orig.tar.xz" -C "$place" homefree-1.0.0
     cp -r "$packages/homefree" "$source/debian"
     logged apt-get build-dep -y --no-install-recommends "$source"
     cd "$source"
     logged dpkg-buildpackage -b -us -uc
-    touch "$work/made"
+    touch "$place/made"
 fi
-lint "$work"/homefree_1.0.0-1_*.changes
-install --reinstall "$work"/libhomefree1_*.deb "$work"/libhomefree-dev_*.deb "$work"/homefree_*.deb \
-    "$work"/python3-homefree_*.deb
+lint "$place"/homefree_1.0.0-1_*.changes
+install --reinstall "$place"/libhomefree1_*.deb "$place"/libhomefree-dev_*.deb "$place"/homefree_*.deb \
+    "$place"/python3-homefree_*.deb
 
 echo "debian: the module's package" >&2
-rm -rf "$work"/*greet*
-cp -r "$root/examples/minimal" "$work/python-greet-1.0"
-tar -cJf "$work/python-greet_1.0.orig.tar.xz" -C "$work" python-greet-1.0
-cp -r "$packages/greet" "$work/python-greet-1.0/debian"
-cd "$work/python-greet-1.0"
+rm -rf "$place"/*greet*
+cp -r "$root/examples/minimal" "$place/python-greet-1.0"
+tar -cJf "$place/python-greet_1.0.orig.tar.xz" -C "$place" python-greet-1.0
+cp -r "$packages/greet" "$place/python-greet-1.0/debian"
+cd "$place/python-greet-1.0"
 logged apt-get build-dep -y --no-install-recommends .
 logged dpkg-buildpackage -b -us -uc
-lint "$work"/python-greet_1.0-1_*.changes
-depends=$(dpkg-deb -f "$work"/python3-greet_*.deb Depends)
+lint "$place"/python-greet_1.0-1_*.changes
+depends=$(dpkg-deb -f "$place"/python3-greet_*.deb Depends)
 for each in libhomefree1 python3-homefree; do
     case $depends in
     *"$each"*) ;;
@@ -81,7 +81,7 @@ for each in libhomefree1 python3-homefree; do
         ;;
     esac
 done
-install --reinstall "$work"/python3-greet_*.deb
+install --reinstall "$place"/python3-greet_*.deb
 
 echo "debian: using them" >&2
 cd /
