@@ -61,6 +61,7 @@ class Magic(unittest.TestCase):
         os.environ["HOMEFREE_BUILD_DIR"] = str(cls.place / "cache")
         os.environ["IPYTHONDIR"] = str(cls.place / "ipython")
         os.environ["NO_COLOR"] = "1"
+        os.environ["CLICOLOR_FORCE"] = "1"  # as notebooks' kernels do
         cls.addClassCleanup(os.chdir, os.getcwd())
         os.chdir(cls.place)
         cls.shell = InteractiveShell.instance(config=Config({"HistoryManager": {"enabled": False}}))
@@ -107,6 +108,7 @@ class Magic(unittest.TestCase):
         said = self.refused(cell(1, old="return PyLong", new="retrun PyLong"), "cell:12:", "retrun")
         self.assertNotIn(str(self.place / "cache/cells"), said)
         self.assertNotIn("_ipython.py", said)
+        self.assertNotIn("FAILED", said)
         self.assertEqual(self.value("answer"), "as before")
 
     def test_a_module_that_does_not_load(self):
