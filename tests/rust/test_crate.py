@@ -78,6 +78,9 @@ class TestCrate(unittest.TestCase):
                 self.skipTest(f"cargo {words[0]} is missing")
             cargo(*words, folder="crate")
 
+    def test_documentation(self):
+        cargo("doc", "--offline", "--no-deps", folder="crate", RUSTDOCFLAGS="-D warnings")
+
 
 class TestBuildScript(unittest.TestCase):
     """The build script alone, as Cargo starts it."""

@@ -15,7 +15,7 @@
 //!
 //! | from | to | how |
 //! |---|---|---|
-//! | Rust | C, C++, Python, NumPy, another module | [`Box::into_raw`], `CString::into_raw`, a leaked `Vec`; they call `free`, `delete` of a type without a destructor, `PyMem_RawFree` |
+//! | Rust | C, C++, Python, NumPy, another module | `Box::into_raw`, `CString::into_raw`, a leaked `Vec`; they call `free`, `delete` of a type without a destructor, `PyMem_RawFree` |
 //! | C and all of these | Rust | `Box::from_raw`, `CString::from_raw`, `Vec::from_raw_parts`, or [`free`] |
 //! | Rust | Rust code in another module that uses this crate | the same, in both directions |
 //!

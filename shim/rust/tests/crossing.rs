@@ -200,7 +200,7 @@ fn the_versions_agree() {
 /// again, in a process that dies.
 #[test]
 fn a_wrong_layout_is_found() {
-    if std::env::var_os("HOMEFREE_CONF").is_some() {
+    if std::env::var_os("WRONG_LAYOUT").is_some() {
         let bytes = Vec::<u8>::with_capacity(100);
         let block = std::mem::ManuallyDrop::new(bytes).as_mut_ptr();
         unsafe { drop(Vec::from_raw_parts(block, 0, 50)) };
@@ -209,6 +209,7 @@ fn a_wrong_layout_is_found() {
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "a_wrong_layout_is_found", "--nocapture"])
         .env("HOMEFREE_CONF", "checks:full")
+        .env("WRONG_LAYOUT", "1")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
