@@ -52,7 +52,6 @@
 #![warn(missing_docs)]
 
 mod owner;
-#[cfg(not(doc))]
 mod shim;
 mod sys;
 
@@ -98,6 +97,13 @@ const fn plain(align: usize, size: usize) -> bool {
     align <= ALIGNED && align <= size
 }
 
+/// Apart, so that whatever allocates calls a function of this crate, and the shim comes with it.
+#[inline(never)]
+unsafe fn aligned(layout: Layout) -> *mut u8 {
+    shim::keep();
+    sys::hf_aligned_alloc(layout.align(), layout.size()) as *mut u8
+}
+
 // SAFETY: the blocks are the heap's, live until they are freed, and have the layout asked for. Nothing
 // here unwinds.
 unsafe impl GlobalAlloc for Homefree {
@@ -106,7 +112,7 @@ unsafe impl GlobalAlloc for Homefree {
         if plain(layout.align(), layout.size()) {
             sys::hf_malloc(layout.size()) as *mut u8
         } else {
-            sys::hf_aligned_alloc(layout.align(), layout.size()) as *mut u8
+            aligned(layout)
         }
     }
 

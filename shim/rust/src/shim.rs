@@ -2,6 +2,9 @@
 //! allocates from the heap too. A linker takes members of an archive only while somebody wants them,
 //! and the archives of those crates, and Rust's own, may come later on its command line.
 //!
+//! Older compilers (1.63) drop the `#[used]` variables of a dependency; therefore `keep`, which
+//! allocating calls.
+//!
 //! The names are hidden: a module that has them exports none of them.
 
 use core::ffi::c_void;
@@ -41,6 +44,17 @@ static MALLOC_FAMILY: [Kept; 11] = [
     Kept(strndup),
 ];
 
+/// Wants the shim's functions.
+#[inline(always)]
+pub(crate) fn keep() {
+    // SAFETY: they are ours; read for the linker's sake, so not optimised away.
+    unsafe {
+        core::ptr::read_volatile(&MALLOC_FAMILY[0].0);
+        #[cfg(feature = "cxx")]
+        core::ptr::read_volatile(&operators::OPERATORS[0].0);
+    }
+}
+
 #[cfg(feature = "cxx")]
 mod operators {
     use super::Kept;
@@ -52,7 +66,7 @@ mod operators {
 
     /// All operators are in one member of the archive.
     #[used]
-    static OPERATORS: [Kept; 2] = [Kept(_Znwm), Kept(_ZdlPv)];
+    pub(super) static OPERATORS: [Kept; 2] = [Kept(_Znwm), Kept(_ZdlPv)];
 }
 
 const _: () = assert!(core::mem::size_of::<Kept>() == core::mem::size_of::<*const c_void>());
