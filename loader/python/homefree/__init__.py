@@ -69,6 +69,7 @@ _LAZY = {
     "get_pkgconfig_dir": "_folders",
     "import_hook": "_load",
     "load": "_load",
+    "load_ipython_extension": "_ipython",
     "torch_extension_args": "_torch",
 }
 
