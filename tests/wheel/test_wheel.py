@@ -316,6 +316,12 @@ class InstalledWheel(unittest.TestCase):
             last, r"^ImportError: homefree: the heap's library does not load .*install"
         )
 
+    def test_an_archive_says_that_it_is_one(self):
+        """As `python -m zipapp` makes it. Python itself would speak of a circular import."""
+        result = self.ask(f"import sys; sys.path.insert(0, {str(WHEEL)!r})\nimport homefree")
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertRegex(last, r"^ImportError: homefree: .*\.whl is an archive, .* unpack it")
+
     def test_every_cpython(self):
         tag = int(WHEEL.name.split("-")[2].replace("cp3", ""))
         seen = 0
