@@ -95,7 +95,9 @@ def inside(options):
     # A copy of the committed tree: the recipes lie at their places in it.
     tree = work / "tree"
     tree.mkdir()
-    archive = subprocess.run(["git", "-C", ROOT, "archive", "HEAD"], capture_output=True, check=True)
+    archive = subprocess.run(
+        ["git", "-C", ROOT, "archive", "HEAD"], capture_output=True, check=True
+    )
     subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
     for recipe in "homefree", "greet":
         print(f"building {recipe} …", flush=True)

@@ -79,12 +79,9 @@ def command():
     import importlib.util
 
     path = importlib.util.find_spec("way.greet").origin
-    with tempfile.TemporaryDirectory() as folder:
-        for words in (
-            ["inspect", "--require-homefree", path],
-            ["run", "--", *PYTHON, "-c", "from way import greet; assert greet.owned(greet.give())"],
-        ):
-            subprocess.run([*COMMAND, *words], check=True, cwd=folder, stdout=subprocess.DEVNULL)
+    code = "from way import greet; assert greet.owned(greet.give())"
+    for words in ["inspect", "--require-homefree", path], ["run", "--", *PYTHON, "-c", code]:
+        subprocess.run([*COMMAND, *words], check=True, stdout=subprocess.DEVNULL)
 
 
 PYTHON = os.environ.get("HOMEFREE_PROBE_PYTHON", sys.executable).split("\n")

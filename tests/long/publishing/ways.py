@@ -64,7 +64,7 @@ import glob, os, runpy, sys
 sys.path += glob.glob(os.path.dirname(os.path.dirname(sys.executable)) + "/lib/python3*/site-packages")
 runpy.run_path({probe!r}, run_name="__main__")
 """.format(probe=str(HERE / "probe.py"))
-HEAD = "| installed with | `import homefree`, `install()` | a module by itself | the command | `extension.load` |"
+HEAD = "| installed with | `install()` | a module | `homefree …` | `extension.load()` |"
 AFTER = "after `import homefree`"
 REMEDY = "this module needs homefree: import homefree before it"
 WAYS = {}
@@ -202,7 +202,7 @@ class Maker:
         python = folder / "bin" / version
         if not (folder / "ready").exists():
             shutil.rmtree(folder, ignore_errors=True)
-            ask = "import sys; print(sys.base_prefix, getattr(sys, '_base_executable', sys.executable))"
+            ask = "import sys; print(sys.base_prefix, sys._base_executable)"
             prefix, executable = run(self.python, "-c", ask).split()
             without = shutil.ignore_patterns(
                 "test",
