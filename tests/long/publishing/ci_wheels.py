@@ -3,12 +3,12 @@
 
 usage: ci_wheels.py [--wheel FILE] [--work FOLDER]
 
-cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and no
-musllinux ones. Its container needs a container engine, so its steps are taken on this machine, in its
-order and with its defaults: before-build, the wheel in an isolated build, the repair, and the test
-command in a new environment that has the repaired wheel. What differs from the container: compilers,
-glibc, and that homefree's wheel comes from FILE and not from the index. Exit status: 0 all went well, 1
-something failed, 77 something is missing here.
+cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
+no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,
+in its order and with its defaults: before-build, the wheel in an isolated build, the repair, and
+the test command in a new environment that has the repaired wheel. What differs from the container:
+compilers, glibc, and that homefree's wheel comes from FILE and not from the index. Exit status: 0
+all went well, 1 something failed, 77 something is missing here.
 """
 
 import argparse
@@ -18,6 +18,7 @@ import pathlib
 import shutil
 import subprocess
 import sys
+
 import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

@@ -5,9 +5,9 @@ usage: conda.py [--build BUILD] [--work FOLDER]
 
 rattler-build comes from the package index. A conda channel need not be within reach: the packages
 that the recipes need are stand-ins in a channel of this test's own. `python` is a copy of this
-CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, Meson, ninja, make, patch and
-pkg-config are empty, so that this machine's are used. jemalloc is taken from BUILD. Exit status: 0 all
-went well, 1 something failed, 77 something is missing here.
+CPython, `pip`, `setuptools` and `pybind11` are wheels, and the compilers, Meson, ninja, make, patch
+and pkg-config are empty, so that this machine's are used. jemalloc is taken from BUILD. Exit
+status: 0 all went well, 1 something failed, 77 something is missing here.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def run(*command, **more):
         **more,
     )
     if done.returncode != 0:
-        sys.exit("conda: failed: {}\n{}".format(command[0], done.stdout[-4000:]))
+        sys.exit(f"conda: failed: {command[0]}\n{done.stdout[-4000:]}")
     return done.stdout
 
 
@@ -99,6 +99,12 @@ def inside(options):
         ["git", "-C", ROOT, "archive", "HEAD"], capture_output=True, check=True
     )
     subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
+    # As its sdist: with jemalloc's source, and nothing in it is to be ignored.
+    (tree / ".gitignore").unlink()
+    (source,) = (ROOT / "subprojects/packagecache").glob("jemalloc-*.tar.bz2")
+    run("tar", "-xf", source, "-C", tree / "subprojects")
+    (unpacked,) = (tree / "subprojects").glob("jemalloc-*/")
+    shutil.copytree(tree / "subprojects/packagefiles/jemalloc", unpacked, dirs_exist_ok=True)
     for recipe in "homefree", "greet":
         print(f"building {recipe} …", flush=True)
         file = tree / RECIPES.relative_to(ROOT) / recipe / "recipe.yaml"

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The ways to install homefree and a module that is linked with it: the guide's table, each row tried.
+"""The ways to install homefree and a module that is linked with it: the guide's table, row by row.
 
 usage: ways.py [OPTION]… [ROW…]
 
@@ -17,8 +17,9 @@ Each row makes an installation of its own and runs probe.py in it, a process for
   load       homefree.extension.load()
 
 Where the module does not find the heap by itself, its import must say what to do, and must work
-after that. uv, PyInstaller, shiv and pex come from the package index, once. Fails where an outcome is
-not what the guide says. Exit status: 0 as it says, 1 otherwise, 2 for wrong usage.
+after that. uv, PyInstaller, shiv and pex come from the package index, once. Fails where an outcome
+is not what the guide says. Exit status: 0 as it says, 1 otherwise, 2 for wrong usage, 77 something
+is missing here.
 """
 
 import argparse
@@ -61,7 +62,8 @@ python.extension_module(
 # Without site, its folder must be added by hand.
 SITE = """
 import glob, os, runpy, sys
-sys.path += glob.glob(os.path.dirname(os.path.dirname(sys.executable)) + "/lib/python3*/site-packages")
+prefix = os.path.dirname(os.path.dirname(sys.executable))
+sys.path += glob.glob(prefix + "/lib/python3*/site-packages")
 runpy.run_path({probe!r}, run_name="__main__")
 """.format(probe=str(HERE / "probe.py"))
 HEAD = "| installed with | `install()` | a module | `homefree …` | `extension.load()` |"
