@@ -347,22 +347,17 @@ class Places(Case):
 
     def test_stub_of_an_earlier_build_goes(self):
         """With the homefree of a prefix, and where the module is not homefree's any more."""
-        self.project("[Extension('greet', ['greet.c'])]")
+        self.write("other.c", "void PyInit_other(void) {}\n")
+        other = "setuptools.Extension('other', ['other.c'])"
+        both = "[Extension('greet', ['greet.c']), {}]"
+        self.project(both.format(f"Extension.of({other})"), before="import setuptools")
         env = self.environment(wheel=True)
         run(env.python, "setup.py", "build", cwd=self.source)
-        self.built("build/lib*/greet.needs")
+        names = {path.name for path in self.source.glob("build/lib*/*.needs")}
+        self.assertEqual(names, {"greet.needs", "other.needs"})
+        self.project(both.format(other), before="import setuptools")
         self.setup("build")
         self.assertEqual(list(self.source.glob("build/lib*/*.needs")), [])
-
-        other = "setuptools.Extension('other', ['other.c'])"
-        self.write("other.c", "void PyInit_other(void) {}\n")
-        for extension in f"Extension.of({other})", other:
-            self.project(
-                f"[Extension('greet', ['greet.c']), {extension}]", before="import setuptools"
-            )
-            run(env.python, "setup.py", "build", "--force", cwd=self.source)
-        names = [path.name for path in self.source.glob("build/lib*/*.needs")]
-        self.assertEqual(names, ["greet.needs"])
 
     def test_stub_is_an_installed_file(self):
         env = self.wheel_of_greet()

@@ -70,7 +70,8 @@ class Extension(setuptools.Extension):
         """
         if not isinstance(extension, setuptools.Extension):
             raise TypeError(
-                f"homefree: Extension.of() takes one Extension of setuptools, not {extension!r:.100}"
+                "homefree: Extension.of() takes one Extension of setuptools, not "
+                f"{extension!r:.100}"
             )
         made = copy.copy(extension)
         cls._convert(made)
