@@ -6,6 +6,7 @@ usage: ways.py [OPTION]… [ROW…]
   --python PYTHON   the CPython to install for (this one)
   --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
   --work FOLDER     where tools and what was built are kept (build/long/publishing)
+  --seconds N       no row is begun after that; which come first is drawn at random then
   --write           writes the outcome into examples/guides/publishing.md
   ROW               words of the rows to try, all by default
 
@@ -25,10 +26,12 @@ is missing here.
 import argparse
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -582,6 +585,7 @@ def main():
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/long/publishing")
+    parser.add_argument("--seconds", type=float)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
@@ -603,9 +607,15 @@ def main():
         print(f"the guide's table and this program differ in: {', '.join(sorted(unknown))}")
         return 1
     wrong = tried = 0
-    for name, function in WAYS.items():
+    ways = list(WAYS.items())
+    if options.seconds is not None:
+        random.shuffle(ways)
+    began = time.monotonic()
+    for name, function in ways:
         if options.words and not any(word in name for word in options.words):
             continue
+        if options.seconds is not None and time.monotonic() - began > options.seconds:
+            break
         outcomes = set()
         try:
             places = function(make)
