@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """cibuildwheel's configurations of the publishing guide, on examples/minimal.
 
-usage: ci_wheels.py [--wheel FILE] [--work FOLDER]
+usage: ci_wheels.py [--wheel FILE] [--work FOLDER] [--only depend|vendor]
 
 cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
 no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,
@@ -111,6 +111,7 @@ def main():
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/long/publishing")
     parser.add_argument("--inside", action="store_true")
+    parser.add_argument("--only", choices=["depend", "vendor"])
     options = parser.parse_args()
     if options.wheel is None:
         wheels = list((ROOT / "build/dist").glob("homefree-*.whl"))
@@ -122,7 +123,8 @@ def main():
     if options.inside:
         for kind, block in configurations().items():
             command = [tools / "bin/cibuildwheel"]
-            try_one(kind, block, options.work / kind, options.wheel.resolve(), command)
+            if options.only in (None, kind):
+                try_one(kind, block, options.work / kind, options.wheel.resolve(), command)
         return 0
     if not (tools / "ready").exists():
         run([sys.executable, "-m", "venv", tools])
@@ -130,7 +132,8 @@ def main():
         (tools / "ready").touch()
     words = [tools / "bin/python", __file__, "--inside", "--wheel", options.wheel]
     # It asks GitHub what is new only where it downloads.
-    return subprocess.run([*words, "--work", options.work]).returncode
+    words += ["--work", options.work, *(["--only", options.only] if options.only else [])]
+    return subprocess.run(words).returncode
 
 
 if __name__ == "__main__":
