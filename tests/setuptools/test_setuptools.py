@@ -345,6 +345,20 @@ class Places(Case):
         shutil.rmtree(env.package)
         self.assertIn(SENTENCE, run(env.python, "-c", "import greet", fails=True))
 
+    def test_stub_of_an_earlier_build_goes(self):
+        """With the homefree of a prefix, and where the module is not homefree's any more."""
+        self.write("other.c", "void PyInit_other(void) {}\n")
+        other = "setuptools.Extension('other', ['other.c'])"
+        both = "[Extension('greet', ['greet.c']), {}]"
+        self.project(both.format(f"Extension.of({other})"), before="import setuptools")
+        env = self.environment(wheel=True)
+        run(env.python, "setup.py", "build", cwd=self.source)
+        names = {path.name for path in self.source.glob("build/lib*/*.needs")}
+        self.assertEqual(names, {"greet.needs", "other.needs"})
+        self.project(both.format(other), before="import setuptools")
+        self.setup("build")
+        self.assertEqual(list(self.source.glob("build/lib*/*.needs")), [])
+
     def test_stub_is_an_installed_file(self):
         env = self.wheel_of_greet()
         self.assertTrue((env.site / "greet.needs" / LIBRARY).is_file())
@@ -835,6 +849,11 @@ class WrongInput(Case):
     def test_name_with_a_dash(self):
         self.project("[Extension('my-greet', ['greet.c'])]")
         self.assert_refused("ValueError: homefree: 'my-greet' is not the name of a module")
+
+    def test_of_something_else(self):
+        for wrong in "'greet'", "None", "[Extension('greet', ['greet.c'])]":
+            self.project(f"[Extension.of({wrong})]")
+            self.assert_refused("TypeError: homefree: Extension.of() takes one Extension of")
 
     def test_name_that_the_source_does_not_have(self):
         """The linker takes a version script for a function that is not there."""

@@ -125,6 +125,15 @@ class Content(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             installation.repair(WHEEL, BUILD, folder)
 
+    def test_an_archive_says_that_it_is_one(self):
+        """As `python -m zipapp` makes it. Python itself would speak of a circular import."""
+        code = f"import sys; sys.path.insert(0, {str(WHEEL)!r})\nimport homefree"
+        result = subprocess.run(
+            [sys.executable, "-c", code], env=outside(), capture_output=True, text=True
+        )
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertRegex(last, r"^ImportError: homefree: .*\.whl is an archive, .* unpack it")
+
     def test_build_backends_find_it(self):
         (name,) = [n for n in self.archive.namelist() if n.endswith("entry_points.txt")]
         text = self.archive.read(name).decode()

@@ -14,6 +14,13 @@ try:
     from . import _homefree
 except ImportError as _error:
     if "libhomefree" not in str(_error):
+        if hasattr(__loader__, "archive"):
+            raise ImportError(
+                f"homefree: {__loader__.archive} is an archive, from which Python cannot import "
+                "extension modules; unpack it, or make it with a tool that does so when it starts "
+                "(shiv, pex)",
+                name="homefree",
+            ) from None
         raise
     raise ImportError(
         f"homefree: the heap's library does not load ({_error}); install libhomefree.so.1 beside "

@@ -65,8 +65,14 @@ class Extension(setuptools.Extension):
         """A copy of another helper's extension, linked with homefree as well.
 
         extension: for instance what torch's CppExtension or cffi's distutils_extension() returns;
-        it is not changed. symbols, version: as for Extension. Since 1.0.
+        it is not changed. symbols, version: as for Extension. Raises TypeError for anything that is
+        no Extension of setuptools. Since 1.0.
         """
+        if not isinstance(extension, setuptools.Extension):
+            raise TypeError(
+                "homefree: Extension.of() takes one Extension of setuptools, not "
+                f"{extension!r:.100}"
+            )
         made = copy.copy(extension)
         cls._convert(made)
         made._carry(symbols, version)
@@ -128,10 +134,12 @@ class _Builds:
         super().run()
 
     def build_extension(self, ext):
+        stub = None if self._in_place or not isinstance(ext, Extension) else _link.stub()
+        if stub is None and not self._in_place:
+            self._remove_stub(ext)
         if not isinstance(ext, Extension):
             super().build_extension(ext)
             return
-        stub = None if self._in_place else _link.stub()
         super().build_extension(self._with_homefree(ext, stub))
         self._check(ext)
         if stub is not None:
@@ -229,6 +237,13 @@ class _Builds:
         full_name = self.get_ext_fullname(ext.name)
         folder = os.path.join(self.build_lib, *full_name.split(".")[:-1])
         return os.path.join(folder, _link.stub_folder(full_name), _paths.SONAME)
+
+    def _remove_stub(self, ext):
+        """Remove the stub of an earlier build, which the wheel would take along."""
+        place = self._place_of_stub(ext)
+        with contextlib.suppress(OSError):
+            os.remove(place)
+            os.rmdir(os.path.dirname(place))
 
     def _copy_stub(self, ext, stub):
         place = self._place_of_stub(ext)
