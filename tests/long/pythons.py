@@ -66,12 +66,17 @@ class Work:
         return self.end - time.monotonic()
 
     def pip(self, environment, *arguments):
-        return run(sys.executable, "-m", "pip", "--python", environment / "bin/python",
-                   *arguments, "--disable-pip-version-check", "-q")  # fmt: skip
+        return run(environment / "bin/python", "-m", "pip", *arguments,
+                   "--disable-pip-version-check", "-q")  # fmt: skip
 
     def environment(self, python, text):
+        """A virtual environment with the newest pip: older ones, and Debian's, do not know the tags
+        of free-threaded CPythons."""
         folder = self.folder / text
         status, said = run(python, "-m", "venv", "--clear", "--without-pip", folder)
+        if status == 0:
+            status, said = run(sys.executable, "-m", "pip", "--python", folder / "bin/python",
+                               "install", "-q", "--ignore-installed", "pip")  # fmt: skip
         if status != 0:
             raise RuntimeError(f"no environment: {said.strip()[-300:]}")
         return folder
