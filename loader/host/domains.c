@@ -10,9 +10,10 @@
  * routed. For the same reasons a hook is never removed.
  *
  * CPython names its allocators (_testinternalcapi.pymem_getallocatorsname()) by comparing the five
- * words of each domain with those of its own. Whoever else's functions are in one of the domains, it
- * raises RuntimeError: "cannot get allocators name". No hook can answer otherwise, and CPython has
- * no call to register a name. Under `homefree run` no domain is hooked, and the names are CPython's.
+ * words of each domain with those of its own. Whoever else's functions are in one of the domains,
+ * it raises RuntimeError: "cannot get allocators name". No hook can answer otherwise, and CPython
+ * has no call to register a name. Under `homefree run` no domain is hooked, and the names are
+ * CPython's.
  */
 #include "loader/host/domains.h"
 
