@@ -100,9 +100,10 @@ class Mimalloc(support.TestCase):
             with self.subTest(allocator=allocator):
                 self.fine(
                     """
-                    early = [f(n) for n in (0, 1, 500, 5000, 1 << 20) for f in (mem_malloc, object_malloc)]
+                    sizes, functions = (0, 1, 500, 5000, 1 << 20), (mem_malloc, object_malloc)
+                    early = [f(n) for n in sizes for f in functions]
                     homefree.install()
-                    late = [f(n) for n in (0, 1, 500, 5000, 1 << 20) for f in (mem_malloc, object_malloc)]
+                    late = [f(n) for n in sizes for f in functions]
                     for block in early + late:
                         owner = owner_of(block)
                         assert (owner.kind, owner.allocator) == ("allocator", "mimalloc"), owner

@@ -54,9 +54,7 @@ def interpreters():
     """[(path, version)]. Without HOMEFREE_TEST_PYTHONS, only those with a GIL: most tests use the
     file of the package that these share."""
     named = os.environ.get(VARIABLE)
-    return [
-        (path, text) for path, text in _found().items() if text and (named or text[-1] != "t")
-    ]
+    return [(path, text) for path, text in _found().items() if text and (named or text[-1] != "t")]
 
 
 def free_threaded():

@@ -294,7 +294,7 @@ def _make_private(_loader, spec, file, path):
                 name,
                 path,
                 "it does not declare that it can run without the GIL (Py_mod_gil)",
-                "start Python with -X gil=1, or load it without private=True, which enables the GIL",
+                "start Python with -X gil=1, or set private=False: Python enables the GIL then",
             )
         if isinstance(module, _ModuleType):
             module.__name__ = name
@@ -327,8 +327,8 @@ def load(path, *, name=None, private=False, adopt=False):
     (single-phase initialisation) can thus be loaded several times, also into interpreters with a
     GIL of their own, which Python itself refuses. The libraries that it needs stay shared, and must
     tolerate calls from two interpreters at a time. While a free-threaded CPython runs without the
-    GIL, the module must declare that it needs none (Py_mod_gil). The copy is a file beside the original or below
-    TMPDIR, and is removed when the process exits.
+    GIL, the module must declare that it needs none (Py_mod_gil). The copy is a file beside the
+    original or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree.
 
