@@ -94,22 +94,22 @@ def document(root, path, pages, end):
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    text = PICTURE.sub(lambda match: themed(root, folder, match[0], pages), text)
     name = path.relative_to(root)
     if str(name) == "README.md":
-        text = PICTURE.sub(lambda match: themed(root, match[0], pages), text)
         text += "\n" + (root / "docs" / "contents.txt").read_text(encoding="utf-8")
         name = "index.md"
     pages.write(name, text + end)
 
 
-def themed(root, picture, pages):
-    """README's picture as the theme shows it: the reader may choose light and dark by hand."""
+def themed(root, folder, picture, pages):
+    """A picture as the theme shows it: the reader may choose light and dark by hand."""
     dark = re.search(r'srcset="([^"]+)"', picture)[1]
     light = re.search(r'src="([^"]+)"', picture)[1]
     text = re.search(r'alt="([^"]+)"', picture)[1]
     images = []
     for file, kind in ((light, "only-light"), (dark, "only-dark")):
-        pages.copy(root, file)
+        pages.copy(root, (folder / file).resolve().relative_to(root))
         images.append(f"```{{image}} {file}\n:class: {kind}\n:alt: {text}\n:width: 720px\n```\n")
     return "\n".join(images)
 
