@@ -45,6 +45,9 @@ PARENTS = {
     "tests/bench/": "docs/speed.md",
     "tests/long/": "docs/tests.md",
 }
+# In mandoc's Markdown, a term of a list and its text, which is quoted, or behind a tab as code is.
+TERM = re.compile(r"\d|[*`\[-].*[^:.]")
+TEXT = re.compile(r"> |\t")
 PYTHON = ["homefree", "homefree.extension", "homefree.setuptools", "homefree.check"]
 
 
@@ -91,22 +94,22 @@ def document(root, path, pages, end):
 
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
     text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    text = PICTURE.sub(lambda match: themed(root, folder, match[0], pages), text)
     name = path.relative_to(root)
     if str(name) == "README.md":
-        text = PICTURE.sub(lambda match: themed(root, match[0], pages), text)
         text += "\n" + (root / "docs" / "contents.txt").read_text(encoding="utf-8")
         name = "index.md"
     pages.write(name, text + end)
 
 
-def themed(root, picture, pages):
-    """README's picture as the theme shows it: the reader may choose light and dark by hand."""
+def themed(root, folder, picture, pages):
+    """A picture as the theme shows it: the reader may choose light and dark by hand."""
     dark = re.search(r'srcset="([^"]+)"', picture)[1]
     light = re.search(r'src="([^"]+)"', picture)[1]
     text = re.search(r'alt="([^"]+)"', picture)[1]
     images = []
     for file, kind in ((light, "only-light"), (dark, "only-dark")):
-        pages.copy(root, file)
+        pages.copy(root, (folder / file).resolve().relative_to(root))
         images.append(f"```{{image}} {file}\n:class: {kind}\n:alt: {text}\n:width: 720px\n```\n")
     return "\n".join(images)
 
@@ -122,23 +125,19 @@ def manual(path):
     body = re.sub(
         r"^# (.*)$", lambda match: f"## {match[1].capitalize()}", body, flags=re.MULTILINE
     )
+    result, text = "", False  # whether the last block is the text of a term
     blocks = re.split(r"\n\n+", body)
-    result = []
-    for number, block in enumerate(blocks):
-        quoted = block.startswith("> ")
-        if not quoted:
-            follows = number + 1 < len(blocks) and blocks[number + 1].startswith("> ")
-            result.append(" ".join(block.split("\n")) if follows else block)
-            continue
-        text = re.sub(r"^> ?", "", block, flags=re.MULTILINE)
-        first = not blocks[number - 1].startswith("> ")
-        text = "  " + text.replace("\n", "\n  ")
-        result.append(":" + text[1:] if first else text)
-    out = []
-    for block in result:
-        # A term and its text stand on neighbouring lines.
-        out.append(("\n" if block.startswith(": ") else "\n\n") + block)
-    return "".join(out).strip("\n")
+    for block, following in zip(blocks, [*blocks[1:], ""]):
+        if TEXT.match(block) and (text or TERM.fullmatch(result.rsplit("\n\n", 1)[-1])):
+            # A term and its text stand on neighbouring lines.
+            block = re.sub(r"^(?:> ?|\t)", "", block, flags=re.MULTILINE).replace("\n", "\n  ")
+            result += ("\n\n  " if text else "\n: ") + block
+            text = True
+        else:
+            # A term is one line.
+            block = " ".join(block.split("\n")) if TEXT.match(following) else block
+            result, text = f"{result}\n\n{block}", False
+    return result.strip("\n")
 
 
 def toctree(names):

@@ -4,9 +4,10 @@ Importing this package loads libhomefree, which gives the process one heap and r
 the owner of the block. install() lets CPython and NumPy allocate from that heap as well.
 
 Everything here may be called from any thread and any interpreter of the process. Everything that
-does not say otherwise is there since 1.0. Importing must stay cheap: this file imports no module
-that a bare Python has not loaded already.
+does not say otherwise is there since 1.0.
 """
+
+# Importing must stay cheap: this file imports no module that a bare Python has not loaded already.
 
 import sys as _sys
 
