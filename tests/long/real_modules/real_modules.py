@@ -7,6 +7,7 @@ usage: real_modules.py [OPTION]… SECONDS [NAME…]
   --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
   --work FOLDER     where sources, builds and results are kept (build/real_modules)
   --no-harness      without `homefree test`, which takes longest
+  --keep            results of other wheels and of changed entries count too; the table says which
   --write           write the table into README.md
 
 For each module of modules.toml: both builds; `homefree inspect`; `auditwheel repair`, and the
@@ -128,7 +129,10 @@ class Module:
         self._file = self.folder / "results.json"
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         built, tested = self._digest(table.TEXTS + TESTING), self._digest(table.TEXTS)
-        if kept.get("built from") != built:
+        self.older = options.keep and bool(kept) and kept.get("built from") != built
+        if self.older:
+            built, tested = kept["built from"], kept["tested with"]
+        elif kept.get("built from") != built:
             kept = {}
         elif kept.get("tested with") != tested:
             kept = {step: kept[step] for step in kept if step.split()[0] not in TESTS}
@@ -470,10 +474,11 @@ class Module:
         }
 
     def _import_times(self):
-        """Milliseconds to import it in a new process: the least of processes that take turns."""
+        """Milliseconds of processor time to import it: the least of new processes that take
+        turns."""
         code = (
-            f"import time; a = time.perf_counter(); import {self.entry['imports']}; "
-            "print(time.perf_counter() - a)"
+            f"import time; a = time.process_time(); import {self.entry['imports']}; "
+            "print(time.process_time() - a)"
         )
         times = {build: [] for build in BUILDS}
         for _ in range(IMPORTS):
@@ -488,6 +493,7 @@ def parse(arguments):
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--work", default=ROOT / "build" / "real_modules", type=pathlib.Path)
     parser.add_argument("--no-harness", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("seconds", type=float)
     parser.add_argument("names", nargs="*")
@@ -528,7 +534,7 @@ def main(arguments):
         for module in sorted(modules, key=Module.measured):
             if stopped.get(module.name) is None:
                 stopped[module.name] = measure(module, harness)
-    rows = [table.Row(one.entry, one.results, stopped[one.name]) for one in modules]
+    rows = [table.Row(one.entry, one.results, stopped[one.name], one.older) for one in modules]
     for row in rows:
         print(row.line(), flush=True)
     tell(rows)

@@ -30,9 +30,12 @@ not measured.
 - **own tests**: the project's, under pytest. They must end the same way with homefree.
 - **exports**: the names that the shared objects show to others.
 - **size**: the shared objects, in KiB.
-- **import**: milliseconds, the least of {imports} new processes that take turns.
-- **auditwheel**: `auditwheel repair` without an option. The wheel that it makes is imported; it has
-  the same tag and the same libraries of others with homefree as without.
+- **import**: milliseconds of processor time, the least of {imports} new processes that take turns.
+- **auditwheel**: the tag that `auditwheel repair` gives the wheel, without an option; "no" if it
+  fails. What it made is imported, and has the same libraries of others as without homefree. In C++
+  the shim's `operator delete` asks for `dlsym`, which has a new version since glibc 2.34: where
+  nothing else asks for that glibc, a module that is built on it or a later one gets its tag. Built
+  on an older one, as in the images of manylinux2014 and manylinux_2_28, it does not.
 - **findings**: errors that `pytest --homefree` finds in its tests, in diagnostics mode. Each is
   explained below; none may be wrong.
 - **harness**: `homefree test` with what its own tests do with the module: cells, and how many of
@@ -53,7 +56,7 @@ def _tally(tests):
 def _repaired(repair):
     if "why" in repair:
         return f"no: {repair['why']}"
-    return "repaired"
+    return repair["tag"].removesuffix("_x86_64")
 
 
 def _errors(diagnosed):
@@ -78,7 +81,8 @@ def _differences(one, other):
 class Row:
     """A module's results. `stopped` says why they are not complete: a state, or None."""
 
-    def __init__(self, entry, results, stopped):
+    def __init__(self, entry, results, stopped, older=False):
+        self._older = older  # measured with another wheel
         self.entry = entry
         self.results = results
         self.name = entry["name"]
@@ -100,8 +104,8 @@ class Row:
         repairs = [results[f"repair {build}"] for build in ("plain", "homefree")]
         if "why" in repairs[1]:
             found.append(f"auditwheel: {repairs[1]['why']}")
-        elif repairs[0] != repairs[1]:
-            found.append(f"auditwheel makes {repairs[1]} of it, and without homefree {repairs[0]}")
+        elif repairs[0].get("copied", repairs[1]["copied"]) != repairs[1]["copied"]:
+            found.append(f"auditwheel copies {', '.join(repairs[1]['copied']) or 'nothing'}")
         different = _differences(results["tests plain"], results["tests homefree"])
         timing = tuple(self.entry.get("timing", ()))
         different = [name for name in different if not name.startswith(timing or "\0")]
@@ -180,6 +184,8 @@ class Row:
         state = self.state()
         if state != "passed":
             lines.append(state[0].upper() + state[1:] + ".")
+        if self._older:
+            lines.append("Measured with an earlier build of homefree.")
         if "note" in self.entry:
             lines.append(self.entry["note"])
         if "skipped" in self.entry:
