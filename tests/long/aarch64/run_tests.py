@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the tests of a build folder without Meson: in the emulated machine, or each test's program
-in the user-mode emulator.
+"""Runs the tests of a build folder without Meson: in the emulated machine, or where programs for
+aarch64 start in an emulator.
 
-usage: run_tests.py --list FILE --results FOLDER --build FOLDER [--wrapper=WORD]… [--factor N]
-                    [--jobs N]
+usage: run_tests.py --list FILE --results FOLDER --build FOLDER [--factor N] [--jobs N]
 
 --list      what `meson introspect --tests` prints
 --results   gets outcomes.txt, a line for each test: OUTCOME<TAB>SECONDS<TAB>NAME<TAB>NUMBER, where
             OUTCOME is passed, skipped or failed; and NUMBER.log, what the test printed, unless it
             passed
---wrapper   the words that go before a program that was built for aarch64
 --factor    how many times longer than in a native run a test may take
 
 Uses the standard library alone, and no compiled module beyond what a minimal Python has.
@@ -28,13 +26,6 @@ import threading
 import time
 
 SKIPPED = 77
-AARCH64 = 183  # e_machine
-
-
-def is_aarch64(path):
-    with open(path, "rb") as file:
-        head = file.read(20)
-    return head[:4] == b"\x7fELF" and int.from_bytes(head[18:20], "little") == AARCH64
 
 
 class Runner:
@@ -45,12 +36,6 @@ class Runner:
         self.lock = threading.Lock()
         self.outcomes = open(options.results / "outcomes.txt", "w")  # noqa: SIM115
 
-    def command(self, test):
-        command = list(test["cmd"])
-        if self.options.wrapper and is_aarch64(command[0]):
-            command = [*self.options.wrapper, *command]
-        return command
-
     def run(self, number, test):
         began = time.monotonic()
         log = self.options.results / f"{number}.log"
@@ -60,14 +45,9 @@ class Runner:
             "MALLOC_PERTURB_": "85",
             **test["env"],
         }
-        if self.options.wrapper:
-            # The emulator itself is a program of the host.
-            preloads = environment.pop("LD_PRELOAD", None)
-            if preloads:
-                environment["QEMU_SET_ENV"] = f"LD_PRELOAD={preloads}"
         with open(log, "wb") as output:
             child = subprocess.Popen(
-                self.command(test),
+                test["cmd"],
                 cwd=test["workdir"] or self.options.build,
                 env=environment,
                 stdin=subprocess.DEVNULL,
@@ -107,7 +87,6 @@ def main():
     parser.add_argument("--list", type=pathlib.Path, required=True)
     parser.add_argument("--results", type=pathlib.Path, required=True)
     parser.add_argument("--build", type=pathlib.Path, required=True)
-    parser.add_argument("--wrapper", action="append", default=[])
     parser.add_argument("--factor", type=float, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     options = parser.parse_args()
