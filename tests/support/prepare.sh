@@ -92,12 +92,8 @@ homefree_install() {
     # shellcheck disable=SC2046
     wanted=$(homefree_missing $(homefree_more_packages "$1"))
     [ -n "$needed$wanted" ] || return 0
-    as_root=
-    if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null ||
-            homefree_fail "run as root, or install by hand:$needed$wanted"
-        as_root=sudo
-    fi
+    [ -z "$as_root" ] || command -v sudo >/dev/null ||
+        homefree_fail "run as root, or install by hand:$needed$wanted"
     homefree_step "asking apt for its lists" homefree_apt_get update ||
         homefree_fail "apt-get update failed"
     # shellcheck disable=SC2086
@@ -157,12 +153,33 @@ homefree_fetch_jemalloc() {
     rm -rf "$work"
 }
 
+# Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
+homefree_newer_meson() {
+    needed=$(sed -n "s/^ *meson_version: '>= \(.*\)',/\1/p" "$root/meson.build")
+    found=$(meson --version)
+    [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ] || return 0
+    if ! "$(homefree_python)" -c 'import ensurepip' 2>/dev/null; then
+        command -v apt-get >/dev/null ||
+            homefree_fail "Meson $found is too old: please install $needed or later"
+        homefree_step "installing python3-venv" \
+            homefree_apt_get install -y --no-install-recommends python3-venv ||
+            homefree_fail "Meson $found is too old, and python3-venv for a newer one could not be installed"
+    fi
+    homefree_environment "$root/build/meson" "$(homefree_python)" --clear \
+        "Meson $found is too old" "meson>=$needed"
+    PATH=$root/build/meson/bin:$PATH
+    export PATH
+}
+
 homefree_prepare() {
+    as_root=
+    [ "$(id -u)" = 0 ] || as_root=sudo
     if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
         homefree_install "$1"
     else
         homefree_name_missing "$1"
     fi
+    homefree_newer_meson
     homefree_fetch_jemalloc
 }
 
