@@ -61,7 +61,8 @@ def _plain_docstring(app, what, name, found, options, lines):
     for block in blocks:
         rows = block.split("\n")
         if all(row.startswith("    ") for row in rows):
-            if not (result and result[-1].startswith("    ")):
+            # Blocks of code with an empty line between them are one.
+            if not (len(result) > 1 and result[-2].startswith("    ")):
                 result += ["::", ""]
             result += [*rows, ""]
         elif what != "module" and _PARAMETERS.match(block):
