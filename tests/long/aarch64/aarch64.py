@@ -211,14 +211,15 @@ def run_system(cache, root, way, tests, jobs, results, seconds):
     (results.parent / "read/results").rename(results)
 
 
-def read_expected(way):
+def read_expected(way, tests):
     """Returns {test: (what it does, why)}, which expected.txt says in lines of its form."""
     expected = {}
     for line in (HERE / "expected.txt").read_text().splitlines():
         if line.strip() and not line.startswith("#"):
             pattern, does, name, reason = (field.strip() for field in line.split("|", 3))
             if fnmatch.fnmatch(way, pattern):
-                expected[name] = (does, reason)
+                for test in fnmatch.filter((test["name"] for test in tests), name):
+                    expected[test] = (does, reason)
     return expected
 
 
@@ -281,7 +282,7 @@ def main():
         tests = listed
         if way == "user" or options.programs:
             tests = [test for test in listed if is_program(test)]
-        expected = read_expected(way)
+        expected = read_expected(way, tests)
         run = [test for test in tests if expected.get(test["name"], ("",))[0] != "is not run"]
         if way == "user":
             reason = run_user(cache, root, run, options.jobs, results)
