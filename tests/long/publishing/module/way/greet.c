@@ -1,4 +1,5 @@
-/* The user's module in each way to install homefree: blocks cross its boundary in both directions. */
+/* The user's module in each way to install homefree: blocks cross its boundary in both directions.
+ */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <homefree/homefree.h>
