@@ -39,7 +39,6 @@ if [ -n "$missing" ]; then
 fi
 
 command -v "$python" >/dev/null || homefree_fail "there is no $python in this root"
-free_threaded=$("$python" -c 'import sysconfig; print(sysconfig.get_config_var("Py_GIL_DISABLED") or 0)')
 
 rm -rf "$output"
 mkdir -p "$output"
@@ -97,8 +96,6 @@ build() (
         # What sysconfig, and so the wheel's tag, takes for the platform.
         export _PYTHON_HOST_PLATFORM="linux-$machine"
     fi
-    # The limited API has no free-threaded form.
-    [ "$free_threaded" = 0 ] || set -- "$@" -Csetup-args=-Dpython.allow_limited_api=false
     $offline "$tools/bin/python" -m pip wheel --disable-pip-version-check --no-deps --no-index \
         --no-build-isolation --wheel-dir "$output/built/$machine" "$@" "$sdist"
 )
