@@ -22,13 +22,14 @@ __all__ = [
 ]
 
 
-def _settings(given):
+def _settings(given, *own):
     settings = dict(given or {})
+    arguments = settings.get("setup-args", [])
+    arguments = [arguments] if isinstance(arguments, str) else list(arguments)
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
-        arguments = settings.get("setup-args", [])
-        arguments = [arguments] if isinstance(arguments, str) else list(arguments)
-        # What the user says comes last, and counts.
-        settings["setup-args"] = ["-Dpython.allow_limited_api=false", *arguments]
+        own = ("-Dpython.allow_limited_api=false", *own)
+    # What the user says comes last, and counts.
+    settings["setup-args"] = [*own, *arguments]
     return settings
 
 
@@ -37,7 +38,8 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
-    return mesonpy.build_editable(wheel_directory, _settings(config_settings), metadata_directory)
+    settings = _settings(config_settings, "-Deditable=true")
+    return mesonpy.build_editable(wheel_directory, settings, metadata_directory)
 
 
 def build_sdist(sdist_directory, config_settings=None):

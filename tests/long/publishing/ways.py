@@ -503,7 +503,7 @@ def probe(place, check, folder, command=None, **more):
     environment = clean(
         **{
             "HOMEFREE_PROBE_PYTHON": "\n".join(place.python),
-            "HOMEFREE_PROBE_COMMAND": "\n".join(map(str, command or place.command)),
+            "HOMEFREE_PROBE_COMMAND": "\n".join(map(str, command or place.command or ())),
             "HOME": folder / "home",
             "XDG_CACHE_HOME": "",
             **more,
