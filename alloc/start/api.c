@@ -11,7 +11,6 @@
 #include "alloc/start/stats.h"
 #include "alloc/trace/fail.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 
 /* The functions to call instead of this copy's own; NULL if this copy is the heap. */
@@ -45,11 +44,6 @@ int hf_stats(struct hf_stats *out)
 const char *hf_version(void)
 {
     return HF_VERSION;
-}
-
-hf_dlsym_function hf_dlsym(void)
-{
-    return dlsym;
 }
 
 /* ---- releases ---- */
