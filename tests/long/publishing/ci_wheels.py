@@ -20,6 +20,7 @@ import subprocess
 import sys
 
 import tomllib
+from built_wheel import built_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 GUIDE = ROOT / "examples/guides/publishing.md"
@@ -113,12 +114,9 @@ def main():
     parser.add_argument("--inside", action="store_true")
     parser.add_argument("--only", choices=["depend", "vendor"])
     options = parser.parse_args()
+    options.wheel = options.wheel or built_wheel()
     if options.wheel is None:
-        wheels = list((ROOT / "build/dist").glob("homefree-*.whl"))
-        if len(wheels) != 1:
-            print("no wheel in build/dist; tests/run builds one there")
-            return 77
-        (options.wheel,) = wheels
+        return 77
     tools = options.work / "cibuildwheel"
     if options.inside:
         for kind, block in configurations().items():

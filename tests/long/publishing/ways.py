@@ -38,6 +38,7 @@ ROOT = HERE.parents[2]
 GUIDE = ROOT / "examples/guides/publishing.md"
 sys.path.insert(0, str(ROOT / "tests/support"))
 import rows  # noqa: E402
+from built_wheel import built_wheel  # noqa: E402
 
 TOOLS = ("uv", "pyinstaller", "shiv", "pex", "setuptools", "wheel")
 MESON_PROJECT = """
@@ -589,12 +590,9 @@ def main():
     parser.add_argument("--write", action="store_true")
     parser.add_argument("words", nargs="*")
     options = parser.parse_args()
+    options.wheel = options.wheel or built_wheel()
     if options.wheel is None:
-        wheels = list((ROOT / "build/dist").glob("homefree-*.whl"))
-        if len(wheels) != 1:
-            print("no wheel in build/dist; tests/run builds one there")
-            return 77
-        (options.wheel,) = wheels
+        return 77
     try:
         make = Maker(options)
     except Failed as error:
