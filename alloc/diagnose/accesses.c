@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 #include <ucontext.h>
 
 enum {
@@ -17,6 +18,27 @@ enum {
     REPEATS_MAX = 1000, /* of one fault that should not recur */
     PAGE_FAULT_WRITE = 2
 };
+
+#if defined(__aarch64__)
+/* Whether a fault was a read or a write. The kernel's frame has records in its reserved part, each
+ * with a kind and a size; one is the syndrome register (Linux, asm/sigcontext.h), whose class,
+ * bits 26 to 31, is 0x24 for a data access of user code, and whose bit 6 is set for a write. */
+static enum hf_report_function kind_of_access(const ucontext_t *context)
+{
+    enum { DATA_ABORT = 0x24, WRITES = 1 << 6 };
+    const unsigned char *records = context->uc_mcontext.__reserved;
+    const size_t room = sizeof context->uc_mcontext.__reserved;
+    struct esr_context record;
+    for (size_t at = 0; at + sizeof record <= room; at += record.head.size) {
+        memcpy(&record, records + at, sizeof record);
+        if (record.head.magic == ESR_MAGIC && (record.esr >> 26 & 63) == DATA_ABORT)
+            return (record.esr & WRITES) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
+        if (record.head.magic == 0 || record.head.size < sizeof record.head)
+            break;
+    }
+    return HF_FUNCTION_access;
+}
+#endif
 
 /* The instruction, as a return address is: one byte behind its first. NULL: unknown. */
 static const void *instruction_of(const ucontext_t *context, enum hf_report_function *function)
@@ -26,7 +48,7 @@ static const void *instruction_of(const ucontext_t *context, enum hf_report_func
     *function = (registers[REG_ERR] & PAGE_FAULT_WRITE) != 0 ? HF_FUNCTION_write : HF_FUNCTION_read;
     return (const char *)(uintptr_t)registers[REG_RIP] + 1;
 #elif defined(__aarch64__)
-    *function = HF_FUNCTION_access;
+    *function = kind_of_access(context);
     return (const char *)(uintptr_t)context->uc_mcontext.pc + 1;
 #else
     (void)context;

@@ -61,6 +61,11 @@ static char sites_path[VALUE_MAX]; /* an earlier report; "" if there is none */
 
 /* ---- options ---- */
 
+/* strerrordesc_np(), which needs no lock and no memory. From glibc 2.32 on; weak, so that the
+ * library loads on older versions. */
+extern const char *hf_describe_error(int error) __asm__("strerrordesc_np")
+    __attribute__((weak, visibility("default")));
+
 /* Prints a line about something that goes on without the report. The process that the user started
  * complains for all. */
 static void warn(const char *what, const char *name, int error)
@@ -72,8 +77,12 @@ static void warn(const char *what, const char *name, int error)
     hf_text_add(&text, what);
     hf_text_add(&text, name);
     if (error != 0) {
-        hf_text_add(&text, ": ");
-        hf_text_add(&text, strerrordesc_np(error));
+        const char *description = hf_describe_error != NULL ? hf_describe_error(error) : NULL;
+        hf_text_add(&text, description != NULL ? ": " : ": error ");
+        if (description != NULL)
+            hf_text_add(&text, description);
+        else
+            hf_text_add_decimal(&text, error);
     }
     hf_text_write(&text);
 }

@@ -33,7 +33,9 @@ bool hf_owns(const void *ptr)
  * glibc places a thread's control block at the end of its stack, and a guard before the stack. So a
  * mapping that follows a guard and ends in a control block is a stack. On x86-64 a control block is
  * recognisable: it holds its own address twice (the ABI's first word of a thread, and
- * tcbhead_t.self).
+ * tcbhead_t.self). On aarch64 it lies below the thread's variables and holds no address of its own;
+ * its three words with the stack's start, the stack's size and the guard's size, which the first
+ * two include, must agree with the mapping.
  *
  * From glibc 2.42 on (Linux 6.13) the guard is an invisible part of the mapping, and one mapping
  * may hold several stacks. There the stack's start and size, which the control block also holds,
@@ -45,12 +47,13 @@ bool hf_owns(const void *ptr)
  * stack holds the address. */
 static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded, uintptr_t address)
 {
-#if defined(__x86_64__)
-    enum { WORDS = CONTROL_BLOCK_ROOM / sizeof(uintptr_t), ALIGNMENT = 64 / sizeof(uintptr_t) };
+    enum { WORDS = CONTROL_BLOCK_ROOM / sizeof(uintptr_t) };
     uintptr_t words[WORDS];
     if (mapping->end - mapping->start < sizeof words ||
         !hf_maps_read((const void *)(mapping->end - sizeof words), words, sizeof words))
         return false;
+#if defined(__x86_64__)
+    enum { ALIGNMENT = 64 / sizeof(uintptr_t) };
     for (size_t i = 0; i + 2 < WORDS; i += ALIGNMENT) {
         uintptr_t own = mapping->end - sizeof words + i * sizeof words[0];
         if (words[i] != own || words[i + 2] != own)
@@ -63,9 +66,14 @@ static bool ends_in_control_block(const struct hf_mapping *mapping, bool guarded
                 return true;
     }
 #else
-    (void)mapping;
-    (void)guarded;
-    (void)address;
+    for (size_t i = 0; i + 2 < WORDS; i++) {
+        const uintptr_t start = words[i], size = words[i + 1], guard = words[i + 2];
+        if (start >= mapping->end || size != mapping->end - start || guard >= size)
+            continue;
+        if (guarded ? guard == mapping->start - start
+                    : start >= mapping->start && start <= address && size >= CONTROL_BLOCK_ROOM)
+            return true;
+    }
 #endif
     return false;
 }
@@ -125,7 +133,7 @@ static void describe_elsewhere(const void *ptr, struct hf_owner *owner)
     int found = hf_maps_find(ptr, &place);
     if (found == 0)
         owner->kind = HF_OWNER_UNMAPPED;
-    if (found == 0 || (uintptr_t)ptr >> (HF_PAGEMAP_BITS - 1) != 0)
+    if (found == 0 || (uintptr_t)ptr >> HF_USER_BITS != 0)
         return;
     const struct hf_foreign_allocator *allocator = hf_foreign_of(ptr);
     if (allocator != NULL && allocator->form == HF_FREE_HOSTED)

@@ -23,6 +23,14 @@ enum {
     HF_PAGEMAP_BITS = 48
 };
 
+/* Addresses of user space have at most so many bits. On aarch64 the main stack, the libraries and
+ * the program lie in its upper half. */
+#if defined(__aarch64__)
+enum { HF_USER_BITS = 48 };
+#else
+enum { HF_USER_BITS = 47 };
+#endif
+
 /* Each entry is a leaf with one byte per page or, below 256, the number of all its pages. */
 extern uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 

@@ -9,6 +9,10 @@
 /* A pointer and a lock precede the root. */
 enum { BEFORE_ROOT_MAX = 1024 };
 
+/* The pointer in a compact leaf's word: without the flags in the low bits and the size class in the
+ * high bits. No user-space address needs its highest bit repeated above it. */
+#define COMPACT_POINTER UINT64_C(0x0000ffffffffff80)
+
 static const struct hf_rtree shapes[] = {
     {.levels = 2, .bits = 18, .page_shift = 12, .compact = true},  /* 48-bit addresses */
     {.levels = 3, .bits = 15, .page_shift = 12, .compact = false}, /* 57-bit addresses */
@@ -37,8 +41,7 @@ static size_t first_index(const struct hf_rtree *tree, uintptr_t address)
 
 static bool is_leaf_word(const struct hf_rtree *tree, uintptr_t word)
 {
-    /* Ignores the flags in the low bits and the size class in the high bits. */
-    return tree->compact ? (word & UINT64_C(0x0000ffffffffff80)) != 0 : word != 0;
+    return tree->compact ? (word & COMPACT_POINTER) != 0 : word != 0;
 }
 
 /* Follows the tree from a root entry to the leaf's word for an address; 0 if there is none. */
@@ -72,7 +75,7 @@ static bool describes(const struct hf_rtree *tree, uintptr_t word, uintptr_t add
 {
     uintptr_t extent[3], page = (uintptr_t)1 << tree->page_shift;
     if (tree->compact)
-        word = (uintptr_t)((intptr_t)(word << 16) >> 16) & ~(uintptr_t)127;
+        word &= COMPACT_POINTER;
     if (word == 0 || word % sizeof(uintptr_t) != 0 ||
         !hf_maps_read((const void *)word, extent, sizeof extent))
         return false;

@@ -53,16 +53,10 @@ static bool is_replaced_by_valgrind(void)
 
 bool hf_static_guards(const char *name, const void *function)
 {
-#if defined(__x86_64__)
     struct hf_object object;
     const struct link_map *map = hf_dynlink_find_fast((const void *)gnu_get_libc_version);
     return map != NULL && hf_dynlink_open(map, &object) &&
            hf_object_address(&object, name) == function && !is_replaced_by_valgrind();
-#else
-    (void)name;
-    (void)function;
-    return false;
-#endif
 }
 
 /* ---- the message ---- */

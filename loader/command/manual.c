@@ -9,7 +9,9 @@
 #include "alloc/base/options.h"
 #include "loader/command/doctor/doctor_record.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,8 +29,13 @@ static const struct hf_rule_text report_rules[] = {
 #include "alloc/diagnose/report_rules.def"
 };
 
+static bool ends_sentence(const char *text)
+{
+    return text[0] == '.' && text[1] == ' ' && isupper((unsigned char)text[2]);
+}
+
 /* A line of text must not begin with a roff control character or contain roff's escape
- * character. */
+ * character. Each sentence is a line, which tells roff where sentences end. */
 static void print_text(const char *text)
 {
     if (*text == '.' || *text == '\'')
@@ -38,7 +45,10 @@ static void print_text(const char *text)
             fputs("\\e", stdout);
         else if (*text == '-')
             fputs("\\-", stdout);
-        else
+        else if (ends_sentence(text)) {
+            fputs(".\n", stdout);
+            text++;
+        } else
             putchar(*text);
     putchar('\n');
 }

@@ -49,10 +49,23 @@ static _Atomic(intptr_t) word;
 static intptr_t first, end;
 static atomic_bool has_no_word;
 
+static inline const char *thread_pointer(void)
+{
+#if defined(__x86_64__) && !defined(__clang__) && __GNUC__ < 11
+    /* GCC has the builtin on x86-64 from 11 on. The word at the thread pointer is its own address.
+     */
+    const char *pointer;
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    return pointer;
+#else
+    return __builtin_thread_pointer();
+#endif
+}
+
 static inline const struct hf_py_thread *read_word(intptr_t offset)
 {
     const struct hf_py_thread *value;
-    memcpy(&value, (const char *)__builtin_thread_pointer() + offset, sizeof value);
+    memcpy(&value, thread_pointer() + offset, sizeof value);
     return value;
 }
 
@@ -63,7 +76,7 @@ static int find_thread_data(struct dl_phdr_info *info, size_t size, void *map)
         return 0;
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_TLS) {
-            first = (const char *)info->dlpi_tls_data - (const char *)__builtin_thread_pointer();
+            first = (const char *)info->dlpi_tls_data - thread_pointer();
             end = first + (intptr_t)info->dlpi_phdr[i].p_memsz;
         }
     return 1;

@@ -290,8 +290,7 @@ static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_
     return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
 }
 
-/* The path may lead to another file by now, after an update or a rebuild. */
-static bool is_loaded_file(const struct link_map *map, struct hf_elf *elf)
+bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf)
 {
     Elf64_Phdr segment;
     bool same = false;
@@ -342,7 +341,7 @@ static void search_file(struct findings *findings)
     if (hf_elf_open(&elf, path) != 0)
         return;
     findings->file = &elf;
-    if (is_loaded_file(findings->map, &elf)) {
+    if (hf_finding_is_loaded(findings->map, &elf)) {
         search_table(findings, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
             search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
@@ -358,8 +357,8 @@ static void search_file(struct findings *findings)
 
 /* ---- publishing ---- */
 
-/* The interpreter's own allocator is handled elsewhere (loader/host/). Python 3.13 also contains a
- * mimalloc, for builds without the GIL, whose pages must not be confused with it. */
+/* The interpreter's own allocators are handled elsewhere (loader/host/). Since 3.13, Python also
+ * contains a mimalloc, whose pages must not be confused with pymalloc's in builds with a GIL. */
 static bool is_interpreter(const struct hf_object *object)
 {
     return hf_object_symbol(object, "PyMem_SetAllocator") != NULL;

@@ -6,6 +6,7 @@
 #define HOMEFREE_FINDING_H
 
 #include "alloc/base/dynlink.h"
+#include "loader/elf/elf_file.h"
 
 /* The imports of an object that suggest an allocator. */
 struct hf_imports {
@@ -20,6 +21,10 @@ struct hf_imports {
  * may be called from now on. Called in a routing pass, under the loader's lock.
  */
 void hf_finding_look(const struct hf_object *object, const struct hf_imports *imports);
+
+/* Whether an opened file is the one that was loaded as this object: its path may lead to another
+ * one by now, after an update or a rebuild. Any thread. */
+bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf);
 
 /* ---- for `homefree doctor` and the routing report ---- */
 

@@ -172,7 +172,7 @@ static uintptr_t in_data(const struct search *search)
         size_t all = (object.writable[segment].size - 7) / sizeof *words;
         for (size_t i = all; i-- > 0;) {
             uintptr_t table = words[i];
-            if (table < 65536 || table % 16 != 0 || table >> 47 != 0 ||
+            if (table < 65536 || table % 16 != 0 || table >> HF_USER_BITS != 0 ||
                 hf_object_writable(&object, table) || !has_company(words, i, all))
                 continue;
             if (is_table(search, table))

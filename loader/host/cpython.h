@@ -52,6 +52,8 @@ struct hf_py_arenas {
     F(object_realloc, PyObject_Realloc, void *, (void *, size_t))                             \
     F(object_free, PyObject_Free, void, (void *))                                             \
     F(this_thread, PyGILState_GetThisThreadState, struct hf_py_thread *, (void))              \
+    F(detach, PyEval_SaveThread, struct hf_py_thread *, (void))                               \
+    F(attach, PyEval_RestoreThread, void, (struct hf_py_thread *))                            \
     F(string, PyUnicode_FromString, struct hf_py_object *, (const char *))                    \
     F(imported, PyImport_GetModule, struct hf_py_object *, (struct hf_py_object *))           \
     F(attribute, PyObject_GetAttrString, struct hf_py_object *,                               \

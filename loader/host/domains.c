@@ -8,6 +8,12 @@
  * hook ignores its context, so the old context can stay in place; a hook accepts any pointer; and
  * when an old function receives a block of the heap, the free() and realloc() that it calls are
  * routed. For the same reasons a hook is never removed.
+ *
+ * CPython names its allocators (_testinternalcapi.pymem_getallocatorsname()) by comparing the five
+ * words of each domain with those of its own. Whoever else's functions are in one of the domains,
+ * it raises RuntimeError: "cannot get allocators name". No hook can answer otherwise, and CPython
+ * has no call to register a name. Under `homefree run` no domain is hooked, and the names are
+ * CPython's.
  */
 #include "loader/host/domains.h"
 

@@ -13,20 +13,36 @@
 #include "alloc/heap/internal.h"
 #include "loader/host/cpython.h"
 #include "loader/host/domains.h"
+#include "loader/host/mimalloc.h"
 #include "loader/host/numpy.h"
 #include "loader/host/pymalloc.h"
 
 #include <errno.h>
 #include <pthread.h>
 
-/* No Python code runs under this lock, so its holder never waits for a GIL. */
+/* Its holder may wait for a GIL, or for a collection to end: since 3.13, PyMem_SetAllocator() takes
+ * a lock of CPython's, and lets go of the GIL if another thread has it. Whoever waits for this lock
+ * is therefore detached. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static enum hf_python_mode mode;
+
+static void lock_host(const struct hf_cpython *cpython)
+{
+    while (pthread_mutex_trylock(&lock) != 0) {
+        const bool attached = cpython != NULL && hf_cpython_attached(cpython);
+        struct hf_py_thread *thread = attached ? cpython->detach() : NULL;
+        pthread_mutex_lock(&lock);
+        pthread_mutex_unlock(&lock);
+        if (thread != NULL)
+            cpython->attach(thread);
+    }
+}
 
 static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode wanted)
 {
     int error = hf_domain_install(cpython, HF_PY_RAW);
-    /* A free-threaded build must keep its own MEM and OBJ allocators, and has no arenas. */
+    if (cpython->free_threaded)
+        hf_mimalloc_install(cpython);
     if (error != 0 || cpython->free_threaded)
         return error;
     hf_pymalloc_install(cpython);
@@ -41,7 +57,7 @@ static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode
 
 static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted)
 {
-    pthread_mutex_lock(&lock);
+    lock_host(cpython);
     /* A mode that is already higher stays in force. */
     int error = wanted > HF_PYTHON_OFF ? install_domains(cpython, wanted) : 0;
     if (error == 0 && wanted > mode)
@@ -69,6 +85,11 @@ static int install(const struct hf_python_options *options, struct hf_python_sta
     /* CPython passes some RAW memory to libc's free(), which must be routed to the heap. */
     if (!hf_options.route)
         return -EPERM;
+    /* In a free-threaded build, the collector finds all objects by walking through the pages of
+     * CPython's mimalloc, and other threads may read an object that is being freed, so only its
+     * mimalloc may hold them. CPython's documentation requires it for MEM too. */
+    if (cpython->free_threaded && wanted.python == HF_PYTHON_FULL)
+        return -ENOSYS;
     bool running = cpython->is_initialized() != 0;
     if (running && !hf_cpython_attached(cpython))
         return -EACCES;
@@ -85,7 +106,7 @@ static int install(const struct hf_python_options *options, struct hf_python_sta
 
 static int uninstall(void)
 {
-    pthread_mutex_lock(&lock);
+    lock_host(hf_cpython());
     for (enum hf_py_domain domain = HF_PY_RAW; domain < HF_PY_DOMAINS; domain++)
         hf_domain_uninstall(domain);
     hf_pymalloc_uninstall();

@@ -1,10 +1,11 @@
 /*
  * homefree.diagnose()'s part of the extension: parts of a run, as capsules, which end their part.
- * No state; any thread that holds the GIL.
+ * No state; any attached thread.
  */
 #include "loader/python/extension_module.h"
 
 #include <homefree/diagnose.h>
+#include <homefree/homefree.h>
 
 #include <errno.h>
 
@@ -65,33 +66,58 @@ static PyObject *place(const struct hf_found_place *from)
                          text(from->function), (unsigned long long)from->offset);
 }
 
-static PyObject *findings_list(PyObject *module, PyObject *capsule)
+static PyObject *entry_of(const struct hf_found *found)
+{
+    return Py_BuildValue("(NiKKNNNNNN)", text(found->rule), (int)found->severity,
+                         (unsigned long long)found->count, (unsigned long long)found->bytes,
+                         text(found->allocator), text(found->allocator_object),
+                         place(&found->allocated), place(&found->freed), place(&found->first_freed),
+                         text(found->remedy));
+}
+
+struct all_found {
+    struct hf_found *found;
+    size_t count, room;
+};
+
+/* All findings of a part, in C: one thread at a time may ask for them, and while Python objects are
+ * made, another one may run. Returns 0 or a negative errno. */
+static int collect(struct hf_findings *findings, struct all_found *all)
 {
     struct hf_found found = {.size = sizeof found};
+    int result, error = 0;
+    /* All of them even after an error: the list in C goes on where it was. */
+    while ((result = hf_findings_next(findings, &found)) == 1) {
+        struct hf_found *grown = homefree_grown(all->found, &all->room, all->count, sizeof *grown);
+        if (grown == NULL) {
+            error = -ENOMEM;
+            continue;
+        }
+        all->found = grown;
+        grown[all->count++] = found;
+    }
+    return result != 0 ? result : error;
+}
+
+static PyObject *findings_list(PyObject *module, PyObject *capsule)
+{
+    struct all_found all = {NULL, 0, 0};
     int result;
     (void)module;
     struct hf_findings *findings = PyCapsule_GetPointer(capsule, CAPSULE);
     if (findings == NULL)
         return NULL;
-    PyObject *list = PyList_New(0);
-    /* All of them even after an error: the list in C goes on where it was. */
-    while ((result = hf_findings_next(findings, &found)) == 1) {
-        PyObject *entry =
-            list == NULL
-                ? NULL
-                : Py_BuildValue("(NiKKNNNNNN)", text(found.rule), (int)found.severity,
-                                (unsigned long long)found.count, (unsigned long long)found.bytes,
-                                text(found.allocator), text(found.allocator_object),
-                                place(&found.allocated), place(&found.freed),
-                                place(&found.first_freed), text(found.remedy));
-        if (list != NULL && (entry == NULL || PyList_Append(list, entry) != 0))
+    HOMEFREE_BEGIN_ALONE(capsule);
+    result = collect(findings, &all);
+    HOMEFREE_END_ALONE();
+    PyObject *list = result == 0 ? PyList_New(0) : fail(result);
+    for (size_t i = 0; list != NULL && i < all.count; i++) {
+        PyObject *entry = entry_of(&all.found[i]);
+        if (entry == NULL || PyList_Append(list, entry) != 0)
             Py_CLEAR(list);
         Py_XDECREF(entry);
     }
-    if (result != 0) {
-        Py_CLEAR(list);
-        return fail(result);
-    }
+    hf_free(all.found);
     return list;
 }
 

@@ -7,12 +7,10 @@
 
 #include <homefree/homefree.h>
 
-/* The limited API of 3.9 does not declare these slots. Their numbers are part of the stable ABI of
- * the versions that know them, and an older CPython rejects unknown numbers. */
+/* The limited API of 3.9 does not declare this slot. Its number is part of the stable ABI of the
+ * versions that know it, and an older CPython rejects unknown numbers. */
 #define SLOT_MULTIPLE_INTERPRETERS 3 /* 3.12 */
-#define SLOT_GIL                   4 /* 3.13 */
 #define PER_INTERPRETER_GIL        ((void *)2)
-#define GIL_NOT_USED               ((void *)1)
 
 void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
 {
@@ -41,17 +39,34 @@ static void release(void *module)
     homefree_host_clear(module);
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}, {0, NULL}, {0, NULL}};
+#define DEFINITION(table)                                                                        \
+    {                                                                                            \
+        .m_base = PyModuleDef_HEAD_INIT, .m_name = "_homefree",                                  \
+        .m_doc = "The C side of the package homefree; use that.",                                \
+        .m_size = sizeof(struct homefree_state), .m_slots = (table),                             \
+        .m_traverse = homefree_host_traverse, .m_clear = homefree_host_clear, .m_free = release, \
+    }
 
-static struct PyModuleDef definition = {
-    .m_base = PyModuleDef_HEAD_INIT,
-    .m_name = "_homefree",
-    .m_doc = "The C side of the package homefree; use that.",
-    .m_slots = slots,
-    .m_traverse = homefree_host_traverse,
-    .m_clear = homefree_host_clear,
-    .m_free = release,
+static PyModuleDef_Slot slots[] = {
+    {Py_mod_exec, (void *)execute},
+    {SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL},
+#ifdef Py_GIL_DISABLED
+    {HOMEFREE_SLOT_GIL, HOMEFREE_GIL_NOT_USED},
+#endif
+    {0, NULL},
 };
+static struct PyModuleDef definition = DEFINITION(slots);
+
+#ifdef Py_GIL_DISABLED
+PyMODINIT_FUNC PyInit__homefree(void);
+PyMODINIT_FUNC PyInit__homefree(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+#else
+/* For versions before 3.12. */
+static PyModuleDef_Slot old_slots[] = {{Py_mod_exec, (void *)execute}, {0, NULL}};
+static struct PyModuleDef old_definition = DEFINITION(old_slots);
 
 /* The running version as PY_VERSION_HEX without its lowest 16 bits: "3.12" is 0x30c. */
 static unsigned long running_version(void)
@@ -69,12 +84,6 @@ static unsigned long running_version(void)
 PyMODINIT_FUNC PyInit__homefree(void);
 PyMODINIT_FUNC PyInit__homefree(void)
 {
-    /* Every import writes the same values. */
-    if (running_version() >= 0x30c)
-        slots[1] = (PyModuleDef_Slot){SLOT_MULTIPLE_INTERPRETERS, PER_INTERPRETER_GIL};
-#ifdef Py_GIL_DISABLED
-    slots[2] = (PyModuleDef_Slot){SLOT_GIL, GIL_NOT_USED};
-#endif
-    definition.m_size = (Py_ssize_t)homefree_host_state_size();
-    return PyModuleDef_Init(&definition);
+    return PyModuleDef_Init(running_version() >= 0x30c ? &definition : &old_definition);
 }
+#endif

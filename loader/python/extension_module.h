@@ -4,19 +4,38 @@
  * Each part is a file with a table of methods; extension_module.c combines them into one module.
  * The extension is thin: it converts Python's arguments to those of homefree.h, and results back.
  * It uses the limited API of 3.9 (a part that needs more builds an extension of its own), keeps no
- * global state, and holds nothing that outlives the module except what libhomefree holds.
+ * global state, and holds nothing that outlives the module except what libhomefree holds. A
+ * free-threaded CPython before 3.15 has no limited API: the same source is compiled for that
+ * version alone.
  *
- * Locks: none of its own. Functions are called with the GIL held and release it before they take
- * the loader's lock (see check.c).
+ * Locks: none of its own. Functions are called by attached threads (with the GIL held, if there is
+ * one) and detach before they take the loader's lock (see check.c). In a free-threaded CPython
+ * several threads may be in any of them at once: they share the module's state, which is written
+ * once, before anybody can call them, and what libhomefree guards.
  */
 #ifndef HOMEFREE_EXTENSION_MODULE_H
 #define HOMEFREE_EXTENSION_MODULE_H
 
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h> /* says whether this CPython is free-threaded */
 #ifndef Py_GIL_DISABLED
 #    define Py_LIMITED_API 0x03090000
 #endif
 #include <Python.h>
+
+/* Py_mod_gil and Py_MOD_GIL_NOT_USED of 3.13, which the limited API of 3.9 does not declare. */
+#define HOMEFREE_SLOT_GIL     4
+#define HOMEFREE_GIL_NOT_USED ((void *)1)
+
+/* Around code that one thread at a time may run with an object, and that runs no Python. With a
+ * GIL, every function is such code. */
+#ifdef Py_GIL_DISABLED
+#    define HOMEFREE_BEGIN_ALONE(object) Py_BEGIN_CRITICAL_SECTION(object)
+#    define HOMEFREE_END_ALONE()         Py_END_CRITICAL_SECTION()
+#else
+#    define HOMEFREE_BEGIN_ALONE(object) ((void)(object))
+#    define HOMEFREE_END_ALONE()         ((void)0)
+#endif
 
 /* host_module.c */
 extern PyMethodDef homefree_host_methods[];
@@ -38,8 +57,10 @@ void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
 /* Adds a part's types and constants; called once for each module object. Returns 0, or -1 with an
  * exception set. */
 int homefree_host_exec(PyObject *module);
-/* The module's state belongs to host_module.c. */
-size_t homefree_host_state_size(void);
+/* The module's state, which belongs to host_module.c: the types of results. */
+struct homefree_state {
+    PyTypeObject *installed, *owner, *report, *entry;
+};
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg);
 int homefree_host_clear(PyObject *module);
 

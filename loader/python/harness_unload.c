@@ -1,10 +1,11 @@
 /*
  * homefree.harness._unload: calls functions when the dynamic linker unloads the process's objects.
  *
- * Owns: a list of calls, which is made with the GIL and used by one ELF destructor at the end of
- * the process. It links nothing of homefree, so that it can be loaded where homefree is not.
+ * Owns: a list of calls, to which any thread may add, and which one ELF destructor uses at the end
+ * of the process. It links nothing of homefree, so that it can be loaded where homefree is not.
  */
 #define PY_SSIZE_T_CLEAN
+#include <pyconfig.h> /* says whether this CPython is free-threaded */
 #ifndef Py_GIL_DISABLED
 #    define Py_LIMITED_API 0x03090000
 #endif
@@ -27,7 +28,7 @@ static const char done[] = "{\"end\": true}\n";
 /* Runs after the interpreter's end, and after the handlers of atexit(3). */
 __attribute__((destructor)) static void run_calls(void)
 {
-    for (int i = 0; i < call_count; i++)
+    for (int i = 0; i < CALLS_MAX && calls[i].function != NULL; i++)
         calls[i].function(calls[i].argument);
     if (call_count > 0 && write(calls[0].descriptor, done, strlen(done)) < 0)
         _exit(EXIT_FAILURE);
@@ -41,13 +42,15 @@ static PyObject *at_unload(PyObject *self, PyObject *arguments)
     (void)self;
     if (!PyArg_ParseTuple(arguments, "KKi", &function, &argument, &descriptor))
         return NULL;
-    if (call_count == CALLS_MAX || function == 0) {
+    const int mine =
+        function != 0 ? __atomic_fetch_add(&call_count, 1, __ATOMIC_RELAXED) : CALLS_MAX;
+    if (mine >= CALLS_MAX) {
         PyErr_SetString(PyExc_ValueError, "at_unload(): no function, or too many calls");
         return NULL;
     }
-    memcpy(&calls[call_count].function, &function, sizeof calls[0].function);
-    memcpy(&calls[call_count].argument, &argument, sizeof calls[0].argument);
-    calls[call_count++].descriptor = descriptor;
+    memcpy(&calls[mine].function, &function, sizeof calls[0].function);
+    memcpy(&calls[mine].argument, &argument, sizeof calls[0].argument);
+    calls[mine].descriptor = descriptor;
     Py_RETURN_NONE;
 }
 
@@ -56,7 +59,12 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot slots[] = {{0, NULL}};
+static PyModuleDef_Slot slots[] = {
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,

@@ -12,11 +12,7 @@
 
 /* ---- result types ---- */
 
-struct state {
-    PyTypeObject *installed, *owner, *report, *entry;
-};
-
-static struct state *state_of(PyObject *module)
+static struct homefree_state *state_of(PyObject *module)
 {
     return PyModule_GetState(module);
 }
@@ -150,6 +146,13 @@ static PyObject *failed(int error)
         PyErr_SetString(PyExc_RuntimeError,
                         "install(): other tools replaced CPython's allocators too often, so there "
                         "is no room for another hook; call install() once, before they start");
+        return NULL;
+    case -ENOSYS:
+        PyErr_SetString(
+            PyExc_RuntimeError,
+            "install(): python='full' is not possible in a free-threaded CPython, whose "
+            "collector finds only the objects of CPython's own allocator; use "
+            "install(), which serves the RAW domain");
         return NULL;
     case -ENOTSUP:
         PyErr_SetString(PyExc_RuntimeError,
@@ -426,7 +429,7 @@ static int add_type(PyObject *module, const char *name, PyStructSequence_Desc *d
 
 int homefree_host_exec(PyObject *module)
 {
-    struct state *state = state_of(module);
+    struct homefree_state *state = state_of(module);
     return add_type(module, "Installed", &installed_type, &state->installed) != 0 ||
                    add_type(module, "Owner", &owner_type, &state->owner) != 0 ||
                    add_type(module, "RouteReport", &report_type, &state->report) != 0 ||
@@ -435,14 +438,9 @@ int homefree_host_exec(PyObject *module)
                : 0;
 }
 
-size_t homefree_host_state_size(void)
-{
-    return sizeof(struct state);
-}
-
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
-    struct state *state = state_of(module);
+    struct homefree_state *state = state_of(module);
     PyTypeObject *const types[] = {state->installed, state->owner, state->report, state->entry};
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         int result = types[i] != NULL ? visitor((PyObject *)types[i], arg) : 0;
@@ -454,7 +452,7 @@ int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 
 int homefree_host_clear(PyObject *module)
 {
-    struct state *state = state_of(module);
+    struct homefree_state *state = state_of(module);
     Py_CLEAR(state->installed);
     Py_CLEAR(state->owner);
     Py_CLEAR(state->report);

@@ -34,6 +34,9 @@ PyDoc_STRVAR(start_doc,
              "Calls a PyInit function in this interpreter, without Python's import system: a "
              "module (single-phase initialisation), or a definition for make().");
 PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().");
+PyDoc_STRVAR(gil_doc,
+             "needs_no_gil(made)\n--\n\n"
+             "Whether what start() returned is a definition that declares Py_MOD_GIL_NOT_USED.");
 PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
 
 static PyObject *fail(int error, const char *why, PyObject *path)
@@ -294,6 +297,20 @@ static PyObject *start(PyObject *module, PyObject *arguments)
     return made;
 }
 
+/* A module of single-phase initialisation may have declared it by a call, which only CPython's own
+ * loader can see. */
+static PyObject *needs_no_gil(PyObject *module, PyObject *made)
+{
+    (void)module;
+    if (PyObject_TypeCheck(made, &PyModuleDef_Type)) {
+        const PyModuleDef_Slot *slot = ((PyModuleDef *)made)->m_slots;
+        for (; slot != NULL && slot->slot != 0; slot++)
+            if (slot->slot == HOMEFREE_SLOT_GIL)
+                return PyBool_FromLong(slot->value == HOMEFREE_GIL_NOT_USED);
+    }
+    Py_RETURN_FALSE;
+}
+
 static PyObject *make(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -351,6 +368,7 @@ PyMethodDef homefree_load_methods[] = {
     {"adopt", adopt, METH_VARARGS, adopt_doc},
     {"start", start, METH_VARARGS, start_doc},
     {"make", make, METH_VARARGS, make_doc},
+    {"needs_no_gil", needs_no_gil, METH_O, gil_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},
     {"route", route, METH_NOARGS, route_doc},

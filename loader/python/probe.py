@@ -5,7 +5,9 @@ usage: probe.py PREFIX LIBDIR
 
 Prints a line for each of: the folder of Python.h (empty if it is missing or the Python too old);
 the site directory under PREFIX; the relative paths from the package's folder there to LIBDIR and to
-PREFIX; and this Python's own prefix if it does not search that site directory, else an empty line.
+PREFIX; this Python's own prefix if it does not search that site directory, else an empty line; and
+the end of an extension's file name: "abi3.so", which every CPython with a GIL loads, or that of
+this version if it is free-threaded.
 """
 
 import os
@@ -33,6 +35,8 @@ def main():
     print(os.path.relpath(os.path.join(prefix, libdir), package))
     print(os.path.relpath(prefix, package))
     print("" if os.path.realpath(site(prefix)) in map(os.path.realpath, sys.path) else sys.prefix)
+    free_threaded = sysconfig.get_config_var("Py_GIL_DISABLED")
+    print(sysconfig.get_config_var("EXT_SUFFIX")[1:] if free_threaded else "abi3.so")
 
 
 if __name__ == "__main__":

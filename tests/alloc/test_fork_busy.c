@@ -125,7 +125,7 @@ static void reap(pid_t child)
 static void live_as_a_child(void *parents[BLOCKS], unsigned seed)
 {
     struct hf_stats stats = {.size = sizeof stats};
-    alarm(30);
+    alarm(patience(30));
     churn(&seed, parents, 500);
     empty(parents);
     must(hf_stats(&stats) == 0);

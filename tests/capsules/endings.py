@@ -4,6 +4,7 @@ by test_capsules.py, which knows what must have been destroyed by then (ENDINGS 
 Usage: endings.py NAME
 """
 
+import atexit
 import sys
 import threading
 
@@ -101,6 +102,28 @@ def held_after_python():
 def held_while_ending():
     capsules.hold_while_ending([Thing() for _ in range(10000)])
     sum(range(1000000))  # lets the other thread ask for the GIL
+
+
+def held_first_by_two():
+    """Two threads hold an object at a time, as the first ones in this interpreter."""
+    barrier, register = threading.Barrier(2), atexit.register
+
+    def wait(*callback):
+        barrier.wait(20)
+        return register(*callback)
+
+    atexit.register = wait
+    held = []
+    threads = [
+        threading.Thread(target=lambda: held.append(capsules.hold(Thing()))) for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    atexit.register = register
+    assert len(held) == 2
+    held.clear()
 
 
 def held_never():

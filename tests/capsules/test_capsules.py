@@ -2,9 +2,6 @@
 API, and once with the limited one; what it makes is used there (guest.py), processes end with it in
 many ways (endings.py), and a program that embeds CPython outlives it (embed.c).
 
-More interpreters, virtual environments with another NumPy for instance, may be named in
-HOMEFREE_TEST_PYTHONS, separated by colons.
-
 Usage: test_capsules.py INCLUDE LIBHOMEFREE CC CXX WORK [interpreter…]
 """
 
@@ -18,8 +15,8 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "loader"))
-from test_cpython import interpreters  # noqa: E402
+sys.path.insert(0, str(HERE.parent / "support"))
+from interpreters import interpreters  # noqa: E402
 
 TIMEOUT = 200
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror"]
@@ -41,6 +38,7 @@ print(json.dumps({
     "folder": sysconfig.get_config_var("LIBDIR"),
     "path": sys.executable,
     "prefix": sys.base_prefix,
+    "free_threaded": "t" in sys.abiflags,
 }))
 """
 
@@ -60,8 +58,10 @@ ENDINGS = {
     "held_plainly": {"live": 0, "leaked": 0, "run": 2, "destroyed": 1},
     "held_after_python": {"live": 0, "leaked": 1, "run": 1, "destroyed": 1},
     "held_while_ending": {"live": 0, "destroyed": 1, "together": 10001, "begun": True},
+    "held_first_by_two": {"live": 0, "leaked": 0, "run": 3, "destroyed": 1},
     "held_never": {"live": 0, "leaked": 0, "run": 1, "destroyed": 1},
 }
+THREADED = ("held_while_ending", "held_first_by_two")
 
 
 def environment():
@@ -100,10 +100,21 @@ def facts(python):
     if not Path(known["include"], "Python.h").exists():
         return None
     known["python"] = str(python)
-    known["name"] = ".".join(map(str, known["version"]))
+    known["name"] = ".".join(map(str, known["version"])) + "t" * known["free_threaded"]
     if known["numpy"]:
         known["name"] += " with NumPy " + known["numpy"]
     return known
+
+
+def wanted_of(known, name):
+    """What an ending must say. Free-threaded CPython 3.13 never destroys a module once there was a
+    second thread, nor what its state holds."""
+    wanted = ENDINGS[name]
+    if known["free_threaded"] and tuple(known["version"]) < (3, 14) and name in THREADED:
+        wanted = {**wanted, "live": 1, "destroyed": wanted["destroyed"] - 1}
+        for key in {"run", "together"} & set(wanted):
+            wanted[key] -= 1
+    return wanted
 
 
 class Run:
@@ -159,7 +170,8 @@ class Run:
 
     def all_endings(self, known, folder):
         results = []
-        for name, wanted in ENDINGS.items():
+        for name in ENDINGS:
+            wanted = wanted_of(known, name)
             # A race: an error would not show every time.
             for _ in range(6 if name == "held_while_ending" else 1):
                 results += self.ending(known, folder, name, wanted)
@@ -235,10 +247,7 @@ class Run:
 
 def main():
     run = Run(*sys.argv[1:6])
-    named = sys.argv[6:] or [
-        *(path for path, _ in interpreters()),
-        *filter(None, os.environ.get("HOMEFREE_TEST_PYTHONS", "").split(":")),
-    ]
+    named = sys.argv[6:] or [path for path, _ in interpreters()]
     found = {}
     for known in filter(None, map(facts, named)):
         found.setdefault(known["name"], known)
@@ -251,11 +260,13 @@ def main():
             "CPython " + known["name"]: pool.submit(run.one, known, known is every[-1])
             for known in every
         }
+        # Free-threaded ones have no limited API before 3.15.
+        shared = [known for known in every if not known["free_threaded"]]
         for version in (9, 11):
-            fitting = [known for known in every if tuple(known["version"]) >= (3, version)]
+            fitting = [known for known in shared if tuple(known["version"]) >= (3, version)]
             if fitting:
                 name = f"limited API 3.{version}"
-                running[name] = pool.submit(run.limited, fitting[0], every, version)
+                running[name] = pool.submit(run.limited, fitting[0], shared, version)
         failures = [
             f"{name}: {line}" for name, future in running.items() for line in future.result()
         ]

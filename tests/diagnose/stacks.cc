@@ -134,26 +134,46 @@ FRAME fork_then_cross()
         ;
 }
 
-#if defined(__x86_64__)
-#    define CALLS \
-        "+a"(function) : : "memory", "cc", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"
-
-// A call that the compiler sees keeps the stack aligned, and the red zone unused.
+// A call that the compiler sees keeps the stack aligned, and x86-64's red zone unused.
 FRAME fill(volatile std::uintptr_t *values, std::size_t count)
 {
     for (std::size_t i = 0; i < count; i++)
         values[i] = 0x7123456789;
 }
 
+#if defined(__x86_64__)
+#    define CALLS \
+        "+a"(function) : : "memory", "cc", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11"
+#    define WITH_FRAME(wrong) \
+        "push %%rbp\n push %%rbp\n mov " wrong ", %%rbp\n call *%0\n pop %%rbp\n pop %%rbp"
+#    define VALUES(count)    std::uintptr_t values[count]
+#    define WITH_SMALL_FRAME WITH_FRAME("$16")
+#    define WITH_FREED_FRAME WITH_FRAME("freed_block(%%rip)")
+#    define WITH_MOVED_STACK "sub $64, %%rsp\n call *%0\n add $64, %%rsp"
+#else
+// On aarch64, unwind information relies on the frame pointer only where the compiler does not know
+// the frame's size.
+volatile std::size_t one = 1;
+#    define CALLS                                                                                \
+        "+r"(function)                                                                           \
+            : "r"(freed_block)                                                                   \
+            : "memory", "cc", "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", \
+              "x11", "x12", "x13", "x14", "x15", "x16", "x17", "x18", "x20", "x30"
+#    define WITH_FRAME(wrong) "mov x20, x29\n mov x29, " wrong "\n blr %0\n mov x29, x20"
+#    define VALUES(count) \
+        auto *values = static_cast<std::uintptr_t *>(__builtin_alloca(one * count * sizeof(void *)))
+#    define WITH_SMALL_FRAME WITH_FRAME("#16")
+#    define WITH_FREED_FRAME WITH_FRAME("%1")
+#    define WITH_MOVED_STACK "sub sp, sp, #64\n blr %0\n add sp, sp, #64"
+#endif
+
 // A register that the unwind information relies on is wrong.
 FRAME without_frame()
 {
     void (*function)() = cross_twice;
-    std::uintptr_t values[16];
+    VALUES(16);
     fill(values, 16);
-    __asm__ volatile("push %%rbp\n push %%rbp\n mov $16, %%ebp\n call *%0\n"
-                     "pop %%rbp\n pop %%rbp"
-                     : CALLS);
+    __asm__ volatile(WITH_SMALL_FRAME : CALLS);
     fill(values, 16);
 }
 
@@ -161,13 +181,11 @@ FRAME without_frame()
 FRAME freed_frame()
 {
     void (*function)() = cross_twice;
-    std::uintptr_t values[16];
+    VALUES(16);
     fill(values, 16);
     freed_block = std::malloc(64);
     std::free(freed_block);
-    __asm__ volatile("push %%rbp\n push %%rbp\n mov freed_block(%%rip), %%rbp\n call *%0\n"
-                     "pop %%rbp\n pop %%rbp"
-                     : CALLS);
+    __asm__ volatile(WITH_FREED_FRAME : CALLS);
     fill(values, 16);
 }
 
@@ -177,20 +195,9 @@ FRAME moved_stack()
     void (*function)() = cross_twice;
     std::uintptr_t values[16];
     fill(values, 16);
-    __asm__ volatile("sub $64, %%rsp\n call *%0\n add $64, %%rsp" : CALLS);
+    __asm__ volatile(WITH_MOVED_STACK : CALLS);
     fill(values, 16);
 }
-#else
-FRAME without_frame()
-{
-    cross_twice();
-}
-
-FRAME moved_stack()
-{
-    cross_twice();
-}
-#endif
 
 void on_fault(int)
 {

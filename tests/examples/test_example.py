@@ -4,6 +4,9 @@ usage: test_example.py EXAMPLE-FOLDER --form wheel|prefix --build BUILD-FOLDER
 
 The folder is copied to an empty place; the commands in its README are run there as they stand; then
 its own tests, under pytest; then `homefree inspect` on everything that the commands built.
+
+An example in Rust needs cargo, maturin (in an environment whose bin folder is on PATH), and the
+folder that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them.
 """
 
 import argparse
@@ -52,6 +55,20 @@ def shared_objects(folders, own):
                         yield path
 
 
+def crates(source, work):
+    """Lays homefree's crate where the example looks for it. Result: the folder for the example."""
+    root = source.parents[2]
+    config = work / ".cargo/config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        '[source.crates-io]\nreplace-with = "here"\n[source.here]\n'
+        f'directory = "{os.environ["HOMEFREE_CRATES"]}"\n'
+    )
+    ignored = shutil.ignore_patterns("target", "Cargo.lock")
+    shutil.copytree(root / "shim/rust", work / "shim/rust", ignore=ignored)
+    return work / source.parent.relative_to(root)
+
+
 def check_needed(path, names):
     dynamic = installation.run("readelf", "-dW", path)
     needed = re.findall(r"\(NEEDED\).*\[(.*)\]", dynamic)
@@ -78,6 +95,15 @@ def main():
     if not (tools / "ready").exists():
         print("the tools that the examples are built with are missing; tests/run installs them")
         return 77
+    if (arguments.example / "Cargo.toml").exists():
+        for path, what in (
+            (shutil.which("cargo"), "cargo is missing"),
+            (os.environ.get("HOMEFREE_CRATES"), "HOMEFREE_CRATES names no folder with its crates"),
+            (shutil.which("maturin"), "maturin is missing"),
+        ):
+            if not path:
+                print(f"an example in Rust: {what}; tests/long/rust.sh gets what it needs")
+                return 77
     with tempfile.TemporaryDirectory(prefix="homefree-example-") as name:
         if arguments.keep:
             name = tempfile.mkdtemp(prefix="homefree-example-")
@@ -133,11 +159,20 @@ def check(arguments, tools, place):
 
     # Copies only the example and the files beside it that examples of its kind share.
     work = place / "work"
+    if (source / "Cargo.toml").exists():
+        work = crates(source, work)
+        (maturin,) = (
+            pathlib.Path(shutil.which("maturin")).parents[1].glob("lib/python3*/site-packages")
+        )
+        (site / "maturin.pth").write_text(f"{maturin}\n")
+        variables["CARGO_TARGET_DIR"] = str(place / "target")
     for folder in [source, *source.parent.glob("library")]:
         shutil.copytree(
             folder,
             work / folder.name,
-            ignore=shutil.ignore_patterns("__pycache__", "build", "*.so", "*.egg-info"),
+            ignore=shutil.ignore_patterns(
+                "__pycache__", "build", "target", "Cargo.lock", "*.so", "*.egg-info"
+            ),
         )
     work = work / source.name
     script = commands(work / "README.md")

@@ -137,6 +137,18 @@ class Installed(unittest.TestCase):
         loaded = {line.split()[-1] for line in maps.splitlines() if "homefree" in line}
         self.assertEqual(loaded, {str(self.libdir.resolve() / "libhomefree-preload.so")})
 
+    def test_command_finds_its_libraries_in_a_folder_of_their_own(self):
+        """Distributions keep what is not for the dynamic linker out of its folders."""
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder).resolve()
+            own = root / self.libdir.relative_to(INSTALLED.root) / "homefree"
+            own.mkdir(parents=True)
+            (root / "bin").mkdir()
+            shutil.copy2(INSTALLED.path / "homefree", root / "bin")
+            shutil.copy2(self.libdir / "libhomefree-preload.so", own)
+            maps = run(root / "bin/homefree", "run", "--", "cat", "/proc/self/maps")
+            self.assertIn(str(own / "libhomefree-preload.so"), maps)
+
     def test_package_is_compiled_to_bytecode(self):
         """Compiling the sources takes longer than all other work of an import."""
         if INSTALLED.site is None:

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <homefree/homefree.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -36,7 +37,7 @@ __attribute__((visibility("default"))) int unlink(const char *path)
         errno = EBUSY;
         return -1;
     }
-    return (int)syscall(SYS_unlink, path);
+    return (int)syscall(SYS_unlinkat, AT_FDCWD, path, 0);
 }
 
 static int count_descriptors(void)

@@ -1,67 +1,24 @@
 """The heap is loaded into every CPython of this machine after it has started, which is what another
 malloc library cannot do, and used until after the interpreter has ended (cpython_guest.py).
 
-Each interpreter runs twice: as it is, and with 300 more shared objects loaded. Interpreters:
-python3* on PATH and in /usr/bin, and pyenv's; from 3.6 on, with ctypes.
+Each interpreter runs twice: as it is, and with 300 more shared objects loaded.
 
 Usage: test_cpython.py GUEST LIBHOMEFREE MODULE
 """
 
 import concurrent.futures
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
+from interpreters import interpreters  # noqa: E402
+
 OBJECTS = 300
 TIMEOUT = 80
-
-
-def interpreters():
-    """Each real interpreter once, as (path, version)."""
-    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
-    folders.append(Path("/usr/bin"))
-    candidates = [
-        file for folder in folders if folder.is_dir() for file in sorted(folder.glob("python3*"))
-    ]
-    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
-    candidates += sorted(pyenv.glob("*/bin/python"))
-    found = {}
-    for candidate in candidates:
-        path = candidate.resolve()
-        if not re.fullmatch(r"python(3(\.\d+)?t?)?", candidate.name) or not is_elf(path):
-            continue
-        if path not in found:
-            found[path] = version(path)
-    return [(path, text) for path, text in found.items() if text]
-
-
-def is_elf(path):
-    try:
-        with path.open("rb") as file:
-            return file.read(4) == b"\x7fELF"
-    except OSError:
-        return False
-
-
-def version(python):
-    """Its version, or None if it is too old or has no ctypes."""
-    code = "import sys, ctypes; print(*sys.version_info[:3]); assert sys.version_info >= (3, 6)"
-    try:
-        done = subprocess.run(
-            [python, "-E", "-s", "-c", code],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-            timeout=TIMEOUT,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return ".".join(done.stdout.split()) if done.returncode == 0 else None
 
 
 def run(python, name, arguments):

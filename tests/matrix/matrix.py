@@ -215,7 +215,7 @@ def promised(configuration):
 
 
 def gives(configuration):
-    """Which side's blocks cross; README's limits have the reasons."""
+    """Which side's blocks cross; docs/limits.md has the reasons."""
     if configuration.scope == "namespace":  # its libc's blocks look like the program's
         return "module"
     return "other" if configuration.allocator.private else "both"

@@ -18,6 +18,7 @@
  * out". Exit status: 0 all passed, 1 some failed, 3 could not run.
  */
 #define _GNU_SOURCE
+#include "../support/signal_name.h"
 #include "side.h"
 
 #include <dlfcn.h>
@@ -276,7 +277,7 @@ static void show(const char *name, int status)
     if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
         printf("%s: still ran after %d s. %s\n", name, SECONDS, text);
     else if (WIFSIGNALED(status))
-        printf("%s: SIG%s. %s\n", name, sigabbrev_np(WTERMSIG(status)), text);
+        printf("%s: SIG%s. %s\n", name, signal_name(WTERMSIG(status)), text);
     else
         printf("%s: exit status %d. %s\n", name, WEXITSTATUS(status), text);
 }

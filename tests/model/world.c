@@ -12,6 +12,7 @@
  * Each block is filled with a pattern of its own. Worker threads do what they are told, one at a
  * time: the model is about order and owners, the storms are about races.
  */
+#include "../support/signal_name.h"
 #include "side.h"
 
 #include <dlfcn.h>
@@ -70,7 +71,7 @@ static bool ended_well(pid_t child)
     if (child < 0 || waitpid(child, &status, 0) != child)
         fail("fork", "no child");
     if (WIFSIGNALED(status))
-        answer("died SIG%s %s", sigabbrev_np(WTERMSIG(status)), errors_text());
+        answer("died SIG%s %s", signal_name(WTERMSIG(status)), errors_text());
     else if (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != ALREADY_TOLD)
         answer("died %d %s", WEXITSTATUS(status), errors_text());
     return status == 0;

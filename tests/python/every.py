@@ -1,9 +1,10 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some] PACKAGE-FOLDER PROGRAM [argument…]
+usage: every.py [--some | --free-threaded] PACKAGE-FOLDER PROGRAM [argument…]
 
-With --some it is the oldest, the newest, and the system's. PACKAGE-FOLDER is put on PYTHONPATH.
-Fails when one interpreter fails, or when none is found.
+With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
+GIL. PACKAGE-FOLDER is put on PYTHONPATH. Fails when one interpreter fails, or when none is found;
+without any that is free-threaded, the test is skipped.
 """
 
 import concurrent.futures
@@ -12,14 +13,14 @@ import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "loader"))
-from test_cpython import interpreters
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from interpreters import free_threaded, interpreters, number
 
 
 def main():
     words = sys.argv[1:]
-    some = words[0] == "--some"
-    package, program, *arguments = words[some:]
+    some, only_free = words[0] == "--some", words[0] == "--free-threaded"
+    package, program, *arguments = words[some or only_free :]
     # Without the LD_LIBRARY_PATH that Meson sets: the package must find its library by itself.
     environment = {
         key: value
@@ -27,13 +28,13 @@ def main():
         if not key.startswith(("PYTHON", "MALLOC_", "LD_"))
     }
     environment |= {"PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
-    found = [
-        (path, text)
-        for path, text in interpreters()
-        if tuple(int(part) for part in text.split(".")[:2]) >= (3, 9)
-    ]
+    every = free_threaded() if only_free else interpreters()
+    found = [(path, text) for path, text in every if number(text) >= (3, 9)]
+    if only_free and not found:
+        print("no free-threaded CPython; tests/support/debian-cpython.sh 3.14t builds one")
+        return 77
     if some:
-        found.sort(key=lambda one: tuple(map(int, one[1].split("."))))
+        found.sort(key=lambda one: number(one[1]))
         system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
         found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
 

@@ -42,6 +42,11 @@ THREADS = pathlib.Path(__file__).resolve().parent.parent / "support/threads.py"
 PRELUDE += THREADS.read_text(encoding="utf-8")
 
 
+# Their objects and PyMem_Malloc's blocks are CPython's own in every mode.
+FREE_THREADED = "t" in getattr(sys, "abiflags", "")
+without_gil = unittest.skipIf(FREE_THREADED, "this CPython is free-threaded")
+
+
 class Outcome:
     def __init__(self, done):
         self.status = done.returncode

@@ -74,6 +74,7 @@ class Check(support.TestCase):
             """
         )
 
+    @support.without_gil
     def test_python_raises_memory_error(self):
         self.fine(
             """
@@ -88,6 +89,7 @@ class Check(support.TestCase):
             """
         )
 
+    @support.without_gil
     def test_each_failure(self):
         self.fine(
             """

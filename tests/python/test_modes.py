@@ -34,6 +34,7 @@ assert churn() == 80000
 """
 
 
+@support.without_gil
 class Modes(support.TestCase):
     def test_arena(self):
         for allocator in ("", "pymalloc", "debug", "pymalloc_debug"):

@@ -19,6 +19,7 @@ late = [object_malloc(n % largest + 1) for n in range(30000)]
 """
 
 
+@support.without_gil
 class Blocks(support.TestCase):
     def fine_with_hooks(self, code):
         """Calls fine() with BLOCKS first, with and without CPython's debug hooks."""
@@ -92,6 +93,7 @@ assert owner_of(block - 8)[3:] == (block, 50, "mem")
         self.fine('assert kind(object()) in ("unknown", "pymalloc") and kind(0) != "heap"')
 
 
+@support.without_gil
 class Deaths(support.TestCase):
     def test_without_gil(self):
         for age in ("early", "late"):
@@ -171,6 +173,7 @@ def run(code, interpreter=None):
 """
 
 
+@support.without_gil
 class Interpreters(support.TestCase):
     def test_install_in_each(self):
         self.fine(
@@ -238,6 +241,7 @@ libc.free({block})
             self.fine(code)
 
 
+@support.without_gil
 class Ends(support.TestCase):
     def test_after_the_interpreter(self):
         """An atexit handler in C frees a block that outlives the interpreter: it is left alone."""

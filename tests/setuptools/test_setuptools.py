@@ -345,6 +345,20 @@ class Places(Case):
         shutil.rmtree(env.package)
         self.assertIn(SENTENCE, run(env.python, "-c", "import greet", fails=True))
 
+    def test_stub_of_an_earlier_build_goes(self):
+        """With the homefree of a prefix, and where the module is not homefree's any more."""
+        self.write("other.c", "void PyInit_other(void) {}\n")
+        other = "setuptools.Extension('other', ['other.c'])"
+        both = "[Extension('greet', ['greet.c']), {}]"
+        self.project(both.format(f"Extension.of({other})"), before="import setuptools")
+        env = self.environment(wheel=True)
+        run(env.python, "setup.py", "build", cwd=self.source)
+        names = {path.name for path in self.source.glob("build/lib*/*.needs")}
+        self.assertEqual(names, {"greet.needs", "other.needs"})
+        self.project(both.format(other), before="import setuptools")
+        self.setup("build")
+        self.assertEqual(list(self.source.glob("build/lib*/*.needs")), [])
+
     def test_stub_is_an_installed_file(self):
         env = self.wheel_of_greet()
         self.assertTrue((env.site / "greet.needs" / LIBRARY).is_file())
@@ -836,6 +850,11 @@ class WrongInput(Case):
         self.project("[Extension('my-greet', ['greet.c'])]")
         self.assert_refused("ValueError: homefree: 'my-greet' is not the name of a module")
 
+    def test_of_something_else(self):
+        for wrong in "'greet'", "None", "[Extension('greet', ['greet.c'])]":
+            self.project(f"[Extension.of({wrong})]")
+            self.assert_refused("TypeError: homefree: Extension.of() takes one Extension of")
+
     def test_name_that_the_source_does_not_have(self):
         """The linker takes a version script for a function that is not there."""
         self.project(
@@ -854,6 +873,23 @@ class WrongInput(Case):
         said = self.setup("build_ext", "--inplace")
         self.assertIn("defines no PyInit_wrong", said)
         self.built("wrong.*.so")
+
+    def test_library_that_registers_itself_needs_no_init_function(self):
+        """torch.ops.load_library() loads such libraries of operators: torch-scatter."""
+        self.project("[Extension('greet', ['greet.c', 'more.c'], extra_link_args=['-s'])]")
+        self.write("more.c", "int more = 1;\n")
+        self.write(
+            "greet.c",
+            "#include <stdlib.h>\nvoid *memory;\n"
+            "static void begin(void) __attribute__((constructor));\n"
+            "static void begin(void) { memory = malloc(1); }\n",
+        )
+        said = self.setup("build_ext", "--inplace")
+        self.assertIn("greet: it has no PyInit function, so nothing can import it; ", said)
+        library = self.built("greet.*.so")
+        self.assertEqual(exports(library), [])
+        self.assertIn(LIBRARY, dynamic(library, "NEEDED"))
+        run(self.tools, "-c", f"import ctypes; ctypes.CDLL({str(library)!r})")
 
     def test_symbols_that_are_missing(self):
         self.project("[Extension('greet', ['greet.c'], symbols='none.txt')]")

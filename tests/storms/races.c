@@ -31,7 +31,7 @@ static void use(void *handle, const char *path)
     const struct user *user = function();
     user->release(hf_malloc(1 + (size_t)rounds % 5000));
     user->release(user->acquire(100));
-    /* While another thread takes long to fork, either block may be libc's (README, Honest limits).
+    /* While another thread takes long to fork, either block may be libc's (docs/limits.md).
      */
     char *block = hf_malloc(48);
     memset(block, 7, 48);

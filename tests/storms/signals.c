@@ -40,6 +40,10 @@ static void handle(int number)
     errno = before;
 }
 
+#ifndef sigev_notify_thread_id /* older glibc has no name for it */
+#    define sigev_notify_thread_id _sigev_un._tid
+#endif
+
 static timer_t begin_signals(void)
 {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};

@@ -19,6 +19,12 @@ void must_failed(const char *file, int line, const char *condition)
     abort();
 }
 
+unsigned patience(unsigned seconds)
+{
+    const char *factor = getenv("CK_TIMEOUT_MULTIPLIER");
+    return factor != NULL ? (unsigned)(seconds * strtod(factor, NULL)) : seconds;
+}
+
 static pid_t start_child(int text)
 {
     pid_t child = fork();
@@ -29,7 +35,7 @@ static pid_t start_child(int text)
     setrlimit(RLIMIT_CORE, &none);
     dup2(text, STDERR_FILENO);
     signal(SIGALRM, SIG_DFL); /* Check's handler would kill the test together with the child */
-    alarm(OUTCOME_SECONDS);
+    alarm(patience(OUTCOME_SECONDS));
     return 0;
 }
 

@@ -27,6 +27,10 @@ struct outcome {
 void outcome_of_function(struct outcome *out, void (*function)(void *context), void *context);
 #define OUTCOME_SECONDS 60
 
+/* Seconds for alarm(2), multiplied like Check's own limits by CK_TIMEOUT_MULTIPLIER, which is set
+ * where programs run in an emulator. */
+unsigned patience(unsigned seconds);
+
 /* A program to be started, with a clean HOMEFREE_CONF. */
 struct program {
     const char *const *arguments;   /* [0] is the path; ends with NULL */

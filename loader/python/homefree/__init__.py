@@ -4,9 +4,10 @@ Importing this package loads libhomefree, which gives the process one heap and r
 the owner of the block. install() lets CPython and NumPy allocate from that heap as well.
 
 Everything here may be called from any thread and any interpreter of the process. Everything that
-does not say otherwise is there since 1.0. Importing must stay cheap: this file imports no module
-that a bare Python has not loaded already.
+does not say otherwise is there since 1.0.
 """
+
+# Importing must stay cheap: this file imports no module that a bare Python has not loaded already.
 
 import sys as _sys
 
@@ -14,6 +15,13 @@ try:
     from . import _homefree
 except ImportError as _error:
     if "libhomefree" not in str(_error):
+        if hasattr(__loader__, "archive"):
+            raise ImportError(
+                f"homefree: {__loader__.archive} is an archive, from which Python cannot import "
+                "extension modules; unpack it, or make it with a tool that does so when it starts "
+                "(shiv, pex)",
+                name="homefree",
+            ) from None
         raise
     raise ImportError(
         f"homefree: the heap's library does not load ({_error}); install libhomefree.so.1 beside "
@@ -69,6 +77,7 @@ _LAZY = {
     "get_pkgconfig_dir": "_folders",
     "import_hook": "_load",
     "load": "_load",
+    "load_ipython_extension": "_ipython",
     "torch_extension_args": "_torch",
 }
 
@@ -106,8 +115,9 @@ def install(python="arena", numpy=True):
 
     python: "arena" puts the RAW domain on the heap and takes pymalloc's arenas from homefree's
     address range, so small objects stay as fast as they were; "full" puts the domains RAW, MEM and
-    OBJ on the heap, including small objects; "off" changes none of them. In a free-threaded build
-    only the RAW domain can change.
+    OBJ on the heap, including small objects; "off" changes none of them. A free-threaded CPython
+    must keep its own allocator for MEM and OBJ: "arena" puts the RAW domain on the heap there, and
+    the result says "raw"; "full" is refused.
 
     numpy: whether NumPy's arrays allocate from the heap too, in every thread. If NumPy is not
     loaded yet, it is set up when it is imported; install() does not import it.

@@ -6,6 +6,14 @@ Nothing here keeps state. Threads: any.
 
 import os
 import sys
+from _imp import extension_suffixes
+
+
+def suffixes():
+    """The ends of the names of files that this Python can load, the preferred one first. A
+    free-threaded CPython before 3.15 looks for .abi3.so too, although its objects differ."""
+    found = extension_suffixes()
+    return [one for one in found if one[:6] != ".abi3."] if "t" in sys.abiflags else found
 
 
 def execute(module, spec):

@@ -85,7 +85,7 @@ def _check_file(name, path):
 
 
 # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
-_TAG = re.compile(r"\.((?:cpython|pypy|graalpy|jython)[^.]*|abi3)\.[^.]+$")
+_TAG = re.compile(r"\.((?:cpython|pypy|graalpy|jython)[^.]*|abi3t?)\.[^.]+$")
 
 
 def _check_tag(name, path):
@@ -93,10 +93,9 @@ def _check_tag(name, path):
     match = _TAG.search(os.path.basename(path))
     if match is None:
         return
-    suffix = match.group(0)
-    if suffix in importlib.machinery.EXTENSION_SUFFIXES:
-        return
     tag = match.group(1)
+    if match.group(0) in _importing.suffixes():
+        return
     running = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
     if tag == "abi3":
         why = f"it is built for the limited API, which this Python ({running}) does not have"
@@ -274,6 +273,14 @@ def _open(name, file, path):
         raise _loader_error(name, path, error.strerror) from None
 
 
+def _has_gil():
+    """Whether a module that needs the GIL may be loaded: it is enabled, or the user has forbidden
+    it, for better or worse."""
+    if "t" not in sys.abiflags or sys._is_gil_enabled():
+        return True
+    return "0" in (sys._xoptions.get("gil"), os.environ.get("PYTHON_GIL"))
+
+
 def _make_private(_loader, spec, file, path):
     """Create a module without sharing or caching anything, unlike Python's loader; see start() in
     load.c."""
@@ -282,6 +289,13 @@ def _make_private(_loader, spec, file, path):
     spec.origin = file
     try:
         module = _homefree.start(handle, _init_function(name), name)
+        if not (_has_gil() or _homefree.needs_no_gil(module)):
+            _refuse(
+                name,
+                path,
+                "it does not declare that it can run without the GIL (Py_mod_gil)",
+                "start Python with -X gil=1, or set private=False: Python enables the GIL then",
+            )
         if isinstance(module, _ModuleType):
             module.__name__ = name
         else:
@@ -312,8 +326,9 @@ def load(path, *, name=None, private=False, adopt=False):
     not touched, and __file__ is the original's path. A module that keeps its state in globals
     (single-phase initialisation) can thus be loaded several times, also into interpreters with a
     GIL of their own, which Python itself refuses. The libraries that it needs stay shared, and must
-    tolerate calls from two interpreters at a time. The copy is a file beside the original or below
-    TMPDIR, and is removed when the process exits.
+    tolerate calls from two interpreters at a time. While a free-threaded CPython runs without the
+    GIL, the module must declare that it needs none (Py_mod_gil). The copy is a file beside the
+    original or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree.
 

@@ -44,9 +44,9 @@ class Extension(setuptools.Extension):
     relative to the module in a wheel and absolute if the module is built in place. A version script
     in extra_link_args replaces the generated one.
 
-    The build fails if the module does not define the PyInit function of its name; with symbols it
-    only warns, because a library for ctypes has none. Raises ValueError for an invalid module name.
-    Since 1.0.
+    The build fails if the module defines a PyInit function, but not that of its name. It only warns
+    if there is none at all, as in a library of torch operators, or with symbols, as for ctypes.
+    Raises ValueError for an invalid module name. Since 1.0.
     """
 
     def __init__(self, name, sources, *args, symbols=None, version=None, **kw):
@@ -65,8 +65,14 @@ class Extension(setuptools.Extension):
         """A copy of another helper's extension, linked with homefree as well.
 
         extension: for instance what torch's CppExtension or cffi's distutils_extension() returns;
-        it is not changed. symbols, version: as for Extension. Since 1.0.
+        it is not changed. symbols, version: as for Extension. Raises TypeError for anything that is
+        no Extension of setuptools. Since 1.0.
         """
+        if not isinstance(extension, setuptools.Extension):
+            raise TypeError(
+                "homefree: Extension.of() takes one Extension of setuptools, not "
+                f"{extension!r:.100}"
+            )
         made = copy.copy(extension)
         cls._convert(made)
         made._carry(symbols, version)
@@ -128,10 +134,12 @@ class _Builds:
         super().run()
 
     def build_extension(self, ext):
+        stub = None if self._in_place or not isinstance(ext, Extension) else _link.stub()
+        if stub is None and not self._in_place:
+            self._remove_stub(ext)
         if not isinstance(ext, Extension):
             super().build_extension(ext)
             return
-        stub = None if self._in_place else _link.stub()
         super().build_extension(self._with_homefree(ext, stub))
         self._check(ext)
         if stub is not None:
@@ -139,16 +147,30 @@ class _Builds:
 
     def _check(self, ext):
         """A module without its PyInit function cannot be imported. A library with its own symbols
-        need not have one."""
+        need not have one, and neither need one that registers itself when it is loaded."""
         path = self.get_ext_fullpath(ext.name)
         if not os.path.exists(path):
             return
         try:
             _link.check_exports(path, _link.module_name(self.get_ext_fullname(ext.name)))
         except RuntimeError as error:
-            if ext.symbols is None:
+            if ext.symbols is not None:
+                self.warn(f"{ext.name}: {error}")
+            elif self._has_init(ext):
                 raise DistutilsSetupError(f"{ext.name}: {error}") from error
-            self.warn(f"{ext.name}: {error}")
+            else:
+                self.warn(
+                    f"{ext.name}: it has no PyInit function, so nothing can import it; a library "
+                    "for torch.ops.load_library needs none, one for ctypes needs symbols=FILE"
+                )
+
+    def _has_init(self, ext):
+        """Whether an object of the extension names any PyInit function, as far as can be told."""
+        try:
+            built = self.compiler.object_filenames(ext.sources, output_dir=self.build_temp)
+            return any(_names_init(path) for path in [*built, *ext.extra_objects])
+        except Exception:  # unknown kinds of sources, objects in other places
+            return True
 
     def get_outputs(self):
         outputs = super().get_outputs()
@@ -216,6 +238,13 @@ class _Builds:
         folder = os.path.join(self.build_lib, *full_name.split(".")[:-1])
         return os.path.join(folder, _link.stub_folder(full_name), _paths.SONAME)
 
+    def _remove_stub(self, ext):
+        """Remove the stub of an earlier build, which the wheel would take along."""
+        place = self._place_of_stub(ext)
+        with contextlib.suppress(OSError):
+            os.remove(place)
+            os.rmdir(os.path.dirname(place))
+
     def _copy_stub(self, ext, stub):
         place = self._place_of_stub(ext)
         os.makedirs(os.path.dirname(place), exist_ok=True)
@@ -228,6 +257,11 @@ def _holds(path, text):
             return file.read() == text
     except (FileNotFoundError, UnicodeDecodeError):
         return False
+
+
+def _names_init(path):
+    with open(path, "rb") as file:
+        return b"PyInit" in file.read()
 
 
 def _of_cffi(distribution):

@@ -23,7 +23,7 @@ static int run_case(const struct error *error, const struct family *family, char
     if (child == 0) {
         (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         (void)dup2(ends[1], STDERR_FILENO);
-        alarm(SECONDS);
+        alarm(patience(SECONDS));
         error->make(family, error->size, error->amount);
         _exit(0);
     }

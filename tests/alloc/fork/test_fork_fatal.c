@@ -42,7 +42,7 @@ static void wait_for_the_other(int signal)
 static void prepare(void)
 {
     pthread_t thread;
-    alarm(20);
+    alarm(patience(20));
     must(sem_init(&wanted, 0, 0) == 0 && sem_init(&done, 0, 0) == 0);
     must(signal(SIGABRT, wait_for_the_other) != SIG_ERR);
     must(pthread_create(&thread, NULL, fork_when_wanted, NULL) == 0);

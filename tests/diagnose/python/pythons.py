@@ -2,15 +2,14 @@
 
 import concurrent.futures
 import os
-import re
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-sys.path.insert(0, str(HERE.parents[1] / "loader"))
+sys.path.insert(0, str(HERE.parents[1] / "support"))
 from diagnosis import Diagnosis  # noqa: E402
-from test_cpython import interpreters  # noqa: E402
+from interpreters import interpreters, number  # noqa: E402
 
 PRELUDE = (HERE / "domains_prelude.py").read_text(encoding="utf-8")
 # What a diagnosed interpreter must not inherit from Meson and this machine.
@@ -18,7 +17,7 @@ FOREIGN = ("PYTHON", "MALLOC_", "LD_", "HOMEFREE_")
 
 
 def version(text):
-    return tuple(int(part) for part in re.findall(r"\d+", text)[:2])
+    return number(text)[:2]
 
 
 def pythons(oldest=(3, 9), some=False):

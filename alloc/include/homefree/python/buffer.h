@@ -125,9 +125,9 @@ static inline PyObject *hf_py_buffer_type(void)
     type = PyDict_GetItemWithError(types, key);
     Py_XINCREF(type);
     if (type == NULL && PyErr_Occurred() == NULL) {
-        type = PyType_FromSpec(&spec);
-        if (type != NULL && PyDict_SetItem(types, key, type) != 0)
-            Py_CLEAR(type);
+        PyObject *made = PyType_FromSpec(&spec);
+        type = made != NULL ? hf_py_first(types, key, made) : NULL;
+        Py_XDECREF(made);
     }
     Py_DECREF(key);
     return type;

@@ -103,12 +103,14 @@ static inline int hf_py_gate_open(void)
     static PyMethodDef close = {"homefree_close", hf_py_gate_close, METH_NOARGS, NULL};
     struct hf_py_gate_state *gate = hf_py_gate();
     PyObject *module, *callback, *done = NULL;
-    if (gate->forks == 0) {
+    unsigned none = 0;
+    /* Two threads may both register; one of them counts. */
+    if (__atomic_load_n(&gate->forks, __ATOMIC_SEQ_CST) == 0) {
         if (pthread_atfork(NULL, NULL, hf_py_gate_forked) != 0) {
             PyErr_NoMemory();
             return -1;
         }
-        gate->forks = 1;
+        __atomic_compare_exchange_n(&gate->forks, &none, 1, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
     module = PyImport_ImportModule("atexit");
     callback = module != NULL ? PyCFunction_New(&close, NULL) : NULL;
@@ -129,7 +131,7 @@ static inline int64_t hf_py_interpreter_serial(int make)
 {
     struct hf_py_gate_state *gate = hf_py_gate();
     PyInterpreterState *interpreter = PyInterpreterState_Get();
-    PyObject *key, *value, *facts = PyInterpreterState_GetDict(interpreter);
+    PyObject *key, *value, *first, *facts = PyInterpreterState_GetDict(interpreter);
     int64_t serial = -1;
     if (facts == NULL) {
         if (make)
@@ -144,13 +146,14 @@ static inline int64_t hf_py_interpreter_serial(int make)
     if (value != NULL) {
         serial = PyLong_AsLongLong(value);
     } else if (make && PyErr_Occurred() == NULL) {
-        int64_t fresh = __atomic_add_fetch(&gate->serial, 1, __ATOMIC_SEQ_CST);
-        value = PyLong_FromLongLong(fresh);
+        value = PyLong_FromLongLong(__atomic_add_fetch(&gate->serial, 1, __ATOMIC_SEQ_CST));
+        first = NULL;
         /* A thread that is unknown to Python can only take the main interpreter's GIL. */
-        if (value != NULL &&
-            (PyInterpreterState_GetID(interpreter) != 0 || hf_py_gate_open() == 0) &&
-            PyDict_SetItem(facts, key, value) == 0)
-            serial = fresh;
+        if (value != NULL && (PyInterpreterState_GetID(interpreter) != 0 || hf_py_gate_open() == 0))
+            first = hf_py_first(facts, key, value);
+        if (first != NULL)
+            serial = PyLong_AsLongLong(first);
+        Py_XDECREF(first);
         Py_XDECREF(value);
     }
     Py_DECREF(key);

@@ -57,6 +57,14 @@ static inline void hf_py_error_put_back(struct hf_py_error *kept)
 #endif
 }
 
+/* Returns what the dictionary has for the key, after adding `value` if that is nothing: a new
+ * reference; NULL with an exception set. What is there is never replaced, so of several threads
+ * that come first, all get the same. */
+static inline PyObject *hf_py_first(PyObject *dict, PyObject *key, PyObject *value)
+{
+    return PyObject_CallMethod(dict, "setdefault", "OO", key, value);
+}
+
 /* ---- who holds the GIL ---- */
 
 /* The thread that runs code known to hold the GIL. Only that thread writes the variable, and with

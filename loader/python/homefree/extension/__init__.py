@@ -22,21 +22,21 @@ the lock when its holder dies, and the next process to build removes the remains
 depends on the server's locks (a machine that crashes keeps its locks until the lease ends), and a
 changed header may go unnoticed for as long as attributes are cached.
 Threads: any; one at a time loads a given name. Fork: the child holds no locks.
-
-Whatever the cache answers executes only this file and what it imports at the top, since that must
-cost about as much as the import that it stands for; everything else is imported when it is needed.
-Imports go one way:
-
-    _build        build(), for wheels
-    _prebuilt     finding what build() made
-    _cache        entries: found, built, kept, removed
-    _index        the index file, which warm.c reads too
-    _record       what an entry was built from
-    _ninja        one build; _commands has its commands, _terminal shows its progress
-    _compilers    finding compilers, and telling them apart
-    _request      what was asked for, and whether the index answers it
-    _lock, _files, _errors
 """
+
+# Whatever the cache answers executes only this file and what it imports at the top, since that must
+# cost about as much as the import that it stands for; everything else is imported when it is
+# needed. Imports go one way:
+#
+#   _build        build(), for wheels
+#   _prebuilt     finding what build() made
+#   _cache        entries: found, built, kept, removed
+#   _index        the index file, which warm.c reads too
+#   _record       what an entry was built from
+#   _ninja        one build; _commands has its commands, _terminal shows its progress
+#   _compilers    finding compilers, and telling them apart
+#   _request      what was asked for, and whether the index answers it
+#   _lock, _files, _errors
 
 import _frozen_importlib
 import _thread

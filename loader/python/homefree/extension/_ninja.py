@@ -88,7 +88,9 @@ def _run(request, work, say):
         command += ["-j", os.environ["MAX_JOBS"]]
     say.status(f"building {request.name}")
     # The compilers get the variables of the request, even if another thread has changed them since.
-    others = {key: value for key, value in os.environb.items() if key not in FLAGS}
+    # What is read from ninja is never coloured, even if a notebook's kernel asks for that.
+    left = (*FLAGS, b"CLICOLOR_FORCE")
+    others = {key: value for key, value in os.environb.items() if key not in left}
     process = subprocess.Popen(
         command,
         cwd=work,

@@ -6,9 +6,9 @@ Nothing here keeps state. Threads: any.
 
 import os
 import sys
-from _imp import extension_suffixes
 
 from .. import _homefree
+from .._importing import suffixes
 
 FIRST = "homefree-sources 1"
 
@@ -43,7 +43,7 @@ def _candidates(name, prebuilt):
         if not os.path.isdir(place):
             files.append(place)
             continue
-        own = [f"{place}/{last}{suffix}" for suffix in extension_suffixes()]
+        own = [f"{place}/{last}{suffix}" for suffix in suffixes()]
         files += [path for path in own if os.path.exists(path)]
         # Those for other Pythons only give the reason why none was used.
         files += sorted(
@@ -58,8 +58,8 @@ def _unfit(path, sources):
     """The reason why a file cannot be used, or None."""
     # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
     tag = os.path.basename(path).partition(".")[2]
-    if "." + tag not in extension_suffixes():
-        own = extension_suffixes()[0].split(".")[1]
+    if "." + tag not in suffixes():
+        own = suffixes()[0].split(".")[1]
         return f"it is built for another Python ({tag.rpartition('.')[0] or tag}), this is {own}"
     try:
         with open(path, "rb") as file, open(_homefree.__file__, "rb") as own:

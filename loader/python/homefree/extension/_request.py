@@ -161,7 +161,7 @@ class Request:
                 _PYTHON,
             )
         )
-        self.root = _root(name, build_directory)
+        self.root = cache_root(name, build_directory)
         self.folder = f"{self.root}/{name}"
 
     def find(self):
@@ -205,7 +205,7 @@ def _processor():
         return next((line for line in file if line.startswith(("flags", "Features"))), None)
 
 
-def _root(name, build_directory):
+def cache_root(name, build_directory):
     """The cache folder for a module. BuildError if there is neither a setting nor a home folder.
 
     A build_directory is also exported through the environment, so that child processes use it.

@@ -1,0 +1,180 @@
+"""Collects the pages of the site in one folder, from which Sphinx makes it.
+
+usage: sources.py ROOT BUILD FOLDER
+
+The documents of the repository are copied with their places kept, README.md as index.md; links to
+folders lead to their READMEs. The pages below reference/ are made: of the C headers (headers.py),
+of the command (its manual pages, by mandoc), and of the Python package (by Sphinx's autodoc). A
+page whose text has not changed is not written again.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import headers
+
+# docs/package.md repeats README's first screen.
+LEFT_OUT = {"docs/package.md"}
+DOCUMENTS = [
+    "*.md",
+    "docs/*.md",
+    "examples/**/*.md",
+    "tests/bench/*.md",
+    "tests/long/*/*.md",
+]
+LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
+PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
+MANUALS = [
+    ("homefree", "loader/command/homefree.1", True),
+    ("homefree-run", "loader/command/run/homefree-run.1", False),
+    ("homefree-report", "loader/command/homefree-report.1", True),
+    ("homefree-inspect", "loader/command/inspect/homefree-inspect.1", False),
+    ("homefree-doctor", "loader/command/homefree-doctor.1", True),
+    ("homefree-test", "loader/command/test/homefree-test.1", False),
+    ("homefree-exports", "loader/command/exports/homefree-exports.1", False),
+]
+# Documents whose names begin so have their place below another one in the table of contents.
+PARENTS = {
+    "examples/bindings/README.md": "examples/README.md",
+    "examples/bindings/": "examples/bindings/README.md",
+    "examples/guides/": "",
+    "examples/": "examples/README.md",
+    "tests/bench/": "docs/speed.md",
+    "tests/long/": "docs/tests.md",
+}
+# In mandoc's Markdown, a term of a list and its text, which is quoted, or behind a tab as code is.
+TERM = re.compile(r"\d|[*`\[-].*[^:.]")
+TEXT = re.compile(r"> |\t")
+PYTHON = ["homefree", "homefree.extension", "homefree.setuptools", "homefree.check"]
+
+
+class Pages:
+    """The folder of sources. Files that this run does not put there are removed at the end."""
+
+    def __init__(self, folder):
+        self.folder, self.made = folder, set()
+
+    def write(self, name, text):
+        path = self.folder / name
+        self.made.add(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+    def copy(self, root, name):
+        path = self.folder / name
+        self.made.add(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, path)
+
+    def remove_others(self):
+        for path in self.folder.rglob("*"):
+            if path.is_file() and path not in self.made:
+                path.unlink()
+
+
+def document(root, path, pages, end):
+    """Copies a document, and what it links to that is no document."""
+    text = path.read_text(encoding="utf-8")
+    folder = path.parent
+
+    def link(match):
+        start, target, end = match.groups()
+        found = (folder / target).resolve()
+        if found == root / "README.md":
+            return f"{start}{target[: -len('README.md')]}index.md{end}"
+        if found.is_dir() and (found / "README.md").exists():
+            return f"{start}{target.rstrip('/')}/README.md{end}"
+        if found.is_file() and found.suffix != ".md":
+            pages.copy(root, found.relative_to(root))
+        return match[0]
+
+    parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
+    text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    text = PICTURE.sub(lambda match: themed(root, folder, match[0], pages), text)
+    name = path.relative_to(root)
+    if str(name) == "README.md":
+        text += "\n" + (root / "docs" / "contents.txt").read_text(encoding="utf-8")
+        name = "index.md"
+    pages.write(name, text + end)
+
+
+def themed(root, folder, picture, pages):
+    """A picture as the theme shows it: the reader may choose light and dark by hand."""
+    dark = re.search(r'srcset="([^"]+)"', picture)[1]
+    light = re.search(r'src="([^"]+)"', picture)[1]
+    text = re.search(r'alt="([^"]+)"', picture)[1]
+    images = []
+    for file, kind in ((light, "only-light"), (dark, "only-dark")):
+        pages.copy(root, (folder / file).resolve().relative_to(root))
+        images.append(f"```{{image}} {file}\n:class: {kind}\n:alt: {text}\n:width: 720px\n```\n")
+    return "\n".join(images)
+
+
+def manual(path):
+    """A manual page as Markdown: mandoc's, with lists of terms in place of quotations."""
+    made = subprocess.run(
+        ["mandoc", "-T", "markdown", path], check=True, capture_output=True, text=True
+    )
+    lines = made.stdout.split("\n")
+    # The first line is the page's name and section, the last one names the system and the date.
+    body = "\n".join(lines[1:-2]).strip("\n")
+    body = re.sub(
+        r"^# (.*)$", lambda match: f"## {match[1].capitalize()}", body, flags=re.MULTILINE
+    )
+    result, text = "", False  # whether the last block is the text of a term
+    blocks = re.split(r"\n\n+", body)
+    for block, following in zip(blocks, [*blocks[1:], ""]):
+        if TEXT.match(block) and (text or TERM.fullmatch(result.rsplit("\n\n", 1)[-1])):
+            # A term and its text stand on neighbouring lines.
+            block = re.sub(r"^(?:> ?|\t)", "", block, flags=re.MULTILINE).replace("\n", "\n  ")
+            result += ("\n\n  " if text else "\n: ") + block
+            text = True
+        else:
+            # A term is one line.
+            block = " ".join(block.split("\n")) if TEXT.match(following) else block
+            result, text = f"{result}\n\n{block}", False
+    return result.strip("\n")
+
+
+def toctree(names):
+    return "\n```{toctree}\n:hidden:\n\n" + "\n".join(names) + "\n```\n"
+
+
+def main():
+    root, build, folder = (Path(argument).resolve() for argument in sys.argv[1:])
+    pages = Pages(folder)
+    below = {}  # what the table of contents has below a document
+    for name, text in headers.reference(root / "alloc" / "include", root / "alloc" / "manual"):
+        pages.write(f"reference/c/{name}.rst", text)
+        below.setdefault("docs/c.md", []).append(f"/reference/c/{name}")
+    for module in PYTHON:
+        # The methods that importlib calls are no part of the interface.
+        options = "   :members:\n   :exclude-members: covers, create\n"
+        text = f"{module}\n{'=' * len(module)}\n\n.. automodule:: {module}\n{options}"
+        pages.write(f"reference/python/{module}.rst", text)
+        below.setdefault("docs/python.md", []).append(f"/reference/python/{module}")
+    for name, page, made in MANUALS:
+        text = manual((build if made else root) / page)
+        pages.write(f"reference/command/{name}.md", f"# {name.replace('-', ' ', 1)}\n\n{text}\n")
+        below.setdefault("docs/command.md", []).append(f"/reference/command/{name}")
+    documents = [path for pattern in DOCUMENTS for path in sorted(root.glob(pattern))]
+    documents = [path for path in documents if str(path.relative_to(root)) not in LEFT_OUT]
+    for path in documents:
+        name = str(path.relative_to(root))
+        for start, parent in PARENTS.items():
+            if name.startswith(start) and name != parent:
+                below.setdefault(parent, []).append("/" + name[: -len(".md")])
+            if name.startswith(start):
+                break
+    for path in documents:
+        names = below.get(str(path.relative_to(root)))
+        document(root, path, pages, toctree(names) if names else "")
+    pages.remove_others()
+
+
+if __name__ == "__main__":
+    main()

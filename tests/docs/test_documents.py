@@ -1,0 +1,120 @@
+"""The Markdown files of the repository: every relative link and anchor leads somewhere, what is
+generated in them is current, and the first screen says what the repository has.
+"""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LEFT_OUT = ("build", "subprojects", ".")
+FENCE = re.compile(r"^( *)(```+|~~~+).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+LINK = re.compile(r"\]\(([^()\s]+(?:\([^()\s]*\))?)(?: \"[^\"]*\")?\)")
+HTML = re.compile(r"(?:src|srcset|href)=\"([^\"]+)\"")
+HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+
+
+def documents():
+    for folder, folders, files in os.walk(ROOT):
+        if Path(folder) == ROOT:
+            folders[:] = [one for one in folders if not one.startswith(LEFT_OUT)]
+        yield from sorted(Path(folder, name) for name in files if name.endswith(".md"))
+
+
+def links(text):
+    """The targets of a document's links and pictures. Those in code are none."""
+    text = CODE.sub("`", FENCE.sub("", text))
+    return LINK.findall(text) + HTML.findall(text)
+
+
+def anchors(text):
+    """The anchors that the headings of a document get, as GitHub and MyST make them."""
+    found, seen = set(), {}
+    for heading in HEADING.findall(FENCE.sub("", text)):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        count = seen.get(slug, 0)
+        seen[slug] = count + 1
+        found.add(f"{slug}-{count}" if count else slug)
+    return found
+
+
+def dead(path, target):
+    """Why a link leads nowhere; None if it leads somewhere."""
+    if re.match(r"[a-z][a-z+.-]*:", target):
+        return None
+    name, _, anchor = target.partition("#")
+    found = path.parent / name if name else path
+    if not found.exists():
+        return "there is no such file"
+    if ROOT not in [found.resolve(), *found.resolve().parents]:
+        return "it leads out of the repository"
+    if anchor and found.suffix == ".md" and anchor not in anchors(found.read_text("utf-8")):
+        return "there is no such heading"
+    return None
+
+
+class Links(unittest.TestCase):
+    def test_they_lead_somewhere(self):
+        wrong, count = [], 0
+        for path in documents():
+            for target in links(path.read_text("utf-8")):
+                count += 1
+                why = dead(path, target)
+                if why:
+                    wrong.append(f"{path.relative_to(ROOT)}: {target}: {why}")
+        self.assertEqual(wrong, [])
+        self.assertGreater(count, 100)
+
+    def test_what_counts_as_one(self):
+        text = '[a](b.md) ![c](d.svg "e") `[no](no)` [f](#g)\n```\n[no](no)\n```\n[`h`](i_(j))'
+        self.assertEqual(links(text), ["b.md", "d.svg", "#g", "i_(j)"])
+        self.assertEqual(
+            anchors("# What's `new`?\n## A - b\n## A - b\n"), {"whats-new", "a---b", "a---b-1"}
+        )
+        here = ROOT / "README.md"
+        self.assertIsNone(dead(here, "docs/limits.md#python"))
+        self.assertIsNotNone(dead(here, "docs/limits.md#pythons"))
+        self.assertIsNotNone(dead(here, "docs/limit.md"))
+        self.assertIsNotNone(dead(here, "../else.md"))
+
+
+class Generated(unittest.TestCase):
+    def test_it_is_current(self):
+        command = [sys.executable, ROOT / "docs" / "generated.py", "--check"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_the_page_of_a_package_index_stands_alone(self):
+        text = (ROOT / "docs" / "package.md").read_text("utf-8")
+        self.assertEqual([one for one in links(text) if "://" not in one], [])
+        self.assertIn('readme = "docs/package.md"', (ROOT / "pyproject.toml").read_text("utf-8"))
+
+
+class FirstScreen(unittest.TestCase):
+    def test_the_pictures_differ_in_colours_alone(self):
+        light, dark = (
+            (ROOT / "architecture" / f"home-{kind}.svg").read_text("utf-8")
+            for kind in ("light", "dark")
+        )
+        self.assertNotEqual(light, dark)
+        colour = re.compile(r"#[0-9a-f]{6}\b")
+        self.assertEqual(colour.sub("", light), colour.sub("", dark))
+
+    def test_the_number_of_crossings(self):
+        place = ROOT / "examples" / "crossings" / "rows.py"
+        spec = importlib.util.spec_from_file_location("rows", place)
+        rows = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(rows)
+        text = (ROOT / "README.md").read_text("utf-8")
+        self.assertEqual(set(re.findall(r"\b(\d+) crossings", text)), {str(len(rows.ROWS))})
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    unittest.main()

@@ -1,0 +1,310 @@
+#!/usr/bin/env python3
+"""Builds homefree for aarch64 and passes its tests there, without an aarch64 machine.
+
+usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--only NAME]… [--cache FOLDER]
+                                     [--jobs N] [--seconds N]
+
+--in WAY       system-4k   a whole emulated machine, with Debian's kernel
+               system-16k  the same with Debian's kernel with pages of 16 KiB
+               user        the emulator for single programs: the tests that are programs in C
+               All three, unless said otherwise.
+--programs     the tests that are programs in C, and not those in Python that run others
+--only NAME    this test alone; may be repeated
+--cache FOLDER where Debian's files for aarch64 are kept (build/long/aarch64): 1.5 GB
+--jobs N       tests at once, and processors of the machine (2)
+--seconds N    how long it may take; ways for which the time is over are left out
+
+Cross-compiles the tree in build-aarch64, with warnings as errors, against Debian's files for
+aarch64, then runs what Meson lists as tests, without Meson. The machine has no network. Tests that
+need packages from elsewhere are left out (suites examples, packaging and real). expected.txt names
+each test that cannot pass in a way, and why: a test that fails without being named there fails, and
+so does one that passes although it is.
+
+Prints each test, those that count as failed with what they printed, and one line at the end. Exit
+status: 0 nothing failed, 1 something failed, 77 a tool is missing or not root.
+"""
+
+import argparse
+import fnmatch
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+sys.path.insert(0, str(HERE))
+import machine  # noqa: E402
+import rows  # noqa: E402
+
+WAYS = {"user": None, "system-4k": 4, "system-16k": 16}
+TOOLS = {
+    "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu",
+    "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
+    "debootstrap": "debootstrap",
+    "debugfs": "e2fsprogs",
+    "depmod": "kmod",
+    "meson": "meson",
+    "qemu-aarch64-static": "qemu-user-static",
+    "qemu-system-aarch64": "qemu-system-arm",
+}
+SUITES_LEFT_OUT = {"homefree:examples", "homefree:packaging", "homefree:real"}
+# An emulated processor is slower than this machine's, which is all that a test's time limit knows.
+TIME_FACTOR = {"user": 3, "system-4k": 20, "system-16k": 20}
+ADDRESS_SPACE = 16 << 30  # of each program in the way "user"
+BUILD = ROOT / "build-aarch64"
+
+CROSS_FILE = """[constants]
+root = '{root}'
+[binaries]
+c = [{ccache}'aarch64-linux-gnu-gcc', '--sysroot=' + root]
+cpp = [{ccache}'aarch64-linux-gnu-g++', '--sysroot=' + root]
+ar = 'aarch64-linux-gnu-ar'
+objcopy = 'aarch64-linux-gnu-objcopy'
+strip = 'aarch64-linux-gnu-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64-static', '-L', root]
+# What tests build modules with.
+gcc = ['aarch64-linux-gnu-gcc', '--sysroot=' + root]
+clang = ['clang', '--target=aarch64-linux-gnu', '--sysroot=' + root]
+c++ = ['aarch64-linux-gnu-g++', '--sysroot=' + root]
+[properties]
+sys_root = root
+pkg_config_libdir = root + '/usr/lib/aarch64-linux-gnu/pkgconfig:' + root + '/usr/share/pkgconfig'
+needs_exe_wrapper = true
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'aarch64'
+endian = 'little'
+"""
+
+
+def build(cache, root, jobs):
+    """Cross-compiles the tree. Returns Meson's list of tests."""
+    cross = cache / "cross.ini"
+    ccache = "'ccache', " if shutil.which("ccache") else ""
+    text = CROSS_FILE.format(root=root, ccache=ccache)
+    if not cross.exists() or cross.read_text() != text:
+        cross.write_text(text)
+        shutil.rmtree(BUILD, ignore_errors=True)
+    # A cross compiler looks for linkers under names of its own.
+    linkers = cache / "linkers"
+    linkers.mkdir(exist_ok=True)
+    for name in ("ld.lld", "ld.mold"):
+        link = linkers / f"aarch64-linux-gnu-{name}"
+        found = shutil.which(name)
+        if found and not link.is_symlink():
+            link.symlink_to(found)
+    # Debian's own Python, of which the emulated machine has the same.
+    path = f"{linkers}:/usr/bin:/usr/sbin:/bin:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path}
+    if not (BUILD / "build.ninja").exists():
+        command = ["meson", "setup", BUILD, ROOT, "--cross-file", cross]
+        options = ["-Dwerror=true", "-Dexamples=false", "-Dpython=/usr/bin/python3"]
+        machine.call([*command, *options], cache / "setup.log", env=environment)
+    machine.call(["ninja", "-k0", f"-j{jobs}", "-C", BUILD], cache / "build.log", env=environment)
+    listed = machine.call(["meson", "introspect", "--tests", BUILD], env=environment)
+    return json.loads(listed)
+
+
+def is_program(test):
+    """Whether a test is a program in C, and not one in Python that runs others."""
+    return pathlib.Path(test["cmd"][0]).is_relative_to(BUILD)
+
+
+def stage(cache, tests):
+    """Copies what tests need into a disk: the committed and changed files, and what is built."""
+    folder = cache / "tree"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    listed = machine.call(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard"])
+    for name in listed.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+
+    def left_out(path, names):
+        out = set(fnmatch.filter(names, "*.o")) | {".ninja_deps", ".ninja_log"} & set(names)
+        return out | {name for name in names if name.endswith(".a.p") and "jemalloc" in name}
+
+    shutil.copytree(BUILD, folder / BUILD.name, symlinks=True, ignore=left_out)
+    (folder / "tests.json").write_text(json.dumps(tests))
+    return folder
+
+
+def read_outcomes(results):
+    """Returns {test: (outcome, number of its log)}."""
+    outcomes = {}
+    path = results / "outcomes.txt"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        outcome, _, name, number = line.split("\t")
+        outcomes[name] = (outcome, number)
+    return outcomes
+
+
+# In a user namespace, a kernel from 6.7 on has a binfmt_misc of its own: programs for aarch64 start
+# like others, also as children, and the host's other processes see nothing of it.
+MAGIC = "7f454c46020101000000000000000000" + "0200b700"
+MASK = "ffffffffffffff00ffffffffffffffff" + "feffffff"
+REGISTER = """mount -t binfmt_misc none /proc/sys/fs/binfmt_misc &&
+printf %s "$1" >/proc/sys/fs/binfmt_misc/register && shift && exec "$@"
+"""
+
+
+def escaped(digits):
+    return "".join(f"\\x{digits[i : i + 2]}" for i in range(0, len(digits), 2))
+
+
+def run_user(cache, root, tests, jobs, results):
+    """Returns why it cannot be done, or None."""
+    emulator = shutil.which("qemu-aarch64-static")
+    line = f":aarch64:M::{escaped(MAGIC)}:{escaped(MASK)}:{emulator}:PF"
+    # The emulator keeps a table of a program's pages, which takes tens of gigabytes for a region of
+    # the usual size. Under this limit homefree reserves a smaller one.
+    inside = [
+        "prlimit",
+        f"--as={ADDRESS_SPACE}",
+        "unshare",
+        "--user",
+        "--map-root-user",
+        "--mount",
+        "sh",
+        "-c",
+        REGISTER,
+        "sh",
+        line,
+    ]
+    environment = {**os.environ, "QEMU_LD_PREFIX": str(root)}
+    if subprocess.run([*inside, root / "bin/true"], env=environment, check=False).returncode:
+        return "the kernel has no binfmt_misc for user namespaces (Linux 6.7)"
+    listed = cache / "user.json"
+    listed.write_text(json.dumps(tests))
+    command = [sys.executable, HERE / "run_tests.py", "--list", listed, "--results", results]
+    command += ["--build", BUILD, "--jobs", str(jobs), "--factor", str(TIME_FACTOR["user"])]
+    subprocess.run([*inside, *command], stdin=subprocess.DEVNULL, env=environment, check=True)
+    return None
+
+
+def run_system(cache, root, way, tests, jobs, results, seconds):
+    kernel = machine.fetch_kernel(cache, WAYS[way])
+    initial = cache / f"initial-{way}.gz"
+    machine.make_initial(root, kernel, initial)
+    shutil.copy(HERE / "guest_init.sh", root / "sbin/guest_init")
+    (root / "sbin/guest_init").chmod(0o755)
+    disk = cache / "root.img"
+    machine.make_disk(root, disk, 3000)
+    folder = stage(cache, tests)
+    words = ["--list", ROOT / "tests.json", "--results", ROOT / "results", "--build", BUILD]
+    words += ["--jobs", jobs, "--factor", TIME_FACTOR[way]]
+    (folder / "words").write_text("\n".join(map(str, words)))
+    tree = cache / "tree.img"
+    machine.make_disk(folder, tree, 2500)
+    options = [f"homefree.tree={ROOT}", "homefree.tests=words"]
+    machine.boot(kernel, initial, [disk, tree], options, jobs, seconds, cache / f"{way}.log")
+    machine.read_disk(tree, "/results", results.parent / "read")
+    shutil.rmtree(results, ignore_errors=True)
+    (results.parent / "read/results").rename(results)
+
+
+def read_expected(way, tests):
+    """Returns {test: (what it does, why)}, which expected.txt says in lines of its form."""
+    expected = {}
+    for line in (HERE / "expected.txt").read_text().splitlines():
+        if line.strip() and not line.startswith("#"):
+            pattern, does, name, reason = (field.strip() for field in line.split("|", 3))
+            if fnmatch.fnmatch(way, pattern):
+                for test in fnmatch.filter((test["name"] for test in tests), name):
+                    expected[test] = (does, reason)
+    return expected
+
+
+def judge(way, tests, outcomes, expected, results):
+    """Prints what is not as expected. Returns how many passed, failed, were skipped or expected."""
+    counts = {"passed": 0, "failed": 0, "skipped": 0, "expected": 0}
+    for test in tests:
+        name = test["name"]
+        outcome, number = outcomes.get(name, ("did not run", None))
+        does, reason = expected.get(name, ("", ""))
+        if does and outcome == {"fails": "failed", "is not run": "did not run"}[does]:
+            counts["expected"] += 1
+        elif does == "fails" and outcome == "passed":
+            counts["failed"] += 1
+            print(f"\n{way}: {name} passed, though expected.txt says: {reason}")
+        elif outcome in ("passed", "skipped"):
+            counts[outcome] += 1
+        else:
+            counts["failed"] += 1
+            print(f"\n{way}: {name}: {outcome}")
+            log = results / f"{number}.log"
+            if log.exists():
+                print(log.read_text(errors="replace")[-3000:])
+    return counts
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--in", dest="ways", type=lambda text: text.split(","), default=list(WAYS))
+    parser.add_argument("--programs", action="store_true")
+    parser.add_argument("--only", action="append")
+    parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "build/long/aarch64")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seconds", type=float, default=6 * 3600)
+    options = parser.parse_args()
+    if unknown := set(options.ways) - set(WAYS):
+        parser.error(f"--in {unknown.pop()}: choose from {', '.join(WAYS)}")
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    missing = sorted({TOOLS[tool] for tool in TOOLS if not shutil.which(tool, path=path)})
+    if missing or os.geteuid() != 0:
+        print(f"install {' '.join(missing)}" if missing else "it needs root, for Debian's files")
+        return 77
+    began = time.monotonic()
+    cache = options.cache.resolve()
+    cache.mkdir(parents=True, exist_ok=True)
+    root = machine.make_root(cache)
+    listed = build(cache, root, options.jobs)
+    listed = [test for test in listed if not SUITES_LEFT_OUT & set(test["suite"])]
+    if options.only:
+        listed = [test for test in listed if test["name"] in options.only]
+    failed = passed = 0
+    for way in options.ways:
+        left = options.seconds - (time.monotonic() - began)
+        if left <= 0:
+            rows.row(f"aarch64, {way}", "", "skipped: the time was over")
+            continue
+        results = cache / f"results-{way}"
+        tests = listed
+        if way == "user" or options.programs:
+            tests = [test for test in listed if is_program(test)]
+        expected = read_expected(way, tests)
+        run = [test for test in tests if expected.get(test["name"], ("",))[0] != "is not run"]
+        if way == "user":
+            reason = run_user(cache, root, run, options.jobs, results)
+            if reason:
+                rows.row(f"aarch64, {way}", "", f"skipped: {reason}")
+                print(f"{way}: skipped: {reason}")
+                continue
+        else:
+            run_system(cache, root, way, run, options.jobs, results, left)
+        counts = judge(way, tests, read_outcomes(results), expected, results)
+        figure = (
+            f"{counts['passed']} of {len(tests)} tests passed, {counts['skipped']} skipped, "
+            f"{counts['expected']} cannot pass"
+        )
+        print(f"\n{way}: {figure}, {counts['failed']} failed\n", flush=True)
+        outcome = f"failed: {counts['failed']}" if counts["failed"] else "passed"
+        rows.row(f"aarch64, {way}", figure, outcome)
+        failed += counts["failed"]
+        passed += counts["passed"]
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

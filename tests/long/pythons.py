@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""homefree in every CPython from 3.9 on: `pip wheel .` as a user types it, the wheel's tag, and in
+an environment with the wheel the tests of the package.
+
+usage: tests/long/pythons.py [--build FOLDER] [--python FILE]… [SECONDS]
+
+One wheel serves all that have a GIL; it is built with the oldest. Each free-threaded one gets its
+own. Besides those on the machine, 3.14 and the free-threaded 3.13 and 3.14 are built from Debian's
+source (tests/support/debian-cpython.sh), which takes five minutes each once, while time is left.
+jemalloc comes from the build folder. pip fetches meson-python.
+"""
+
+import argparse
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import interpreters  # noqa: E402
+from rows import row  # noqa: E402
+
+BUILT = ("3.14t", "3.13t", "3.14")
+TAKES = 420  # seconds that building a CPython takes on two busy processors
+PROGRAMS = ("modes", "limits", "processes", "pymalloc", "numpy")
+FREE_THREADED = ("free_threading", "limits", "processes", "numpy")
+
+
+def run(*command, seconds=600, **variables):
+    """(exit status, output); the status is None after too long."""
+    kept = {
+        key: value
+        for key, value in os.environ.items()
+        if not key.startswith(("PYTHON", "MALLOC_", "LD_", "HOMEFREE_CONF"))
+    }
+    try:
+        done = subprocess.run(
+            [str(word) for word in command],
+            env={**kept, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as late:
+        return None, str(late.stdout or "")
+    return done.returncode, done.stdout
+
+
+class Work:
+    def __init__(self, options):
+        self.build = options.build.resolve()
+        self.folder = self.build / "long/pythons"
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.end = time.monotonic() + options.seconds
+        self.failed = 0
+        self.tests = 0
+
+    def left(self):
+        return self.end - time.monotonic()
+
+    def pip(self, environment, *arguments):
+        return run(environment / "bin/python", "-m", "pip", *arguments,
+                   "--disable-pip-version-check", "-q")  # fmt: skip
+
+    def environment(self, python, text):
+        """A virtual environment with the newest pip: older ones, and Debian's, do not know the tags
+        of free-threaded CPythons."""
+        folder = self.folder / text
+        status, said = run(python, "-m", "venv", "--clear", "--without-pip", folder)
+        if status == 0:
+            status, said = run(sys.executable, "-m", "pip", "--python", folder / "bin/python",
+                               "install", "-q", "--ignore-installed", "pip")  # fmt: skip
+        if status != 0:
+            raise RuntimeError(f"no environment: {said.strip()[-300:]}")
+        return folder
+
+    def wheel(self, environment, tag):
+        """A wheel made by this environment's Python; its name must have the tag."""
+        folder = self.folder / "wheels" / tag
+        for old in folder.glob("*.whl"):
+            old.unlink()
+        jemalloc = f"--config-settings=setup-args=-Djemalloc_build={self.build}"
+        status, said = self.pip(environment, "wheel", "--no-deps", "-w", folder, jemalloc, ROOT)
+        made = list(folder.glob("*.whl"))
+        if status != 0 or len(made) != 1 or f"-{tag}-linux_" not in made[0].name:
+            raise RuntimeError(f"no wheel {tag}: {[file.name for file in made]} {said[-600:]}")
+        return made[0]
+
+    def test(self, python, text, wheel, programs):
+        """Installs the wheel for one CPython and runs the programs there. Result: a figure."""
+        environment = self.environment(python, text)
+        status, said = self.pip(environment, "install", "--no-index", wheel(environment))
+        if status != 0:
+            raise RuntimeError(f"the wheel cannot be installed: {said[-600:]}")
+        # Only some NumPys have wheels for each.
+        self.pip(environment, "install", "--only-binary=:all:", "numpy")
+        tests = skipped = 0
+        for name in programs:
+            program = ROOT / f"tests/python/test_{name}.py"
+            status, said = run(environment / "bin/python", "-s", program)
+            count = re.search(r"Ran (\d+) test", said)
+            # 5: unittest, from 3.12 on, if every test was skipped.
+            if status not in (0, 5) or count is None:
+                raise RuntimeError(f"test_{name}.py: exit status {status}\n{said[-3000:]}")
+            tests += int(count[1])
+            skipped += sum(map(int, re.findall(r"skipped=(\d+)", said)))
+        self.tests += tests - skipped
+        return f"{tests - skipped} tests, {skipped} skipped"
+
+
+def find(work, options):
+    """{version: file} of all CPythons to test."""
+    if options.python:
+        return {interpreters.version(path): path for path in options.python}
+    found = {}
+    every = interpreters.interpreters() + interpreters.free_threaded()
+    for path, text in sorted(every, key=lambda one: interpreters.number(one[1])):
+        if interpreters.number(text) >= (3, 9):
+            found.setdefault(text, path)
+    for text in BUILT:
+        name = re.compile(re.escape(text[:4]) + r"\.\d+" + text[4:])
+        if any(name.fullmatch(other) for other in found):
+            continue
+        file = interpreters.built() / text / "bin/python3"
+        if not file.exists() and work.left() < TAKES:
+            row(f"CPython {text}", "", "skipped: no time to build it")
+            continue
+        status, said = run(ROOT / "tests/support/debian-cpython.sh", text, seconds=900)
+        if status == 0:
+            found[interpreters.version(file)] = file
+        else:
+            print(said)
+            row(f"CPython {text}", "", f"skipped: {(said.strip().splitlines() or ['late'])[-1]}")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("seconds", nargs="?", type=float, default=1800)
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--python", type=pathlib.Path, action="append")
+    options = parser.parse_args()
+    work = Work(options)
+    if run(sys.executable, "-m", "pip", "--version")[0] != 0:
+        print(f"{sys.executable} has no pip")
+        return 77
+    found = find(work, options)
+    shared = []
+
+    def for_all(environment):
+        if not shared:
+            oldest = interpreters.number(interpreters.version(environment / "bin/python"))
+            shared.append(work.wheel(environment, f"cp{oldest[0]}{oldest[1]}-abi3"))
+        return shared[0]
+
+    for text in sorted(found, key=interpreters.number):
+        name = f"CPython {text}: the wheel, install(), the package"
+        if work.left() <= 0:
+            row(name, "", "skipped: the time was over")
+            continue
+        if text[-1] == "t":
+            version = "cp{}{}".format(*interpreters.number(text))
+            wheel = lambda made, tag=f"{version}-{version}t": work.wheel(made, tag)  # noqa: E731
+            programs = FREE_THREADED
+        else:
+            wheel, programs = for_all, PROGRAMS
+        try:
+            figure = work.test(found[text], text, wheel, programs)
+        except RuntimeError as error:
+            print(f"{name}: {error}", flush=True)
+            row(name, "", "failed: " + str(error).splitlines()[0][:100])
+            work.failed += 1
+        else:
+            print(f"{name}: {figure}", flush=True)
+            row(name, figure)
+    print(f"{len(found)} CPythons, {work.tests} tests, {work.failed} failed")
+    return 1 if work.failed or not found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

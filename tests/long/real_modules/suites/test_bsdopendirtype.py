@@ -1,0 +1,55 @@
+"""The demo lists folders as the system does, and what it allocates goes away with its owner."""
+
+import gc
+import os
+import stat
+
+import _bsdopendirtype
+import bsdopendirtype
+import pytest
+
+ffi, lib = _bsdopendirtype.ffi, _bsdopendirtype.lib
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "file").write_text("text")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to("file")
+    return os.fsencode(tmp_path)
+
+
+def test_names_and_kinds(folder):
+    found = {os.path.basename(name): mode for name, mode in bsdopendirtype.opendir(folder)}
+    assert set(found) == {b"file", b"folder", b"link"}
+    assert stat.S_ISREG(found[b"file"])
+    assert stat.S_ISDIR(found[b"folder"])
+    assert stat.S_ISLNK(found[b"link"])
+
+
+def test_a_missing_folder_is_an_error(folder):
+    with pytest.raises(OSError):
+        list(bsdopendirtype.opendir(folder + b"/missing"))
+
+
+def test_a_listing_that_is_given_up_is_closed(folder):
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(50):
+        next(bsdopendirtype.opendir(folder))
+    gc.collect()
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_many_listings_at_once(folder):
+    listings = [bsdopendirtype.opendir(folder) for _ in range(50)]
+    assert len([entry for row in zip(*listings) for entry in row]) == 150
+
+
+def test_memory_of_ffi(folder):
+    for size in (1, 100, 10_000, 1_000_000):
+        memory = ffi.new("char[]", size)
+        assert ffi.buffer(memory)[:] == bytes(size)
+    handle = lib.opendir(folder)
+    kept = ffi.gc(handle, lib.closedir)
+    assert lib.readdir(kept) != ffi.NULL
+    ffi.release(kept)

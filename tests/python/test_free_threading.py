@@ -1,0 +1,362 @@
+"""The package in a free-threaded CPython: it keeps the GIL off, allocates what can come from the
+heap, and sends blocks of CPython's mimalloc home; its functions run in several threads at once, and
+modules that need the GIL are not run without it.
+"""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import unittest
+from pathlib import Path
+
+import support
+
+MODULE = """
+#include <Python.h>
+#include <stdlib.h>
+static long calls;
+static PyObject *call(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromLong(++calls);
+}
+static PyObject *make(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromVoidPtr(malloc(100));
+}
+static PyMethodDef methods[] = {
+    {"call", call, METH_NOARGS, NULL}, {"make", make, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyModuleDef_Slot slots[] = {
+#ifdef SAFE
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL}};
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "NAME", .m_methods = methods, .m_slots = slots};
+PyMODINIT_FUNC PyInit_NAME(void)
+{
+    return PyModuleDef_Init(&definition);
+}
+"""
+SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
+
+# Six threads call a function until each has done so often enough.
+TOGETHER = """
+def together(work, times):
+    errors = []
+    start = threading.Barrier(6)
+    def run():
+        start.wait()
+        try:
+            for i in range(times):
+                work(i)
+        except BaseException as error:
+            errors.append(error)
+    threads = [threading.Thread(target=run) for _ in range(6)]
+    for thread in threads: thread.start()
+    for thread in threads: thread.join()
+    assert not errors, errors
+"""
+
+
+class Build(support.TestCase):
+    def test_gil_stays_off(self):
+        self.fine(
+            """
+            import homefree.check, homefree.extension, homefree.harness._unload
+            homefree.install()
+            assert not sys._is_gil_enabled()
+            assert homefree._homefree.__file__.endswith(SUFFIX), homefree._homefree.__file__
+            """.replace("SUFFIX", repr(SUFFIX)),
+            "-W",
+            "error",
+        )
+
+    def test_modes(self):
+        self.fine(
+            """
+            assert homefree.install("off").python == "off"
+            try:
+                homefree.install("full")
+            except RuntimeError as error:
+                assert "free-threaded" in str(error) and "use install()" in str(error), error
+            else:
+                raise AssertionError("full")
+            assert kind(raw_malloc(40)) != "heap"
+            assert homefree.install().python == homefree.install("arena").python == "raw"
+            assert kind(raw_malloc(40)) == "heap" and churn() == 80000
+            homefree.uninstall()
+            assert kind(raw_malloc(40)) != "heap" and churn() == 80000
+            """
+        )
+
+
+class Mimalloc(support.TestCase):
+    def test_blocks_go_home(self):
+        for allocator in ("", "debug"):
+            with self.subTest(allocator=allocator):
+                self.fine(
+                    """
+                    sizes, functions = (0, 1, 500, 5000, 1 << 20), (mem_malloc, object_malloc)
+                    early = [f(n) for n in sizes for f in functions]
+                    homefree.install()
+                    late = [f(n) for n in sizes for f in functions]
+                    for block in early + late:
+                        owner = owner_of(block)
+                        assert (owner.kind, owner.allocator) == ("allocator", "mimalloc"), owner
+                        assert "python" in owner.object
+                        size = usable(block)
+                        ctypes.memset(block, 1, size)
+                        grown = realloc(block, size + 100)
+                        assert ctypes.string_at(grown, size) == b"\\1" * size
+                        free(grown)
+                    assert owner_of([]).allocator == "mimalloc"
+                    assert kind(raw_malloc(1)) == "heap"
+                    assert owner_of(mem_malloc(77)).domain in (None, "mem")
+                    assert churn() == 80000
+                    """,
+                    PYTHONMALLOC=allocator,
+                )
+
+    def test_detached(self):
+        for call in ("free_bare(block)", "realloc_bare(block, 9)"):
+            with self.subTest(call=call):
+                self.dies(
+                    f"homefree.install(); block = mem_malloc(40); {call}",
+                    call.partition("_")[0],
+                    "CPython's mimalloc",
+                    "not attached",
+                    "PyMem_RawMalloc",
+                )
+
+    def test_not_a_block(self):
+        self.dies(
+            "homefree.install(); free(mem_malloc(400) + 64)",
+            "at the first byte of no block",
+            PYTHONMALLOC="debug",
+        )
+
+    def test_after_the_interpreter(self):
+        self.fine(
+            """
+            from homefree.harness._unload import at_unload
+            homefree.install()
+            address = ctypes.cast(bare.free, pointer).value
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            for block in mem_malloc(40), object_malloc(4000), raw_malloc(40):
+                at_unload(address, block, nothing)
+            """
+        )
+
+
+class Threads(support.TestCase):
+    def test_blocks(self):
+        self.fine(
+            TOGETHER
+            + """
+homefree.install()
+def work(i):
+    free(realloc(mem_malloc(i % 3000), i % 5000 + 1))
+    raw_free(raw_realloc(raw_malloc(i % 700), i % 900))
+    assert len([str(i), bytearray(i), {i: i}]) == 3
+together(work, 3000)
+"""
+        )
+
+    def test_package(self):
+        """The package's functions, all at once, while CPython's allocators are read and written."""
+        self.fine(
+            TOGETHER
+            + """
+import gc, tracemalloc, homefree.check
+def work(i):
+    assert homefree.install().python in ("raw", "off")
+    assert owner_of([]).kind in ("allocator", "unknown")
+    assert kind(raw_malloc(10)) in ("heap", "libc", "unknown")
+    if i % 5 == 0:
+        homefree.uninstall()
+    if i % 20 == 0:
+        assert homefree.stats()["arenas"] and homefree.route_report().objects
+        gc.collect()
+    if i % 30 == 0:
+        tracemalloc.start()
+    if i % 30 == 15:
+        tracemalloc.stop()
+together(work, 120)
+assert homefree.install().python == "raw"
+"""
+        )
+
+    def test_watches(self):
+        self.fine(
+            TOGETHER
+            + """
+import homefree.check
+homefree.install()
+with homefree.check.watch() as shared:
+    def work(i):
+        with homefree.check.watch() as own:
+            raw_free(raw_malloc(100))
+        assert own.allocations and own.frees and shared.allocations
+    together(work, 20)
+"""
+        )
+
+    def test_fork(self):
+        self.fine(
+            TOGETHER
+            + """
+homefree.install()
+def work(i):
+    blocks = [raw_malloc(j) for j in range(200)]
+    if i % 8 == 0:
+        child = os.fork()
+        if child == 0:
+            homefree.install()
+            free(realloc(mem_malloc(10), 5000))
+            raw_free(raw_malloc(10))
+            os._exit(len([str(j) for j in range(1000)]) != 1000)
+        assert os.waitpid(child, 0)[1] == 0
+    for block in blocks:
+        raw_free(block)
+together(work, 16)
+""",
+            "-W",
+            "ignore",
+        )
+
+    def test_interpreters(self):
+        self.fine(
+            TOGETHER
+            + '''
+try:
+    import concurrent.interpreters
+    def run(code):
+        one = concurrent.interpreters.create()
+        one.exec(code)
+        one.close()
+except ImportError:
+    import _interpreters
+    def run(code):
+        one = _interpreters.create()
+        error = _interpreters.run_string(one, code)
+        assert error is None, error
+        _interpreters.destroy(one)
+CODE = """
+import homefree, sys
+assert homefree.install().python == "raw"
+assert homefree.owner_of([]).allocator == "mimalloc"
+assert not sys._is_gil_enabled()
+"""
+homefree.install()
+together(lambda i: run(CODE), 3)
+'''
+        )
+
+
+@unittest.skipUnless(shutil.which("cc"), "no C compiler")
+class Modules(support.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory(prefix="homefree-free-threading-")
+        cls.addClassCleanup(folder.cleanup)
+        cls.folder = Path(folder.name)
+        for name, more in (("safe", ["-DSAFE"]), ("unsafe", [])):
+            source = cls.folder / f"{name}.c"
+            source.write_text(MODULE.replace("NAME", name))
+            subprocess.run(
+                ["cc", "-shared", "-fPIC", "-O1", *more, source]
+                + ["-I", sysconfig.get_path("include"), "-o", cls.folder / f"{name}{SUFFIX}"],
+                check=True,
+            )
+        for name in ("safe", "unsafe"):
+            shutil.copy(cls.folder / f"{name}{SUFFIX}", cls.folder / f"{name}.abi3.so")
+
+    def code(self, text):
+        begin = "FOLDER, SUFFIX = {!r}, {!r}\n".format(str(self.folder) + "/", SUFFIX)
+        return begin + "sys.path.insert(0, FOLDER)\nimport homefree, threading\n" + text
+
+    def test_adopt(self):
+        self.fine(
+            self.code("""
+module = homefree.load(FOLDER + "safe" + SUFFIX, adopt=True)
+block = module.make()
+assert kind(block) == "heap"
+free(block)
+assert not sys._is_gil_enabled()
+""")
+        )
+
+    def test_private(self):
+        self.fine(
+            self.code("""
+def work(i):
+    module = homefree.load(FOLDER + "safe" + SUFFIX, private=True)
+    assert [module.call() for _ in range(3)] == [1, 2, 3]
+""")
+            + TOGETHER
+            + "together(work, 3); assert not sys._is_gil_enabled()"
+        )
+
+    def test_hook(self):
+        self.fine(
+            self.code("""
+with homefree.import_hook(adopt=True):
+    import safe
+assert kind(safe.make()) == "heap" and not sys._is_gil_enabled()
+""")
+        )
+
+    def test_private_module_that_needs_the_gil(self):
+        """CPython enables the GIL when it loads such a module; a private copy is refused."""
+        self.fine(
+            self.code("""
+try:
+    homefree.load(FOLDER + "unsafe" + SUFFIX, private=True)
+except ImportError as error:
+    assert "Py_mod_gil" in str(error) and "-X gil=1" in str(error), error
+else:
+    raise AssertionError("loaded")
+assert not sys._is_gil_enabled()
+""")
+        )
+        for option in ("gil=0", "gil=1"):
+            self.fine(
+                self.code("""
+module = homefree.load(FOLDER + "unsafe" + SUFFIX, private=True)
+assert module.call() == 1
+"""),
+                "-X",
+                option,
+            )
+
+    def test_module_that_needs_the_gil(self):
+        self.fine(
+            self.code("""
+import warnings
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    homefree.load(FOLDER + "unsafe" + SUFFIX)
+assert "has been enabled" in str(said[0].message) and sys._is_gil_enabled()
+""")
+        )
+
+    def test_limited_api(self):
+        """Their objects differ, but CPython would load them."""
+        self.fine(
+            self.code("""
+try:
+    homefree.load(FOLDER + "safe.abi3.so")
+except ImportError as error:
+    assert "limited API" in str(error), error
+else:
+    raise AssertionError("loaded")
+""")
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(support.main())

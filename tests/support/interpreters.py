@@ -1,0 +1,124 @@
+"""The CPythons of this machine, for tests that run under each.
+
+Looked for: python3* on PATH and in /usr/bin, pyenv's, and those that debian-cpython.sh has built;
+from 3.6 on, with ctypes. If HOMEFREE_TEST_PYTHONS is set, files separated by colons, these are all
+there are; each may belong to a virtual environment.
+
+usage: interpreters.py                 "VERSION FILE" for each
+       interpreters.py --to-build-for  for each that is free-threaded and has headers: their folder,
+                                       and the end of an extension's file name, separated by a tab
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+TIMEOUT = 80
+VARIABLE = "HOMEFREE_TEST_PYTHONS"
+
+
+def built():
+    """Where debian-cpython.sh puts what it builds."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(os.environ.get("HOMEFREE_PYTHONS") or Path(cache) / "homefree/pythons")
+
+
+def _candidates():
+    folders = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder]
+    folders.append(Path("/usr/bin"))
+    for folder in folders:
+        if folder.is_dir():
+            yield from sorted(folder.glob("python3*"))
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    yield from sorted(pyenv.glob("*/bin/python"))
+
+
+def _found():
+    """{path: version}, each real interpreter once."""
+    named = list(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
+    if named:
+        return {Path(os.path.abspath(path)): version(path) for path in named}
+    found = {}
+    for candidate in _candidates():
+        path = candidate.resolve()
+        if not re.fullmatch(r"python(3(\.\d+)?t?)?", candidate.name) or not is_elf(path):
+            continue
+        if path not in found:
+            found[path] = version(path)
+    return found
+
+
+def interpreters():
+    """[(path, version)]. Without HOMEFREE_TEST_PYTHONS, only those with a GIL: most tests use the
+    file of the package that these share."""
+    named = os.environ.get(VARIABLE)
+    return [(path, text) for path, text in _found().items() if text and (named or text[-1] != "t")]
+
+
+def free_threaded():
+    """[(path, version)] of those without a GIL. Their versions end in "t"."""
+    found = _found()
+    if not os.environ.get(VARIABLE):
+        for path in sorted(built().glob("*t/bin/python3")):
+            found.setdefault(path.resolve(), version(path))
+    return [(path, text) for path, text in found.items() if text and text[-1] == "t"]
+
+
+def number(text):
+    """(3, 13, 5) of a version."""
+    return tuple(map(int, re.findall(r"\d+", text)))
+
+
+def is_elf(path):
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+def ask(python, code):
+    """What a piece of code prints, or None if it fails."""
+    try:
+        done = subprocess.run(
+            [python, "-E", "-s", "-c", code],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def version(python):
+    """Its version, with a "t" if it is free-threaded; None if it is too old or has no ctypes."""
+    return ask(
+        python,
+        "import sys, ctypes; assert sys.version_info >= (3, 6);"
+        "print('.'.join(map(str, sys.version_info[:3])) + 't' * ('t' in sys.abiflags))",
+    )
+
+
+HEADERS = """
+import os, sysconfig
+folder = sysconfig.get_path("include")
+assert os.path.exists(folder + "/Python.h")
+print(folder, sysconfig.get_config_var("EXT_SUFFIX")[1:], sep="\\t")
+"""
+
+
+def main():
+    if sys.argv[1:] == ["--to-build-for"]:
+        lines = [ask(path, HEADERS) for path, _ in free_threaded()]
+    else:
+        lines = [f"{text} {path}" for path, text in dict(interpreters() + free_threaded()).items()]
+    print(*dict.fromkeys(filter(None, lines)), sep="\n")
+
+
+if __name__ == "__main__":
+    main()
