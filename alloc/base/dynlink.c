@@ -353,6 +353,27 @@ void hf_object_segments(struct hf_object *object)
     }
 }
 
+const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
+                           size_t *size)
+{
+    size_t count = 0;
+    const ElfW(Phdr) *header = program_headers(object, &count);
+    const size_t name_size = strlen(owner) + 1;
+    *size = 0;
+    for (size_t i = 0; header != NULL && i < count; i++) {
+        const ElfW(Nhdr) *note = (const void *)(object->base + header[i].p_vaddr);
+        const size_t start = sizeof *note + ((name_size + 3) & ~(size_t)3);
+        if (header[i].p_type != PT_NOTE || header[i].p_memsz < start ||
+            note->n_namesz != name_size || note->n_type != type ||
+            memcmp(note + 1, owner, name_size) != 0 ||
+            note->n_descsz > header[i].p_memsz - start)
+            continue;
+        *size = note->n_descsz;
+        return (const char *)note + start;
+    }
+    return NULL;
+}
+
 unsigned hf_object_protection(const struct hf_object *object, uintptr_t address)
 {
     size_t count = 0;

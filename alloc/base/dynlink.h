@@ -72,6 +72,11 @@ const struct link_map *hf_dynlink_find_fast(const void *address);
  * and async-signal-safe; NULL if there is none, and always before glibc 2.35. */
 const void *hf_dynlink_unwind_table(const void *address);
 
+/* The contents of the object's note of that owner and type, and their size; NULL and 0 if there is
+ * none. Only the first note of each PT_NOTE segment is looked at. */
+const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
+                           size_t *size);
+
 /* The defined dynamic symbol of that name, or NULL. */
 const ElfW(Sym) *hf_object_symbol(const struct hf_object *object, const char *name);
 

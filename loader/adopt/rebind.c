@@ -13,6 +13,7 @@
 
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
+#include "loader/hidden/adopted_note.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"
@@ -195,9 +196,10 @@ static void check_object(struct adoption *adoption)
     } else if (hf_object_role(object) != HF_ROLE_ORDINARY) {
         refuse(adoption, -ENOTSUP,
                "libc, the C++ runtime, the dynamic linker and homefree itself cannot be adopted");
-    } else if (hf_object_symbol(object, "malloc") != NULL ||
-               hf_object_symbol(object, "free") != NULL ||
-               hf_object_symbol(object, "realloc") != NULL) {
+    } else if (hf_adopted_loaded(adoption->map) == NULL &&
+               (hf_object_symbol(object, "malloc") != NULL ||
+                hf_object_symbol(object, "free") != NULL ||
+                hf_object_symbol(object, "realloc") != NULL)) {
         refuse(adoption, -ENOTSUP,
                "the object brings an allocator of its own: its calls inside need no slot");
     }

@@ -284,6 +284,33 @@ int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *dire
     return hf_elf_open(debug, path);
 }
 
+int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path,
+                             char *buffer, size_t size)
+{
+    unsigned char wanted[64], has[64];
+    const size_t length = hf_elf_build_id(elf, wanted, sizeof wanted);
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash != NULL ? (size_t)(slash - path) + 1 : 0;
+    begin(debug);
+    for (int i = 0; i < 2 && length != 0; i++) {
+        static const char hidden[] = ".debug/", end[] = ".debug";
+        const size_t name = strlen(path) - folder, middle = i == 0 ? 0 : sizeof hidden - 1;
+        if (folder + middle + name + sizeof end > size)
+            continue;
+        memcpy(buffer, path, folder);
+        memcpy(buffer + folder, hidden, middle);
+        memcpy(buffer + folder + middle, path + folder, name);
+        memcpy(buffer + folder + middle + name, end, sizeof end);
+        if (hf_elf_open(debug, buffer) != 0)
+            continue;
+        if (hf_elf_build_id(debug, has, sizeof has) == length &&
+            memcmp(wanted, has, length) == 0)
+            return 0;
+        hf_elf_close(debug);
+    }
+    return hf_elf_fail(debug, -ENOENT, "there is no debug file beside it");
+}
+
 /* ---- segments ------------------------------------------------------------------------------- */
 
 bool hf_elf_segment(const struct hf_elf *elf, size_t *cursor, Elf64_Phdr *out)

@@ -87,6 +87,13 @@ int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
  */
 int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *directory);
 
+/*
+ * The same for one beside the file at `path`, where debuggers find it too: NAME.debug or
+ * .debug/NAME.debug. `buffer`, of `size` bytes, is for its path.
+ */
+int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path,
+                             char *buffer, size_t size);
+
 /* Closes the file. Strings from `elf` become invalid. */
 void hf_elf_close(struct hf_elf *elf);
 

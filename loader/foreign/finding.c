@@ -309,31 +309,9 @@ bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf)
     return same;
 }
 
-/* Opens a debug file beside its object, where debuggers findings too: NAME.debug or
- * .debug/NAME.debug. The build ids must match. */
-static bool open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path)
-{
-    unsigned char wanted[64], has[64];
-    size_t size = hf_elf_build_id(elf, wanted, sizeof wanted);
-    const char *slash = strrchr(path, '/');
-    int folder = slash != NULL ? (int)(slash - path) : 0;
-    const char *name = slash != NULL ? slash + 1 : path;
-    for (int i = 0; i < 2 && size != 0; i++) {
-        static char beside[4096]; /* guarded by the loader's lock; the stack may be small */
-        int length =
-            i == 0 ? snprintf(beside, sizeof beside, "%s.debug", path)
-                   : snprintf(beside, sizeof beside, "%.*s/.debug/%s.debug", folder, path, name);
-        if (length <= 0 || (size_t)length >= sizeof beside || hf_elf_open(debug, beside) != 0)
-            continue;
-        if (hf_elf_build_id(debug, has, sizeof has) == size && memcmp(wanted, has, size) == 0)
-            return true;
-        hf_elf_close(debug);
-    }
-    return false;
-}
-
 static void search_file(struct findings *findings)
 {
+    static char beside[4096]; /* guarded by the loader's lock; the stack may be small */
     struct hf_elf elf, debug;
     const char *path = findings->map->l_name;
     if (path == NULL || path[0] == '\0')
@@ -346,7 +324,7 @@ static void search_file(struct findings *findings)
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
             search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
         } else if (hf_elf_open_debug(&debug, &elf, NULL) == 0 ||
-                   open_debug_beside(&debug, &elf, path)) {
+                   hf_elf_open_debug_beside(&debug, &elf, path, beside, sizeof beside) == 0) {
             search_table(findings, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
             hf_elf_close(&debug);
         }

@@ -45,4 +45,20 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
  */
 bool hf_code_may_refer(const unsigned char *bytes, size_t offset);
 
+/* Whether they can only be that of a call or jump, if an instruction's. */
+bool hf_code_may_branch(const unsigned char *bytes, size_t offset);
+
+/* The same for one byte at `offset`, the displacement of a short jump. */
+bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset);
+
+/*
+ * Writes code that jumps to where the word at `slot` points, for a function at `address` whose first
+ * bytes are `before`, in `room` bytes. A landing pad for indirect calls (IBT) at its beginning stays.
+ * Arguments and the stack are left alone. Returns the size; 0 if there is no room, or the slot is out
+ * of reach.
+ */
+#define HF_CODE_JUMP_MAX 16
+size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,
+                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX]);
+
 #endif

@@ -6,6 +6,8 @@
 
 #include <Zydis/Zydis.h>
 
+#include <string.h>
+
 static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, bool relative)
 {
     /* One-byte opcodes and the second of two bytes; see the opcode map of the Intel SDM, vol. 2. */
@@ -53,13 +55,46 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
     return true;
 }
 
-bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+bool hf_code_may_branch(const unsigned char *bytes, size_t offset)
 {
     if (offset == 0)
         return false;
     const unsigned before = bytes[offset - 1];
-    /* call, jmp; jcc, and xbegin, of two bytes; a ModRM byte of a memory operand at rip + disp32 */
-    return before == 0xe8 || before == 0xe9 || (before & 0xc7) == 0x05 ||
+    /* call, jmp; jcc, and xbegin, of two bytes */
+    return before == 0xe8 || before == 0xe9 ||
            (offset >= 2 && ((bytes[offset - 2] == 0x0f && (before & 0xf0) == 0x80) ||
                             (bytes[offset - 2] == 0xc7 && before == 0xf8)));
+}
+
+bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
+{
+    if (offset == 0)
+        return false;
+    const unsigned before = bytes[offset - 1];
+    /* jcc, jmp, loop and jrcxz with a displacement of one byte */
+    return (before & 0xf0) == 0x70 || before == 0xeb || (before & 0xfc) == 0xe0;
+}
+
+bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+{
+    /* or a ModRM byte of a memory operand at rip + disp32 */
+    return hf_code_may_branch(bytes, offset) || (offset > 0 && (bytes[offset - 1] & 0xc7) == 0x05);
+}
+
+size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,
+                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
+{
+    static const unsigned char pad[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
+    static const unsigned char jump[] = {0xff, 0x25};            /* jmp *disp32(%rip) */
+    const bool padded = room >= sizeof pad && memcmp(before, pad, sizeof pad) == 0;
+    const size_t start = padded ? sizeof pad : 0;
+    const size_t size = start + sizeof jump + sizeof(int32_t);
+    const int64_t distance = (int64_t)(slot - (address + size));
+    if (room < size || distance != (int32_t)distance)
+        return 0;
+    const int32_t displacement = (int32_t)distance;
+    memcpy(out, pad, start);
+    memcpy(out + start, jump, sizeof jump);
+    memcpy(out + start + sizeof jump, &displacement, sizeof displacement);
+    return size;
 }

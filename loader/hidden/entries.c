@@ -6,53 +6,88 @@
 #include <errno.h>
 #include <string.h>
 
-/* The families of the malloc family. */
-enum {
-    FAMILY_malloc = HF_ENTRY_ALLOCATES,
-    FAMILY_free = HF_ENTRY_RELEASES,
-    FAMILY_cfree = HF_ENTRY_RELEASES,
-    FAMILY_free_sized = HF_ENTRY_RELEASES,
-    FAMILY_free_aligned_sized = HF_ENTRY_RELEASES,
-    FAMILY_calloc = HF_ENTRY_OWN,
-    FAMILY_realloc = HF_ENTRY_OWN,
-    FAMILY_reallocarray = HF_ENTRY_OWN,
-    FAMILY_aligned_alloc = HF_ENTRY_OWN,
-    FAMILY_memalign = HF_ENTRY_OWN,
-    FAMILY_posix_memalign = HF_ENTRY_OWN,
-    FAMILY_valloc = HF_ENTRY_OWN,
-    FAMILY_pvalloc = HF_ENTRY_OWN,
-    FAMILY_malloc_usable_size = HF_ENTRY_OWN
-};
+/* Family and function of the malloc family's members. */
+#define FAMILY_malloc             HF_ENTRY_ALLOCATES, "hf_malloc"
+#define FAMILY_free               HF_ENTRY_RELEASES, "hf_free"
+#define FAMILY_cfree              HF_ENTRY_RELEASES, "hf_free"
+#define FAMILY_free_sized         HF_ENTRY_RELEASES, "hf_free"
+#define FAMILY_free_aligned_sized HF_ENTRY_RELEASES, "hf_free"
+#define FAMILY_calloc             HF_ENTRY_OWN, "hf_calloc"
+#define FAMILY_realloc            HF_ENTRY_OWN, "hf_realloc"
+#define FAMILY_reallocarray       HF_ENTRY_OWN, "hf_reallocarray"
+#define FAMILY_aligned_alloc      HF_ENTRY_ALIGNS, "hf_aligned_alloc"
+#define FAMILY_memalign           HF_ENTRY_ALIGNS, "hf_memalign"
+#define FAMILY_posix_memalign     HF_ENTRY_OWN, "hf_posix_memalign"
+#define FAMILY_valloc             HF_ENTRY_OWN, "hf_adopted_valloc"
+#define FAMILY_pvalloc            HF_ENTRY_OWN, "hf_adopted_pvalloc"
+#define FAMILY_malloc_usable_size HF_ENTRY_MEASURES, "hf_usable_size"
 
-#define NEW_FAMILY(nothrow, aligned) NEW_FAMILY_##nothrow##_##aligned
-#define NEW_FAMILY_0_0               HF_ENTRY_NEW
-#define NEW_FAMILY_1_0               HF_ENTRY_ALLOCATES
-#define NEW_FAMILY_0_1               HF_ENTRY_OWN
-#define NEW_FAMILY_1_1               HF_ENTRY_OWN
+/* Those of the forms of operator new: nothrow, aligned. */
+#define FORM_0_0 HF_ENTRY_NEW, "hf_adopted_new"
+#define FORM_1_0 HF_ENTRY_ALLOCATES, "hf_malloc"
+#define FORM_0_1 HF_ENTRY_NEW_ALIGNED, "hf_adopted_new_aligned"
+#define FORM_1_1 HF_ENTRY_ALLOCATES_ALIGNED, "hf_adopted_malloc_aligned"
+
+#define ROW(name, ...)              ROW_OF(name, __VA_ARGS__)
+#define ROW_OF(name, family, serves) {#name, serves, HF_ALLOCATOR_COUNT, family, false},
 
 const struct hf_entry hf_entries[] = {
 #define HF_ENTRY(id, name, function, family) \
-    {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family},
-#define HF_HOOK(id, name) {name, NULL, HF_ALLOCATOR_##id, HF_ENTRY_OWN},
+    {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family, false},
+#define HF_HOOK(id, name) {name, NULL, HF_ALLOCATOR_##id, HF_ENTRY_OWN, false},
+#define HF_SHARED(name)   {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, true},
 #include "loader/hidden/entries.def"
-#define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) \
-    {#name, #name, HF_ALLOCATOR_COUNT, (enum hf_entry_family)FAMILY_##name},
-#define HF_NEW(symbol, nothrow, aligned) \
-    {#symbol, #symbol, HF_ALLOCATOR_COUNT, NEW_FAMILY(nothrow, aligned)},
+#define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) ROW(name, FAMILY_##name)
+#define HF_NEW(symbol, nothrow, aligned)                            ROW(symbol, FORM_##nothrow##_##aligned)
 #define HF_DELETE(symbol, parameters, arguments, call, form, alignment) \
-    {#symbol, #symbol, HF_ALLOCATOR_COUNT, HF_ENTRY_RELEASES},
+    ROW_OF(symbol, HF_ENTRY_RELEASES, "hf_free")
 #include "shim/functions.def"
 };
 const size_t hf_entries_count = sizeof hf_entries / sizeof hf_entries[0];
 
+const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *other)
+{
+    static const char *const serves[] = {
+        [HF_ENTRY_RELEASES] = "hf_free",
+        [HF_ENTRY_ALLOCATES] = "hf_malloc",
+        [HF_ENTRY_ZEROES] = "hf_adopted_zalloc",
+        [HF_ENTRY_NEW] = "hf_adopted_new",
+        [HF_ENTRY_ALIGNS] = "hf_memalign",
+        [HF_ENTRY_ALLOCATES_ALIGNED] = "hf_adopted_malloc_aligned",
+        [HF_ENTRY_NEW_ALIGNED] = "hf_adopted_new_aligned",
+        [HF_ENTRY_HEAP_ALLOCATES] = "hf_adopted_heap_malloc",
+        [HF_ENTRY_MEASURES] = "hf_usable_size",
+        [HF_ENTRY_NOTHING] = "hf_adopted_nothing",
+        [HF_ENTRY_OWN] = NULL,
+    };
+    if (one->function == NULL || other->function == NULL)
+        return NULL;
+    if (strcmp(one->function, other->function) == 0)
+        return one->function;
+    return one->family == other->family ? serves[one->family] : NULL;
+}
+
+static bool is_prefixed(const struct hf_entry *entry)
+{
+    return entry->pattern[0] == '*' && entry->function != NULL;
+}
+
 int hf_entry_names_prepare(struct hf_entry_names *names)
 {
-    if (hf_entries_count > HF_NAMES_MAX)
-        return -E2BIG;
-    for (size_t i = 0; i < hf_entries_count; i++)
-        names->patterns[i] = hf_entries[i].pattern;
-    names->prefixes_count = 0;
-    return hf_names_prepare(&names->names, names->patterns, hf_entries_count);
+    names->prefixed.count = names->others.count = names->prefixes_count = 0;
+    for (size_t i = 0; i < hf_entries_count; i++) {
+        const struct hf_entry *entry = &hf_entries[i];
+        struct hf_entry_table *table = is_prefixed(entry) ? &names->prefixed : &names->others;
+        if (table->count == HF_NAMES_MAX)
+            return -E2BIG;
+        table->patterns[table->count] = entry->pattern + is_prefixed(entry);
+        table->entries[table->count++] = entry;
+    }
+    const int error =
+        hf_names_prepare(&names->prefixed.names, names->prefixed.patterns, names->prefixed.count);
+    return error != 0 ? error
+                      : hf_names_prepare(&names->others.names, names->others.patterns,
+                                         names->others.count);
 }
 
 void hf_entry_names_prefix(struct hf_entry_names *names, const char *name)
@@ -73,25 +108,21 @@ void hf_entry_names_prefix(struct hf_entry_names *names, const char *name)
     names->prefixes[names->prefixes_count++].allocator = HF_ALLOCATOR_JEMALLOC;
 }
 
-static bool has_prefix(const struct hf_entry_names *names, const struct hf_entry *entry,
-                       const char *name)
+static const struct hf_entry *look_up(const struct hf_entry_table *table, const char *name)
 {
-    const size_t length = strlen(name) - strlen(entry->pattern + 1);
-    for (size_t i = 0; i < names->prefixes_count; i++)
-        if (names->prefixes[i].allocator == entry->allocator &&
-            names->prefixes[i].length == length &&
-            memcmp(names->prefixes[i].text, name, length) == 0)
-            return true;
-    return false;
+    const int pattern = hf_names_match(&table->names, name);
+    return pattern < 0 ? NULL : table->entries[pattern];
 }
 
 const struct hf_entry *hf_entry_named(const struct hf_entry_names *names, const char *name)
 {
-    const int pattern = hf_names_match(&names->names, name);
-    if (pattern < 0)
-        return NULL;
-    const struct hf_entry *entry = &hf_entries[pattern];
-    return entry->pattern[0] != '*' || entry->function == NULL || has_prefix(names, entry, name)
-               ? entry
-               : NULL;
+    for (size_t i = 0; i < names->prefixes_count; i++) {
+        const size_t length = names->prefixes[i].length;
+        if (strncmp(name, names->prefixes[i].text, length) != 0)
+            continue;
+        const struct hf_entry *entry = look_up(&names->prefixed, name + length);
+        if (entry != NULL && entry->allocator == names->prefixes[i].allocator)
+            return entry;
+    }
+    return look_up(&names->others, name);
 }

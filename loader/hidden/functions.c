@@ -69,13 +69,13 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
         return false;
     functions->names[functions->names_count++] = named;
     const struct hf_function function = {symbol->value, symbol->size, symbol->name,
-                                         gathering->exported};
+                                         gathering->exported, false};
     return add_function(gathering, &function);
 }
 
 static bool add_unwound(uint64_t address, uint64_t size, void *context)
 {
-    const struct hf_function function = {.address = address, .size = size};
+    const struct hf_function function = {.address = address, .size = size, .unwound = true};
     return add_function(context, &function);
 }
 
@@ -112,6 +112,7 @@ static void settle(struct hf_functions *functions)
         if (last->name == NULL)
             last->name = function->name;
         last->exported |= function->exported;
+        last->unwound |= function->unwound;
     }
     functions->count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {

@@ -24,6 +24,7 @@ struct hf_function {
     uint64_t address, size;
     const char *name; /* one of its names, or NULL */
     bool exported;
+    bool unwound; /* the unwind table says that a function begins here */
 };
 
 struct hf_functions {

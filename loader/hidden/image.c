@@ -188,6 +188,22 @@ static int add_thread_slot(struct relocations *relocations, uint64_t where, uint
     return 0;
 }
 
+/* Whether a slot is that of the local-dynamic model: all thread-local variables of the object share
+ * it, so that it says nothing about any of them (ELF Handling For Thread-Local Storage, 4.2). */
+static bool is_local_dynamic(const struct hf_image *image, uint64_t where, uint64_t symbol,
+                             uint32_t type)
+{
+    const bool x86 = image->elf->header.e_machine == EM_X86_64;
+    if (symbol != 0 || type != (x86 ? R_X86_64_DTPMOD64 : R_AARCH64_TLS_DTPMOD))
+        return false;
+    uint64_t available, offset;
+    const unsigned char *bytes = hf_image_at(image, where + sizeof offset, &available);
+    if (bytes == NULL || available < sizeof offset)
+        return false;
+    memcpy(&offset, bytes, sizeof offset);
+    return offset == 0;
+}
+
 static int add_relocation(struct relocations *relocations, const Elf64_Rela *relocation)
 {
     struct hf_elf *elf = relocations->image->elf;
@@ -204,6 +220,8 @@ static int add_relocation(struct relocations *relocations, const Elf64_Rela *rel
             return 0; /* another object's */
         return add(relocations, relocation->r_offset, relocations->values[symbol] + addend);
     case STORES_THREAD:
+        if (is_local_dynamic(relocations->image, relocation->r_offset, symbol, type))
+            return 0;
         return add_thread_slot(relocations, relocation->r_offset, symbol);
     case STORES_UNKNOWN:
         break;
@@ -376,7 +394,7 @@ int hf_image_open(struct hf_image *image, struct hf_elf *elf)
 void hf_image_close(struct hf_image *image)
 {
     for (size_t i = 0; i < image->stretches_count; i++)
-        free((void *)image->stretches[i].bytes);
+        free(image->stretches[i].bytes);
     free(image->stretches);
     free(image->pointers);
     free(image->thread_slots);

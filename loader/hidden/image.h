@@ -16,7 +16,7 @@
 struct hf_stretch {
     uint64_t address, size;      /* as in memory: behind `bytes` there are zeros */
     uint64_t offset, bytes_size; /* in the file */
-    const unsigned char *bytes;
+    unsigned char *bytes; /* malloc'ed */
     bool code, writable;
 };
 

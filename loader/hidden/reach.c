@@ -50,6 +50,7 @@ void hf_reach_close(struct hf_reach *reach)
     free(reach->pending);
     free(reach->edges);
     free(reach->uses);
+    free(reach->inside);
     *reach = (struct hf_reach){0};
 }
 
@@ -97,18 +98,35 @@ static bool is_known(const struct hf_reach *reach, uint32_t node)
     return (reach->marks[node] & (HF_REACH_IN | HF_REACH_OUTER)) != 0;
 }
 
-static int add_edge(struct hf_reach *reach, uint32_t from, uint32_t to)
+static int append(struct hf_edge **edges, size_t *count, size_t *room, struct hf_edge edge)
 {
-    if (reach->edges_count == reach->edges_room) {
-        const size_t room = reach->edges_room * 2 + 1024;
-        struct hf_edge *bigger = reallocarray(reach->edges, room, sizeof *bigger);
+    if (*count == *room) {
+        const size_t wanted = *room * 2 + 1024;
+        struct hf_edge *bigger = reallocarray(*edges, wanted, sizeof *bigger);
         if (bigger == NULL)
             return -ENOMEM;
-        reach->edges = bigger;
-        reach->edges_room = room;
+        *edges = bigger;
+        *room = wanted;
     }
-    reach->edges[reach->edges_count++] = (struct hf_edge){from, to};
+    (*edges)[(*count)++] = edge;
     return 0;
+}
+
+static int add_edge(struct hf_reach *reach, uint32_t from, uint32_t to)
+{
+    return append(&reach->edges, &reach->edges_count, &reach->edges_room,
+                  (struct hf_edge){from, to});
+}
+
+/* Takes note of a reference that leads behind the beginning of an entry. */
+static int note_inside(struct hf_reach *reach, uint32_t from, uint32_t to, uint64_t address)
+{
+    if (to == from || to == HF_REACH_UNKNOWN || is_object(reach, to) ||
+        (reach->marks[to] & HF_REACH_STOP) == 0 ||
+        reach->functions->functions[to].address == address)
+        return 0;
+    return append(&reach->inside, &reach->inside_count, &reach->inside_room,
+                  (struct hf_edge){from, to});
 }
 
 static int add_use(struct hf_reach *reach, uint64_t address, uint32_t function)
@@ -132,7 +150,7 @@ static int refer(struct hf_reach *reach, uint32_t from, uint32_t to)
 {
     if (to == from || to == HF_REACH_UNKNOWN)
         return 0;
-    if ((reach->marks[from] & HF_REACH_IN) != 0)
+    if ((reach->marks[from] & HF_REACH_IN) != 0 && (reach->marks[to] & HF_REACH_STOP) == 0)
         hf_reach_mark(reach, to, HF_REACH_IN);
     return add_edge(reach, from, to);
 }
@@ -186,6 +204,9 @@ static int refer_to(struct hf_reach *reach, uint32_t from, uint64_t address)
     if (error != 0)
         return error;
     const uint32_t to = hf_reach_node(reach, address);
+    error = note_inside(reach, from, to, address);
+    if (error != 0)
+        return error;
     if (to != HF_REACH_UNKNOWN)
         return refer(reach, from, to);
     /* A slot, or a constant without a name: a word, or a vector of two, which is aligned. */
@@ -236,7 +257,8 @@ struct round {
     struct hf_reach *reach;
     uint32_t *referrers; /* how many there are, by node */
     uint32_t last_from, last_to;
-    size_t first_pending; /* nodes to which references are sought */
+    uint64_t *entries;    /* where the STOPs begin, ascending */
+    size_t entries_count;
     int error;
 };
 
@@ -268,7 +290,11 @@ static bool found_in_code(uint64_t where, uint64_t target, const struct hf_funct
                               ? (uint32_t)(function - reach->functions->functions)
                               : HF_REACH_UNKNOWN;
     (void)where;
-    found(round, from, hf_reach_node(reach, target));
+    const uint32_t to = hf_reach_node(reach, target);
+    if (from == HF_REACH_UNKNOWN || !is_known(reach, from))
+        round->error = note_inside(round->reach, from, to, target);
+    if (round->error == 0)
+        found(round, from, to);
     return round->error == 0;
 }
 
@@ -300,9 +326,9 @@ static void range_of(const struct hf_reach *reach, uint32_t node, uint64_t *addr
 static int find_in_code(struct round *round)
 {
     struct hf_reach *reach = round->reach;
-    struct hf_targets targets;
+    struct hf_targets targets = {0};
     uint64_t first = UINT64_MAX, end = 0, address, size, where = 0;
-    for (size_t i = round->first_pending; i < reach->pending_count; i++) {
+    for (size_t i = reach->enclosed_count; i < reach->pending_count; i++) {
         range_of(reach, reach->pending[i], &address, &size);
         if (address < first)
             first = address;
@@ -312,15 +338,16 @@ static int find_in_code(struct round *round)
     if (first >= end)
         return 0;
     int error = hf_targets_open(&targets, first, end - first);
-    for (size_t i = round->first_pending; error == 0 && i < reach->pending_count; i++) {
+    targets.except = round->entries;
+    targets.except_count = round->entries_count;
+    for (size_t i = reach->enclosed_count; error == 0 && i < reach->pending_count; i++) {
         const uint32_t node = reach->pending[i];
-        if ((reach->marks[node] & HF_REACH_STOP) != 0 ||
-            (is_object(reach, node) && (reach->marks[node] & HF_REACH_IN) != 0))
+        if ((is_object(reach, node) && (reach->marks[node] & HF_REACH_IN) != 0))
             continue;
         range_of(reach, node, &address, &size);
         hf_targets_add(&targets, address, size);
     }
-    round->first_pending = reach->pending_count;
+    reach->enclosed_count = reach->pending_count;
     if (error == 0)
         error = hf_scan(reach->image, reach->functions, &targets, found_in_code, round, &where);
     if (error == -ENOTSUP)
@@ -329,7 +356,7 @@ static int find_in_code(struct round *round)
     return error;
 }
 
-static bool is_open(const struct hf_reach *reach, uint32_t node)
+bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node)
 {
     return node == HF_REACH_UNKNOWN || (reach->marks[node] & HF_REACH_OPEN) != 0;
 }
@@ -344,7 +371,7 @@ static void spread(struct hf_reach *reach)
         again = false;
         for (size_t i = 0; i < reach->edges_count; i++) {
             const struct hf_edge *edge = &reach->edges[i];
-            if (is_open(reach, edge->from) && !is_open(reach, edge->to) &&
+            if (hf_reach_is_open(reach, edge->from) && !hf_reach_is_open(reach, edge->to) &&
                 (reach->marks[edge->to] & HF_REACH_STOP) == 0) {
                 reach->marks[edge->to] |= HF_REACH_OPEN;
                 again = true;
@@ -358,10 +385,17 @@ int hf_reach_enclose(struct hf_reach *reach)
     struct round round = {.reach = reach};
     const size_t nodes = reach->functions->count + reach->functions->objects_count;
     round.referrers = calloc(nodes + 1, sizeof *round.referrers);
-    if (round.referrers == NULL)
+    round.entries = calloc(reach->functions->count + 1, sizeof *round.entries);
+    if (round.referrers == NULL || round.entries == NULL) {
+        free(round.referrers);
+        free(round.entries);
         return -ENOMEM;
+    }
+    for (size_t i = 0; i < reach->functions->count; i++)
+        if ((reach->marks[i] & HF_REACH_STOP) != 0)
+            round.entries[round.entries_count++] = reach->functions->functions[i].address;
     int error = 0;
-    for (unsigned rounds = 0; error == 0 && round.first_pending < reach->pending_count; rounds++) {
+    for (unsigned rounds = 0; error == 0 && reach->enclosed_count < reach->pending_count; rounds++) {
         if (rounds == ROUNDS_MAX) {
             error = refuse(reach, 0, "too much of the object leads to the allocator");
             break;
@@ -375,6 +409,7 @@ int hf_reach_enclose(struct hf_reach *reach)
             error = hf_reach_follow(reach);
     }
     free(round.referrers);
+    free(round.entries);
     if (error == 0)
         spread(reach);
     return error;

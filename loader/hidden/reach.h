@@ -15,7 +15,8 @@
 
 enum {
     HF_REACH_IN = 1,    /* reached */
-    HF_REACH_STOP = 2,  /* an end: references to it do not count, and it may be replaced */
+    HF_REACH_STOP = 2,  /* an end: references to its beginning do not count, and what refers to it
+                           does not reach it */
     HF_REACH_OPEN = 4,  /* reached from elsewhere as well, or through one that is */
     HF_REACH_OUTER = 8, /* refers to what was reached, and is examined itself */
 };
@@ -41,7 +42,9 @@ struct hf_reach {
     struct hf_data_use *uses;
     size_t uses_count, uses_room;
     uint32_t *pending; /* nodes to look at, in the order in which they became known */
-    size_t pending_count, done_count;
+    size_t pending_count, done_count, enclosed_count;
+    struct hf_edge *inside; /* references to a place inside of a STOP, not to its beginning */
+    size_t inside_count, inside_room;
     uint64_t instructions; /* decoded, in all */
     const char *why;       /* after a failure: a static string */
     uint64_t where;        /* and the address it is about, or 0 */
@@ -62,8 +65,11 @@ const char *hf_reach_name(const struct hf_reach *reach, uint32_t node);
  * `why`. */
 int hf_reach_follow(struct hf_reach *reach);
 
+/* Whether a node is unknown or open. */
+bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node);
+
 /*
- * Finds what refers to reached functions from elsewhere, adds the functions that do as OUTER, looks
+ * May be called again after more nodes were marked. Finds what refers to reached functions from elsewhere, adds the functions that do as OUTER, looks
  * for what refers to those, and so on, and marks as OPEN what can be reached from outside all of
  * these: through another reference, or because it is exported. Result: as above.
  */

@@ -78,51 +78,108 @@ static void walk_to(struct walk *walk, const struct hf_function *function, uint6
     }
 }
 
-/* Whether the four bytes at `where` are an instruction's reference to `target`. */
-static bool is_reference(const struct walk *walk, uint64_t where, uint64_t target)
+/* Whether the `width` bytes at `where` are an instruction's reference to `target`. */
+static bool is_reference(const struct walk *walk, uint64_t where, unsigned width, uint64_t target)
 {
-    if (walk->broken || where < walk->at || where + DISPLACEMENT > walk->next)
+    if (walk->broken || where < walk->at || where + width > walk->next)
         return false;
     const struct hf_instruction *instruction = &walk->instruction;
     return instruction->operand == target ||
            (instruction->kind != HF_CODE_OTHER && instruction->target == target);
 }
 
+static bool is_except(const struct hf_targets *targets, uint64_t address)
+{
+    size_t first = 0, end = targets->except_count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (targets->except[middle] == address)
+            return true;
+        if (targets->except[middle] < address)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    return false;
+}
+
+struct scan {
+    const struct hf_image *image;
+    const struct hf_functions *functions;
+    const struct hf_targets *targets;
+    hf_scan_visitor *visit;
+    void *context;
+    struct walk walk;
+    bool ended;
+};
+
+/* Confirms what looks like a reference from `here`, whose displacement has `width` bytes. An
+ * immediate value of up to four bytes may follow it. Result: 0 or -ENOTSUP. */
+static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned width)
+{
+    const struct hf_function *function = hf_function_at(scan->functions, here);
+    if (function == NULL) {
+        scan->ended = width == DISPLACEMENT && has(scan->targets, base) &&
+                      !scan->visit(here, base, NULL, scan->context);
+        return 0;
+    }
+    walk_to(&scan->walk, function, here);
+    if (scan->walk.broken)
+        return -ENOTSUP;
+    for (uint64_t behind = 0; !scan->ended && behind <= (width == 1 ? 0 : 4); behind++)
+        if (has(scan->targets, base + behind) &&
+            is_reference(&scan->walk, here, width, base + behind))
+            scan->ended = !scan->visit(here, base + behind, function, scan->context);
+    return 0;
+}
+
+/* A short jump reaches functions beside its own. */
+static int look_near(struct scan *scan, const struct hf_stretch *stretch, uint64_t at)
+{
+    const uint64_t here = stretch->address + at;
+    const uint64_t target = here + 1 + (uint64_t)(int64_t)(int8_t)stretch->bytes[at];
+    if (!has(scan->targets, target) || is_except(scan->targets, target))
+        return 0;
+    const struct hf_function *function = hf_function_at(scan->functions, here);
+    if (function == NULL || target - function->address < function->size)
+        return 0;
+    return confirm(scan, here, target, 1);
+}
+
+static int look_far(struct scan *scan, const struct hf_stretch *stretch, uint64_t at)
+{
+    int32_t displacement;
+    memcpy(&displacement, stretch->bytes + at, sizeof displacement);
+    const uint64_t here = stretch->address + at;
+    const uint64_t base = here + DISPLACEMENT + (uint64_t)(int64_t)displacement;
+    if (!has(scan->targets, base) && !has(scan->targets, base + 4))
+        return 0;
+    if (hf_code_may_branch(stretch->bytes, at) && is_except(scan->targets, base))
+        return 0;
+    return confirm(scan, here, base, DISPLACEMENT);
+}
+
 int hf_scan(const struct hf_image *image, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where)
 {
-    struct walk walk = {.image = image};
+    struct scan scan = {image, functions, targets, visit, context, {.image = image}, false};
     for (size_t i = 0; i < image->stretches_count; i++) {
         const struct hf_stretch *stretch = &image->stretches[i];
         if (!stretch->code)
             continue;
-        for (uint64_t at = 1; at + DISPLACEMENT <= stretch->bytes_size; at++) {
-            int32_t displacement;
-            if (!hf_code_may_refer(stretch->bytes, at))
-                continue;
-            memcpy(&displacement, stretch->bytes + at, sizeof displacement);
-            const uint64_t here = stretch->address + at;
-            const uint64_t base = here + DISPLACEMENT + (uint64_t)(int64_t)displacement;
-            /* An immediate value of up to four bytes may follow the displacement of an operand. */
-            const bool near = has(targets, base) || has(targets, base + 4);
-            if (!near)
-                continue;
-            const struct hf_function *function = hf_function_at(functions, here);
-            if (function == NULL) {
-                if (has(targets, base) && !visit(here, base, NULL, context))
-                    return 0;
-                continue;
+        for (uint64_t at = 1; at < stretch->bytes_size; at++) {
+            int error = 0;
+            if (at + DISPLACEMENT <= stretch->bytes_size && hf_code_may_refer(stretch->bytes, at))
+                error = look_far(&scan, stretch, at);
+            if (error == 0 && hf_code_may_branch_near(stretch->bytes, at))
+                error = look_near(&scan, stretch, at);
+            if (error != 0) {
+                *where = scan.walk.at;
+                return error;
             }
-            walk_to(&walk, function, here);
-            if (walk.broken) {
-                *where = walk.at;
-                return -ENOTSUP;
-            }
-            for (uint64_t behind = 0; behind <= 4; behind++)
-                if (has(targets, base + behind) && is_reference(&walk, here, base + behind) &&
-                    !visit(here, base + behind, function, context))
-                    return 0;
+            if (scan.ended)
+                return 0;
         }
     }
     return 0;

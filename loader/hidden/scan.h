@@ -17,6 +17,8 @@
 struct hf_targets {
     uint64_t first, size;
     uint8_t *bits;
+    const uint64_t *except; /* ascending: calls and jumps to these do not count */
+    size_t except_count;
 };
 /* Makes an empty set for addresses from `first` on. Result: 0 or -ENOMEM. */
 int hf_targets_open(struct hf_targets *targets, uint64_t first, uint64_t size);

@@ -14,6 +14,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "loader/foreign/finding.h"
+#include "loader/hidden/adopted_note.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/interpose/caller_thunks.h"
 #include "loader/interpose/late_stores.h"
@@ -126,7 +127,8 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
     hf_write_close(&work.writer);
     if (role == HF_ROLE_ORDINARY && scope->base)
-        hf_finding_look(&object, &work.imports);
+        if (!hf_adopted_look(object.map))
+            hf_finding_look(&object, &work.imports);
 }
 
 /* ---- detecting new objects ---- */

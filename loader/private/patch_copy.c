@@ -13,7 +13,7 @@
 #include "loader/private/patch_copy.h"
 
 #include "loader/elf/elf_file.h"
-#include "loader/elf/origin.h"
+#include "loader/private/needed.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -44,35 +44,6 @@ static int write_at(struct patch *patch, const void *bytes, size_t size, uint64_
 
 /* ---- needed libraries ---- */
 
-/* Builds a file's path from one entry of a search path, with $ORIGIN expanded. Result: false if it
- * is too long or contains another of the loader's variables. */
-static bool expand(const char *folder, const char *entry, size_t length, const char *name,
-                   char out[PATH_MAX])
-{
-    const int written = hf_origin_look(entry, length).others
-                            ? -1
-                            : hf_origin_expand(entry, length, folder, out, PATH_MAX);
-    const size_t size = strlen(name) + 2;
-    if (written < 0 || size > PATH_MAX - (size_t)written)
-        return false;
-    out[written] = '/';
-    memcpy(out + written + 1, name, size - 1);
-    return true;
-}
-
-/* Finds the first file of that name on a search path. */
-static bool find_on(const char *path, const char *folder, const char *name, char out[PATH_MAX])
-{
-    while (path != NULL && *path != '\0') {
-        size_t length = strcspn(path, ":");
-        if (length != 0 && expand(folder, path, length, name, out) && access(out, R_OK) == 0)
-            return true;
-        path += length;
-        path += *path == ':';
-    }
-    return false;
-}
-
 /* In the loader's order: loaded objects, RPATH, LD_LIBRARY_PATH, RUNPATH, default folders. */
 static void *open_needed(struct patch *patch, const char *name)
 {
@@ -80,13 +51,9 @@ static void *open_needed(struct patch *patch, const char *name)
     if (handle != NULL)
         return handle;
     char file[PATH_MAX];
-    const char *runpath = hf_elf_tag_string(&patch->elf, DT_RUNPATH);
-    const char *rpath = runpath == NULL ? hf_elf_tag_string(&patch->elf, DT_RPATH) : NULL;
     if (strchr(name, '/') != NULL)
         return NULL; /* the loader finds it by itself */
-    if (find_on(rpath, patch->folder, name, file) ||
-        (!find_on(secure_getenv("LD_LIBRARY_PATH"), "", name, file) &&
-         find_on(runpath, patch->folder, name, file)))
+    if (hf_needed_find(&patch->elf, patch->folder, name, file))
         return dlopen(file, RTLD_LAZY | RTLD_LOCAL);
     return dlopen(name, RTLD_LAZY | RTLD_LOCAL);
 }

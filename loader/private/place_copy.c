@@ -220,6 +220,11 @@ static int check_executable(int folder)
     return (file_system.f_flag & ST_NOEXEC) != 0 ? -EPERM : 0;
 }
 
+int hf_copy_check_folder(int folder)
+{
+    return is_safe(folder) ? check_executable(folder) : -EACCES;
+}
+
 static int make_own_folder(struct own_folder *own, const char *base)
 {
     if (own->maker == getpid())

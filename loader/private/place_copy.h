@@ -30,6 +30,10 @@
  */
 int hf_copy_create(const char *original, int place, char path[PATH_MAX]);
 
+/* Whether an open folder is one for code: 0; -EACCES if others than its user and root can replace
+ * files in it; -EPERM if its file system forbids execution. Any thread. */
+int hf_copy_check_folder(int folder);
+
 /* Removes a copy if this process made it (not a child of fork(2) that inherited it), and those of
  * the process's own folders that are then empty. Any thread; takes a lock. Result: 0, also if there
  * is no such file any more, or a negative errno. */

@@ -34,9 +34,7 @@ struct copy {
 
 static _Atomic(struct copy *) copies;
 
-/* Copies a file's content, both descriptors being at offset 0. Shares the blocks if the file system
- * can. */
-static int copy_bytes(int from, int to)
+int hf_copy_bytes(int from, int to)
 {
     if (ioctl(to, FICLONE, from) == 0)
         return 0;
@@ -56,8 +54,7 @@ static int copy_bytes(int from, int to)
     return moved < 0 ? -errno : 0;
 }
 
-/* Opens the original for reading, unless it is a FIFO, which would block, or a device. */
-static int open_original(const char *path)
+int hf_copy_open_original(const char *path)
 {
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
@@ -73,16 +70,16 @@ static int open_original(const char *path)
     return error;
 }
 
+typedef int filler(int from, int to, void *context);
+
 /* Makes the copy in one place. */
-static int copy_to(int from, const char *original, const char *folder, int place,
+static int copy_to(int from, const char *original, int place, filler *fill, void *context,
                    char path[PATH_MAX])
 {
     int to = hf_copy_create(original, place, path);
     if (to < 0)
         return to;
-    int error = lseek(from, 0, SEEK_SET) == 0 ? copy_bytes(from, to) : -errno;
-    if (error == 0)
-        error = hf_copy_patch(to, folder);
+    int error = lseek(from, 0, SEEK_SET) == 0 ? fill(from, to, context) : -errno;
     if (close(to) != 0 && error == 0)
         error = -errno;
     if (error != 0)
@@ -126,15 +123,19 @@ static int add(const char *path, const char *folder, bool beside)
     return 0;
 }
 
-static int make(const char *original, const char *folder, char path[PATH_MAX])
+int hf_copy_place(const char *original, char path[PATH_MAX], filler *fill, void *context)
 {
-    int from = open_original(original);
+    char folder[PATH_MAX];
+    const size_t length = (size_t)(strrchr(original, '/') - original);
+    memcpy(folder, original, length);
+    folder[length] = '\0';
+    int from = hf_copy_open_original(original);
     if (from < 0)
         return from;
     /* Errors caused by the file itself are the same in every place. */
     int error = -ENOENT, first_error = 0;
     for (int place = 0; place < HF_COPY_PLACES; place++) {
-        error = copy_to(from, original, folder, place, path);
+        error = copy_to(from, original, place, fill, context, path);
         if (error == 0) {
             error = add(path, folder, place == 0);
             if (error != 0)
@@ -152,29 +153,42 @@ static int make(const char *original, const char *folder, char path[PATH_MAX])
     return first_error;
 }
 
-int hf_private_copy(const char *path, char *out, size_t size)
+int hf_copy_absolute(const char *path, char out[PATH_MAX])
 {
-    char original[PATH_MAX], folder[PATH_MAX], copy[PATH_MAX];
-    if (path == NULL || path[0] == '\0' || out == NULL)
+    if (path == NULL || path[0] == '\0')
         return -EINVAL;
-    /* Made absolute but not resolved: $ORIGIN is the folder of the name that a file is loaded
-     * by. */
     size_t length = 0;
     if (path[0] != '/') {
-        if (getcwd(original, sizeof original) == NULL)
+        if (getcwd(out, PATH_MAX) == NULL)
             return -errno;
-        length = strlen(original);
-        original[length++] = '/';
+        length = strlen(out);
+        out[length++] = '/';
     }
-    if (strlen(path) >= sizeof original - length)
+    if (strlen(path) >= PATH_MAX - length)
         return -ENAMETOOLONG;
-    memcpy(original + length, path, strlen(path) + 1);
-    length = (size_t)(strrchr(original, '/') - original);
+    memcpy(out + length, path, strlen(path) + 1);
+    return strrchr(out, '/')[1] == '\0' ? -EISDIR : 0;
+}
+
+static int fill_private(int from, int to, void *original)
+{
+    char folder[PATH_MAX];
+    const size_t length = (size_t)(strrchr(original, '/') - (char *)original);
     memcpy(folder, original, length);
     folder[length] = '\0';
-    if (original[length + 1] == '\0')
-        return -EISDIR;
-    int error = make(original, folder, copy);
+    const int error = hf_copy_bytes(from, to);
+    return error != 0 ? error : hf_copy_patch(to, folder);
+}
+
+int hf_private_copy(const char *path, char *out, size_t size)
+{
+    char original[PATH_MAX], copy[PATH_MAX];
+    if (out == NULL)
+        return -EINVAL;
+    int error = hf_copy_absolute(path, original);
+    if (error != 0)
+        return error;
+    error = hf_copy_place(original, copy, fill_private, original);
     if (error == 0 && strlen(copy) >= size) {
         hf_private_remove(copy);
         error = -ENAMETOOLONG;

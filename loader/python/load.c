@@ -27,6 +27,7 @@ PyDoc_STRVAR(facts_doc,
 PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object with RTLD_LOCAL; a handle.");
 PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nCloses a handle.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
+PyDoc_STRVAR(adopt_file_doc, "adopt_file(path)\n--\n\nhf_adopt_file(): what to load.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
 PyDoc_STRVAR(start_doc,
@@ -320,6 +321,23 @@ static PyObject *make(PyObject *module, PyObject *arguments)
     return PyModule_FromDefAndSpec((PyModuleDef *)definition, spec);
 }
 
+static PyObject *adopt_file(PyObject *module, PyObject *path)
+{
+    (void)module;
+    PyObject *owner;
+    char copy[PATH_MAX];
+    int result;
+    const char *file = bytes_of(path, &owner);
+    if (file == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    result = hf_adopt_file(file, copy, sizeof copy);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(owner);
+    return result >= 0 ? PyUnicode_DecodeFSDefault(copy)
+                       : fail(result, copy[0] != '\0' ? copy : NULL, path);
+}
+
 static PyObject *private_copy(PyObject *module, PyObject *path)
 {
     (void)module;
@@ -369,6 +387,7 @@ PyMethodDef homefree_load_methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"make", make, METH_VARARGS, make_doc},
     {"needs_no_gil", needs_no_gil, METH_O, gil_doc},
+    {"adopt_file", adopt_file, METH_O, adopt_file_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},
     {"route", route, METH_NOARGS, route_doc},

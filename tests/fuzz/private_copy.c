@@ -22,6 +22,7 @@ static void *find_symbol(void *handle, const char *name)
 
 #define dlopen open_library
 #define dlsym  find_symbol
+#include "loader/private/needed.c"
 #include "loader/private/patch_copy.c"
 
 struct copied {

@@ -42,6 +42,49 @@ extern "C" {
  */
 HF_API int hf_adopt(void *handle);
 
+/*
+ * Makes a copy of a shared object's file in which a hidden allocator, one that is compiled into the
+ * object, is replaced by the heap. To be loaded with dlopen() in place of the file; hf_adopt() then
+ * rebinds its other calls.
+ *
+ * In the copy, the allocator's entry points (malloc, free, operator new, mallocx, mi_malloc and so
+ * on) jump to the heap. They are found by the object's symbols, or by those of its debug file. The
+ * copy is made only if nothing else leads into the allocator: all code is searched for calls and
+ * data that would go on using it. The file itself is not changed. Libraries that the object needs
+ * from folders on its search path, and that have a hidden allocator themselves, are loaded by the
+ * call from copies of their own.
+ *
+ * Copies are kept below XDG_CACHE_HOME or HOME/.cache, where all processes of the user share them,
+ * as long as the file does not change. Where that cannot be, they go where private copies go
+ * (homefree/private.h), and are removed when the process exits.
+ *
+ * Must not be called from a constructor of a library that the object needs.
+ *
+ * Parameters:
+ *   path  in: the file, which is only read
+ *   out   out, size bytes: the absolute path of what to load: of the copy, or of the file itself if
+ *         it has no hidden allocator. After an error the reason, in one line, or an empty string
+ *   size  in, bytes: of out; PATH_MAX always suffices
+ * Result: 1 for a copy, 0 for the file itself, or a negative errno.
+ * Errors:
+ *   -EINVAL        path is NULL, empty or not a regular file, or out is NULL
+ *   -EISDIR        path is a directory
+ *   -ENAMETOOLONG  path is too long, or out is too small
+ *   -ENOEXEC       the file is damaged, or is not an ELF file
+ *   -ENOTSUP       the file is for another machine, or its allocator cannot be replaced
+ *   -EBUSY         the file, or a library that would have to be replaced, is loaded already
+ *   -EPERM         HOMEFREE_CONF says route:off, or no place allows code to be executed
+ *   -ENOSPC        no place has room
+ *   others         as open(2), read(2) and write(2)
+ * Frees: nothing; the copies belong to the cache, which removes them when their original changes or
+ *   goes.
+ * Threads: safe; takes the dynamic loader's lock, and calls malloc().
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_adopt_file(const char *path, char *out, size_t size);
+
 #ifdef __cplusplus
 }
 #endif

@@ -5,12 +5,13 @@ Both take the same steps, and raise an ImportError with the reason and a remedy 
 1. check the file before any of its code runs: it exists, `homefree inspect` finds no error in it
    (another machine, a newer homefree), it is built for this Python, and it defines the module's
    PyInit function;
-2. with private=True, copy it;
-3. with adopt=True, load it and redirect its allocating calls to the heap (by then its constructors
+2. with adopt=True, take a copy in which its hidden allocator is the heap, if it has one;
+3. with private=True, copy it;
+4. with adopt=True, load it and redirect its allocating calls to the heap (by then its constructors
    and those of its libraries have run, but no Python code);
-4. let Python create the module, and route what was loaded.
+5. let Python create the module, and route what was loaded.
 
-State: the list of hooks, under _hooks_lock. Threads: any. Fork: allowed at any time; the child
+State: the list of hooks, under _hooks_lock, and the adopted copies by original. Threads: any. Fork: allowed at any time; the child
 keeps the hooks.
 """
 
@@ -108,8 +109,9 @@ def _check_tag(name, path):
 _LEFT_TO_THE_LOADER = {"static-tls-too-large"}
 
 
-def _check_content(name, path, adopt):
-    """Refuse a file in which inspect finds an error, or that has no PyInit function."""
+def _check_content(name, path):
+    """Refuse a file in which inspect finds an error, or that has no PyInit function. Returns the
+    names of the allocators inside."""
     wanted = _init_function(name)
     try:
         facts = _homefree.file_facts(path, wanted)
@@ -122,16 +124,8 @@ def _check_content(name, path, adopt):
     for rule, message, remedy in facts["errors"]:
         if rule not in _LEFT_TO_THE_LOADER:
             _refuse(name, path, message, remedy[:1].lower() + remedy[1:].rstrip("."))
-    if adopt and facts["allocators"]:
-        _refuse(
-            name,
-            path,
-            f"it has an allocator of its own inside ({', '.join(facts['allocators'])}), whose "
-            "calls cannot be redirected to the heap",
-            "load it with adopt=False: its deallocations are routed all the same",
-        )
     if facts["found"]:
-        return
+        return facts["allocators"]
     if facts["functions"]:
         others = ", ".join(facts["functions"])
         remedy = f"give the name that it was built with, name={facts['functions'][0][7:]!r}"
@@ -189,6 +183,39 @@ def _loader_error(name, path, error):
 # ---- creating the module ----
 
 
+# By original: its adopted copy, once it was loaded.
+_adopted = {}
+
+_AS_IT_IS = "load it with adopt=False: its deallocations are routed all the same"
+
+
+def _adopted_file(name, path, allocators):
+    """What to load in place of a file, so that its hidden allocator is the heap."""
+    if path in _adopted:
+        return _adopted[path]
+    try:
+        file = _homefree.adopt_file(path)
+    except OSError as error:
+        if error.errno == errno.ENOTSUP or error.errno not in _REMEDIES:
+            remedy = _AS_IT_IS
+        else:
+            remedy = _REMEDIES[error.errno]
+        raise ImportError(
+            f"homefree cannot make {path} allocate from the heap: {error.strerror}; {remedy}",
+            name=name,
+            path=path,
+        ) from None
+    if file == path and allocators:
+        _refuse(
+            name,
+            path,
+            f"it has an allocator of its own inside ({', '.join(allocators)}), whose functions "
+            "have no names that could be found",
+            f"put its debug file beside it, or {_AS_IT_IS}",
+        )
+    return file
+
+
 def _adopt(name, file, path):
     handle = _open(name, file, path)
     try:
@@ -196,8 +223,7 @@ def _adopt(name, file, path):
     except OSError as error:
         _homefree.close_handle(handle)
         raise ImportError(
-            f"homefree cannot make {path} allocate from the heap: {error.strerror}; "
-            "load it with adopt=False: its deallocations are routed all the same",
+            f"homefree cannot make {path} allocate from the heap: {error.strerror}; {_AS_IT_IS}",
             name=name,
             path=path,
         ) from None
@@ -245,17 +271,23 @@ _create_module = ExtensionFileLoader.create_module
 def _create(loader, spec, private, adopt, refuse):
     """Create a module as create_module() of its loader does, with homefree's steps around it."""
     path, name = spec.origin, spec.name
+    allocators = []
     if refuse:
         _check_file(name, path)
         _check_tag(name, path)
         identity = _identity(path)
-        _check_content(name, path, adopt)
-    file = _copy(name, path) if private else path
+        allocators = _check_content(name, path)
+    file = _adopted_file(name, path, allocators) if adopt else path
+    taken = file
+    if private:
+        file = _copy(name, file)
     try:
         if refuse and _identity(path) != identity:
             _refuse(name, path, "it was changed while it was checked", "try again")
         if adopt:
             _adopt(name, file, path)
+            if taken != path and not private:
+                _adopted[path] = taken
         make = _make_private if private else _make_shared
         module = make(loader, spec, file, path)
     except BaseException:
@@ -306,14 +338,20 @@ def _make_private(_loader, spec, file, path):
     return module
 
 
-def _make_shared(loader, spec, _file, path):
+def _make_shared(loader, spec, file, path):
+    spec.origin = file
     try:
-        return _create_module(loader, spec)
+        module = _create_module(loader, spec)
+        if getattr(module, "__file__", path) == file:
+            module.__file__ = path
+        return module
     except ImportError as error:
         # Exceptions of the module's own code are passed on.
-        if error.path != spec.origin or "dynamic module does not" in str(error):
+        if error.path != file or "dynamic module does not" in str(error):
             raise
         raise _loader_error(spec.name, path, error) from None
+    finally:
+        spec.origin = path
 
 
 def load(path, *, name=None, private=False, adopt=False):
@@ -330,7 +368,11 @@ def load(path, *, name=None, private=False, adopt=False):
     GIL, the module must declare that it needs none (Py_mod_gil). The copy is a file beside the
     original or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
-    even if it was never linked with homefree.
+    even if it was never linked with homefree. If it has an allocator of its own inside (jemalloc,
+    mimalloc), or a library has that it needs from a folder on its search path, a copy is loaded in
+    which that allocator's functions lead to the heap: see hf_adopt_file() in homefree/adopt.h. The
+    copy is kept below XDG_CACHE_HOME (default: ~/.cache) for the next process; __file__ is the
+    original's path.
 
     Returns the module. Without private it is entered in sys.modules under its name, as by import;
     if a module from the same file is there already, that one is returned, and adopted if adopt is
@@ -374,7 +416,7 @@ def _present(module, name, path, adopt):
             path=path,
         )
     if adopt:
-        _adopt(name, loaded, path)
+        _adopt(name, _adopted.get(path, loaded), path)
     return module
 
 

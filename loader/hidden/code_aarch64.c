@@ -1,0 +1,46 @@
+/*
+ * Owns nothing; see code.h. On aarch64 nothing is decoded yet, so every plan is refused.
+ */
+#include "loader/hidden/code.h"
+
+bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
+                    struct hf_instruction *out)
+{
+    (void)bytes;
+    (void)size;
+    (void)address;
+    (void)out;
+    return false;
+}
+
+bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+{
+    (void)bytes;
+    (void)offset;
+    return false;
+}
+
+bool hf_code_may_branch(const unsigned char *bytes, size_t offset)
+{
+    (void)bytes;
+    (void)offset;
+    return false;
+}
+
+bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
+{
+    (void)bytes;
+    (void)offset;
+    return false;
+}
+
+size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,
+                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
+{
+    (void)before;
+    (void)room;
+    (void)address;
+    (void)slot;
+    (void)out;
+    return 0;
+}

@@ -1,0 +1,422 @@
+/*
+ * See handlers.h. Owns nothing.
+ *
+ * Compiled with -fexceptions: the runtime's operator new throws through these functions.
+ */
+#include "loader/hidden/handlers.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/heap/internal.h"
+#include "loader/foreign/object_role.h"
+#include "loader/interpose/loader_lock.h"
+#include "shim/calls.h"
+
+#include <stdint.h>
+#include <string.h>
+
+/* ---- C++ ------------------------------------------------------------------------------------ */
+
+struct runtime_search {
+    const char *name;
+    void *function;
+};
+
+static void find_in_runtime(void *context)
+{
+    struct runtime_search *search = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const size_t count = hf_dynlink_namespaces(first);
+    for (size_t i = 0; i < count; i++)
+        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next) {
+            struct hf_object object;
+            if (search->function != NULL || !hf_dynlink_open(map, &object) ||
+                hf_object_role(&object) != HF_ROLE_RUNTIME)
+                continue;
+            const ElfW(Sym) *symbol = hf_object_symbol(&object, search->name);
+            if (symbol != NULL)
+                search->function = (void *)(map->l_addr + symbol->st_value);
+        }
+}
+
+/*
+ * There is no memory: the C++ runtime's operator new calls the new handler, or throws. It may also
+ * find memory that the heap did not have; that is libc's, and goes home to libc.
+ */
+static __attribute__((noinline, cold)) void *ask_runtime(size_t size, size_t alignment)
+{
+    struct runtime_search search = {alignment == 0 ? "_Znwm" : "_ZnwmSt11align_val_t", NULL};
+    if (hf_loader_lock_run(find_in_runtime, &search) != 0 || search.function == NULL) {
+        struct hf_text text;
+        hf_text_begin(&text);
+        hf_text_add(&text, "fatal: operator new in an adopted module found no memory, and no shared "
+                           "C++ runtime is loaded that could throw std::bad_alloc");
+        hf_fatal(&text);
+    }
+    return alignment == 0
+               ? ((void *(*)(size_t))search.function)(size)
+               : ((void *(*)(size_t, size_t))search.function)(size, alignment);
+}
+
+void *hf_adopted_new(size_t size)
+{
+    void *block = hf_malloc(size);
+    return HF_LIKELY(block != NULL) ? block : ask_runtime(size, 0);
+}
+
+void *hf_adopted_new_aligned(size_t size, size_t alignment)
+{
+    void *block = hf_memalign(alignment, size);
+    return HF_LIKELY(block != NULL) ? block : ask_runtime(size, alignment);
+}
+
+/* SIZE_MAX where the product does not fit: no allocator has that much. */
+static size_t product(size_t count, size_t size)
+{
+    size_t bytes;
+    return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+void *hf_adopted_new_n(size_t count, size_t size)
+{
+    return hf_adopted_new(product(count, size));
+}
+
+void *hf_adopted_new_realloc(void *ptr, size_t size)
+{
+    void *block = hf_realloc(ptr, size);
+    if (HF_LIKELY(block != NULL))
+        return block;
+    block = ask_runtime(size, 0);
+    if (ptr != NULL) {
+        const size_t before = hf_usable_size(ptr);
+        memcpy(block, ptr, before < size ? before : size);
+        hf_free(ptr);
+    }
+    return block;
+}
+
+void *hf_adopted_new_reallocn(void *ptr, size_t count, size_t size)
+{
+    return hf_adopted_new_realloc(ptr, product(count, size));
+}
+
+/* ---- plain, zeroed, aligned ----------------------------------------------------------------- */
+
+void *hf_adopted_zalloc(size_t size)
+{
+    return hf_calloc(1, size);
+}
+
+void *hf_adopted_mallocn(size_t count, size_t size)
+{
+    return hf_reallocarray(NULL, count, size);
+}
+
+void *hf_adopted_valloc(size_t size)
+{
+    return hf_memalign(page_size(), size);
+}
+
+void *hf_adopted_pvalloc(size_t size)
+{
+    return allocate_pages(size);
+}
+
+void *hf_adopted_malloc_aligned(size_t size, size_t alignment)
+{
+    return hf_memalign(alignment, size);
+}
+
+/* An alignment of malloc's own, or 0, asks for nothing. */
+static bool is_aligned_anyway(size_t alignment)
+{
+    return alignment <= _Alignof(max_align_t);
+}
+
+void *hf_adopted_zalloc_aligned(size_t size, size_t alignment)
+{
+    if (is_aligned_anyway(alignment))
+        return hf_calloc(1, size);
+    void *block = hf_memalign(alignment, size);
+    return block != NULL ? memset(block, 0, size) : NULL;
+}
+
+void *hf_adopted_calloc_aligned(size_t count, size_t size, size_t alignment)
+{
+    return hf_adopted_zalloc_aligned(product(count, size), alignment);
+}
+
+void *hf_adopted_realloc_aligned(void *ptr, size_t size, size_t alignment)
+{
+    if (is_aligned_anyway(alignment))
+        return hf_realloc(ptr, size);
+    if (ptr == NULL)
+        return hf_memalign(alignment, size);
+    const size_t before = hf_usable_size(ptr);
+    if (size != 0 && size <= before && size >= before / 2 && ((uintptr_t)ptr & (alignment - 1)) == 0)
+        return ptr;
+    void *block = hf_memalign(alignment, size);
+    if (block != NULL) {
+        memcpy(block, ptr, before < size ? before : size);
+        hf_free(ptr);
+    }
+    return block;
+}
+
+/* ---- resizing ------------------------------------------------------------------------------- */
+
+void *hf_adopted_reallocf(void *ptr, size_t size)
+{
+    void *block = hf_realloc(ptr, size);
+    if (block == NULL)
+        hf_free(ptr);
+    return block;
+}
+
+int hf_adopted_reallocarr(void *slot, size_t count, size_t size)
+{
+    void *ptr;
+    memcpy(&ptr, slot, sizeof ptr);
+    const int saved_errno = errno;
+    void *block = hf_reallocarray(ptr, count, size);
+    if (block == NULL) {
+        const int error = errno;
+        errno = saved_errno;
+        return error;
+    }
+    memcpy(slot, &block, sizeof block);
+    return 0;
+}
+
+/* Clears what a resized block has in addition. */
+static void *clear_rest(void *block, size_t before)
+{
+    const size_t now = block != NULL ? hf_usable_size(block) : 0;
+    if (now > before)
+        memset((char *)block + before, 0, now - before);
+    return block;
+}
+
+static size_t size_before(const void *ptr)
+{
+    return ptr != NULL ? hf_usable_size(ptr) : 0;
+}
+
+void *hf_adopted_rezalloc(void *ptr, size_t size)
+{
+    const size_t before = size_before(ptr);
+    return clear_rest(hf_realloc(ptr, size), before);
+}
+
+void *hf_adopted_recalloc(void *ptr, size_t count, size_t size)
+{
+    return hf_adopted_rezalloc(ptr, product(count, size));
+}
+
+void *hf_adopted_rezalloc_aligned(void *ptr, size_t size, size_t alignment)
+{
+    const size_t before = size_before(ptr);
+    return clear_rest(hf_adopted_realloc_aligned(ptr, size, alignment), before);
+}
+
+void *hf_adopted_recalloc_aligned(void *ptr, size_t count, size_t size, size_t alignment)
+{
+    return hf_adopted_rezalloc_aligned(ptr, product(count, size), alignment);
+}
+
+void *hf_adopted_expand(void *ptr, size_t size)
+{
+    return ptr != NULL && size <= hf_usable_size(ptr) ? ptr : NULL;
+}
+
+size_t hf_adopted_good_size(size_t size)
+{
+    return size;
+}
+
+bool hf_adopted_owns(const void *ptr)
+{
+    return hf_owns(ptr);
+}
+
+long hf_adopted_nothing(void)
+{
+    return 0;
+}
+
+/* ---- with a heap ---------------------------------------------------------------------------- */
+
+void *hf_adopted_heap_default(void)
+{
+    static char heap[4096]; /* its address stands for the heap; nothing is read from it */
+    return heap;
+}
+
+void *hf_adopted_heap_malloc(void *heap, size_t size)
+{
+    (void)heap;
+    return hf_malloc(size);
+}
+
+void *hf_adopted_heap_zalloc(void *heap, size_t size)
+{
+    (void)heap;
+    return hf_calloc(1, size);
+}
+
+void *hf_adopted_heap_calloc(void *heap, size_t count, size_t size)
+{
+    (void)heap;
+    return hf_calloc(count, size);
+}
+
+void *hf_adopted_heap_mallocn(void *heap, size_t count, size_t size)
+{
+    (void)heap;
+    return hf_reallocarray(NULL, count, size);
+}
+
+void *hf_adopted_heap_realloc(void *heap, void *ptr, size_t size)
+{
+    (void)heap;
+    return hf_realloc(ptr, size);
+}
+
+void *hf_adopted_heap_reallocn(void *heap, void *ptr, size_t count, size_t size)
+{
+    (void)heap;
+    return hf_reallocarray(ptr, count, size);
+}
+
+void *hf_adopted_heap_malloc_aligned(void *heap, size_t size, size_t alignment)
+{
+    (void)heap;
+    return hf_memalign(alignment, size);
+}
+
+void *hf_adopted_heap_zalloc_aligned(void *heap, size_t size, size_t alignment)
+{
+    (void)heap;
+    return hf_adopted_zalloc_aligned(size, alignment);
+}
+
+void *hf_adopted_heap_realloc_aligned(void *heap, void *ptr, size_t size, size_t alignment)
+{
+    (void)heap;
+    return hf_adopted_realloc_aligned(ptr, size, alignment);
+}
+
+char *hf_adopted_heap_strdup(void *heap, const char *text)
+{
+    (void)heap;
+    return hf_strdup(text);
+}
+
+char *hf_adopted_heap_strndup(void *heap, const char *text, size_t size)
+{
+    (void)heap;
+    return hf_strndup(text, size);
+}
+
+void *hf_adopted_heap_new(void *heap, size_t size)
+{
+    (void)heap;
+    return hf_adopted_new(size);
+}
+
+/* ---- jemalloc's flags ----------------------------------------------------------------------- */
+
+/* jemalloc/jemalloc_macros.h: MALLOCX_LG_ALIGN is in the lowest six bits, MALLOCX_ZERO the next. */
+static size_t alignment_of(int flags)
+{
+    const unsigned bits = (unsigned)flags & 0x3f;
+    return bits == 0 ? 0 : (size_t)1 << bits;
+}
+
+static bool wants_zeros(int flags)
+{
+    return (flags & 0x40) != 0;
+}
+
+void *hf_adopted_mallocx(size_t size, int flags)
+{
+    const size_t alignment = alignment_of(flags);
+    if (wants_zeros(flags))
+        return hf_adopted_zalloc_aligned(size, alignment);
+    return is_aligned_anyway(alignment) ? hf_malloc(size) : hf_memalign(alignment, size);
+}
+
+void *hf_adopted_rallocx(void *ptr, size_t size, int flags)
+{
+    const size_t before = size_before(ptr);
+    void *block = hf_adopted_realloc_aligned(ptr, size, alignment_of(flags));
+    return wants_zeros(flags) ? clear_rest(block, before) : block;
+}
+
+size_t hf_adopted_xallocx(void *ptr, size_t size, size_t extra, int flags)
+{
+    (void)size;
+    (void)extra;
+    (void)flags;
+    return hf_usable_size(ptr);
+}
+
+size_t hf_adopted_nallocx(size_t size, int flags)
+{
+    (void)flags;
+    return size;
+}
+
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+static bool ends(const char *text, const char *with)
+{
+    const size_t length = strlen(text), wanted = strlen(with);
+    return length >= wanted && strcmp(text + length - wanted, with) == 0;
+}
+
+/* Whether a name is one by which programs tune jemalloc or make it give memory back. */
+static bool is_tuning(const char *name)
+{
+    return strcmp(name, "epoch") == 0 || strcmp(name, "background_thread") == 0 ||
+           strcmp(name, "max_background_threads") == 0 || begins(name, "thread.tcache.") ||
+           strcmp(name, "thread.idle") == 0 || ends(name, "_decay_ms") ||
+           (begins(name, "arena") && (ends(name, ".purge") || ends(name, ".decay")));
+}
+
+int hf_adopted_mallctl(const char *name, void *old, size_t *old_size, void *value,
+                       size_t value_size)
+{
+    (void)value;
+    (void)value_size;
+    if (name == NULL)
+        return EINVAL;
+    if (!is_tuning(name))
+        return ENOENT;
+    if (old != NULL && old_size != NULL)
+        memset(old, 0, *old_size);
+    return 0;
+}
+
+/* The one name that translates is that of "everything that tunes". */
+int hf_adopted_mallctlnametomib(const char *name, size_t *mib, size_t *length)
+{
+    if (name == NULL || mib == NULL || length == NULL)
+        return EINVAL;
+    if (!is_tuning(name))
+        return ENOENT;
+    memset(mib, 0, *length * sizeof *mib);
+    return 0;
+}
+
+int hf_adopted_mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_size,
+                            void *value, size_t value_size)
+{
+    if (mib == NULL || length == 0)
+        return EINVAL;
+    return hf_adopted_mallctl("epoch", old, old_size, value, value_size);
+}

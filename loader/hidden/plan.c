@@ -1,0 +1,425 @@
+/*
+ * See plan.h.
+ *
+ * Why the plan is sufficient. The functions by which an allocator is used are its entry points.
+ * Everything that they reach is the allocator, and their beginnings are replaced. What remains is
+ * code that comes to run in another way:
+ * - hooks, which the dynamic linker, libc and ending threads call. They hand out nothing.
+ * - functions that other code of the object reaches as well. Those must not touch the allocator's
+ *   data: then they are helpers such as a population count, and not a way into it.
+ * - other code that touches the allocator's data directly, such as an inlined fast path. There must
+ *   be none.
+ */
+#include "loader/hidden/plan.h"
+
+#include "loader/hidden/entries.h"
+#include "loader/hidden/reach.h"
+#include "loader/hidden/scan.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct intruder {
+    uint64_t data; /* 0: none */
+};
+
+struct planning {
+    struct hf_plan *plan;
+    const struct hf_image *image;
+    const struct hf_functions *functions;
+    struct hf_entry_names names;
+    struct hf_reach reach;
+    bool *hooks;               /* by index of the function */
+    struct intruder *intruders; /* by index of the function: which data of the allocator it uses */
+    bool found;                /* there are some */
+};
+
+static int refuse(struct hf_plan *plan, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int refuse(struct hf_plan *plan, int error, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(plan->why, sizeof plan->why, format, arguments);
+    va_end(arguments);
+    return error;
+}
+
+/* Names are hostile: as long as the file. */
+#define NAME "%.120s"
+
+static const char *name_of(const struct planning *planning, uint32_t node)
+{
+    const char *name = hf_reach_name(&planning->reach, node);
+    return name != NULL ? name : "a function without a name";
+}
+
+/* ---- entries -------------------------------------------------------------------------------- */
+
+static struct hf_redirection *last_redirection(const struct planning *planning)
+{
+    const struct hf_plan *plan = planning->plan;
+    return plan->count > 0 ? &plan->redirections[plan->count - 1] : NULL;
+}
+
+/* The distance to the next function, or to the end of the code. */
+static uint64_t room_of(const struct planning *planning, const struct hf_function *function)
+{
+    const struct hf_functions *functions = planning->functions;
+    uint64_t available;
+    if (hf_image_at(planning->image, function->address, &available) == NULL)
+        return 0;
+    if (function + 1 < functions->functions + functions->count &&
+        function[1].address - function->address < available)
+        return function[1].address - function->address;
+    return available;
+}
+
+/* One name of a function that is an entry. Names come by address, so those of one function come one
+ * after the other. */
+static int add_entry(struct planning *planning, const struct hf_named *named,
+                     const struct hf_entry *entry, const struct hf_entry **before)
+{
+    struct hf_plan *plan = planning->plan;
+    const struct hf_function *function = hf_function_at(planning->functions, named->address);
+    if (function == NULL || function->address != named->address || !function->unwound)
+        return refuse(plan, -ENOTSUP,
+                      "no function begins where its symbol " NAME
+                      " is, as far as the unwind table says",
+                      named->name);
+    if (named->type == STT_GNU_IFUNC)
+        return refuse(plan, -ENOTSUP, NAME " is chosen when the object is loaded (IFUNC)",
+                      named->name);
+    const uint32_t node = (uint32_t)(function - planning->functions->functions);
+    hf_reach_mark(&planning->reach, node, HF_REACH_IN | HF_REACH_STOP);
+    if (entry->allocator != HF_ALLOCATOR_COUNT)
+        plan->allocators[entry->allocator] = true;
+    struct hf_redirection *last = last_redirection(planning);
+    if (last == NULL || last->address != named->address) {
+        *before = entry;
+        plan->redirections[plan->count++] = (struct hf_redirection){
+            named->address,
+            room_of(planning, function),
+            named->name,
+            entry->function,
+        };
+        return 0;
+    }
+    const char *shared = hf_entry_shared(*before, entry);
+    if (shared == NULL)
+        return refuse(plan, -ENOTSUP,
+                      "its functions " NAME " and " NAME " are the same code, and nothing on the "
+                      "heap does the work of both",
+                      last->name, named->name);
+    last->function = shared;
+    return 0;
+}
+
+/* Finds the entries and hooks. Result: -ENOENT if there is no entry that only allocators have. */
+static int find_entries(struct planning *planning)
+{
+    const struct hf_functions *functions = planning->functions;
+    const struct hf_entry *before = NULL;
+    bool found = false;
+    int error = 0;
+    for (size_t i = 0; i < functions->names_count; i++)
+        hf_entry_names_prefix(&planning->names, functions->names[i].name);
+    for (size_t i = 0; error == 0 && i < functions->names_count; i++) {
+        const struct hf_named *named = &functions->names[i];
+        const struct hf_entry *entry = hf_entry_named(&planning->names, named->name);
+        if (entry == NULL)
+            continue;
+        if (entry->function != NULL) {
+            error = add_entry(planning, named, entry, &before);
+            found |= entry->allocator != HF_ALLOCATOR_COUNT;
+            continue;
+        }
+        const struct hf_function *hook = hf_function_at(functions, named->address);
+        if (hook == NULL || hook->address != named->address)
+            continue;
+        const uint32_t node = (uint32_t)(hook - functions->functions);
+        planning->hooks[node] = !entry->shared;
+        hf_reach_mark(&planning->reach, node,
+                      entry->shared ? HF_REACH_STOP : HF_REACH_IN | HF_REACH_STOP);
+    }
+    for (size_t i = 0; error == 0 && i < functions->objects_count; i++) {
+        const struct hf_entry *entry =
+            hf_entry_named(&planning->names, functions->objects[i].name);
+        if (entry != NULL && entry->shared)
+            hf_reach_mark(&planning->reach, (uint32_t)(functions->count + i), HF_REACH_STOP);
+    }
+    /* A hook's name beside an entry's: the entry. */
+    for (size_t i = 0; i < planning->plan->count; i++)
+        planning->hooks[hf_reach_node(&planning->reach, planning->plan->redirections[i].address)] =
+            false;
+    return error != 0 ? error : found ? 0 : -ENOENT;
+}
+
+static int enclose(struct planning *planning)
+{
+    struct hf_reach *reach = &planning->reach;
+    int error = hf_reach_follow(reach);
+    if (error == 0)
+        error = hf_reach_enclose(reach);
+    return error != -ENOTSUP ? error
+                             : refuse(planning->plan, error, "%s (at 0x%llx)", reach->why,
+                                      (unsigned long long)reach->where);
+}
+
+/* ---- the proof ------------------------------------------------------------------------------ */
+
+static bool is_in(const struct planning *planning, uint32_t node)
+{
+    return node != HF_REACH_UNKNOWN && (planning->reach.marks[node] & HF_REACH_IN) != 0;
+}
+
+static bool is_hook(const struct planning *planning, uint32_t node)
+{
+    return node < planning->functions->count && planning->hooks[node];
+}
+
+/* Whether a node runs no longer once the entries are replaced, or is a hook. */
+static bool is_closed(const struct planning *planning, uint32_t node)
+{
+    return node != HF_REACH_UNKNOWN &&
+           (planning->reach.marks[node] & (HF_REACH_IN | HF_REACH_OUTER)) != 0 &&
+           !hf_reach_is_open(&planning->reach, node);
+}
+
+/* Whether an address is data by which code and an allocator could share state: no slot that the
+ * linker made, other than a thread-local variable's. */
+static bool is_state(const struct planning *planning, uint64_t address)
+{
+    const struct hf_image *image = planning->image;
+    if (hf_image_is_slot(image, address))
+        return hf_image_is_thread_slot(image, address);
+    const struct hf_named *object = hf_object_at(planning->functions, address);
+    return object == NULL || strcmp(object->name, "__dso_handle") != 0;
+}
+
+static int by_use(const void *left, const void *right)
+{
+    const struct hf_data_use *one = left, *other = right;
+    if (one->address != other->address)
+        return one->address < other->address ? -1 : 1;
+    return one->function < other->function ? -1 : one->function > other->function;
+}
+
+/* Which function leads to an open one from outside, for the message. */
+static uint32_t opener_of(const struct planning *planning, uint32_t node)
+{
+    const struct hf_reach *reach = &planning->reach;
+    for (size_t i = 0; i < reach->edges_count; i++)
+        if (reach->edges[i].to == node && hf_reach_is_open(reach, reach->edges[i].from) &&
+            !is_in(planning, reach->edges[i].from))
+            return reach->edges[i].from;
+    return HF_REACH_UNKNOWN;
+}
+
+/* The function of the allocator through which an open one became open. */
+static uint32_t root_of(const struct planning *planning, uint32_t node)
+{
+    const struct hf_reach *reach = &planning->reach;
+    for (unsigned depth = 0; depth < 64; depth++) {
+        if (node < planning->functions->count && planning->functions->functions[node].exported)
+            return node;
+        uint32_t next = HF_REACH_UNKNOWN;
+        for (size_t i = 0; i < reach->edges_count; i++) {
+            const struct hf_edge *edge = &reach->edges[i];
+            if (edge->to != node || !hf_reach_is_open(reach, edge->from))
+                continue;
+            if (!is_in(planning, edge->from))
+                return node;
+            next = edge->from;
+        }
+        if (next == HF_REACH_UNKNOWN)
+            break;
+        node = next;
+    }
+    return node;
+}
+
+static int refuse_open(struct planning *planning, uint32_t node)
+{
+    const uint32_t root = root_of(planning, node), opener = opener_of(planning, root);
+    if (opener == HF_REACH_UNKNOWN && root < planning->functions->count &&
+        planning->functions->functions[root].exported)
+        return refuse(planning->plan, -ENOTSUP,
+                      "it exports " NAME ", a way into its allocator that nothing on the heap "
+                      "stands for",
+                      name_of(planning, root));
+    return refuse(planning->plan, -ENOTSUP,
+                  NAME " calls " NAME ", a way into its allocator that nothing on the heap stands "
+                       "for",
+                  opener == HF_REACH_UNKNOWN ? "its data or code outside of functions"
+                                             : name_of(planning, opener),
+                  name_of(planning, root));
+}
+
+/* Functions that other code reaches as well must not touch data. */
+static int check_open(struct planning *planning)
+{
+    const struct hf_reach *reach = &planning->reach;
+    for (size_t i = 0; i < reach->uses_count; i++) {
+        const uint32_t node = reach->uses[i].function;
+        if (is_in(planning, node) && (reach->marks[node] & HF_REACH_STOP) == 0 &&
+            hf_reach_is_open(reach, node) && is_state(planning, reach->uses[i].address))
+            return refuse_open(planning, node);
+    }
+    for (size_t i = 0; i < reach->inside_count; i++)
+        if (!is_hook(planning, reach->inside[i].to) && !is_closed(planning, reach->inside[i].from))
+            return refuse(planning->plan, -ENOTSUP, NAME " jumps into the middle of " NAME,
+                          reach->inside[i].from == HF_REACH_UNKNOWN
+                              ? "code outside of functions"
+                              : name_of(planning, reach->inside[i].from),
+                          name_of(planning, reach->inside[i].to));
+    return 0;
+}
+
+/* Whether the allocator alone uses an address, as far as its own functions go. */
+static bool is_own_data(const struct planning *planning, uint64_t address)
+{
+    const struct hf_reach *reach = &planning->reach;
+    size_t first = 0, end = reach->uses_count;
+    while (first < end) {
+        const size_t middle = first + (end - first) / 2;
+        if (reach->uses[middle].address < address)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    for (; first < reach->uses_count && reach->uses[first].address == address; first++) {
+        const uint32_t node = reach->uses[first].function;
+        if (is_in(planning, node) && is_closed(planning, node) && !is_hook(planning, node))
+            return true;
+    }
+    return false;
+}
+
+static int refuse_intruder(struct planning *planning, uint32_t node, uint64_t data)
+{
+    const struct hf_named *object = hf_object_at(planning->functions, data);
+    return refuse(planning->plan, -ENOTSUP, NAME " uses data of its allocator (" NAME ") directly",
+                  node == HF_REACH_UNKNOWN ? "code outside of functions" : name_of(planning, node),
+                  object != NULL                                   ? object->name
+                  : hf_image_is_thread_slot(planning->image, data) ? "a thread-local variable"
+                                                                   : "a variable without a name");
+}
+
+static bool find_intruder(uint64_t where, uint64_t target, const struct hf_function *from,
+                          void *context)
+{
+    struct planning *planning = context;
+    const uint32_t node =
+        from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
+    if (!is_own_data(planning, target) || is_closed(planning, node) || is_hook(planning, node))
+        return true;
+    (void)where;
+    if (node == HF_REACH_UNKNOWN) {
+        (void)refuse_intruder(planning, node, target);
+        return false;
+    }
+    /* Nothing may lead to it; that is looked at next. */
+    hf_reach_mark(&planning->reach, node, HF_REACH_OUTER);
+    planning->intruders[node].data = target;
+    planning->found = true;
+    return true;
+}
+
+static int check_intruders(struct planning *planning)
+{
+    const int error = planning->found ? enclose(planning) : 0;
+    for (uint32_t i = 0; error == 0 && i < planning->functions->count; i++)
+        if (planning->intruders[i].data != 0 && hf_reach_is_open(&planning->reach, i))
+            return refuse_intruder(planning, i, planning->intruders[i].data);
+    return error;
+}
+
+/* No other code touches the allocator's data. */
+static int check_data(struct planning *planning)
+{
+    struct hf_reach *reach = &planning->reach;
+    uint64_t first = UINT64_MAX, end = 0, where = 0;
+    if (reach->uses_count > 1)
+        qsort(reach->uses, reach->uses_count, sizeof *reach->uses, by_use);
+    for (size_t i = 0; i < reach->uses_count; i++) {
+        const uint64_t address = reach->uses[i].address;
+        if (!is_state(planning, address))
+            continue;
+        first = address < first ? address : first;
+        end = address + 1 > end ? address + 1 : end;
+    }
+    if (first >= end)
+        return 0;
+    struct hf_targets targets = {0};
+    int error = hf_targets_open(&targets, first, end - first);
+    uint64_t last = 0;
+    for (size_t i = 0; error == 0 && i < reach->uses_count; i++) {
+        const uint64_t address = reach->uses[i].address;
+        if ((i > 0 && address == last) || !is_state(planning, address))
+            continue;
+        last = address;
+        if (is_own_data(planning, address))
+            hf_targets_add(&targets, address, 1);
+    }
+    if (error == 0)
+        error = hf_scan(planning->image, planning->functions, &targets, find_intruder, planning,
+                        &where);
+    hf_targets_close(&targets);
+    if (error == -ENOTSUP)
+        return refuse(planning->plan, error, "code at 0x%llx cannot be decoded",
+                      (unsigned long long)where);
+    if (error == 0)
+        error = planning->plan->why[0] != '\0' ? -ENOTSUP : check_intruders(planning);
+    return error;
+}
+
+/* ---- the plan ------------------------------------------------------------------------------- */
+
+static int prove(struct planning *planning)
+{
+    int error = enclose(planning);
+    if (error == 0)
+        error = check_open(planning);
+    if (error == 0)
+        error = check_data(planning);
+    return error;
+}
+
+int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
+                 const struct hf_functions *functions)
+{
+    *plan = (struct hf_plan){0};
+    struct planning planning = {.plan = plan, .image = image, .functions = functions};
+    int error = hf_entry_names_prepare(&planning.names);
+    if (error == 0)
+        error = hf_reach_open(&planning.reach, image, functions);
+    if (error == -ENOTSUP)
+        (void)refuse(plan, error, "%s", planning.reach.why);
+    plan->redirections = calloc(functions->count + 1, sizeof *plan->redirections);
+    planning.hooks = calloc(functions->count + 1, sizeof *planning.hooks);
+    planning.intruders = calloc(functions->count + 1, sizeof *planning.intruders);
+    if (error == 0 &&
+        (plan->redirections == NULL || planning.hooks == NULL || planning.intruders == NULL))
+        error = -ENOMEM;
+    if (error == 0)
+        error = find_entries(&planning);
+    if (error == 0)
+        error = prove(&planning);
+    plan->instructions = planning.reach.instructions;
+    hf_reach_close(&planning.reach);
+    free(planning.hooks);
+    free(planning.intruders);
+    return error;
+}
+
+void hf_plan_close(struct hf_plan *plan)
+{
+    free(plan->redirections);
+    plan->redirections = NULL;
+    plan->count = 0;
+}
