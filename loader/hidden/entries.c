@@ -34,8 +34,9 @@
 const struct hf_entry hf_entries[] = {
 #define HF_ENTRY(id, name, function, family) \
     {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family, false},
-#define HF_HOOK(id, name) {name, NULL, HF_ALLOCATOR_##id, HF_ENTRY_OWN, false},
-#define HF_SHARED(name)   {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, true},
+#define HF_HOOK(id, name) \
+    {name, "hf_adopted_nothing", HF_ALLOCATOR_##id, HF_ENTRY_NOTHING, true},
+#define HF_SHARED(name) {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
 #include "loader/hidden/entries.def"
 #define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) ROW(name, FAMILY_##name)
 #define HF_NEW(symbol, nothrow, aligned)                            ROW(symbol, FORM_##nothrow##_##aligned)
@@ -69,7 +70,7 @@ const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *o
 
 static bool is_prefixed(const struct hf_entry *entry)
 {
-    return entry->pattern[0] == '*' && entry->function != NULL;
+    return entry->pattern[0] == '*' && !entry->hook;
 }
 
 int hf_entry_names_prepare(struct hf_entry_names *names)

@@ -28,10 +28,10 @@ enum hf_entry_family {
 
 struct hf_entry {
     const char *pattern;         /* as in entries.def */
-    const char *function;        /* libhomefree's, by name; NULL: a hook, or shared */
+    const char *function;        /* libhomefree's, by name; NULL: of a runtime library */
     enum hf_allocator allocator; /* HF_ALLOCATOR_COUNT: any */
     enum hf_entry_family family;
-    bool shared; /* of a runtime library */
+    bool hook;
 };
 extern const struct hf_entry hf_entries[];
 extern const size_t hf_entries_count;

@@ -4,7 +4,6 @@
  * Why the plan is sufficient. The functions by which an allocator is used are its entry points.
  * Everything that they reach is the allocator, and their beginnings are replaced. What remains is
  * code that comes to run in another way:
- * - hooks, which the dynamic linker, libc and ending threads call. They hand out nothing.
  * - functions that other code of the object reaches as well. Those must not touch the allocator's
  *   data: then they are helpers such as a population count, and not a way into it.
  * - other code that touches the allocator's data directly, such as an inlined fast path. There must
@@ -32,7 +31,6 @@ struct planning {
     const struct hf_functions *functions;
     struct hf_entry_names names;
     struct hf_reach reach;
-    bool *hooks;               /* by index of the function */
     struct intruder *intruders; /* by index of the function: which data of the allocator it uses */
     bool found;                /* there are some */
 };
@@ -119,7 +117,7 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
     return 0;
 }
 
-/* Finds the entries and hooks. Result: -ENOENT if there is no entry that only allocators have. */
+/* Finds the entries. Result: -ENOENT if there is no entry that only allocators have. */
 static int find_entries(struct planning *planning)
 {
     const struct hf_functions *functions = planning->functions;
@@ -135,27 +133,20 @@ static int find_entries(struct planning *planning)
             continue;
         if (entry->function != NULL) {
             error = add_entry(planning, named, entry, &before);
-            found |= entry->allocator != HF_ALLOCATOR_COUNT;
+            found |= entry->allocator != HF_ALLOCATOR_COUNT && !entry->hook;
             continue;
         }
-        const struct hf_function *hook = hf_function_at(functions, named->address);
-        if (hook == NULL || hook->address != named->address)
-            continue;
-        const uint32_t node = (uint32_t)(hook - functions->functions);
-        planning->hooks[node] = !entry->shared;
-        hf_reach_mark(&planning->reach, node,
-                      entry->shared ? HF_REACH_STOP : HF_REACH_IN | HF_REACH_STOP);
+        const struct hf_function *shared = hf_function_at(functions, named->address);
+        if (shared != NULL && shared->address == named->address)
+            hf_reach_mark(&planning->reach, (uint32_t)(shared - functions->functions),
+                          HF_REACH_STOP);
     }
     for (size_t i = 0; error == 0 && i < functions->objects_count; i++) {
         const struct hf_entry *entry =
             hf_entry_named(&planning->names, functions->objects[i].name);
-        if (entry != NULL && entry->shared)
+        if (entry != NULL && entry->function == NULL)
             hf_reach_mark(&planning->reach, (uint32_t)(functions->count + i), HF_REACH_STOP);
     }
-    /* A hook's name beside an entry's: the entry. */
-    for (size_t i = 0; i < planning->plan->count; i++)
-        planning->hooks[hf_reach_node(&planning->reach, planning->plan->redirections[i].address)] =
-            false;
     return error != 0 ? error : found ? 0 : -ENOENT;
 }
 
@@ -177,12 +168,7 @@ static bool is_in(const struct planning *planning, uint32_t node)
     return node != HF_REACH_UNKNOWN && (planning->reach.marks[node] & HF_REACH_IN) != 0;
 }
 
-static bool is_hook(const struct planning *planning, uint32_t node)
-{
-    return node < planning->functions->count && planning->hooks[node];
-}
-
-/* Whether a node runs no longer once the entries are replaced, or is a hook. */
+/* Whether a node runs no longer once the entries are replaced. */
 static bool is_closed(const struct planning *planning, uint32_t node)
 {
     return node != HF_REACH_UNKNOWN &&
@@ -271,7 +257,7 @@ static int check_open(struct planning *planning)
             return refuse_open(planning, node);
     }
     for (size_t i = 0; i < reach->inside_count; i++)
-        if (!is_hook(planning, reach->inside[i].to) && !is_closed(planning, reach->inside[i].from))
+        if (!is_closed(planning, reach->inside[i].from))
             return refuse(planning->plan, -ENOTSUP, NAME " jumps into the middle of " NAME,
                           reach->inside[i].from == HF_REACH_UNKNOWN
                               ? "code outside of functions"
@@ -294,7 +280,7 @@ static bool is_own_data(const struct planning *planning, uint64_t address)
     }
     for (; first < reach->uses_count && reach->uses[first].address == address; first++) {
         const uint32_t node = reach->uses[first].function;
-        if (is_in(planning, node) && is_closed(planning, node) && !is_hook(planning, node))
+        if (is_in(planning, node) && is_closed(planning, node))
             return true;
     }
     return false;
@@ -316,7 +302,7 @@ static bool find_intruder(uint64_t where, uint64_t target, const struct hf_funct
     struct planning *planning = context;
     const uint32_t node =
         from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
-    if (!is_own_data(planning, target) || is_closed(planning, node) || is_hook(planning, node))
+    if (!is_own_data(planning, target) || is_closed(planning, node))
         return true;
     (void)where;
     if (node == HF_REACH_UNKNOWN) {
@@ -401,10 +387,9 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
     if (error == -ENOTSUP)
         (void)refuse(plan, error, "%s", planning.reach.why);
     plan->redirections = calloc(functions->count + 1, sizeof *plan->redirections);
-    planning.hooks = calloc(functions->count + 1, sizeof *planning.hooks);
     planning.intruders = calloc(functions->count + 1, sizeof *planning.intruders);
     if (error == 0 &&
-        (plan->redirections == NULL || planning.hooks == NULL || planning.intruders == NULL))
+        (plan->redirections == NULL || planning.intruders == NULL))
         error = -ENOMEM;
     if (error == 0)
         error = find_entries(&planning);
@@ -412,7 +397,6 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         error = prove(&planning);
     plan->instructions = planning.reach.instructions;
     hf_reach_close(&planning.reach);
-    free(planning.hooks);
     free(planning.intruders);
     return error;
 }
