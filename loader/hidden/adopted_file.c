@@ -164,6 +164,9 @@ static int change_dynamic(const struct writing *writing)
         else if (entry != NULL && changes[i].value != 0)
             entry->d_un.d_val = changes[i].value;
     }
+    Elf64_Dyn *flags = entry_of(&dynamic, DT_FLAGS);
+    if (flags != NULL && writing->plan->drops_thread_data)
+        flags->d_un.d_val &= ~(Elf64_Xword)DF_STATIC_TLS;
     Elf64_Dyn *spare = spare_entry(&dynamic);
     if (error == 0 && spare == NULL)
         error = refuse(writing, "its dynamic section has no room for one more library");
@@ -328,6 +331,8 @@ static int add_headers(const struct writing *writing)
             segment.p_vaddr = segment.p_paddr = writing->address;
             segment.p_filesz = segment.p_memsz = (last + 2) * sizeof segment;
         }
+        if (segment.p_type == PT_TLS && writing->plan->drops_thread_data)
+            segment.p_type = PT_NULL;
         loads += segment.p_type == PT_LOAD;
         headers[count++] = segment;
     }
@@ -337,6 +342,18 @@ static int add_headers(const struct writing *writing)
     headers[count++] = added;
     headers[count] = note;
     return 0;
+}
+
+/* Leaves out the relocations of the object's thread-local variables. */
+static void drop_thread_data(const struct writing *writing)
+{
+    const struct hf_image *image = writing->image;
+    const size_t count = writing->old_relocations_size / sizeof(Elf64_Rela);
+    Elf64_Rela *relocations =
+        (Elf64_Rela *)(void *)(writing->bytes + writing->relocations);
+    for (size_t i = 0; i < count; i++)
+        if (hf_image_thread_slot(image, relocations[i].r_offset) != NULL)
+            relocations[i].r_info = ELF64_R_INFO(0, R_X86_64_NONE); /* 0, as R_AARCH64_NONE */
 }
 
 /* The size of the strings that are added, at most. */
@@ -364,6 +381,8 @@ static int fill(struct writing *writing, const char *path)
         error = add_headers(writing);
     if (error != 0)
         return error;
+    if (writing->plan->drops_thread_data)
+        drop_thread_data(writing);
     writing->strings_size = writing->old_strings_size;
     writing->library = add_string(writing, writing->facts->library);
     if (path[0] != '\0')

@@ -143,6 +143,7 @@ struct relocations {
     uint64_t *values; /* by index of the dynamic symbol; 0: not defined here, or TLS */
     bool *foreign;    /* likewise: another object defines it */
     size_t values_count, room, thread_room;
+    bool lazy; /* the table being read is DT_JMPREL */
 };
 
 static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
@@ -153,6 +154,7 @@ static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
     relocations->foreign[symbol->index] = !symbol->defined;
     if (symbol->defined && symbol->type != STT_TLS)
         relocations->values[symbol->index] = symbol->value;
+    relocations->image->exports_thread_local |= symbol->defined && symbol->type == STT_TLS;
     return true;
 }
 
@@ -171,20 +173,21 @@ static int add(struct relocations *relocations, uint64_t where, uint64_t to)
     return 0;
 }
 
-static int add_thread_slot(struct relocations *relocations, uint64_t where, uint64_t symbol)
+static int add_thread_slot(struct relocations *relocations, uint64_t symbol,
+                           struct hf_thread_slot slot)
 {
     struct hf_image *image = relocations->image;
     if (symbol < relocations->values_count && relocations->foreign[symbol])
         return 0;
     if (image->thread_slots_count == relocations->thread_room) {
         const size_t room = relocations->thread_room * 2 + 64;
-        uint64_t *bigger = reallocarray(image->thread_slots, room, sizeof *bigger);
+        struct hf_thread_slot *bigger = reallocarray(image->thread_slots, room, sizeof *bigger);
         if (bigger == NULL)
             return -ENOMEM;
         image->thread_slots = bigger;
         relocations->thread_room = room;
     }
-    image->thread_slots[image->thread_slots_count++] = where;
+    image->thread_slots[image->thread_slots_count++] = slot;
     return 0;
 }
 
@@ -220,9 +223,13 @@ static int add_relocation(struct relocations *relocations, const Elf64_Rela *rel
             return 0; /* another object's */
         return add(relocations, relocation->r_offset, relocations->values[symbol] + addend);
     case STORES_THREAD:
-        if (is_local_dynamic(relocations->image, relocation->r_offset, symbol, type))
-            return 0;
-        return add_thread_slot(relocations, relocation->r_offset, symbol);
+        return add_thread_slot(
+            relocations, symbol,
+            (struct hf_thread_slot){
+                relocation->r_offset,
+                is_local_dynamic(relocations->image, relocation->r_offset, symbol, type),
+                relocations->lazy,
+            });
     case STORES_UNKNOWN:
         break;
     }
@@ -293,10 +300,10 @@ static int by_place(const void *left, const void *right)
     return one->where < other->where ? -1 : one->where > other->where;
 }
 
-static int by_value(const void *left, const void *right)
+static int by_slot(const void *left, const void *right)
 {
-    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
-    return one < other ? -1 : one > other;
+    const struct hf_thread_slot *one = left, *other = right;
+    return one->address < other->address ? -1 : one->address > other->address;
 }
 
 static int read_pointers(struct hf_image *image)
@@ -313,13 +320,14 @@ static int read_pointers(struct hf_image *image)
     int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, keep_value, &relocations);
     if (error == 0 || error == -ENOENT)
         error = read_rela(&relocations, DT_RELA, DT_RELASZ);
+    relocations.lazy = true;
     if (error == 0)
         error = read_rela(&relocations, DT_JMPREL, DT_PLTRELSZ);
     if (error == 0)
         error = read_relr(&relocations);
     free(relocations.values);
     free(relocations.foreign);
-    qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_value);
+    qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_slot);
     qsort(image->pointers, image->pointers_count, sizeof *image->pointers, by_place);
     return error;
 }
@@ -337,10 +345,16 @@ size_t hf_image_pointer(const struct hf_image *image, uint64_t address)
     return first;
 }
 
+const struct hf_thread_slot *hf_image_thread_slot(const struct hf_image *image, uint64_t address)
+{
+    const struct hf_thread_slot wanted = {.address = address};
+    return bsearch(&wanted, image->thread_slots, image->thread_slots_count, sizeof wanted, by_slot);
+}
+
 bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address)
 {
-    return bsearch(&address, image->thread_slots, image->thread_slots_count, sizeof address,
-                   by_value) != NULL;
+    const struct hf_thread_slot *slot = hf_image_thread_slot(image, address);
+    return slot != NULL && !slot->all;
 }
 
 /* ---- linkage tables ------------------------------------------------------------------------- */

@@ -33,6 +33,14 @@ struct hf_linkage {
 };
 #define HF_LINKAGES_MAX 8
 
+/* A word through which code finds thread-local variables of the object: all of them by the same one
+ * (local-dynamic), or one. */
+struct hf_thread_slot {
+    uint64_t address;
+    bool all;
+    bool lazy; /* its relocation is among those of the procedure linkage table */
+};
+
 struct hf_image {
     struct hf_elf *elf;
     struct hf_linkage linkages[HF_LINKAGES_MAX];
@@ -41,8 +49,9 @@ struct hf_image {
     size_t stretches_count;
     struct hf_pointer *pointers; /* by `where` */
     size_t pointers_count;
-    uint64_t *thread_slots; /* slots through which code finds thread-local variables, ascending */
+    struct hf_thread_slot *thread_slots; /* by address */
     size_t thread_slots_count;
+    bool exports_thread_local; /* other objects can find a thread-local variable by name */
 };
 
 /* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it has
@@ -60,7 +69,10 @@ const unsigned char *hf_image_at(const struct hf_image *image, uint64_t address,
 bool hf_image_is_linkage(const struct hf_image *image, uint64_t address);
 bool hf_image_is_slot(const struct hf_image *image, uint64_t address);
 
-/* Whether code that uses a word finds a thread-local variable of the object by it. */
+/* The slot of thread-local variables at an address, or NULL. */
+const struct hf_thread_slot *hf_image_thread_slot(const struct hf_image *image, uint64_t address);
+
+/* Whether code that uses a word finds one thread-local variable of the object by it. */
 bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address);
 
 /* The index of the first pointer at or behind an address. */

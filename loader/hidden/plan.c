@@ -364,6 +364,48 @@ static int check_data(struct planning *planning)
     return error;
 }
 
+/* ---- thread-local storage ------------------------------------------------------------------- */
+
+static bool find_thread_user(uint64_t where, uint64_t target, const struct hf_function *from,
+                             void *context)
+{
+    struct planning *planning = context;
+    const uint32_t node =
+        from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
+    (void)where;
+    (void)target;
+    planning->plan->drops_thread_data &= is_closed(planning, node);
+    return planning->plan->drops_thread_data;
+}
+
+/* Whether the old allocator alone uses the object's thread-local storage. glibc may have no room for
+ * it, which is then no reason any more. */
+static int check_thread_data(struct planning *planning)
+{
+    const struct hf_image *image = planning->image;
+    const size_t count = image->thread_slots_count;
+    if (count == 0 || image->exports_thread_local)
+        return 0;
+    const uint64_t first = image->thread_slots[0].address;
+    struct hf_targets targets = {0};
+    uint64_t where;
+    int error =
+        hf_targets_open(&targets, first, image->thread_slots[count - 1].address - first + 1);
+    planning->plan->drops_thread_data = true;
+    for (size_t i = 0; error == 0 && i < count; i++) {
+        hf_targets_add(&targets, image->thread_slots[i].address, 1);
+        planning->plan->drops_thread_data &= !image->thread_slots[i].lazy;
+    }
+    if (error == 0 && planning->plan->drops_thread_data)
+        error = hf_scan(image, planning->functions, &targets, find_thread_user, planning, &where);
+    hf_targets_close(&targets);
+    if (error == -ENOTSUP) {
+        planning->plan->drops_thread_data = false;
+        error = 0;
+    }
+    return error;
+}
+
 /* ---- the plan ------------------------------------------------------------------------------- */
 
 static int prove(struct planning *planning)
@@ -395,6 +437,8 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         error = find_entries(&planning);
     if (error == 0)
         error = prove(&planning);
+    if (error == 0)
+        error = check_thread_data(&planning);
     plan->instructions = planning.reach.instructions;
     hf_reach_close(&planning.reach);
     free(planning.intruders);

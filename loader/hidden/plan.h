@@ -25,7 +25,8 @@ struct hf_plan {
     struct hf_redirection *redirections; /* by address */
     size_t count;
     bool allocators[HF_ALLOCATOR_COUNT]; /* whose entry points were found */
-    uint64_t instructions;               /* decoded, for tests */
+    bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage */
+    uint64_t instructions;  /* decoded, for tests */
     char why[384];                       /* after a refusal */
 };
 
