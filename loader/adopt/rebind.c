@@ -13,7 +13,7 @@
 
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
-#include "loader/hidden/adopted_note.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"

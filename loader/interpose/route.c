@@ -14,7 +14,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "loader/foreign/finding.h"
-#include "loader/hidden/adopted_note.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/interpose/caller_thunks.h"
 #include "loader/interpose/late_stores.h"

@@ -80,7 +80,7 @@ make_sdist() {
     python -m build --sdist --no-isolation --outdir "$output/sdist" "$root"
 }
 if [ -z "$sdist" ]; then
-    homefree_fetch_jemalloc
+    homefree_fetch_sources
     homefree_step "making the sdist" make_sdist || homefree_fail "could not make the sdist"
     sdist=$(ls "$output"/sdist/*.tar.gz)
 fi

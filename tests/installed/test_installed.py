@@ -9,6 +9,7 @@ CMake, by Meson against the installation, and by Meson with homefree as a subpro
 
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -238,17 +239,17 @@ class Installed(unittest.TestCase):
         prebuilt = inside / "homefree/prebuilt/alloc"
         prebuilt.mkdir(parents=True)
         shutil.copy2(BUILD / "alloc/libhf_jemalloc.a", prebuilt)
-        shutil.copytree(SOURCE / "subprojects/jemalloc-5.3.0", inside / "jemalloc-5.3.0")
-        self.write(
-            "subprojects/jemalloc.wrap",
-            """
-            [wrap-file]
-            directory = jemalloc-5.3.0
-
-            [provide]
-            jemalloc-source = source_dep
-            """,
-        )
+        # The sources of what homefree is built with, unpacked already.
+        for wrap in SOURCE.glob("subprojects/*.wrap"):
+            text = wrap.read_text()
+            folder = re.search("^directory = (.*)$", text, re.MULTILINE)[1]
+            if (SOURCE / "subprojects" / folder).is_dir():
+                shutil.copytree(SOURCE / "subprojects" / folder, inside / folder)
+                provided = text[text.index("[provide]") :]
+                self.write(
+                    f"subprojects/{wrap.name}",
+                    f"[wrap-file]\ndirectory = {folder}\n\n{provided}",
+                )
         run(
             "meson",
             "setup",

@@ -123,34 +123,42 @@ homefree_name_missing() {
 }
 
 homefree_archive_is_right() {
-    [ -f "$1" ] && echo "$(sed -n 's/^source_hash = //p' "$root/subprojects/jemalloc.wrap")  $1" |
-        sha256sum -c --status
+    [ -f "$1" ] && echo "$(sed -n 's/^source_hash = //p' "$2")  $1" | sha256sum -c --status
 }
 
-# The pools of Debian and Ubuntu hold the unchanged release archive, as part of a source package, as
+# The pools of Debian and Ubuntu hold the unchanged release archives, as parts of source packages, as
 # long as one of their releases has that version. Any configured archive of theirs will do,
 # whichever release this machine runs. If none has it, Meson downloads it from its origin.
-homefree_fetch_jemalloc() {
-    name=$(sed -n 's/^source_filename = //p' "$root/subprojects/jemalloc.wrap")
+homefree_fetch_source() {
+    wrap=$1
+    name=$(sed -n 's/^source_filename = //p' "$wrap")
     archive=$root/subprojects/packagecache/$name
-    homefree_archive_is_right "$archive" && return
+    homefree_archive_is_right "$archive" "$wrap" && return
     [ -x /usr/lib/apt/apt-helper ] || return 0
-    echo "homefree: fetching jemalloc's source" >&2
+    package=$(echo "$name" | sed 's/[-_][0-9].*//')
+    # "jemalloc-5.3.0.tar.bz2" or "zydis_4.1.1.orig.tar.gz"
+    pooled=$(echo "$name" | sed 's/-\([0-9][0-9.]*\)\.tar/_\1.orig.tar/')
+    echo "homefree: fetching the source of $package" >&2
     work=$(mktemp -d)
-    version=${name#jemalloc-}
     # The configured repositories, whether or not their lists have been fetched.
     apt-get indextargets --no-release-info --format '$(SITE) $(COMPONENT)' 'Created-By: Packages' |
         sed -n 's| main$|/pool/main|p; s| universe$|/pool/universe|p' | sort -u |
         while read -r pool; do
             if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
-                "$pool/j/jemalloc/jemalloc_${version%.tar.bz2}.orig.tar.bz2" "$work/$name" \
-                >/dev/null 2>&1 </dev/null && homefree_archive_is_right "$work/$name"; then
+                "$pool/$(echo "$package" | cut -c 1)/$package/$pooled" "$work/$name" \
+                >/dev/null 2>&1 </dev/null && homefree_archive_is_right "$work/$name" "$wrap"; then
                 mkdir -p "${archive%/*}"
                 cp "$work/$name" "$archive"
                 break
             fi
         done
     rm -rf "$work"
+}
+
+homefree_fetch_sources() {
+    for wrap in "$root"/subprojects/*.wrap; do
+        homefree_fetch_source "$wrap"
+    done
 }
 
 # Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
@@ -180,7 +188,7 @@ homefree_prepare() {
         homefree_name_missing "$1"
     fi
     homefree_newer_meson
-    homefree_fetch_jemalloc
+    homefree_fetch_sources
 }
 
 homefree_configure_and_build() {

@@ -1,7 +1,7 @@
 /*
  * See adopted_note.h.
  */
-#include "loader/hidden/adopted_note.h"
+#include "loader/foreign/adopted_note.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -4,9 +4,9 @@
  * Names: "KEY-NAME" for a copy, ".KEY-NAME.XXXXXX" while it is written. A process that dies
  * meanwhile leaves the latter behind; it is removed after an hour.
  */
-#include "loader/hidden/adopted_cache.h"
+#include "loader/adopt/adopted_cache.h"
 
-#include "loader/hidden/adopted_note.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/private/place_copy.h"
 
 #include <dirent.h>

@@ -5,10 +5,10 @@
  * slots. Its address equals its offset in the file, because readers of a loaded object take e_phoff
  * for an address; the file has a hole in front of it.
  */
-#include "loader/hidden/adopted_file.h"
+#include "loader/adopt/adopted_file.h"
 
 #include "loader/elf/origin.h"
-#include "loader/hidden/adopted_note.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/hidden/code.h"
 
 #include <errno.h>

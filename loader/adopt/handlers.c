@@ -3,7 +3,7 @@
  *
  * Compiled with -fexceptions: the runtime's operator new throws through these functions.
  */
-#include "loader/hidden/handlers.h"
+#include "loader/adopt/handlers.h"
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
