@@ -107,20 +107,20 @@ static bool find_name(const struct hf_elf_symbol *symbol, size_t pattern, void *
     return !*(bool *)context;
 }
 
-/* Whether symbols name an allocator's functions; opens the debug file if the object has none. */
-static bool has_allocator(struct subject *subject)
+/* Whether symbols name an allocator's functions; opens the debug file if the object has none.
+ * Result: 1, 0 or a negative errno. */
+static int has_allocator(struct subject *subject)
 {
     struct hf_names names;
     char buffer[PATH_MAX];
     bool found = false;
     if (hf_names_prepare(&names, hf_allocator_patterns, hf_allocator_patterns_count) != 0)
-        return false;
-    (void)hf_names_visit(&names, &subject->elf, HF_ELF_DYNSYM, find_name, &found);
-    if (hf_elf_symbol_count(&subject->elf, HF_ELF_SYMTAB) != 0) {
-        if (!found)
-            (void)hf_names_visit(&names, &subject->elf, HF_ELF_SYMTAB, find_name, &found);
-        return found;
-    }
+        return -E2BIG;
+    int error = hf_names_visit(&names, &subject->elf, HF_ELF_DYNSYM, find_name, &found);
+    if (error == 0 || error == -ENOENT)
+        error = hf_names_visit(&names, &subject->elf, HF_ELF_SYMTAB, find_name, &found);
+    if (error != -ENOENT || found)
+        return error == 0 || error == -ENOENT ? found : error;
     subject->has_debug = hf_elf_open_debug(&subject->debug, &subject->elf, NULL) == 0 ||
                          hf_elf_open_debug_beside(&subject->debug, &subject->elf,
                                                   subject->original, buffer, sizeof buffer) == 0;
@@ -289,9 +289,12 @@ static int adopt_opened(struct subject *subject, char path[PATH_MAX], unsigned d
     if (error != 0)
         return error;
     const bool cached = find_copy(subject, path);
-    if (!cached && !has_allocator(subject)) {
+    const int has = cached ? 1 : has_allocator(subject);
+    if (has < 0 && subject->elf.why != NULL)
+        return fail(adopting, has, "%s", subject->elf.why);
+    if (has <= 0) {
         memcpy(path, subject->original, strlen(subject->original) + 1);
-        return 0;
+        return has;
     }
     if (is_loaded(subject->original))
         return fail(adopting, -EBUSY,

@@ -51,6 +51,9 @@ bool hf_code_may_branch(const unsigned char *bytes, size_t offset);
 /* The same for one byte at `offset`, the displacement of a short jump. */
 bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset);
 
+/* Whether bytes are what compilers and linkers put between functions: no-ops and traps. */
+bool hf_code_is_padding(const unsigned char *bytes, size_t size);
+
 /*
  * Writes code that jumps to where the word at `slot` points, for a function at `address` whose first
  * bytes are `before`, in `room` bytes. A landing pad for indirect calls (IBT) at its beginning stays.

@@ -34,6 +34,12 @@ bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
     return false;
 }
 
+bool hf_code_is_padding(const unsigned char *bytes, size_t size)
+{
+    (void)bytes;
+    return size == 0;
+}
+
 size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,
                             uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
 {

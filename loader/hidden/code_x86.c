@@ -30,18 +30,36 @@ static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, boo
     return HF_CODE_OTHER;
 }
 
-bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
-                    struct hf_instruction *out)
+static bool decode(const unsigned char *bytes, size_t size, ZydisDecodedInstruction *out)
 {
     ZydisDecoder decoder;
     ZydisDecoderContext context;
+    return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
+                                         ZYDIS_STACK_WIDTH_64)) &&
+           ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, &context, bytes, size, out));
+}
+
+bool hf_code_is_padding(const unsigned char *bytes, size_t size)
+{
+    for (size_t at = 0; at < size;) {
+        ZydisDecodedInstruction instruction;
+        if (!decode(bytes + at, size - at, &instruction))
+            return false;
+        const bool wide = instruction.opcode_map == ZYDIS_OPCODE_MAP_0F;
+        if (wide ? instruction.opcode != 0x1f
+                 : instruction.opcode_map != ZYDIS_OPCODE_MAP_DEFAULT ||
+                       (instruction.opcode != 0x90 && instruction.opcode != 0xcc))
+            return false;
+        at += instruction.length;
+    }
+    return true;
+}
+
+bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
+                    struct hf_instruction *out)
+{
     ZydisDecodedInstruction instruction;
-    if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
-                                       ZYDIS_STACK_WIDTH_64)) ||
-        !ZYAN_SUCCESS(
-            ZydisDecoderEnableMode(&decoder, ZYDIS_DECODER_MODE_MINIMAL, ZYAN_TRUE)) ||
-        !ZYAN_SUCCESS(
-            ZydisDecoderDecodeInstruction(&decoder, &context, bytes, size, &instruction)))
+    if (!decode(bytes, size, &instruction))
         return false;
     const bool relative = instruction.raw.imm[0].is_relative;
     const uint64_t next = address + instruction.length;

@@ -69,7 +69,7 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
         return false;
     functions->names[functions->names_count++] = named;
     const struct hf_function function = {symbol->value, symbol->size, symbol->name,
-                                         gathering->exported, false};
+                                         gathering->exported, false, false};
     return add_function(gathering, &function);
 }
 
@@ -113,6 +113,7 @@ static void settle(struct hf_functions *functions)
             last->name = function->name;
         last->exported |= function->exported;
         last->unwound |= function->unwound;
+        last->gap &= function->gap;
     }
     functions->count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {
@@ -121,6 +122,63 @@ static void settle(struct hf_functions *functions)
         if (functions->functions[i].size > room)
             functions->functions[i].size = room;
     }
+}
+
+/* Adds what lies between two addresses as gaps, without linkage tables. */
+static void add_gaps(struct gathering *gathering, uint64_t from, uint64_t end)
+{
+    struct hf_functions *functions = gathering->functions;
+    const struct hf_image *image = gathering->image;
+    while (from < end) {
+        uint64_t until = end;
+        bool linkage = false;
+        for (size_t i = 0; i < image->linkages_count; i++) {
+            const struct hf_linkage *table = &image->linkages[i];
+            if (table->slots)
+                continue;
+            if (from - table->address < table->size) {
+                linkage = true;
+                if (table->address + table->size < until)
+                    until = table->address + table->size;
+            } else if (table->address > from && table->address < until) {
+                until = table->address;
+            }
+        }
+        const struct hf_function gap = {.address = from, .size = until - from, .gap = true};
+        if (!linkage) {
+            if (!more(gathering, (void **)&functions->functions, functions->count,
+                      &gathering->room, sizeof gap))
+                return;
+            functions->functions[functions->count++] = gap;
+        }
+        from = until;
+    }
+}
+
+/* Makes code that belongs to no function a function of its own kind. The functions are sorted. */
+static void fill_gaps(struct gathering *gathering)
+{
+    struct hf_functions *functions = gathering->functions;
+    const struct hf_image *image = gathering->image;
+    const size_t count = functions->count;
+    size_t next = 0;
+    for (size_t i = 0; i < image->stretches_count && gathering->error == 0; i++) {
+        const struct hf_stretch *stretch = &image->stretches[i];
+        const uint64_t end = stretch->address + stretch->bytes_size;
+        uint64_t at = stretch->address;
+        if (!stretch->code)
+            continue;
+        while (next < count && functions->functions[next].address < at)
+            next++;
+        for (; next < count && functions->functions[next].address < end; next++) {
+            const struct hf_function function = functions->functions[next];
+            add_gaps(gathering, at, function.address);
+            at = function.address + function.size;
+        }
+        add_gaps(gathering, at, end);
+    }
+    qsort(functions->functions, functions->count, sizeof *functions->functions, by_address);
+    settle(functions);
 }
 
 int hf_functions_open(struct hf_functions *functions, const struct hf_image *image,
@@ -143,7 +201,11 @@ int hf_functions_open(struct hf_functions *functions, const struct hf_image *ima
     qsort(functions->objects, functions->objects_count, sizeof *functions->objects,
           by_named_address);
     settle(functions);
-    return error == -ENOENT ? 0 : error;
+    if (error == 0 || error == -ENOENT) {
+        fill_gaps(&gathering);
+        error = gathering.error;
+    }
+    return error;
 }
 
 void hf_functions_close(struct hf_functions *functions)

@@ -25,6 +25,7 @@ struct hf_function {
     const char *name; /* one of its names, or NULL */
     bool exported;
     bool unwound; /* the unwind table says that a function begins here */
+    bool gap;     /* code between functions, such as start-up code without symbols */
 };
 
 struct hf_functions {

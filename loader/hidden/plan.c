@@ -11,6 +11,7 @@
  */
 #include "loader/hidden/plan.h"
 
+#include "loader/hidden/code.h"
 #include "loader/hidden/entries.h"
 #include "loader/hidden/reach.h"
 #include "loader/hidden/scan.h"
@@ -64,17 +65,18 @@ static struct hf_redirection *last_redirection(const struct planning *planning)
     return plan->count > 0 ? &plan->redirections[plan->count - 1] : NULL;
 }
 
-/* The distance to the next function, or to the end of the code. */
+/* The size of a function and of the padding behind it. */
 static uint64_t room_of(const struct planning *planning, const struct hf_function *function)
 {
-    const struct hf_functions *functions = planning->functions;
+    const struct hf_function *next = function + 1;
+    const struct hf_function *end = planning->functions->functions + planning->functions->count;
     uint64_t available;
-    if (hf_image_at(planning->image, function->address, &available) == NULL)
-        return 0;
-    if (function + 1 < functions->functions + functions->count &&
-        function[1].address - function->address < available)
-        return function[1].address - function->address;
-    return available;
+    if (next == end || !next->gap || next->address != function->address + function->size)
+        return function->size;
+    const unsigned char *bytes = hf_image_at(planning->image, next->address, &available);
+    return bytes != NULL && next->size <= available && hf_code_is_padding(bytes, next->size)
+               ? function->size + next->size
+               : function->size;
 }
 
 /* One name of a function that is an entry. Names come by address, so those of one function come one
@@ -373,8 +375,9 @@ static bool find_thread_user(uint64_t where, uint64_t target, const struct hf_fu
     const uint32_t node =
         from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
     (void)where;
-    (void)target;
-    planning->plan->drops_thread_data &= is_closed(planning, node);
+    /* A map of targets also holds what lies beside them. */
+    if (hf_image_thread_slot(planning->image, target) != NULL)
+        planning->plan->drops_thread_data &= is_closed(planning, node);
     return planning->plan->drops_thread_data;
 }
 

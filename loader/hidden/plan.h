@@ -16,7 +16,7 @@
 
 /* Code that is replaced. */
 struct hf_redirection {
-    uint64_t address, room; /* bytes up to the next function */
+    uint64_t address, room; /* bytes, with the padding behind it */
     const char *name;       /* one of its names */
     const char *function;   /* libhomefree's */
 };

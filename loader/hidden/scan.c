@@ -124,6 +124,11 @@ static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned wid
         return 0;
     }
     walk_to(&scan->walk, function, here);
+    if (scan->walk.broken && function->gap) {
+        scan->ended = width == DISPLACEMENT && has(scan->targets, base) &&
+                      !scan->visit(here, base, NULL, scan->context);
+        return 0;
+    }
     if (scan->walk.broken)
         return -ENOTSUP;
     for (uint64_t behind = 0; !scan->ended && behind <= (width == 1 ? 0 : 4); behind++)
