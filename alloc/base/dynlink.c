@@ -365,8 +365,7 @@ const void *hf_object_note(const struct hf_object *object, const char *owner, ui
         const size_t start = sizeof *note + ((name_size + 3) & ~(size_t)3);
         if (header[i].p_type != PT_NOTE || header[i].p_memsz < start ||
             note->n_namesz != name_size || note->n_type != type ||
-            memcmp(note + 1, owner, name_size) != 0 ||
-            note->n_descsz > header[i].p_memsz - start)
+            memcmp(note + 1, owner, name_size) != 0 || note->n_descsz > header[i].p_memsz - start)
             continue;
         *size = note->n_descsz;
         return (const char *)note + start;

@@ -1,6 +1,6 @@
 /*
- * hf_adopt_file() (homefree/adopt.h). Owns nothing but the handles of libraries that it loaded, which
- * are never closed because their users never say so. Takes no lock of its own.
+ * hf_adopt_file() (homefree/adopt.h). Owns nothing but the handles of libraries that it loaded,
+ * which are never closed because their users never say so. Takes no lock of its own.
  */
 #include <homefree/adopt.h>
 
@@ -8,9 +8,9 @@
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
-#include "loader/elf/elf_names.h"
 #include "loader/adopt/adopted_cache.h"
 #include "loader/adopt/adopted_file.h"
+#include "loader/elf/elf_names.h"
 #include "loader/hidden/plan.h"
 #include "loader/interpose/route.h"
 #include "loader/private/needed.h"
@@ -122,8 +122,8 @@ static int has_allocator(struct subject *subject)
     if (error != -ENOENT || found)
         return error == 0 || error == -ENOENT ? found : error;
     subject->has_debug = hf_elf_open_debug(&subject->debug, &subject->elf, NULL) == 0 ||
-                         hf_elf_open_debug_beside(&subject->debug, &subject->elf,
-                                                  subject->original, buffer, sizeof buffer) == 0;
+                         hf_elf_open_debug_beside(&subject->debug, &subject->elf, subject->original,
+                                                  buffer, sizeof buffer) == 0;
     if (subject->has_debug && !found)
         (void)hf_names_visit(&names, &subject->debug, HF_ELF_SYMTAB, find_name, &found);
     return found;
@@ -170,7 +170,10 @@ static int write_copy(struct subject *subject, const struct hf_image *image,
 {
     struct adopting *adopting = subject->adopting;
     struct writing writing = {
-        image, plan, {subject->library, subject->original, {subject->key[0], subject->key[1]}}, NULL,
+        image,
+        plan,
+        {subject->library, subject->original, {subject->key[0], subject->key[1]}},
+        NULL,
     };
     struct hf_adopted_place place;
     int error = hf_adopted_place_open(&place, subject->original, subject->key);
@@ -243,8 +246,7 @@ static int adopt_needed(struct subject *subject, unsigned depth)
     folder[length] = '\0';
     int error = 0;
     const char *name;
-    for (size_t cursor = 0;
-         error >= 0 && (name = hf_elf_needed(&subject->elf, &cursor)) != NULL;) {
+    for (size_t cursor = 0; error >= 0 && (name = hf_elf_needed(&subject->elf, &cursor)) != NULL;) {
         if (depth == DEPTH_MAX || !hf_needed_find(&subject->elf, folder, name, file) ||
             !note_seen(adopting, file))
             continue;

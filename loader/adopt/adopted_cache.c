@@ -85,9 +85,8 @@ int hf_adopted_place_open(struct hf_adopted_place *place, const char *original,
     const size_t length = strlen(name);
     if (length > NAME_SHOWN)
         name += length - NAME_SHOWN;
-    const int written =
-        snprintf(place->path, sizeof place->path, "%s/%016llx%016llx-%s", folder,
-                 (unsigned long long)key[0], (unsigned long long)key[1], name);
+    const int written = snprintf(place->path, sizeof place->path, "%s/%016llx%016llx-%s", folder,
+                                 (unsigned long long)key[0], (unsigned long long)key[1], name);
     if (written > 0 && (size_t)written < sizeof place->path)
         return 0;
     hf_adopted_place_close(place);
@@ -114,8 +113,7 @@ static bool read_note(int folder, const char *name, struct hf_adopted_note *note
     if (fd < 0)
         return false;
     const bool whole = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                       status.st_uid == geteuid() &&
-                       (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+                       status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
                        hf_adopted_read(fd, note, NOTE_ROOM);
     close(fd);
     return whole;

@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 struct hf_adopted_place {
-    int folder;                 /* descriptor */
-    char path[PATH_MAX];        /* of the copy, when it is whole */
-    char unfinished[NAME_MAX];  /* its name meanwhile */
+    int folder;                /* descriptor */
+    char path[PATH_MAX];       /* of the copy, when it is whole */
+    char unfinished[NAME_MAX]; /* its name meanwhile */
 };
 
 /*
@@ -39,7 +39,8 @@ bool hf_adopted_place_has(const struct hf_adopted_place *place, const char *orig
  * errno. */
 int hf_adopted_place_create(struct hf_adopted_place *place);
 
-/* Gives the unfinished file its name, and removes outdated copies. Result: 0 or a negative errno. */
+/* Gives the unfinished file its name, and removes outdated copies. Result: 0 or a negative errno.
+ */
 int hf_adopted_place_finish(struct hf_adopted_place *place);
 void hf_adopted_place_abandon(const struct hf_adopted_place *place);
 

@@ -215,7 +215,8 @@ static int expand_path(const struct writing *writing, char out[PATH_MAX * 2])
     if (path == NULL)
         return 0;
     char folder[PATH_MAX];
-    const size_t length = (size_t)(strrchr(writing->facts->original, '/') - writing->facts->original);
+    const size_t length =
+        (size_t)(strrchr(writing->facts->original, '/') - writing->facts->original);
     if (length >= sizeof folder || strnlen(path, PATH_MAX * 2) == PATH_MAX * 2)
         return refuse(writing, "its search path is too long");
     memcpy(folder, writing->facts->original, length);
@@ -237,8 +238,8 @@ static void lay_out(struct writing *writing, size_t added_strings)
     const size_t count = writing->functions_count;
     uint64_t at = (elf->header.e_phnum + 2ul) * sizeof(Elf64_Phdr);
     writing->note = at;
-    writing->note_size = sizeof(Elf64_Nhdr) + HF_ADOPTED_NAME_SIZE + sizeof(struct hf_adopted_note) +
-                         strlen(writing->facts->original) + 1;
+    writing->note_size = sizeof(Elf64_Nhdr) + HF_ADOPTED_NAME_SIZE +
+                         sizeof(struct hf_adopted_note) + strlen(writing->facts->original) + 1;
     at = up(at + writing->note_size, 16);
     writing->symbols = at;
     at += (writing->old_symbols + count) * sizeof(Elf64_Sym);
@@ -289,7 +290,8 @@ static void add_note(const struct writing *writing)
     for (size_t i = 0; i < HF_ALLOCATOR_COUNT; i++)
         filled.allocators |= writing->plan->allocators[i] ? UINT32_C(1) << i : 0;
     const size_t path = strlen(writing->facts->original) + 1;
-    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof filled + path), HF_ADOPTED_TYPE};
+    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof filled + path),
+                               HF_ADOPTED_TYPE};
     unsigned char *at = writing->bytes + writing->note;
     memcpy(at, &header, sizeof header);
     memcpy(at += sizeof header, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER);
@@ -349,8 +351,7 @@ static void drop_thread_data(const struct writing *writing)
 {
     const struct hf_image *image = writing->image;
     const size_t count = writing->old_relocations_size / sizeof(Elf64_Rela);
-    Elf64_Rela *relocations =
-        (Elf64_Rela *)(void *)(writing->bytes + writing->relocations);
+    Elf64_Rela *relocations = (Elf64_Rela *)(void *)(writing->bytes + writing->relocations);
     for (size_t i = 0; i < count; i++)
         if (hf_image_thread_slot(image, relocations[i].r_offset) != NULL)
             relocations[i].r_info = ELF64_R_INFO(0, R_X86_64_NONE); /* 0, as R_AARCH64_NONE */
@@ -367,8 +368,8 @@ static size_t strings_added(const struct writing *writing, const char *path)
 
 static int fill(struct writing *writing, const char *path)
 {
-    int error = copy_table(writing, DT_SYMTAB, writing->symbols,
-                           writing->old_symbols * sizeof(Elf64_Sym));
+    int error =
+        copy_table(writing, DT_SYMTAB, writing->symbols, writing->old_symbols * sizeof(Elf64_Sym));
     if (error == 0)
         error = copy_table(writing, DT_STRTAB, writing->strings, writing->old_strings_size);
     if (error == 0)
@@ -424,19 +425,16 @@ static int write_jumps(const struct writing *writing)
     int error = 0;
     for (size_t i = 0; error == 0 && i < writing->plan->count; i++) {
         const struct hf_redirection *redirection = &writing->plan->redirections[i];
-        const uint64_t slot =
-            writing->address + writing->slots +
-            function_index(writing, redirection->function) * sizeof(uint64_t);
+        const uint64_t slot = writing->address + writing->slots +
+                              function_index(writing, redirection->function) * sizeof(uint64_t);
         unsigned char code[HF_CODE_JUMP_MAX];
         uint64_t offset, available;
-        const unsigned char *before =
-            hf_image_at(writing->image, redirection->address, &available);
-        if (before == NULL || hf_elf_locate(writing->elf, redirection->address, &offset,
-                                            &available) != 0)
+        const unsigned char *before = hf_image_at(writing->image, redirection->address, &available);
+        if (before == NULL ||
+            hf_elf_locate(writing->elf, redirection->address, &offset, &available) != 0)
             return refuse(writing, "one of its functions lies outside the file");
         const uint64_t room = redirection->room < available ? redirection->room : available;
-        const size_t size =
-            hf_code_jump_through(before, room, redirection->address, slot, code);
+        const size_t size = hf_code_jump_through(before, room, redirection->address, slot, code);
         if (size == 0)
             return refuse(writing, "one of its allocator's functions is too short for a jump");
         error = write_at(writing, code, size, offset);

@@ -1,6 +1,6 @@
 /*
- * Writes adopted copies: turns a plain copy of a shared object's file into one whose allocator is the
- * heap, according to a plan.
+ * Writes adopted copies: turns a plain copy of a shared object's file into one whose allocator is
+ * the heap, according to a plan.
  *
  * In the copy, each entry point begins with a jump through a slot of its own. The dynamic linker
  * fills the slots from symbols that the copy asks libhomefree for, so the file holds no address of
@@ -17,7 +17,8 @@
 
 struct hf_adopted_facts {
     const char *library; /* libhomefree's soname in this process */
-    const char *original; /* the absolute path that was asked for; its folder is what $ORIGIN means */
+    const char
+        *original; /* the absolute path that was asked for; its folder is what $ORIGIN means */
     uint64_t key[2];
 };
 

@@ -49,13 +49,13 @@ static __attribute__((noinline, cold)) void *ask_runtime(size_t size, size_t ali
     if (hf_loader_lock_run(find_in_runtime, &search) != 0 || search.function == NULL) {
         struct hf_text text;
         hf_text_begin(&text);
-        hf_text_add(&text, "fatal: operator new in an adopted module found no memory, and no shared "
-                           "C++ runtime is loaded that could throw std::bad_alloc");
+        hf_text_add(&text,
+                    "fatal: operator new in an adopted module found no memory, and no shared "
+                    "C++ runtime is loaded that could throw std::bad_alloc");
         hf_fatal(&text);
     }
-    return alignment == 0
-               ? ((void *(*)(size_t))search.function)(size)
-               : ((void *(*)(size_t, size_t))search.function)(size, alignment);
+    return alignment == 0 ? ((void *(*)(size_t))search.function)(size)
+                          : ((void *(*)(size_t, size_t))search.function)(size, alignment);
 }
 
 void *hf_adopted_new(size_t size)
@@ -154,7 +154,8 @@ void *hf_adopted_realloc_aligned(void *ptr, size_t size, size_t alignment)
     if (ptr == NULL)
         return hf_memalign(alignment, size);
     const size_t before = hf_usable_size(ptr);
-    if (size != 0 && size <= before && size >= before / 2 && ((uintptr_t)ptr & (alignment - 1)) == 0)
+    if (size != 0 && size <= before && size >= before / 2 &&
+        ((uintptr_t)ptr & (alignment - 1)) == 0)
         return ptr;
     void *block = hf_memalign(alignment, size);
     if (block != NULL) {

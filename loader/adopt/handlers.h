@@ -1,7 +1,7 @@
 /*
  * What serves the entry points of hidden allocators (entries.def) that differ from homefree's
- * functions: in the order of their arguments, in flags, or by throwing. Adopted copies refer to them
- * by name, so a name keeps its meaning for ever.
+ * functions: in the order of their arguments, in flags, or by throwing. Adopted copies refer to
+ * them by name, so a name keeps its meaning for ever.
  *
  * Owns: nothing. Callable at any stage, from any thread, as hf_malloc(). Results are freed by
  * hf_free() or whatever leads to it. Since 1.0.

@@ -303,8 +303,7 @@ int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const cha
         memcpy(buffer + folder + middle + name, end, sizeof end);
         if (hf_elf_open(debug, buffer) != 0)
             continue;
-        if (hf_elf_build_id(debug, has, sizeof has) == length &&
-            memcmp(wanted, has, length) == 0)
+        if (hf_elf_build_id(debug, has, sizeof has) == length && memcmp(wanted, has, length) == 0)
             return 0;
         hf_elf_close(debug);
     }

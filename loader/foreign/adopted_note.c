@@ -14,12 +14,13 @@ const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map)
     size_t size;
     if (!hf_dynlink_open(map, &object))
         return NULL;
-    const struct hf_adopted_note *note = hf_object_note(&object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, &size);
+    const struct hf_adopted_note *note =
+        hf_object_note(&object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, &size);
     return size > sizeof *note ? note : NULL;
 }
 
-/* Makes the segment of slots read-only. Its bounds come from the note, so they are compared with the
- * object's segments. */
+/* Makes the segment of slots read-only. Its bounds come from the note, so they are compared with
+ * the object's segments. */
 static bool protect(const struct link_map *map, const struct hf_adopted_note *note)
 {
     struct hf_object object;
@@ -54,9 +55,10 @@ bool hf_adopted_read(int descriptor, struct hf_adopted_note *out, size_t size)
         return false;
     const off_t note = (off_t)(header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
     if (note < 0 || pread(descriptor, &start, sizeof start, note) != (ssize_t)sizeof start ||
-        start.header.n_type != HF_ADOPTED_TYPE || start.header.n_namesz != sizeof HF_ADOPTED_OWNER ||
-        memcmp(start.name, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER) != 0 || start.header.n_descsz <= sizeof *out ||
-        start.header.n_descsz > size)
+        start.header.n_type != HF_ADOPTED_TYPE ||
+        start.header.n_namesz != sizeof HF_ADOPTED_OWNER ||
+        memcmp(start.name, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER) != 0 ||
+        start.header.n_descsz <= sizeof *out || start.header.n_descsz > size)
         return false;
     if (pread(descriptor, out, start.header.n_descsz, note + (off_t)sizeof start) !=
         (ssize_t)start.header.n_descsz)

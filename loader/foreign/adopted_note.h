@@ -14,12 +14,12 @@
 
 /* What a copy says about itself. */
 struct hf_adopted_note {
-    uint64_t key[2];        /* of the cache */
-    uint64_t slots, size;   /* the segment that is read-only once it is relocated */
-    uint64_t file_size;     /* of the copy */
+    uint64_t key[2];      /* of the cache */
+    uint64_t slots, size; /* the segment that is read-only once it is relocated */
+    uint64_t file_size;   /* of the copy */
     uint32_t redirections;
-    uint32_t allocators;    /* bits by enum hf_allocator */
-    char original[];        /* its path, terminated */
+    uint32_t allocators; /* bits by enum hf_allocator */
+    char original[];     /* its path, terminated */
 };
 
 /* The note of a loaded object; NULL if it is no adopted copy. The object must stay loaded. */

@@ -55,10 +55,10 @@ bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset);
 bool hf_code_is_padding(const unsigned char *bytes, size_t size);
 
 /*
- * Writes code that jumps to where the word at `slot` points, for a function at `address` whose first
- * bytes are `before`, in `room` bytes. A landing pad for indirect calls (IBT) at its beginning stays.
- * Arguments and the stack are left alone. Returns the size; 0 if there is no room, or the slot is out
- * of reach.
+ * Writes code that jumps to where the word at `slot` points, for a function at `address` whose
+ * first bytes are `before`, in `room` bytes. A landing pad for indirect calls (IBT) at its
+ * beginning stays. Arguments and the stack are left alone. Returns the size; 0 if there is no room,
+ * or the slot is out of reach.
  */
 #define HF_CODE_JUMP_MAX 16
 size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,

@@ -34,8 +34,8 @@ static bool decode(const unsigned char *bytes, size_t size, ZydisDecodedInstruct
 {
     ZydisDecoder decoder;
     ZydisDecoderContext context;
-    return ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64,
-                                         ZYDIS_STACK_WIDTH_64)) &&
+    return ZYAN_SUCCESS(
+               ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)) &&
            ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, &context, bytes, size, out));
 }
 
@@ -67,8 +67,8 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
                                    .length = instruction.length};
     if (relative)
         out->target = next + (uint64_t)instruction.raw.imm[0].value.s;
-    if ((instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 &&
-        instruction.raw.modrm.mod == 0 && instruction.raw.modrm.rm == 5)
+    if ((instruction.attributes & ZYDIS_ATTRIB_HAS_MODRM) != 0 && instruction.raw.modrm.mod == 0 &&
+        instruction.raw.modrm.rm == 5)
         out->operand = next + (uint64_t)instruction.raw.disp.value;
     return true;
 }

@@ -28,15 +28,14 @@
 #define FORM_0_1 HF_ENTRY_NEW_ALIGNED, "hf_adopted_new_aligned"
 #define FORM_1_1 HF_ENTRY_ALLOCATES_ALIGNED, "hf_adopted_malloc_aligned"
 
-#define ROW(name, ...)              ROW_OF(name, __VA_ARGS__)
+#define ROW(name, ...)               ROW_OF(name, __VA_ARGS__)
 #define ROW_OF(name, family, serves) {#name, serves, HF_ALLOCATOR_COUNT, family, false},
 
 const struct hf_entry hf_entries[] = {
 #define HF_ENTRY(id, name, function, family) \
     {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family, false},
-#define HF_HOOK(id, name) \
-    {name, "hf_adopted_nothing", HF_ALLOCATOR_##id, HF_ENTRY_NOTHING, true},
-#define HF_SHARED(name) {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
+#define HF_HOOK(id, name) {name, "hf_adopted_nothing", HF_ALLOCATOR_##id, HF_ENTRY_NOTHING, true},
+#define HF_SHARED(name)   {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
 #include "loader/hidden/entries.def"
 #define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) ROW(name, FAMILY_##name)
 #define HF_NEW(symbol, nothrow, aligned)                            ROW(symbol, FORM_##nothrow##_##aligned)

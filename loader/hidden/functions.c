@@ -64,12 +64,12 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
     }
     if (symbol->type != STT_FUNC && symbol->type != STT_GNU_IFUNC)
         return true;
-    if (!more(gathering, (void **)&functions->names, functions->names_count,
-              &gathering->names_room, sizeof named))
+    if (!more(gathering, (void **)&functions->names, functions->names_count, &gathering->names_room,
+              sizeof named))
         return false;
     functions->names[functions->names_count++] = named;
-    const struct hf_function function = {symbol->value, symbol->size, symbol->name,
-                                         gathering->exported, false, false};
+    const struct hf_function function = {symbol->value,       symbol->size, symbol->name,
+                                         gathering->exported, false,        false};
     return add_function(gathering, &function);
 }
 
@@ -117,8 +117,7 @@ static void settle(struct hf_functions *functions)
     }
     functions->count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {
-        const uint64_t room =
-            functions->functions[i + 1].address - functions->functions[i].address;
+        const uint64_t room = functions->functions[i + 1].address - functions->functions[i].address;
         if (functions->functions[i].size > room)
             functions->functions[i].size = room;
     }
@@ -146,8 +145,8 @@ static void add_gaps(struct gathering *gathering, uint64_t from, uint64_t end)
         }
         const struct hf_function gap = {.address = from, .size = until - from, .gap = true};
         if (!linkage) {
-            if (!more(gathering, (void **)&functions->functions, functions->count,
-                      &gathering->room, sizeof gap))
+            if (!more(gathering, (void **)&functions->functions, functions->count, &gathering->room,
+                      sizeof gap))
                 return;
             functions->functions[functions->count++] = gap;
         }

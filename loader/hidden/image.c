@@ -265,8 +265,8 @@ static int add_word(struct relocations *relocations, uint64_t where)
     return add(relocations, where, to);
 }
 
-/* Relative relocations as bitmaps (DT_RELR): an even word is an address, and an odd one has a bit for
- * each of the 63 words that follow. */
+/* Relative relocations as bitmaps (DT_RELR): an even word is an address, and an odd one has a bit
+ * for each of the 63 words that follow. */
 static int read_relr(struct relocations *relocations)
 {
     struct hf_image *image = relocations->image;

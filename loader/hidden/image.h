@@ -16,7 +16,7 @@
 struct hf_stretch {
     uint64_t address, size;      /* as in memory: behind `bytes` there are zeros */
     uint64_t offset, bytes_size; /* in the file */
-    unsigned char *bytes; /* malloc'ed */
+    unsigned char *bytes;        /* malloc'ed */
     bool code, writable;
 };
 
@@ -25,8 +25,8 @@ struct hf_pointer {
     uint64_t where, to;
 };
 
-/* What the linker makes: procedure linkage tables, whose code jumps through slots, and global offset
- * tables, which are the slots. */
+/* What the linker makes: procedure linkage tables, whose code jumps through slots, and global
+ * offset tables, which are the slots. */
 struct hf_linkage {
     uint64_t address, size;
     bool slots;
@@ -54,8 +54,8 @@ struct hf_image {
     bool exports_thread_local; /* other objects can find a thread-local variable by name */
 };
 
-/* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it has
- * relocations of a kind that is not known. hf_image_close() is harmless after failure. */
+/* Reads the image. Result: 0 or a negative errno; -ENOEXEC: damaged, with elf->why; -ENOTSUP: it
+ * has relocations of a kind that is not known. hf_image_close() is harmless after failure. */
 int hf_image_open(struct hf_image *image, struct hf_elf *elf);
 void hf_image_close(struct hf_image *image);
 

@@ -33,7 +33,7 @@ struct planning {
     struct hf_entry_names names;
     struct hf_reach reach;
     struct intruder *intruders; /* by index of the function: which data of the allocator it uses */
-    bool found;                /* there are some */
+    bool found;                 /* there are some */
 };
 
 static int refuse(struct hf_plan *plan, int error, const char *format, ...)
@@ -144,8 +144,7 @@ static int find_entries(struct planning *planning)
                           HF_REACH_STOP);
     }
     for (size_t i = 0; error == 0 && i < functions->objects_count; i++) {
-        const struct hf_entry *entry =
-            hf_entry_named(&planning->names, functions->objects[i].name);
+        const struct hf_entry *entry = hf_entry_named(&planning->names, functions->objects[i].name);
         if (entry != NULL && entry->function == NULL)
             hf_reach_mark(&planning->reach, (uint32_t)(functions->count + i), HF_REACH_STOP);
     }
@@ -381,8 +380,8 @@ static bool find_thread_user(uint64_t where, uint64_t target, const struct hf_fu
     return planning->plan->drops_thread_data;
 }
 
-/* Whether the old allocator alone uses the object's thread-local storage. glibc may have no room for
- * it, which is then no reason any more. */
+/* Whether the old allocator alone uses the object's thread-local storage. glibc may have no room
+ * for it, which is then no reason any more. */
 static int check_thread_data(struct planning *planning)
 {
     const struct hf_image *image = planning->image;
@@ -433,8 +432,7 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         (void)refuse(plan, error, "%s", planning.reach.why);
     plan->redirections = calloc(functions->count + 1, sizeof *plan->redirections);
     planning.intruders = calloc(functions->count + 1, sizeof *planning.intruders);
-    if (error == 0 &&
-        (plan->redirections == NULL || planning.intruders == NULL))
+    if (error == 0 && (plan->redirections == NULL || planning.intruders == NULL))
         error = -ENOMEM;
     if (error == 0)
         error = find_entries(&planning);

@@ -1,6 +1,6 @@
 /*
- * The plan for adopting a shared object that has an allocator of its own inside: which code leads to
- * which of homefree's functions in the object's adopted copy, so that nothing is left that could
+ * The plan for adopting a shared object that has an allocator of its own inside: which code leads
+ * to which of homefree's functions in the object's adopted copy, so that nothing is left that could
  * hand out or take back the old allocator's memory. Or the reason why there is no such plan.
  *
  * The file is hostile; see image.h. Nothing is changed, loaded or run.
@@ -25,15 +25,16 @@ struct hf_plan {
     struct hf_redirection *redirections; /* by address */
     size_t count;
     bool allocators[HF_ALLOCATOR_COUNT]; /* whose entry points were found */
-    bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage */
+    bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage
+                             */
     uint64_t instructions;  /* decoded, for tests */
-    char why[384];                       /* after a refusal */
+    char why[384];          /* after a refusal */
 };
 
 /*
  * Makes the plan. Result: 0; -ENOENT if the object has no allocator whose entry points have names;
- * -ENOTSUP, with `why`, if some way into the allocator would stay open; -ENOEXEC or another negative
- * errno, with `why`, if the file cannot be read or understood.
+ * -ENOTSUP, with `why`, if some way into the allocator would stay open; -ENOEXEC or another
+ * negative errno, with `why`, if the file cannot be read or understood.
  */
 int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
                  const struct hf_functions *functions);

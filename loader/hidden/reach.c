@@ -1,10 +1,10 @@
 /*
  * See reach.h.
  *
- * Enclosing: what refers to the reached functions from elsewhere is often dead itself, since linkers
- * keep functions that nothing calls. So the search goes on backwards, round by round, and ends when
- * nothing new turns up. A function to which many refer is one that the allocator shares with the
- * rest of the object; it is open at once.
+ * Enclosing: what refers to the reached functions from elsewhere is often dead itself, since
+ * linkers keep functions that nothing calls. So the search goes on backwards, round by round, and
+ * ends when nothing new turns up. A function to which many refer is one that the allocator shares
+ * with the rest of the object; it is open at once.
  */
 #include "loader/hidden/reach.h"
 
@@ -168,8 +168,7 @@ static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t addr
             return refuse(reach, address, "its procedure linkage table is of an unknown form");
         if (instruction.operand != 0) {
             const size_t slot = hf_image_pointer(image, instruction.operand);
-            if (slot == image->pointers_count ||
-                image->pointers[slot].where != instruction.operand)
+            if (slot == image->pointers_count || image->pointers[slot].where != instruction.operand)
                 return 0; /* another object's function */
             reach->followed[slot] = 1;
             return refer(reach, from, hf_reach_node(reach, image->pointers[slot].to));
@@ -257,7 +256,7 @@ struct round {
     struct hf_reach *reach;
     uint32_t *referrers; /* how many there are, by node */
     uint32_t last_from, last_to;
-    uint64_t *entries;    /* where the STOPs begin, ascending */
+    uint64_t *entries; /* where the STOPs begin, ascending */
     size_t entries_count;
     int error;
 };
@@ -286,9 +285,8 @@ static bool found_in_code(uint64_t where, uint64_t target, const struct hf_funct
 {
     struct round *round = context;
     const struct hf_reach *reach = round->reach;
-    const uint32_t from = function != NULL
-                              ? (uint32_t)(function - reach->functions->functions)
-                              : HF_REACH_UNKNOWN;
+    const uint32_t from =
+        function != NULL ? (uint32_t)(function - reach->functions->functions) : HF_REACH_UNKNOWN;
     (void)where;
     const uint32_t to = hf_reach_node(reach, target);
     if (from == HF_REACH_UNKNOWN || !is_known(reach, from))
@@ -309,8 +307,7 @@ static void find_in_data(struct round *round)
                   hf_reach_node(reach, image->pointers[i].to));
 }
 
-static void range_of(const struct hf_reach *reach, uint32_t node, uint64_t *address,
-                     uint64_t *size)
+static void range_of(const struct hf_reach *reach, uint32_t node, uint64_t *address, uint64_t *size)
 {
     if (is_object(reach, node)) {
         *address = object_of(reach, node)->address;
@@ -395,7 +392,8 @@ int hf_reach_enclose(struct hf_reach *reach)
         if ((reach->marks[i] & HF_REACH_STOP) != 0)
             round.entries[round.entries_count++] = reach->functions->functions[i].address;
     int error = 0;
-    for (unsigned rounds = 0; error == 0 && reach->enclosed_count < reach->pending_count; rounds++) {
+    for (unsigned rounds = 0; error == 0 && reach->enclosed_count < reach->pending_count;
+         rounds++) {
         if (rounds == ROUNDS_MAX) {
             error = refuse(reach, 0, "too much of the object leads to the allocator");
             break;

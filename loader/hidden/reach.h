@@ -35,8 +35,8 @@ struct hf_data_use {
 struct hf_reach {
     const struct hf_image *image;
     const struct hf_functions *functions;
-    uint8_t *marks;        /* by node: HF_REACH_… */
-    uint8_t *followed;     /* by index of the pointer: something that is reached refers to it */
+    uint8_t *marks;    /* by node: HF_REACH_… */
+    uint8_t *followed; /* by index of the pointer: something that is reached refers to it */
     struct hf_edge *edges;
     size_t edges_count, edges_room;
     struct hf_data_use *uses;
@@ -69,9 +69,10 @@ int hf_reach_follow(struct hf_reach *reach);
 bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node);
 
 /*
- * May be called again after more nodes were marked. Finds what refers to reached functions from elsewhere, adds the functions that do as OUTER, looks
- * for what refers to those, and so on, and marks as OPEN what can be reached from outside all of
- * these: through another reference, or because it is exported. Result: as above.
+ * May be called again after more nodes were marked. Finds what refers to reached functions from
+ * elsewhere, adds the functions that do as OUTER, looks for what refers to those, and so on, and
+ * marks as OPEN what can be reached from outside all of these: through another reference, or
+ * because it is exported. Result: as above.
  */
 int hf_reach_enclose(struct hf_reach *reach);
 

@@ -41,8 +41,7 @@ void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size)
 static bool has(const struct hf_targets *targets, uint64_t address)
 {
     const uint64_t from = address - targets->first;
-    return from < targets->size &&
-           (targets->bits[from / PIECE / 8] >> (from / PIECE % 8) & 1) != 0;
+    return from < targets->size && (targets->bits[from / PIECE / 8] >> (from / PIECE % 8) & 1) != 0;
 }
 
 /* ---- the scan ------------------------------------------------------------------------------- */

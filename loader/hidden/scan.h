@@ -12,8 +12,8 @@
 
 #include "loader/hidden/functions.h"
 
-/* A set of ranges of addresses, as a map with a bit for each 16 bytes. It holds whatever shares such
- * a piece with a member, so that the visitor has to look again. */
+/* A set of ranges of addresses, as a map with a bit for each 16 bytes. It holds whatever shares
+ * such a piece with a member, so that the visitor has to look again. */
 struct hf_targets {
     uint64_t first, size;
     uint8_t *bits;
@@ -30,8 +30,8 @@ void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size)
 typedef bool hf_scan_visitor(uint64_t where, uint64_t target, const struct hf_function *from,
                              void *context);
 
-/* Visits the references to the targets, by address. Result: 0 or -ENOTSUP: there is code that cannot
- * be decoded, at `*where`. */
+/* Visits the references to the targets, by address. Result: 0 or -ENOTSUP: there is code that
+ * cannot be decoded, at `*where`. */
 int hf_scan(const struct hf_image *image, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where);

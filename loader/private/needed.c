@@ -42,8 +42,7 @@ bool hf_needed_find(struct hf_elf *elf, const char *folder, const char *name, ch
 {
     const char *runpath = hf_elf_tag_string(elf, DT_RUNPATH);
     const char *rpath = runpath == NULL ? hf_elf_tag_string(elf, DT_RPATH) : NULL;
-    return strchr(name, '/') == NULL &&
-           (find_on(rpath, folder, name, out) ||
-            find_on(secure_getenv("LD_LIBRARY_PATH"), "", name, out) ||
-            find_on(runpath, folder, name, out));
+    return strchr(name, '/') == NULL && (find_on(rpath, folder, name, out) ||
+                                         find_on(secure_getenv("LD_LIBRARY_PATH"), "", name, out) ||
+                                         find_on(runpath, folder, name, out));
 }

@@ -1,6 +1,6 @@
 /*
- * Where the libraries that an object needs lie, as the dynamic linker would search for them from the
- * object's folder. Owns nothing; any thread.
+ * Where the libraries that an object needs lie, as the dynamic linker would search for them from
+ * the object's folder. Owns nothing; any thread.
  */
 #ifndef HOMEFREE_NEEDED_H
 #define HOMEFREE_NEEDED_H

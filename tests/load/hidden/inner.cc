@@ -50,8 +50,8 @@ void take_object(void *ptr)
 }
 
 const struct inner functions = {
-    free_strdup, malloc, calloc,  aligned_alloc, realloc,     nullptr,    free,
-    nullptr,     nullptr, grow_string, throws,   give_object, take_object,
+    free_strdup, malloc,  calloc,      aligned_alloc, realloc,     nullptr,     free,
+    nullptr,     nullptr, grow_string, throws,        give_object, take_object,
 };
 
 } // namespace

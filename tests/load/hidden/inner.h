@@ -17,7 +17,7 @@ struct inner {
     size_t (*measure)(void *ptr);
     void (*take)(void *ptr);
     void *(*give_extended)(size_t size, bool zeroed, size_t alignment); /* mallocx, or NULL */
-    int (*tune)(void);                                                   /* mallctl, or NULL */
+    int (*tune)(void);                                                  /* mallctl, or NULL */
     bool (*grow_string)(void);   /* libstdc++ grows and frees a string; or NULL */
     bool (*throws)(void);        /* operator new fails with bad_alloc; or NULL */
     void *(*give_object)(void);  /* operator new, or NULL */

@@ -5,7 +5,6 @@ Usage: test_hidden.py RUNNER --modules FILE… --open FILE [unittest arguments]
 
 import argparse
 import os
-import re
 import shutil
 import signal
 import struct
@@ -161,8 +160,9 @@ class Cache(Case):
         self.assertEqual(result, 1)
         self.assertFalse(Path(copy).exists())
         self.succeeds("crossings", file)
-        self.assertEqual([entry.name for entry in self.folder.iterdir() if entry.is_file()],
-                         ["module.so"])
+        self.assertEqual(
+            [entry.name for entry in self.folder.iterdir() if entry.is_file()], ["module.so"]
+        )
 
     def test_many_processes_at_once(self):
         file = self.module("inner-cc-O2")
@@ -201,9 +201,7 @@ class Refused(Case):
 
     def test_a_stripped_file_is_loaded_as_it_is(self):
         file = self.folder / "module.so"
-        subprocess.run(
-            ["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True
-        )
+        subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
         self.assertEqual(self.asked(file), (0, str(file)))
 
     def test_a_stripped_file_with_its_debug_file(self):
