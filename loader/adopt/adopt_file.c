@@ -317,7 +317,7 @@ static int adopt(struct adopting *adopting, const char *original, char path[PATH
                  unsigned depth)
 {
     struct subject subject = {.adopting = adopting, .original = original, .library = own_name()};
-    struct stat status;
+    struct stat status = {0};
     if (subject.library == NULL)
         return -ENOTSUP;
     const int file = hf_copy_open_original(original);

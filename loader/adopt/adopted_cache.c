@@ -52,8 +52,9 @@ static int open_folder(char *path, size_t size)
     const bool named = cache != NULL && cache[0] == '/';
     if (!named && (home == NULL || home[0] != '/'))
         return -ENOENT;
+    static const char below[] = "/homefree/adopted";
     const int length = snprintf(path, size, "%s%s", named ? cache : home, named ? "" : "/.cache");
-    if (length < 0 || (size_t)length >= size - sizeof "/homefree/adopted")
+    if (length < 0 || (size_t)length >= size - sizeof below)
         return -ENAMETOOLONG;
     if (mkdir(path, 0700) != 0 && errno != EEXIST)
         return -errno;
@@ -65,7 +66,7 @@ static int open_folder(char *path, size_t size)
         folder = descend(folder, "adopted");
     if (folder < 0)
         return folder;
-    strcat(path, "/homefree/adopted");
+    memcpy(path + length, below, sizeof below);
     const int error = hf_copy_check_folder(folder);
     if (error == 0)
         return folder;

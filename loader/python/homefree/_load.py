@@ -11,8 +11,8 @@ Both take the same steps, and raise an ImportError with the reason and a remedy 
    and those of its libraries have run, but no Python code);
 5. let Python create the module, and route what was loaded.
 
-State: the list of hooks, under _hooks_lock, and the adopted copies by original. Threads: any. Fork: allowed at any time; the child
-keeps the hooks.
+State: the list of hooks, under _hooks_lock, and the adopted copies by original. Threads: any. Fork:
+allowed at any time; the child keeps the hooks.
 """
 
 import _imp
