@@ -38,6 +38,14 @@ bool hf_inspection_allocates(const struct hf_inspection *inspection);
  * or -ENOMEM. */
 int hf_inspection_require_homefree(struct hf_inspection *inspection);
 
+/*
+ * Adds the finding of HF_RULE_ADOPTABLE or HF_RULE_NOT_ADOPTABLE for an object with an allocator
+ * inside, which hf_inspect() leaves out because it takes up to seconds. `elf` is the inspected file,
+ * `path` where debug files are looked for. Returns 0 or -ENOMEM.
+ */
+int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_elf *elf,
+                                   const char *path);
+
 /* The gravest severity among the findings; HF_SEVERITY_NOTE also where there are none. */
 enum hf_severity hf_inspection_severity(const struct hf_inspection *inspection);
 

@@ -115,11 +115,31 @@ static void take(struct hf_collect *collect, size_t container, const char *path,
     hf_inspection_free(inspection);
 }
 
+/* Adds what adopting an object with an allocator would do; `opened` is the result of opening it. */
+static int look_at_adoption(int opened, struct hf_elf *elf, const char *path,
+                            struct hf_inspection *inspection)
+{
+    if (opened != 0)
+        return opened;
+    const int result = hf_inspection_look_at_adoption(inspection, elf, path);
+    hf_elf_close(elf);
+    return result;
+}
+
+static bool wants_adoption(const struct hf_collect *collect, int result,
+                           const struct hf_inspection *inspection)
+{
+    return collect->adoption && result == 0 && inspection->allocators_count > 0;
+}
+
 static void take_file(struct hf_collect *collect, size_t container, const char *path)
 {
     struct hf_inspection inspection;
+    struct hf_elf elf;
     hf_progress(who, "%zu objects, %.50s", collect->inspected->objects_count, path);
-    const int result = hf_inspect(path, &inspection);
+    int result = hf_inspect(path, &inspection);
+    if (wants_adoption(collect, result, &inspection))
+        result = look_at_adoption(hf_elf_open(&elf, path), &elf, path, &inspection);
     take(collect, container, path, 0, result, &inspection);
 }
 
@@ -213,7 +233,10 @@ static void inspect_member(struct archive *archive, const struct member *member)
         exit(hf_command_out_of_memory(who));
     hf_progress(who, "%zu objects, %.50s", archive->collect->inspected->objects_count, path);
     archive->current = member;
-    const int result = hf_inspect_among(place, &files, &inspection);
+    int result = hf_inspect_among(place, &files, &inspection);
+    struct hf_elf elf;
+    if (wants_adoption(archive->collect, result, &inspection))
+        result = look_at_adoption(open_member(&elf, place, archive), &elf, place, &inspection);
     take(archive->collect, archive->container, path, inner, result, &inspection);
     free(place);
     free(path);

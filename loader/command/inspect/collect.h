@@ -14,6 +14,7 @@
 struct hf_collect {
     char *python;                   /* which Python reads archives and knows distributions */
     bool require_homefree;          /* hf_inspection_require_homefree() */
+    bool adoption;                  /* hf_inspection_look_at_adoption() */
     struct hf_inspected *inspected; /* where the results go */
     struct hf_archive_reader *archives, *packages; /* private */
 };

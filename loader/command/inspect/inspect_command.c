@@ -19,7 +19,7 @@ static const char who[] = "homefree inspect";
 /* ---- the options ---------------------------------------------------------------------------- */
 
 struct request {
-    bool json, rules, all, require_homefree;
+    bool json, rules, all, require_homefree, adoption;
     char *python;
     const char *junit, *sarif;
     bool fail_on, look_for_linked, fails[HF_RULES_MAX];
@@ -114,6 +114,9 @@ static const struct hf_argument arguments_table[] = {
     HF_FLAG_ARGUMENT("require-homefree", require_homefree,
                      "fail for extension modules that allocate elsewhere than\n"
                      "on homefree's heap"),
+    HF_FLAG_ARGUMENT("adoption", adoption,
+                     "say for objects with an allocator inside whether they can\n"
+                     "be adopted, and why not; takes up to a second for each"),
     HF_JSON_ARGUMENT("print a JSON document instead of the table"),
     HF_VALUE_ARGUMENT("junit", junit, "FILE", "write a JUnit file as well; - prints it"),
     HF_VALUE_ARGUMENT("sarif", sarif, "FILE", "write a SARIF 2.1.0 file as well; - prints it"),
@@ -208,6 +211,7 @@ static int inspect(const struct request *request)
     struct hf_collect collect = {
         .python = hf_preload_python(request->python),
         .require_homefree = request->require_homefree || request->look_for_linked,
+        .adoption = request->adoption,
         .inspected = &inspected,
     };
     for (size_t i = 0; i < request->files.count; i++)

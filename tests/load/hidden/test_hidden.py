@@ -1,9 +1,10 @@
 """Modules with a hidden allocator are adopted by hf_adopt_file(), or refused with a reason.
 
-Usage: test_hidden.py RUNNER --modules FILE… --open FILE [unittest arguments]
+Usage: test_hidden.py RUNNER --homefree PROGRAM --modules FILE… --open FILE [unittest arguments]
 """
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -12,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 from pathlib import Path
 
 parser = argparse.ArgumentParser()
 parser.add_argument("runner")
 parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
+parser.add_argument("--homefree", type=Path)
 
 BUSY, NOTSUP, NOEXEC = 16, 95, 8
 
@@ -227,6 +230,35 @@ class Refused(Case):
         cut = self.folder / "cut.so"
         cut.write_bytes(self.module("inner-c-O2").read_bytes()[:100000])
         self.assertLess(self.asked(cut)[0], 0)
+
+
+class Inspect(Case):
+    def inspected(self, file):
+        result = subprocess.run(
+            [options.homefree, "inspect", "--adoption", "--json", file],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        (found,) = json.loads(result.stdout)["files"]
+        return {finding["rule"]: finding["message"] for finding in found["findings"]}
+
+    def test_what_can_be_adopted(self):
+        findings = self.inspected(self.module("inner-c-O2"))
+        self.assertRegex(findings["adoptable"], r"leads \d\d of its allocator's functions")
+        self.assertNotIn("not-adoptable", findings)
+
+    def test_what_cannot(self):
+        self.assertIn("malloc_conf", self.inspected(options.open)["not-adoptable"])
+        file = self.folder / "module.so"
+        subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
+        self.assertIn("no names", self.inspected(file)["not-adoptable"])
+
+    def test_in_an_archive(self):
+        archive = self.folder / "some.zip"
+        with zipfile.ZipFile(archive, "w") as writer:
+            writer.write(self.module("inner-c-O2"), "some/inner.so")
+        self.assertIn("adoptable", self.inspected(archive))
 
 
 class Symbols(Case):
