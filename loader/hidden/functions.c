@@ -56,6 +56,9 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
         symbol->value, symbol->size, symbol->name, symbol->type, gathering->exported,
     };
     if (symbol->type == STT_OBJECT) {
+        const struct hf_stretch *stretch = hf_image_stretch(gathering->image, symbol->value);
+        if (stretch == NULL || symbol->size > stretch->address + stretch->size - symbol->value)
+            return true;
         if (!more(gathering, (void **)&functions->objects, functions->objects_count,
                   &gathering->objects_room, sizeof named))
             return false;
@@ -94,6 +97,13 @@ static int by_named_address(const void *left, const void *right)
 {
     return order(((const struct hf_named *)left)->address,
                  ((const struct hf_named *)right)->address);
+}
+
+static void sort(void *elements, size_t count, size_t size,
+                 int (*compare)(const void *, const void *))
+{
+    if (count > 1)
+        qsort(elements, count, size, compare);
 }
 
 /* Leaves one function for each address, and cuts those that reach into the next. */
@@ -176,7 +186,7 @@ static void fill_gaps(struct gathering *gathering)
         }
         add_gaps(gathering, at, end);
     }
-    qsort(functions->functions, functions->count, sizeof *functions->functions, by_address);
+    sort(functions->functions, functions->count, sizeof *functions->functions, by_address);
     settle(functions);
 }
 
@@ -195,10 +205,10 @@ int hf_functions_open(struct hf_functions *functions, const struct hf_image *ima
         error = hf_unwind_visit(image, add_unwound, &gathering);
     if (gathering.error != 0)
         error = gathering.error;
-    qsort(functions->functions, functions->count, sizeof *functions->functions, by_address);
-    qsort(functions->names, functions->names_count, sizeof *functions->names, by_named_address);
-    qsort(functions->objects, functions->objects_count, sizeof *functions->objects,
-          by_named_address);
+    sort(functions->functions, functions->count, sizeof *functions->functions, by_address);
+    sort(functions->names, functions->names_count, sizeof *functions->names, by_named_address);
+    sort(functions->objects, functions->objects_count, sizeof *functions->objects,
+         by_named_address);
     settle(functions);
     if (error == 0 || error == -ENOENT) {
         fill_gaps(&gathering);

@@ -7,6 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Maps with a bit for some bytes of the whole are made: as many as this has. Larger objects cannot
+ * be linked for their code to reach its data. */
+#define SPAN_MAX (UINT64_C(8) << 30)
+
 /* ---- segments ------------------------------------------------------------------------------- */
 
 static int by_address(const void *left, const void *right)
@@ -66,6 +70,10 @@ static int read_stretches(struct hf_image *image)
         if (image->stretches[i - 1].address + image->stretches[i - 1].size >
             image->stretches[i].address)
             error = hf_elf_fail(image->elf, -ENOEXEC, "its segments overlap in memory");
+    const struct hf_stretch *last = &image->stretches[image->stretches_count];
+    if (error == 0 && image->stretches_count > 0 &&
+        last[-1].address + last[-1].size - image->stretches[0].address > SPAN_MAX)
+        error = hf_elf_fail(image->elf, -ENOTSUP, "its segments are too far apart");
     return error;
 }
 
@@ -177,7 +185,8 @@ static int add_thread_slot(struct relocations *relocations, uint64_t symbol,
                            struct hf_thread_slot slot)
 {
     struct hf_image *image = relocations->image;
-    if (symbol < relocations->values_count && relocations->foreign[symbol])
+    if ((symbol < relocations->values_count && relocations->foreign[symbol]) ||
+        hf_image_stretch(image, slot.address) == NULL)
         return 0;
     if (image->thread_slots_count == relocations->thread_room) {
         const size_t room = relocations->thread_room * 2 + 64;
@@ -327,8 +336,10 @@ static int read_pointers(struct hf_image *image)
         error = read_relr(&relocations);
     free(relocations.values);
     free(relocations.foreign);
-    qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_slot);
-    qsort(image->pointers, image->pointers_count, sizeof *image->pointers, by_place);
+    if (image->thread_slots_count > 1)
+        qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_slot);
+    if (image->pointers_count > 1)
+        qsort(image->pointers, image->pointers_count, sizeof *image->pointers, by_place);
     return error;
 }
 
@@ -348,7 +359,10 @@ size_t hf_image_pointer(const struct hf_image *image, uint64_t address)
 const struct hf_thread_slot *hf_image_thread_slot(const struct hf_image *image, uint64_t address)
 {
     const struct hf_thread_slot wanted = {.address = address};
-    return bsearch(&wanted, image->thread_slots, image->thread_slots_count, sizeof wanted, by_slot);
+    return image->thread_slots_count == 0
+               ? NULL
+               : bsearch(&wanted, image->thread_slots, image->thread_slots_count, sizeof wanted,
+                         by_slot);
 }
 
 bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address)
