@@ -23,8 +23,7 @@ _DOING = {
 }
 _NOISE = re.compile(
     r"^(Fatal Python error: (Segmentation|Aborted|Bus|Illegal|Floating)|Current thread|Thread 0x|"
-    r"Stack \(|  File |  Binary file |  <[^<>]+>$|Extension modules: |  Garbage-collecting|"
-    r"<Cannot show |$)"
+    r"Stack \(|  File |  Binary file | *<[^<>]+>$|Extension modules: |  Garbage-collecting|$)"
 )
 
 
