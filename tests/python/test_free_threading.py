@@ -210,6 +210,19 @@ assert homefree.install().python == "raw"
 """
         )
 
+    def test_finder_of_numpy(self):
+        """It comes to sys.meta_path and goes from there in several threads at once."""
+        self.fine(
+            TOGETHER
+            + """
+def work(i):
+    homefree.install()
+    homefree.uninstall()
+together(work, 20000)
+assert not [finder for finder in sys.meta_path if "Numpy" in repr(finder)]
+"""
+        )
+
     def test_watches(self):
         self.fine(
             TOGETHER
