@@ -48,9 +48,9 @@ static inline bool is_on(enum hf_py_domain domain)
     return HF_LIKELY(atomic_load_explicit(&on[domain], memory_order_relaxed));
 }
 
-/* True if debug hooks are above the RAW hook. pymalloc allocates its large blocks from RAW, and the
- * debug hooks return an address inside the heap's block. To the hooks of the other domains such an
- * address is in the heap without being a block. */
+/* True if debug hooks are in the RAW domain. pymalloc allocates its large blocks from RAW, NumPy
+ * its arrays, and the debug hooks return an address inside the heap's block. To the hooks of the
+ * other domains and to NumPy's such an address is in the heap without being a block. */
 static atomic_bool prefixed;
 
 static bool is_block(const void *ptr)
@@ -64,6 +64,20 @@ static inline bool is_mine(enum hf_py_domain domain, const void *ptr)
     return HF_LIKELY(hf_owned(ptr)) &&
            (domain == HF_PY_RAW ||
             HF_LIKELY(!atomic_load_explicit(&prefixed, memory_order_relaxed)) || is_block(ptr));
+}
+
+bool hf_domains_own(const void *ptr)
+{
+    return is_mine(HF_PY_OBJECT, ptr);
+}
+
+void hf_domains_see_hooks(const struct hf_cpython *cpython)
+{
+    struct hf_py_allocator bottom;
+    bool debug;
+    (void)hf_cpython_bottom(cpython, HF_PY_RAW, &bottom, &debug);
+    if (debug)
+        atomic_store(&prefixed, true);
 }
 
 /* ---- while a watch is open ---- */
@@ -225,11 +239,9 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
         atomic_store(&on[domain], was_on);
         return -ENOSPC;
     }
+    hf_domains_see_hooks(cpython);
     struct hf_py_allocator bottom;
-    bool debug;
-    struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, &debug);
-    if (domain == HF_PY_RAW && debug)
-        atomic_store(&prefixed, true);
+    struct hf_py_allocator *place = hf_cpython_bottom(cpython, domain, &bottom, NULL);
     struct hf_seal seal;
     if (!hf_seal_open(&seal)) {
         atomic_store(&on[domain], was_on);

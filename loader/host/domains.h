@@ -21,6 +21,14 @@ int hf_domain_install(const struct hf_cpython *cpython, enum hf_py_domain domain
  * still free blocks of the heap, and other hooks may have kept its address. */
 void hf_domain_uninstall(enum hf_py_domain domain);
 
+/*
+ * Whether the heap owns a block that begins at ptr. What CPython's debug hooks return of the heap's
+ * RAW memory is inside a block, and is released by CPython's functions alone. That is known for
+ * hooks that hf_domains_see_hooks() has seen; the calling thread is attached there.
+ */
+bool hf_domains_own(const void *ptr);
+void hf_domains_see_hooks(const struct hf_cpython *cpython);
+
 /* The allocator below the hook, or NULL if there is no hook. Valid for ever. */
 const struct hf_py_allocator *hf_domain_previous(enum hf_py_domain domain);
 

@@ -11,6 +11,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch.h"
+#include "loader/host/domains.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,16 +88,18 @@ static void *data_calloc(void *ctx, size_t count, size_t size)
 static void *data_realloc(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    if (hf_owned(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
+    if (hf_domains_own(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
         return hf_realloc(ptr, size != 0 ? size : 1);
     return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
 }
 
-/* `size` is not used for blocks of the heap: it may differ from the size that was allocated. */
+/* From 2.5 on, NumPy's functions allocate from CPython's RAW domain, so the heap owns their blocks
+ * too, and debug hooks may have added to them. `size` is not used for blocks of the heap: it may
+ * differ from the size that was allocated. */
 static void data_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
-    if (HF_LIKELY(hf_owned(ptr)) || sealed.previous.free == NULL)
+    if (HF_LIKELY(hf_domains_own(ptr)) || sealed.previous.free == NULL)
         hf_free(ptr);
     else
         sealed.previous.free(sealed.previous.ctx, ptr, size);
@@ -198,6 +201,7 @@ enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython)
     struct handler *handler =
         capsule != NULL ? cpython->capsule_pointer(capsule, "mem_handler") : NULL;
     cpython->clear_error();
+    hf_domains_see_hooks(cpython);
     atomic_store(&on, true);
     pthread_mutex_lock(&lock);
     bool known =

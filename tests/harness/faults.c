@@ -2,7 +2,10 @@
  * defined, the same module without the faults. Functions take no arguments, so learning them is
  * quick; each is named for where its memory must not be freed. */
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x03090000
+#include <pyconfig.h> /* says whether this CPython is free-threaded */
+#ifndef Py_GIL_DISABLED
+#    define Py_LIMITED_API 0x03090000
+#endif
 #include <Python.h>
 
 #include <pthread.h>
@@ -321,7 +324,11 @@ static void gone(void *module)
     table = NULL;
 }
 
-static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute}, {0, NULL}};
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, execute},
+#ifdef Py_GIL_DISABLED
+                                   {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+                                   {0, NULL}};
 
 static struct PyModuleDef definition = {
     .m_base = PyModuleDef_HEAD_INIT,

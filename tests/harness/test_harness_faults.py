@@ -2,19 +2,29 @@
 without faults is clean in every host.
 
 usage: test_harness_faults.py COMMAND PACKAGE-FOLDER MODULES-FOLDER [unittest's arguments]
+
+HOMEFREE_TEST_SECONDS   what a cell may take, for machines that do other things meanwhile; 3
 """
 
+import os
+import sys
 import unittest
 
 import harness
 
 HOST = "without homefree"
+SECONDS = os.environ.get("HOMEFREE_TEST_SECONDS", "3")
+# From 3.13 on, the interpreter's end may destroy the module before the capsule that needs it.
+MODULE_FIRST = "dies_without_module()", "interpreter exit"
 # Of each crossing, what is found under which conditions. All others are ok or skipped.
 ABORTED = ("died", "SIGABRT")
 CRASHED = ("died", "SIGSEGV")
 DAMAGED = ("died", None)
 HUNG = ("timed out", None)
 LEAKED = ("leaked", None)
+# The second free may free a block of somebody else: in a free-threaded CPython one without which it
+# waits for the thread for ever.
+FREED_TWICE = HUNG if "t" in sys.abiflags else ABORTED
 EVERYWHERE = [
     "same thread",
     "other thread",
@@ -45,7 +55,7 @@ EXPECTED = {
         one: DAMAGED for one in EVERYWHERE if one not in ("spawned child", "interpreter exit")
     },
     "leaks()": {"same thread": LEAKED, "other thread": LEAKED, "thread ended": LEAKED},
-    "address()": {"same thread": ABORTED, "other thread": ABORTED, "thread ended": ABORTED},
+    "address()": {"same thread": ABORTED, "other thread": FREED_TWICE, "thread ended": ABORTED},
 }
 
 
@@ -53,7 +63,7 @@ class Faulty(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.status, cls.document = harness.document(
-            "faulty", "--pointers", "--timeout", "3", "-j", "4", "--only", f"* / {HOST}"
+            "faulty", "--pointers", "--timeout", SECONDS, "-j", "4", "--only", f"* / {HOST}"
         )
         cls.table = harness.results(cls.document)
 
@@ -66,7 +76,12 @@ class Faulty(unittest.TestCase):
                 with self.subTest(crossing=name, condition=condition):
                     if condition in expected:
                         found = cell["result"], cell["signal"]
-                        self.assertEqual(found, expected[condition], cell["message"])
+                        allowed = {expected[condition]}
+                        if expected[condition] == FREED_TWICE:
+                            allowed.add(ABORTED)
+                        self.assertIn(found, allowed, cell["message"])
+                    elif (name, condition) == MODULE_FIRST and sys.version_info >= (3, 13):
+                        self.assertIn(cell["result"], ("ok", "died"), cell["message"])
                     else:
                         self.assertIn(cell["result"], ("ok", "skipped"), cell["message"])
 

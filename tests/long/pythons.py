@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """homefree in every CPython from 3.9 on: `pip wheel .` as a user types it, the wheel's tag, and in
-an environment with the wheel the tests of the package.
+an environment with the wheel the tests of the package, `homefree test` and `pytest --homefree`.
 
 usage: tests/long/pythons.py [--build FOLDER] [--python FILE]… [SECONDS]
 
 One wheel serves all that have a GIL; it is built with the oldest. Each free-threaded one gets its
 own. Besides those on the machine, 3.14 and the free-threaded 3.13 and 3.14 are built from Debian's
 source (tests/support/debian-cpython.sh), which takes five minutes each once, while time is left.
-jemalloc comes from the build folder. pip fetches meson-python.
+jemalloc and the libraries that tests load come from the build folder. pip fetches meson-python and
+pytest.
 """
 
 import argparse
@@ -25,8 +26,29 @@ from rows import row  # noqa: E402
 
 BUILT = ("3.14t", "3.13t", "3.14")
 TAKES = 420  # seconds that building a CPython takes on two busy processors
-PROGRAMS = ("modes", "limits", "processes", "pymalloc", "numpy")
-FREE_THREADED = ("free_threading", "limits", "processes", "numpy")
+# Test programs, with their arguments.
+EVERYWHERE = (
+    "python/test_limits.py",
+    "python/test_processes.py",
+    "python/test_numpy.py",
+    "python/test_check.py {build}/tests/check/module_first.so",
+    "harness/test_harness_faults.py {command} {package} {modules} Faulty Sound",
+    "harness/test_harness_recording.py {command} {package} {modules}",
+    *(
+        f"pytest_plugin/test_{name}.py --homefree {{command}} --package {{package}}"
+        " --library {build}/tests/pytest_plugin/libfaulty.so"
+        " --leaky {build}/tests/pytest_plugin/libleaky.so --environments {environments}"
+        for name in ("plugin", "leaks")
+    ),
+)
+PROGRAMS = ("python/test_modes.py", "python/test_pymalloc.py", *EVERYWHERE)
+FREE_THREADED = ("python/test_free_threading.py", *EVERYWHERE)
+# The modules of tests/harness, and how they are compiled.
+MODULES = {
+    "faulty": ("faults.c", '-DMODULE="faulty"', "-DINIT=PyInit_faulty"),
+    "sound": ("faults.c", '-DMODULE="sound"', "-DINIT=PyInit_sound", "-DSOUND"),
+    "fixed": ("fixed.c",),
+}
 
 
 def run(*command, seconds=600, **variables):
@@ -93,6 +115,33 @@ class Work:
             raise RuntimeError(f"no wheel {tag}: {[file.name for file in made]} {said[-600:]}")
         return made[0]
 
+    def modules(self, environment):
+        """A folder with the modules of tests/harness, compiled for this CPython."""
+        code = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
+        headers, suffix = run(environment / "bin/python", "-c", code)[1].split()
+        folder = environment / "modules"
+        folder.mkdir()
+        for name, (source, *words) in MODULES.items():
+            status, said = run(
+                *("cc", "-shared", "-fPIC", "-pthread", "-O1", f"-I{headers}", *words),
+                *(ROOT / "tests/harness" / source, "-o", folder / f"{name}{suffix}"),
+            )
+            if status != 0:
+                raise RuntimeError(f"{name} cannot be compiled: {said[-600:]}")
+        return folder
+
+    def environments(self, environment):
+        """A folder with the environment as tests/pytest_plugin looks for it."""
+        folder = environment / "environments"
+        folder.mkdir()
+        (folder / "pytest").symlink_to(environment)
+        status, said = self.pip(environment, "install", "pytest", "pytest-xdist", "pytest-asyncio")
+        if status == 0:
+            (environment / "ready").touch()
+        else:
+            print(f"no pytest: {said.strip()[-300:]}")
+        return folder
+
     def test(self, python, text, wheel, programs):
         """Installs the wheel for one CPython and runs the programs there. Result: a figure."""
         environment = self.environment(python, text)
@@ -101,16 +150,32 @@ class Work:
             raise RuntimeError(f"the wheel cannot be installed: {said[-600:]}")
         # Only some NumPys have wheels for each.
         self.pip(environment, "install", "--only-binary=:all:", "numpy")
+        places = {
+            "build": self.build,
+            "command": environment / "bin/homefree",
+            "package": next(environment.glob("lib/python3*/site-packages")),
+            "modules": self.modules(environment),
+            "environments": self.environments(environment),
+        }
         tests = skipped = 0
-        for name in programs:
-            program = ROOT / f"tests/python/test_{name}.py"
-            status, said = run(environment / "bin/python", "-s", program)
+        failures = []
+        for words in programs:
+            name, *arguments = [word.format(**places) for word in words.split()]
+            status, said = run(
+                *(environment / "bin/python", "-s", ROOT / "tests" / name, *arguments),
+                HOMEFREE_TEST_SECONDS="10",
+            )
+            if status == 77:
+                continue
             count = re.search(r"Ran (\d+) test", said)
             # 5: unittest, from 3.12 on, if every test was skipped.
             if status not in (0, 5) or count is None:
-                raise RuntimeError(f"test_{name}.py: exit status {status}\n{said[-3000:]}")
+                failures.append(f"{name}: exit status {status}\n{said[-3000:]}")
+                continue
             tests += int(count[1])
             skipped += sum(map(int, re.findall(r"skipped=(\d+)", said)))
+        if failures:
+            raise RuntimeError("\n".join(failures))
         self.tests += tests - skipped
         return f"{tests - skipped} tests, {skipped} skipped"
 

@@ -29,6 +29,16 @@ parser.add_argument("--environments", required=True, type=Path)
 arguments, rest = parser.parse_known_args()
 
 
+def _version():
+    code = "import pytest; print(pytest.__version__.partition('.')[0])"
+    python = arguments.environments / "pytest/bin/python"
+    done = subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True)
+    return int(done.stdout)
+
+
+VERSION = _version() if (arguments.environments / "pytest/ready").exists() else None
+
+
 def main():
     if not (arguments.environments / "pytest/ready").exists():
         print("no environment with pytest; tests/run makes it")
@@ -94,6 +104,10 @@ class PluginTest(unittest.TestCase):
         self.assertEqual(run.status, status, run.output)
         self.assertEqual(list((self.folder / "tmp").glob("homefree*")), [], "files are left")
         return run.output
+
+    def assert_summary(self, test, reason, output):
+        """A line of the short summary; its reason is shown by pytest 9 and later."""
+        self.assertIn(f"{test} - {reason}" if VERSION >= 9 else f"{test}\n", output)
 
     def read(self, name):
         return json.loads((self.folder / name).read_text(encoding="utf-8"))

@@ -149,8 +149,8 @@ class Leaks(PluginTest):
     def lost(self, name="found.json"):
         found = self.read(name)["findings"]
         self.assertEqual({one["rule"] for one in found} - {"lost-block"}, set(), found)
-        for one in found:  # a register, or the stack, may still point to the last one
-            self.assertIn(one["count"], (7, 8))
+        for one in found:  # a register, and the stack, may still point to the last ones
+            self.assertIn(one["count"], (6, 7, 8), one)
         return {
             (one["test"] or "").rpartition("::")[2]: (one["verdict"], one["phase"]) for one in found
         }

@@ -132,7 +132,8 @@ class Plugin(PluginTest):
         self.assertEqual(self.findings(), self.EXPECTED)
         self.assertRegex(output, r"= homefree =+\n16 tests; \d+ blocks crossed between objects\n")
         self.assertIn("homefree: double-free in the call\n", output)
-        self.assertIn("ERROR test_module.py::test_ends_badly - homefree: interior-free in", output)
+        ends_badly = "ERROR test_module.py::test_ends_badly"
+        self.assert_summary(ends_badly, "homefree: interior-free in", output)
         self.assertRegex(output, r"allocated   twice in /.*libfaulty.so, .*, with malloc\n")
         self.assertIn("what to do: Let one side own the block", output)
         self.assertIn("E       KeyError", output)
@@ -197,7 +198,8 @@ class Plugin(PluginTest):
         words = "--homefree=strict", "--homefree-baseline", "known.json"
         script = [str(arguments.environments / "pytest/bin/pytest")]
         output = self.run_pytest(*words, start=script, status=1)
-        self.assertIn("FAILED test_new.py::test_new - homefree: malloc-delete in the call", output)
+        new = "FAILED test_new.py::test_new"
+        self.assert_summary(new, "homefree: malloc-delete in the call", output)
         self.assertIn("3 passed", output)
         self.assertIn("double-free: once, known by the baseline\n", output)
 

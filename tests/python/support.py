@@ -44,6 +44,7 @@ PRELUDE += THREADS.read_text(encoding="utf-8")
 
 # Their objects and PyMem_Malloc's blocks are CPython's own in every mode.
 FREE_THREADED = "t" in getattr(sys, "abiflags", "")
+MODES = ("arena",) if FREE_THREADED else ("arena", "full")
 without_gil = unittest.skipIf(FREE_THREADED, "this CPython is free-threaded")
 
 

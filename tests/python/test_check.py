@@ -210,7 +210,7 @@ class Check(support.TestCase):
         )
 
     def test_the_interpreter_is_one_side(self):
-        for mode in ("arena", "full"):
+        for mode in support.MODES:
             with self.subTest(mode=mode):
                 self.fine(
                     f"""

@@ -27,8 +27,28 @@ static PyObject *make(PyObject *self, PyObject *unused)
     (void)self, (void)unused;
     return PyLong_FromVoidPtr(malloc(100));
 }
-static PyMethodDef methods[] = {
-    {"call", call, METH_NOARGS, NULL}, {"make", make, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+struct blocks {
+    void *libc, *raw, *mem;
+};
+static void release(PyObject *capsule)
+{
+    struct blocks *blocks = PyCapsule_GetPointer(capsule, NULL);
+    PyMem_RawFree(blocks->libc);
+    free(blocks->raw);
+    free(realloc(blocks->mem, 3000));
+    free(blocks);
+}
+static PyObject *hold(PyObject *self, PyObject *unused)
+{
+    struct blocks *blocks = malloc(sizeof *blocks);
+    (void)self, (void)unused;
+    *blocks = (struct blocks){malloc(100), PyMem_RawMalloc(200), PyMem_Malloc(300)};
+    return PyCapsule_New(blocks, NULL, release);
+}
+static PyMethodDef methods[] = {{"call", call, METH_NOARGS, NULL},
+                                {"make", make, METH_NOARGS, NULL},
+                                {"hold", hold, METH_NOARGS, NULL},
+                                {NULL, NULL, 0, NULL}};
 static PyModuleDef_Slot slots[] = {
 #ifdef SAFE
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
@@ -190,6 +210,19 @@ assert homefree.install().python == "raw"
 """
         )
 
+    def test_finder_of_numpy(self):
+        """It comes to sys.meta_path and goes from there in several threads at once."""
+        self.fine(
+            TOGETHER
+            + """
+def work(i):
+    homefree.install()
+    homefree.uninstall()
+together(work, 20000)
+assert not [finder for finder in sys.meta_path if "Numpy" in repr(finder)]
+"""
+        )
+
     def test_watches(self):
         self.fine(
             TOGETHER
@@ -288,6 +321,46 @@ assert kind(block) == "heap"
 free(block)
 assert not sys._is_gil_enabled()
 """)
+        )
+
+    def test_objects_of_other_threads(self):
+        """Objects end in another thread than they began, by the collector too, beside threads that
+        end, gc.freeze() and install(); each holds blocks that cross on release."""
+        self.fine(
+            self.code("""
+import gc, queue, safe, weakref
+homefree.install()
+class Thing:
+    pass
+ended, things = [], queue.SimpleQueue()
+def work(i):
+    thing = Thing()
+    thing.held = [safe.hold() for _ in range(20)]
+    thing.itself = thing
+    weakref.finalize(thing, ended.append, i)
+    things.put((thing, weakref.ref(thing)))
+    other, reference = things.get()
+    assert reference is None or reference() is other
+    del thing, other
+    short = threading.Thread(target=lambda: things.put((safe.hold(), None)))
+    short.start()
+    short.join()
+    assert things.get() is not None
+    if i % 10 == 0:
+        gc.freeze()
+        gc.unfreeze()
+        gc.collect()
+    if i % 20 == 5:
+        homefree.uninstall()
+        homefree.install()
+""")
+            + TOGETHER
+            + """
+together(work, 60)
+del things
+gc.collect()
+assert len(ended) == 360, len(ended)
+"""
         )
 
     def test_private(self):

@@ -38,7 +38,7 @@ class Limits(support.TestCase):
 
     def test_functions_registered_at_fork(self):
         self.fine(
-            """
+            f"""
             import os, threading
             kept = []
             def use():
@@ -46,7 +46,7 @@ class Limits(support.TestCase):
                 del kept[:-1]
             os.register_at_fork(before=use, after_in_parent=use, after_in_child=use)
             import homefree
-            homefree.install(python="full")
+            homefree.install(python={support.MODES[-1]!r})
             stop = False
             def allocate():
                 while not stop:

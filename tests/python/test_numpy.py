@@ -61,6 +61,29 @@ assert numpy.ones((500, 500)).sum() == 250000
             """,
         )
 
+    def test_debug_hooks(self):
+        """From 2.5 on, NumPy's own functions allocate from PyMem_RawMalloc. There, debug hooks
+        return an address inside the heap's block."""
+        self.fine(
+            """
+            homefree.install(numpy=False)
+            import numpy
+            early = [numpy.arange(n) for n in (1, 10, 1000, 1000000)]
+            homefree.install()
+            late = [numpy.arange(n) for n in (1, 10, 1000, 1000000)]
+            assert {where(a) for a in late} == {"heap"}
+            for a in early + late:
+                a.resize(2000000, refcheck=False)
+                a.resize(10, refcheck=False)
+            early = [numpy.zeros(n) for n in range(1000)]
+            homefree.uninstall()
+            more = [numpy.zeros(n) for n in range(1000)]
+            homefree.install()
+            del early, late, more, a
+            """,
+            PYTHONMALLOC="debug",
+        )
+
     def test_not_wanted(self):
         self.fine(
             """

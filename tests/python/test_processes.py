@@ -9,7 +9,7 @@ import support
 class Case(support.TestCase):
     def fine_in_both_modes(self, code):
         """Calls fine() with `mode` set to each mode."""
-        for mode in ("arena",) if support.FREE_THREADED else ("arena", "full"):
+        for mode in support.MODES:
             with self.subTest(mode=mode):
                 self.fine(f"mode = {mode!r}\n" + textwrap.dedent(code))
 
@@ -104,6 +104,7 @@ class Forks(Case):
             with self.subTest(when=when):
                 self.fine(
                     f"""
+                    mode = {support.MODES[-1]!r}
                     keep = [str(i) for i in range(50000)]
                     if {when!r} == "after":
                         homefree.install()
@@ -115,7 +116,7 @@ class Forks(Case):
                             assert kind(raw_malloc(10)) == "heap"
                             del keep
                             churn()
-                            homefree.install("full")
+                            homefree.install(mode)
                             churn()
                             sys.exit(0)
                         pids.append(pid)

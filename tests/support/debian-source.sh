@@ -2,13 +2,18 @@
 # Fetches the source of a Debian package, from where this machine's packages come, and unpacks it.
 # Nothing is installed, and the machine's own lists are left alone.
 #
-# usage: tests/support/debian-source.sh PACKAGE FOLDER [SUITE]
+# usage: tests/support/debian-source.sh [--unpatched] PACKAGE FOLDER [SUITE]
 #
-# FOLDER must not exist; afterwards it is the package's source. SUITE is a release by its code name;
-# this machine's unless it is named.
+# FOLDER must not exist; afterwards it is the package's source, with Debian's patches unless
+# --unpatched is given. SUITE is a release by its code name; this machine's unless it is named.
 set -eu
+patched=yes
+[ "${1-}" != --unpatched ] || {
+    patched=
+    shift
+}
 [ $# -eq 2 ] || [ $# -eq 3 ] || {
-    echo "usage: tests/support/debian-source.sh PACKAGE FOLDER [SUITE]" >&2
+    echo "usage: tests/support/debian-source.sh [--unpatched] PACKAGE FOLDER [SUITE]" >&2
     exit 2
 }
 package=$1
@@ -49,8 +54,16 @@ privately() {
     apt-get -o Dir::Etc::SourceList=/dev/null -o Dir::Etc::SourceParts="$work/sources" \
         -o Dir::State::Lists="$work/lists" -o Dir::Cache="$work/cache" -o APT::Sandbox::User=root "$@"
 }
+fetch() {
+    if [ -n "$patched" ]; then
+        privately -q source "$package"
+    else
+        privately -q source --download-only "$package" &&
+            dpkg-source --skip-patches -x "$work"/*.dsc "$work/source"
+    fi
+}
 cd "$work"
-privately -q update >"$work/log" 2>&1 && privately -q source "$package" >>"$work/log" 2>&1 || {
+{ privately -q update && fetch; } >"$work/log" 2>&1 || {
     cat "$work/log" >&2
     exit 3
 }

@@ -109,6 +109,16 @@ class _NumpyFinder:
             return _numpy.spec(_NumpyFinder, name, path, target)
         return None
 
+    @staticmethod
+    def remove():
+        """Takes it from sys.meta_path, to which several threads may have brought it and from which
+        several may take it."""
+        try:
+            while True:
+                _sys.meta_path.remove(_NumpyFinder)
+        except ValueError:
+            pass
+
 
 def install(python="arena", numpy=True):
     """Make CPython and NumPy allocate from homefree's heap from now on.
@@ -144,5 +154,4 @@ def uninstall():
     it. Since 1.0.
     """
     _homefree.uninstall()
-    if _NumpyFinder in _sys.meta_path:
-        _sys.meta_path.remove(_NumpyFinder)
+    _NumpyFinder.remove()

@@ -35,7 +35,6 @@ def spec(finder, name, path, target):
         if found is not None:
             if hasattr(found.loader, "exec_module"):
                 found.loader = _Loader(found.loader)
-            if finder in sys.meta_path:
-                sys.meta_path.remove(finder)
+            finder.remove()
             return found
     return None

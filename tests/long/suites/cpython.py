@@ -22,6 +22,7 @@ import tempfile
 from pathlib import Path
 
 import suites
+from suites import interpreters
 
 GROUP = 12
 FILE_SECONDS = 240
@@ -50,7 +51,9 @@ class Python:
     def __init__(self, options, file):
         self.options = options
         self.file = Path(file)
-        self.version = self.ask(self.file, "import sys; print('%d.%d.%d' % sys.version_info[:3])")
+        self.version = interpreters.version(self.file)
+        if self.version is None:
+            raise FileNotFoundError("no CPython from 3.9 on")
         self.library = None
         home = self.ask(
             self.file,
@@ -69,7 +72,7 @@ class Python:
 
     def fetched(self, installed):
         """Debian's separate package of tests, unpacked: installing it might upgrade Python."""
-        name = "libpython3.{}-testsuite".format(self.version.split(".")[1])
+        name = f"libpython3.{interpreters.number(self.version)[1]}-testsuite"
         folder = suites.cache() / name
         library = folder / "library"
         if not library.exists():
@@ -151,7 +154,7 @@ def main():
     parser.add_argument("--python", action="append")
     options = parser.parse_args()
     verdict = suites.Verdict("cpython")
-    pythons = options.python or list(suites.all_pythons())
+    pythons = options.python or list(suites.all_pythons(options.build))
     clock = suites.Clock(options.seconds)
     for number, file in enumerate(pythons):
         try:

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """NumPy's own tests, without and with homefree: the same tests must pass.
 
-    numpy.sh [--numpy 1.26|2|debian]... [--shard I/N] [--how HOW,...] [--only MODULE,...]
+    numpy.sh [--numpy 1.26|2|2t|debian]... [--shard I/N] [--how HOW,...] [--only MODULE,...]
              [--jobs N] [--build FOLDER] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file), `full`
 (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`); install
 and run unless said otherwise. Without --numpy, the wheels of 1.26 and of the newest 2.x are tested,
-and the NumPy of the system's Python if it has one; they share the time.
+the latter also in a free-threaded CPython (2t), and the NumPy of the system's Python if it has one;
+they share the time.
 
 The modules of tests are run in groups, each without homefree and then with it, until the time is
 over; what NumPy marks as slow is left out. A test that differs is run twice more on both sides, and
@@ -23,7 +24,11 @@ import suites
 
 GROUP = 10
 # The newest CPython that has a wheel of it.
-PYTHONS = {"1.26": ["3.12", "3.11", "3.10", "3.9"], "2": ["3.13", "3.12", "3.11"]}
+PYTHONS = {
+    "1.26": ["3.12", "3.11", "3.10", "3.9"],
+    "2": ["3.14", "3.13", "3.12", "3.11"],
+    "2t": ["3.14t", "3.13t"],
+}
 PACKAGES = ["pytest<9", "pytest-xdist", "hypothesis", "typing_extensions"]
 # f2py's tests compile Fortran, and distutils' the world.
 LEFT_OUT = (".f2py.", ".distutils.", ".typing.", "test_mypy", "test_cython", "test_limited_api")
@@ -47,7 +52,7 @@ class NumPy:
                 f'__import__("homefree").install({arguments})'
             )
         (packages / "homefree_suite.pth").write_text("".join(f"{line}\n" for line in lines))
-        code = "import numpy, sys; print(numpy.__version__, sys.version.split()[0])"
+        code = "import numpy, sys;print(numpy.__version__, sys.version.split()[0] + sys.abiflags)"
         done = subprocess.run(
             [self.python, "-c", code],
             capture_output=True, text=True, check=True, timeout=60, env=suites.environment(),
@@ -58,11 +63,17 @@ class NumPy:
         if wanted == "debian":
             python, option, package = Path("/usr/bin/python3"), "--system-site-packages", []
         else:
-            python, option = suites.find_python(PYTHONS[wanted]), "--clear"
-            package = [f"numpy=={wanted}.*"]
+            python = suites.find_python(PYTHONS[wanted], self.options.build)
+            option, package = "--clear", [f"numpy=={wanted.rstrip('t')}.*"]
         subprocess.run(
-            [python, "-m", "venv", option, folder],
+            [python, "-m", "venv", "--without-pip", option, folder],
             check=True, timeout=120, env=suites.environment(),
+        )  # fmt: skip
+        # Those that debian-cpython.sh builds have no pip to give.
+        subprocess.run(
+            [sys.executable, "-m", "pip", "--python", self.python, "install", "-q"]
+            + ["--ignore-installed", "pip"],
+            check=True, timeout=600, env=suites.environment(),
         )  # fmt: skip
         subprocess.run(
             [self.python, "-m", "pip", "install", "-q", "--disable-pip-version-check"]
@@ -118,11 +129,11 @@ class NumPy:
 
 def main():
     parser = suites.arguments(__doc__)
-    parser.add_argument("--numpy", action="append", choices=["1.26", "2", "debian"])
+    parser.add_argument("--numpy", action="append", choices=["1.26", "2", "2t", "debian"])
     options = parser.parse_args()
     verdict = suites.Verdict("numpy")
     clock = suites.Clock(options.seconds)
-    wanted = options.numpy or ["1.26", "2", "debian"]
+    wanted = options.numpy or ["1.26", "2", "2t", "debian"]
     for number, name in enumerate(wanted):
         try:
             numpy = NumPy(options, name)

@@ -19,6 +19,9 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import interpreters  # noqa: E402
+
 EXPECTED = HERE / "expected.txt"
 # What would change how homefree or Python behaves in the programs that are started.
 OURS = ("HOMEFREE_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "PYTEST_")
@@ -98,24 +101,26 @@ def check_present(python, **variables):
         sys.exit(f"homefree is not in the process of {python}: {output}")
 
 
-def all_pythons():
-    """The CPythons from 3.9 on with a GIL, one of each version, as {"3.x": file}."""
-    code = (
-        "import sys, sysconfig; v = sys.version_info;"
-        "print(v >= (3, 9) and not sysconfig.get_config_var('Py_GIL_DISABLED'), '3.%d' % v[1])"
-    )
-    home = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+def all_pythons(build):
+    """The CPythons from 3.9 on, those in debian-cpython.sh's folder too, as {file: "3.x"}. One that
+    is free-threaded ("3.xt") counts if the package in the build folder has an extension for it."""
+    files = [file for file, _ in interpreters.interpreters() + interpreters.free_threaded()]
+    files += sorted(interpreters.built().glob("*/bin/python3"))
     found = {}
-    for file in [Path("/usr/bin/python3"), *sorted(home.glob("versions/3.*/bin/python"))]:
-        done = subprocess.run([file, "-c", code], capture_output=True, text=True)
-        if done.stdout.startswith("True"):
-            found.setdefault(file, done.stdout.split()[1])
+    for file in dict.fromkeys(file.resolve() for file in files):
+        text = interpreters.version(file)
+        if not text or interpreters.number(text) < (3, 9):
+            continue
+        minor = f"{interpreters.number(text)[1]}{'t' if text[-1] == 't' else ''}"
+        own = package(build) / "homefree" / f"_homefree.cpython-3{minor}-{os.uname().machine}*.so"
+        if text[-1] != "t" or list(own.parent.glob(own.name)):
+            found[file] = f"3.{minor}"
     return found
 
 
-def find_python(versions):
+def find_python(versions, build):
     """A CPython of the first of these versions that the machine has."""
-    found = {version: file for file, version in all_pythons().items()}
+    found = {version: file for file, version in all_pythons(build).items()}
     for version in versions:
         if version in found:
             return found[version]

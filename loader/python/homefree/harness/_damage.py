@@ -7,6 +7,7 @@ differs from what it was filled with. Python objects alone are used where ctypes
 import gc
 
 try:
+    import _ctypes
     import ctypes
 except ImportError:
     ctypes = None
@@ -29,6 +30,7 @@ if ctypes is not None:
     _raw_release = ctypes.pythonapi.PyMem_RawFree
     _raw_release.restype = None
     _raw_release.argtypes = [ctypes.c_void_p]
+    _free = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
 # Functions of objects with a hidden allocator: each uses that, and returns whether it was damaged.
@@ -40,10 +42,9 @@ class Damaged(Exception):
 
 
 def release(address):
-    """Frees a block as the host's code would: by the `free` that a lookup finds now."""
-    free = ctypes.CDLL(None).free
-    free.restype = None
-    free(ctypes.c_void_p(address))
+    """Frees a block as the host's code would: by the `free` that a lookup finds now. No type may be
+    made for that: a free-threaded CPython 3.13 with threads never frees one."""
+    _free(_ctypes.dlsym(_libc._handle, "free"))(address)
 
 
 def _native(allocate, release, sizes):

@@ -318,7 +318,8 @@ def main():
     import faulthandler
     import warnings
 
-    faulthandler.enable()
+    # Without the C stack that 3.14 adds: libc's unwinder may wait for what the process has locked.
+    faulthandler.enable(**({"c_stack": False} if sys.version_info >= (3, 14) else {}))
     warnings.filterwarnings("ignore", message=".*multi-threaded.*", category=DeprecationWarning)
     host = Host(configuration, channel)
     if not host.start():

@@ -248,9 +248,9 @@ def _wrap_init(recording, kind, recipe):
     return __init__
 
 
-# Where a type object of a 64-bit CPython has its flags, and which of them decides whether its
-# attributes can be set.
-_FLAGS_AT = 168
+# Where a type object of a 64-bit CPython has its flags, behind the head of every object, which is
+# longer without a GIL; and which of them decides whether its attributes can be set.
+_FLAGS_AT = object.__basicsize__ + 152
 _HEAP_TYPE, _IMMUTABLE_TYPE = 1 << 9, 1 << 8
 
 

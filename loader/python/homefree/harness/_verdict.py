@@ -22,8 +22,8 @@ _DOING = {
     "exiting": "while the process ended",
 }
 _NOISE = re.compile(
-    r"^(Fatal Python error: (Segmentation|Aborted|Bus|Illegal|Floating)|Current thread |Thread 0x|"
-    r"  File |  <no Python frame>|Extension modules: |  Garbage-collecting|$)"
+    r"^(Fatal Python error: (Segmentation|Aborted|Bus|Illegal|Floating)|Current thread|Thread 0x|"
+    r"Stack \(|  File |  Binary file | *<[^<>]+>$|Extension modules: |  Garbage-collecting|$)"
 )
 
 
