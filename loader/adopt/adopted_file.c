@@ -357,6 +357,23 @@ static void drop_thread_data(const struct writing *writing)
             relocations[i].r_info = ELF64_R_INFO(0, R_X86_64_NONE); /* 0, as R_AARCH64_NONE */
 }
 
+static int by_address(const void *left, const void *right)
+{
+    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
+    return one < other ? -1 : one > other;
+}
+
+/* Makes names of the old allocator local: the dynamic linker then finds them for nobody else. */
+static void hide_names(const struct writing *writing)
+{
+    Elf64_Sym *symbols = (Elf64_Sym *)(void *)(writing->bytes + writing->symbols);
+    for (size_t i = 1; writing->plan->hidden_count > 0 && i < writing->old_symbols; i++)
+        if (symbols[i].st_shndx != SHN_UNDEF &&
+            bsearch(&symbols[i].st_value, writing->plan->hidden, writing->plan->hidden_count,
+                    sizeof *writing->plan->hidden, by_address) != NULL)
+            symbols[i].st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(symbols[i].st_info));
+}
+
 /* The size of the strings that are added, at most. */
 static size_t strings_added(const struct writing *writing, const char *path)
 {
@@ -382,6 +399,7 @@ static int fill(struct writing *writing, const char *path)
         error = add_headers(writing);
     if (error != 0)
         return error;
+    hide_names(writing);
     if (writing->plan->drops_thread_data)
         drop_thread_data(writing);
     writing->strings_size = writing->old_strings_size;

@@ -108,6 +108,15 @@ void hf_entry_names_prefix(struct hf_entry_names *names, const char *name)
     names->prefixes[names->prefixes_count++].allocator = HF_ALLOCATOR_JEMALLOC;
 }
 
+bool hf_entry_names_own(const struct hf_entry_names *names, const char *name)
+{
+    for (size_t i = 0; i < names->prefixes_count; i++)
+        if (names->prefixes[i].length > 0 &&
+            strncmp(name, names->prefixes[i].text, names->prefixes[i].length) == 0)
+            return true;
+    return strncmp(name, "mi_", 3) == 0 || strncmp(name, "_mi_", 4) == 0;
+}
+
 static const struct hf_entry *look_up(const struct hf_entry_table *table, const char *name)
 {
     const int pattern = hf_names_match(&table->names, name);

@@ -63,6 +63,9 @@ void hf_entry_names_prefix(struct hf_entry_names *names, const char *name);
 /* The function that serves code with the names of both entries; NULL if there is none. */
 const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *other);
 
+/* Whether a name is one that only an allocator in the file has, by its prefix. */
+bool hf_entry_names_own(const struct hf_entry_names *names, const char *name);
+
 /* The entry of that name, or NULL. All prefixes must be known. */
 const struct hf_entry *hf_entry_named(const struct hf_entry_names *names, const char *name);
 

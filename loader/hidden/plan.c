@@ -6,6 +6,7 @@
  * code that comes to run in another way:
  * - functions that other code of the object reaches as well. Those must not touch the allocator's
  *   data: then they are helpers such as a population count, and not a way into it.
+ * - functions that other objects call by name: the copy has no such names.
  * - other code that touches the allocator's data directly, such as an inlined fast path. There must
  *   be none.
  */
@@ -131,8 +132,13 @@ static int find_entries(struct planning *planning)
     for (size_t i = 0; error == 0 && i < functions->names_count; i++) {
         const struct hf_named *named = &functions->names[i];
         const struct hf_entry *entry = hf_entry_named(&planning->names, named->name);
-        if (entry == NULL)
+        if (entry == NULL) {
+            const struct hf_function *own = hf_function_at(functions, named->address);
+            if (own != NULL && hf_entry_names_own(&planning->names, named->name))
+                hf_reach_mark(&planning->reach, (uint32_t)(own - functions->functions),
+                              HF_REACH_OWN);
             continue;
+        }
         if (entry->function != NULL) {
             error = add_entry(planning, named, entry, &before);
             found |= entry->allocator != HF_ALLOCATOR_COUNT && !entry->hook;
@@ -212,8 +218,6 @@ static uint32_t root_of(const struct planning *planning, uint32_t node)
 {
     const struct hf_reach *reach = &planning->reach;
     for (unsigned depth = 0; depth < 64; depth++) {
-        if (node < planning->functions->count && planning->functions->functions[node].exported)
-            return node;
         uint32_t next = HF_REACH_UNKNOWN;
         for (size_t i = 0; i < reach->edges_count; i++) {
             const struct hf_edge *edge = &reach->edges[i];
@@ -233,12 +237,6 @@ static uint32_t root_of(const struct planning *planning, uint32_t node)
 static int refuse_open(struct planning *planning, uint32_t node)
 {
     const uint32_t root = root_of(planning, node), opener = opener_of(planning, root);
-    if (opener == HF_REACH_UNKNOWN && root < planning->functions->count &&
-        planning->functions->functions[root].exported)
-        return refuse(planning->plan, -ENOTSUP,
-                      "it exports " NAME ", a way into its allocator that nothing on the heap "
-                      "stands for",
-                      name_of(planning, root));
     return refuse(planning->plan, -ENOTSUP,
                   NAME " calls " NAME ", a way into its allocator that nothing on the heap stands "
                        "for",
@@ -365,6 +363,23 @@ static int check_data(struct planning *planning)
     return error;
 }
 
+/* ---- names ---------------------------------------------------------------------------------- */
+
+/* Functions of the old allocator that other objects could call by name. */
+static int collect_names(struct planning *planning)
+{
+    const struct hf_functions *functions = planning->functions;
+    struct hf_plan *plan = planning->plan;
+    plan->hidden = calloc(functions->count + 1, sizeof *plan->hidden);
+    if (plan->hidden == NULL)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < functions->count; i++)
+        if (functions->functions[i].exported && is_closed(planning, i) &&
+            (planning->reach.marks[i] & HF_REACH_STOP) == 0)
+            plan->hidden[plan->hidden_count++] = functions->functions[i].address;
+    return 0;
+}
+
 /* ---- thread-local storage ------------------------------------------------------------------- */
 
 static bool find_thread_user(uint64_t where, uint64_t target, const struct hf_function *from,
@@ -440,6 +455,8 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         error = prove(&planning);
     if (error == 0)
         error = check_thread_data(&planning);
+    if (error == 0)
+        error = collect_names(&planning);
     plan->instructions = planning.reach.instructions;
     hf_reach_close(&planning.reach);
     free(planning.intruders);
@@ -449,6 +466,8 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
 void hf_plan_close(struct hf_plan *plan)
 {
     free(plan->redirections);
+    free(plan->hidden);
     plan->redirections = NULL;
-    plan->count = 0;
+    plan->hidden = NULL;
+    plan->count = plan->hidden_count = 0;
 }

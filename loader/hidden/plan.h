@@ -24,6 +24,9 @@ struct hf_redirection {
 struct hf_plan {
     struct hf_redirection *redirections; /* by address */
     size_t count;
+    uint64_t
+        *hidden; /* functions of the old allocator whose names others must not find, ascending */
+    size_t hidden_count;
     bool allocators[HF_ALLOCATOR_COUNT]; /* whose entry points were found */
     bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage
                              */

@@ -360,8 +360,11 @@ bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node)
 
 static void spread(struct hf_reach *reach)
 {
+    /* The names of reached functions can be hidden; other objects may want those that lead there.
+     */
     for (size_t i = 0; i < reach->functions->count; i++)
-        if (is_known(reach, (uint32_t)i) && (reach->marks[i] & HF_REACH_STOP) == 0 &&
+        if (is_known(reach, (uint32_t)i) &&
+            (reach->marks[i] & (HF_REACH_STOP | HF_REACH_IN | HF_REACH_OWN)) == 0 &&
             reach->functions->functions[i].exported)
             reach->marks[i] |= HF_REACH_OPEN;
     for (bool again = true; again;) {

@@ -19,6 +19,7 @@ enum {
                            does not reach it */
     HF_REACH_OPEN = 4,  /* reached from elsewhere as well, or through one that is */
     HF_REACH_OUTER = 8, /* refers to what was reached, and is examined itself */
+    HF_REACH_OWN = 16   /* its name can be hidden, so that nobody else finds it */
 };
 
 /* Functions and data objects are nodes: functions by their index, and after them the objects. */
@@ -72,7 +73,8 @@ bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node);
  * May be called again after more nodes were marked. Finds what refers to reached functions from
  * elsewhere, adds the functions that do as OUTER, looks for what refers to those, and so on, and
  * marks as OPEN what can be reached from outside all of these: through another reference, or
- * because it is exported. Result: as above.
+ * because an OUTER function is exported. Reached functions that are exported are left to the
+ * caller. Result: as above.
  */
 int hf_reach_enclose(struct hf_reach *reach);
 

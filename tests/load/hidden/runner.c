@@ -9,6 +9,7 @@
  *   threads    the same on 16 threads, while others are born and end
  *   forked     the same in a child
  *   loaded     loads the file before it asks for the copy
+ *   names      looks up functions of the double of mimalloc in its copy
  *   sealed     writes to the slots of the copy
  */
 #include "inner.h"
@@ -188,6 +189,10 @@ int main(int count, char **arguments)
         const int result = hf_adopt_file(path, copy, sizeof copy);
         must(result == -EBUSY);
         printf("%s\n", copy);
+    } else if (strcmp(mode, "names") == 0) {
+        void *handle = load_adopted();
+        must(dlsym(handle, "mi_malloc") != NULL);
+        must(dlsym(handle, "_mi_page_alloc") == NULL);
     } else {
         const struct inner *module = module_of(load_adopted());
         if (strcmp(mode, "crossings") == 0)

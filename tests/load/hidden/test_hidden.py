@@ -1,6 +1,7 @@
 """Modules with a hidden allocator are adopted by hf_adopt_file(), or refused with a reason.
 
-Usage: test_hidden.py RUNNER --homefree PROGRAM --modules FILE… --open FILE [unittest arguments]
+Usage: test_hidden.py RUNNER --homefree PROGRAM --modules FILE… --open FILE
+                      --double FILE [unittest arguments]
 """
 
 import argparse
@@ -21,6 +22,7 @@ parser.add_argument("runner")
 parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
 parser.add_argument("--homefree", type=Path)
+parser.add_argument("--double", type=Path)
 
 BUSY, NOTSUP, NOEXEC = 16, 95, 8
 
@@ -71,6 +73,9 @@ class Crossings(Case):
         for file in options.modules:
             with self.subTest(file.name):
                 self.succeeds("crossings", file)
+
+    def test_names_of_the_old_allocator_are_not_found(self):
+        self.succeeds("names", options.double)
 
     def test_on_threads_that_come_and_go(self):
         self.succeeds("threads", self.module("inner-c-O2"))
