@@ -121,6 +121,9 @@ START_TEST(dlsym_answers_with_routed_functions)
                           LARGE);
         free(block);
     }
+    /* A module that does not refer to dlsym by name gets what its slot would hold. */
+    ck_assert_ptr_eq(hf_dlsym(), dlsym);
+    ck_assert_ptr_nonnull(strstr(object_of((void *)hf_dlsym()), "libhomefree"));
 #if defined(__x86_64__)
     assert_goes_home((void (*)(void *))dlvsym(libc, "free", "GLIBC_2.2.5"));
     assert_goes_home(
