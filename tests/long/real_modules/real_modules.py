@@ -360,7 +360,7 @@ class Module:
         return found
 
     def _repair(self, build):
-        """`auditwheel repair` without an option, and the import of the wheel that it makes."""
+        """`auditwheel repair`, and the import of the wheel that it makes."""
         tools = self.options.work / "tools"
         if not (tools / "bin" / "auditwheel").exists():
             self.run(self.options.python, "-m", "venv", "--clear", tools)
@@ -370,7 +370,7 @@ class Module:
         shutil.rmtree(folder / "repaired", ignore_errors=True)
         status, output, _ = self.run(
             *(tools / "bin" / "auditwheel", "repair", "-w", folder / "repaired"),
-            self._wheel(build),
+            *(*self.entry.get("repair", ()), self._wheel(build)),
             log=folder / "repair.log",
             check=False,
             PATH=f"{tools / 'bin'}:{os.environ['PATH']}",
