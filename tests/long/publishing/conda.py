@@ -142,7 +142,7 @@ def main():
     tools = options.work / "rattler"
     if not (tools / "ready").exists():
         run(sys.executable, "-m", "venv", tools)
-        run(tools / "bin/pip", "install", "-q", "py-rattler-build")
+        run(tools / "bin/pip", "install", "-q", "py-rattler-build < 0.75")
         (tools / "ready").touch()
     words = [tools / "bin/python", __file__, "--inside", "--build", options.build, "--work"]
     return subprocess.run([*words, options.work]).returncode
