@@ -24,28 +24,18 @@ import tomllib
 from built_wheel import built_wheel
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
+
 GUIDE = ROOT / "examples/guides/publishing.md"
 
 
 def run(command, shell=False, cwd=None, **environment):
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "LD_", "HOMEFREE", "VIRTUAL_ENV"))
-    }
-    done = subprocess.run(
-        command if shell else [str(word) for word in command],
-        shell=shell,
-        cwd=cwd,
-        env={**clean, **{name: str(value) for name, value in environment.items()}},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    if done.returncode != 0:
-        sys.exit(f"cibuildwheel: failed: {command}\n{done.stdout[-4000:]}")
-    return done.stdout
+    words = ["sh", "-c", command] if shell else command
+    status, output = commands.run(*words, cwd=cwd, env=commands.environment(**environment))
+    if status != 0:
+        sys.exit(f"cibuildwheel: failed: {command}\n{output[-4000:]}")
+    return output
 
 
 def configurations():
