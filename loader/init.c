@@ -30,7 +30,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
 {
     /* Functions that other copies of libhomefree call in this one, set before this copy can become
      * the heap. */
-    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt);
+    hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall);
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */

@@ -9,6 +9,7 @@
  */
 #include <homefree/homefree.h>
 
+#include <dlfcn.h>
 #include <new>
 
 namespace
@@ -80,11 +81,9 @@ void *allocate_or_null(size_t size, size_t alignment) noexcept
  * otherwise to the process's operator of the same form, not to free(): a program may have replaced
  * it with one that keeps books, and checkers distinguish the forms. The shim's own
  * operators are hidden, so dlsym() in the module finds the process's. They are looked up while the
- * module is loaded, because a later lookup could block on the loader's lock. If there is none (no
- * dlsym, or only a static C++ runtime), free() is used.
+ * module is loaded, because a later lookup could block on the loader's lock. If there is none (only
+ * a static C++ runtime), free() is used.
  */
-extern "C" __attribute__((weak)) void *dlsym(void *handle, const char *name) noexcept;
-
 namespace
 {
 
@@ -95,11 +94,9 @@ struct process_operators {
 
 __attribute__((constructor(101))) void find_process_operators()
 {
-    void *const anywhere = nullptr; /* RTLD_DEFAULT; <dlfcn.h> would declare dlsym as not weak */
-    if (dlsym == nullptr)
-        return;
+    const hf_dlsym_function find = hf_dlsym();
 #define HF_DELETE(symbol, parameters, ...) \
-    process.symbol = reinterpret_cast<void(*) parameters>(dlsym(anywhere, #symbol));
+    process.symbol = reinterpret_cast<void(*) parameters>(find(RTLD_DEFAULT, #symbol));
 #include "shim/functions.def"
 }
 

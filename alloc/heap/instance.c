@@ -69,11 +69,12 @@ bool hf_instance_started(void)
 
 void hf_instance_offer_routing(int (*route)(void),
                                int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
-                               int (*adopt)(void *handle))
+                               int (*adopt)(void *handle), void *(*lookup_for)(void *original))
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
     calls.it.functions.adopt = adopt;
+    calls.it.functions.lookup_for = lookup_for;
     calls.it.functions.route = route;
     calls.it.functions.route_report = report;
     hf_seal_close(&seal);

@@ -51,6 +51,7 @@ struct hf_instance_functions {
     int (*fail_at)(uint64_t call, unsigned flags);
     int (*fail_count)(unsigned flags, struct hf_fail_counts *out);
     int (*fail_end)(unsigned flags, struct hf_fail_counts *out);
+    void *(*lookup_for)(void *original);
 };
 
 /*
@@ -98,7 +99,7 @@ void hf_instance_publish(void);
 /* loader/ registers its functions from its constructor, before this copy starts. */
 void hf_instance_offer_routing(int (*route)(void),
                                int (*report)(struct hf_route_report *, hf_route_visitor *, void *),
-                               int (*adopt)(void *handle));
+                               int (*adopt)(void *handle), void *(*lookup_for)(void *original));
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
                               int (*uninstall)(void));

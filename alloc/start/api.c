@@ -11,6 +11,7 @@
 #include "alloc/start/stats.h"
 #include "alloc/trace/fail.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 
 /* The functions to call instead of this copy's own; NULL if this copy is the heap. */
@@ -44,6 +45,16 @@ int hf_stats(struct hf_stats *out)
 const char *hf_version(void)
 {
     return HF_VERSION;
+}
+
+hf_dlsym_function hf_dlsym(void)
+{
+    const struct hf_instance_functions *routing = other_copy();
+    if (routing == NULL)
+        routing = hf_instance_own()->functions;
+    /* dlsym() of this copy's namespace, whichever copy routes. */
+    return routing->lookup_for != NULL ? (hf_dlsym_function)routing->lookup_for((void *)dlsym)
+                                       : dlsym;
 }
 
 /* ---- releases ---- */

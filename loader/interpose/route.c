@@ -21,6 +21,7 @@
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/slot_writes.h"
+#include "loader/interpose/stubs.h"
 #include "loader/interpose/symbol_tables.h"
 
 #include <errno.h>
@@ -293,6 +294,15 @@ int hf_route(void)
     int result = hf_loader_lock_run(pass, &changed);
     errno = saved_errno;
     return result != 0 ? result : (int)changed;
+}
+
+void *hf_route_lookup_for(void *original)
+{
+    /* A copy that was bound after routing began may hold the stub itself. */
+    if (!hf_options.route || !ready || hf_stub_is(HF_ROUTED_dlsym, original))
+        return original;
+    void *stub = hf_stub_for(HF_ROUTED_dlsym, original);
+    return stub != NULL ? stub : original;
 }
 
 void hf_route_new_objects(void)

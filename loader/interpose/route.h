@@ -13,6 +13,10 @@
  * thread; takes the loader's lock if there is something to do. */
 void hf_route_new_objects(void);
 
+/* Returns what the slots of routed objects that held `original`, a dlsym(), hold now: its stub, or
+ * `original` if routing is off or has not begun. Any thread. */
+void *hf_route_lookup_for(void *original);
+
 /* Runs the first pass; later passes may run on any thread. Called once, by the library's
  * constructor, after everything a pass uses has started. */
 void hf_route_start(void);

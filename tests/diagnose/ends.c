@@ -53,7 +53,7 @@ static void end_threads(void)
 static void end_closed(void)
 {
     fault();
-    (void)syscall(SYS_close_range, 0, ~0U, 0); /* the function came with glibc 2.34 */
+    (void)syscall(__NR_close_range, 0, ~0U, 0); /* the function came with glibc 2.34 */
     for (int i = 0; i < 20; i++)
         (void)open("/dev/null", O_RDWR);
     churn(NULL);

@@ -445,6 +445,7 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&words_path, &functions_path, &user_path);
+    need_found_objects();
     return RUN_TESTS("mapper", mapped_and_unmapped, libc_maps_where_they_were, what_is_not_recorded,
                      moved_by_mremap, by_number_and_by_the_break, by_number_with_six_arguments,
                      errors_are_as_they_were, large_ranges, blocks_go_home, it_stays_after_dlclose,

@@ -46,6 +46,7 @@ START_TEST(functions_are_libcs)
     void (*found)(void *) = (void (*)(void *))dlsym(RTLD_DEFAULT, "free");
     ck_assert_ptr_nonnull(strstr(object_of((void *)found), "libc.so"));
     ck_assert_ptr_eq(found, dlsym(RTLD_DEFAULT, "free"));
+    ck_assert_ptr_eq(hf_dlsym(), dlsym);
 }
 END_TEST
 

@@ -2,6 +2,7 @@
 #include "process.h"
 
 #include "death.h"
+#include "suite.h"
 
 #include <check.h>
 #include <dlfcn.h>
@@ -76,6 +77,19 @@ static void hanging(int signal_number)
     (void)signal_number;
     (void)!write(STDERR_FILENO, text, sizeof text - 1);
     abort();
+}
+
+bool objects_are_found(void)
+{
+    return dlsym(RTLD_DEFAULT, "_dl_find_object") != NULL;
+}
+
+void need_found_objects(void)
+{
+    if (objects_are_found())
+        return;
+    printf("skipped: needs glibc 2.35\n");
+    exit(SKIPPED);
 }
 
 void guard_against_hanging(unsigned seconds)

@@ -7,6 +7,8 @@
 
 #include "library.h"
 
+#include <stdbool.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -24,6 +26,13 @@ void assert_relro_is_read_only(void);
 
 /* The path of the object that holds an address; "" if none. */
 const char *object_of(const void *address);
+
+/* Whether homefree can tell the object that holds an address without a lock: from glibc 2.35 on.
+ * What rests on that is missing before (docs/limits.md). */
+bool objects_are_found(void);
+
+/* Ends the process as skipped if not. */
+void need_found_objects(void);
 
 /* Ends the process with a message if it still runs after that time. */
 void guard_against_hanging(unsigned seconds);

@@ -144,6 +144,26 @@ enum hf_delete_form {
 HF_API bool hf_delete_foreign(void *ptr, enum hf_delete_form form, size_t alignment);
 
 /*
+ * Returns dlsym(3) as a routed object calls it: a function that returns routed functions, if
+ * routing is on.
+ *
+ * For code that defines operator delete, such as the shim, and looks up the operators that it
+ * replaces. A module that refers to dlsym by name needs glibc 2.34 if it was linked with that or a
+ * later one. dlsym(RTLD_DEFAULT) searches in the scope of its caller, so call it through the
+ * returned address, from the object whose scope counts.
+ *
+ * Result: the function, never NULL.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
+typedef void *(*hf_dlsym_function)(void *handle, const char *name);
+HF_API hf_dlsym_function hf_dlsym(void);
+
+/*
  * Returns the usable size of a block, whoever allocated it.
  *
  * Parameters:

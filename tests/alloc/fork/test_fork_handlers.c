@@ -61,7 +61,9 @@ static void prepare_loads(void)
     void *handle = dlopen(other_library, RTLD_NOW);
     must(handle != NULL);
     must(dlsym(RTLD_DEFAULT, "free") != NULL);
-    dlclose(handle);
+#if __GLIBC_PREREQ(2, 36)
+    dlclose(handle); /* before, glibc's waits here for the handlers to end */
+#endif
 }
 
 /* ---- a lock held while allocating ---- */

@@ -55,5 +55,6 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&library);
+    need_found_objects();
     return RUN_TESTS("tables", tables_stay_where_they_are, locked_tables_are_not_read);
 }

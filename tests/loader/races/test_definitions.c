@@ -27,13 +27,18 @@ static bool is_stub(const void *address)
 
 START_TEST(the_loader_answers_with_stubs)
 {
-    static const char *const routed[] = {"free", "realloc", "mmap", "munmap", "dlopen"};
+    static const char *const routed[] = {"free", "realloc", "mmap", "munmap"};
     void *libc = load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
     for (size_t i = 0; i < sizeof routed / sizeof routed[0]; i++)
         ck_assert_msg(is_stub(dlsym(libc, routed[i])), "%s", routed[i]);
     ck_assert(is_stub(dlsym(RTLD_NEXT, "free")));
-    ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.34")));
-    ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.2.5")));
+    if (dlvsym(libc, "dlopen", "GLIBC_2.34") != NULL) { /* before, it was in another library */
+        ck_assert(is_stub(dlsym(libc, "dlopen")));
+        ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.34")));
+#if defined(__x86_64__)
+        ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.2.5")));
+#endif
+    }
     /* Allocating functions are never changed. */
     ck_assert(!is_stub(dlsym(libc, "malloc")));
     ck_assert(!is_stub(dlsym(libc, "calloc")));
@@ -71,6 +76,8 @@ END_TEST
  * is left alone, because it loads into its caller's namespace. */
 START_TEST(another_namespace)
 {
+    if (!objects_are_found())
+        return;
     void *handle = dlmopen(LM_ID_NEWLM, user_path, RTLD_NOW);
     ck_assert_msg(handle != NULL, "%s", dlerror());
     const struct user *user = ((user_function *)symbol_of(handle, "user"))();
@@ -91,6 +98,8 @@ END_TEST
 
 START_TEST(again_and_again)
 {
+    if (!objects_are_found())
+        return;
     for (int i = 0; i < 20; i++) {
         void *handle = dlmopen(LM_ID_NEWLM, user_path, RTLD_NOW);
         ck_assert_msg(handle != NULL, "%s", dlerror());

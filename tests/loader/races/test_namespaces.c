@@ -87,6 +87,7 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&paths[0], &paths[1]);
+    need_found_objects();
     guard_against_hanging(60);
     return RUN_TESTS("namespaces", every_module_is_routed_after_each_step);
 }

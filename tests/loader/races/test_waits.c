@@ -74,9 +74,9 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&homefree_path, &first_path, &second_path);
     guard_against_hanging(60);
     pthread_barrier_init(&held, NULL, 2);
-    /* libc's own dlopen(), so that no stub sees the load. */
+    /* glibc's own dlopen(), so that no stub sees the load. */
     void *(*load_unseen)(const char *, int);
-    *(void **)&load_unseen = symbol_of(load("libc.so.6", RTLD_LAZY | RTLD_NOLOAD), "dlopen");
+    *(void **)&load_unseen = symbol_of(RTLD_DEFAULT, "dlopen");
     void *handle = load(homefree_path, RTLD_NOW);
     route = (int (*)(void))symbol_of(handle, "hf_route");
     void *first = load_unseen(first_path, RTLD_LAZY);

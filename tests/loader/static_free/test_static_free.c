@@ -245,6 +245,7 @@ int main(int count, char **arguments)
     bool ignore = count == 5 && strcmp(arguments[1], "ignore") == 0;
     if (count != 4 && !ignore)
         return 2;
+    need_found_objects();
     homefree_path = ignore ? arguments[4] : arguments[1];
     void *homefree = load(homefree_path, RTLD_NOW);
     heap_free = (void (*)(void *))symbol_of(homefree, "hf_free");

@@ -36,6 +36,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
 import rows  # noqa: E402
 
 # What each call fails with: an error that the kernel gives for reasons nobody can foresee. Others
@@ -256,23 +257,7 @@ class Ending:
 
 
 def run(command, environment):
-    process = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        out, err = process.communicate()
-        return Ending(None, out, err)
-    return Ending(process.returncode, out, err)
+    return Ending(*commands.run(*command, seconds=SECONDS, env=environment, errors=subprocess.PIPE))
 
 
 def words_of(ending):

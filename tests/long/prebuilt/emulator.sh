@@ -19,11 +19,22 @@ if [ ! -x "$folder/usr/bin/python3" ]; then
     mkdir -p "$folder/packages"
     cd "$folder/packages"
     # The packages of a Python, unpacked: two Pythons cannot be installed at once.
-    python=$(apt-cache depends python3-minimal:arm64 | sed -n 's/^ *Depends: \(python3\.[0-9]*-minimal\).*/\1/p' | head -n 1)
-    version=${python%-minimal}
-    apt-get download -o APT::Sandbox::User=root "$version-minimal:arm64" "lib$version-minimal:arm64" \
-        "lib$version-stdlib:arm64" libc6:arm64 libgcc-s1:arm64 libexpat1:arm64 zlib1g:arm64 \
-        libffi7:arm64 libssl1.1:arm64 >/dev/null
+    version=$(apt-cache depends python3-minimal:arm64 |
+        sed -n 's/^ *PreDepends: \(python3\.[0-9]*\)-minimal:arm64$/\1/p')
+    stdlib=lib$version-stdlib:arm64
+    # Their names differ between releases.
+    libraries=$(apt-cache depends "lib$version-minimal:arm64" "$stdlib" |
+        sed -n 's/^ *Depends: \(lib\(ffi\|ssl\)[0-9].*:arm64\)$/\1/p')
+    # fetch [OPTION…]: downloads them.
+    fetch() {
+        # shellcheck disable=SC2086
+        apt-get download -o APT::Sandbox::User=root "$@" "$version-minimal:arm64" \
+            "lib$version-minimal:arm64" "$stdlib" libc6:arm64 libgcc-s1:arm64 libexpat1:arm64 \
+            zlib1g:arm64 $libraries >/dev/null
+    }
+    # An archive of security fixes may lack those for another machine: then without them.
+    release=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release)
+    fetch || fetch -t "$release"
     for package in *.deb; do
         dpkg-deb --extract "$package" "$folder"
     done
@@ -32,5 +43,6 @@ fi
 rm -rf "$folder/site"
 python3 -m venv "$folder/tools"
 "$folder/tools/bin/python" -m zipfile -e "$wheel" "$folder/site"
-PYTHONPATH=$folder/site QEMU_LD_PREFIX=$folder timeout 300 qemu-aarch64 "$folder/usr/bin/python3" \
-    "$here/emulated.py"
+# The emulator keeps a table of a program's pages, which takes all memory for a region of the usual size.
+PYTHONPATH=$folder/site QEMU_LD_PREFIX=$folder HOMEFREE_CONF=region:64G timeout 300 \
+    qemu-aarch64 "$folder/usr/bin/python3" "$here/emulated.py"

@@ -18,23 +18,19 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
+
 RECIPES = ROOT / "examples/packages/conda"
 EMPTY = ("gcc-here_linux-64", "gxx-here_linux-64", "make", "meson", "ninja", "patch", "pkg-config")
 VARIANTS = {"c_compiler": ["gcc-here"], "cxx_compiler": ["gxx-here"]}
 
 
-def run(*command, **more):
-    done = subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        **more,
-    )
-    if done.returncode != 0:
-        sys.exit(f"conda: failed: {command[0]}\n{done.stdout[-4000:]}")
-    return done.stdout
+def run(*command):
+    status, output = commands.run(*command)
+    if status != 0:
+        sys.exit(f"conda: failed: {command[0]}\n{output[-4000:]}")
+    return output
 
 
 def stand_ins(channel, work):
@@ -142,7 +138,7 @@ def main():
     tools = options.work / "rattler"
     if not (tools / "ready").exists():
         run(sys.executable, "-m", "venv", tools)
-        run(tools / "bin/pip", "install", "-q", "py-rattler-build")
+        run(tools / "bin/pip", "install", "-q", "py-rattler-build < 0.75")
         (tools / "ready").touch()
     words = [tools / "bin/python", __file__, "--inside", "--build", options.build, "--work"]
     return subprocess.run([*words, options.work]).returncode

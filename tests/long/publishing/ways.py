@@ -37,6 +37,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 GUIDE = ROOT / "examples/guides/publishing.md"
 sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
 import rows  # noqa: E402
 from built_wheel import built_wheel  # noqa: E402
 
@@ -90,31 +91,13 @@ class Failed(Exception):
     """One line."""
 
 
-def clean(**more):
-    """The environment without what would lead to another homefree."""
-    kept = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "LD_", "HOMEFREE", "VIRTUAL_ENV", "PIP_USER"))
-    }
-    return {**kept, **{name: str(value) for name, value in more.items()}}
-
-
 def run(*command, cwd=None, **environment):
-    done = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=clean(**environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=500,
+    status, output = commands.run(
+        *command, seconds=500, cwd=cwd, env=commands.environment(**environment)
     )
-    if done.returncode != 0:
-        lines = done.stdout.strip().splitlines()
-        raise Failed(f"{command[0]}: " + "\n".join(lines[-15:]))
-    return done.stdout
+    if status != 0:
+        raise Failed(f"{command[0]}: " + "\n".join(output.strip().splitlines()[-15:]))
+    return output
 
 
 class Place:
@@ -501,7 +484,7 @@ def pex(make, *options):
 
 def probe(place, check, folder, command=None, **more):
     """Result: the last line of what a process said that did one check; "ok" where all is well."""
-    environment = clean(
+    environment = commands.environment(
         **{
             "HOMEFREE_PROBE_PYTHON": "\n".join(place.python),
             "HOMEFREE_PROBE_COMMAND": "\n".join(map(str, command or place.command or ())),

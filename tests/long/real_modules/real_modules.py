@@ -30,7 +30,6 @@ import json
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import sys
 import tarfile
@@ -43,11 +42,17 @@ import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
+
 BUILDS = ("plain", "homefree")
 IMPORTS = 21
 CROSSINGS = 30  # of a module's, for the harness: about 35 cells each
 LATE = "skipped: the time was over"
 CACHE = "/usr/lib/ccache"  # compilers' names for ccache, if it is installed
+# Variables that would change a test, by the beginnings of their names, and a build.
+LEADING = ("PYTHON", "PIP_", "LD_", "HOMEFREE_", "PYTEST_", "VIRTUAL_ENV")
+BUILDING = ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS")
 TESTS = ("tests", "diagnosed", "harness")  # the steps that run the module's tests
 TESTING = ("tests", "test_environment", "suite", "random")  # what an entry says about them
 ALLOCATING = (
@@ -77,40 +82,21 @@ class Clock:
 
 def run(clock, *command, cwd=None, log=None, check=True, **environment):
     """Runs a command in a process group of its own. Result: its exit status, output and seconds."""
-    clean = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PYTHON", "PIP_", "LD_", "HOMEFREE_", "PYTEST_"))
-        and name not in ("CC", "CXX", "CFLAGS", "CXXFLAGS", "LDFLAGS", "VIRTUAL_ENV")
-    }
-    clean.update(environment)
+    kept = commands.environment(LEADING)
+    env = {name: value for name, value in kept.items() if name not in BUILDING} | environment
     if os.path.isdir(CACHE):
-        clean["PATH"] = f"{CACHE}:{clean['PATH']}"
+        env["PATH"] = f"{CACHE}:{env['PATH']}"
     began = time.monotonic()
-    process = subprocess.Popen(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=clean,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        output = process.communicate(timeout=clock.left())[0].decode(errors="replace")
-    except (subprocess.TimeoutExpired, Stopped, KeyboardInterrupt) as reason:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        if isinstance(reason, KeyboardInterrupt):
-            raise
-        raise Stopped from reason
+    status, output = commands.run(*command, seconds=clock.left(), cwd=cwd, env=env)
+    if status is None:
+        raise Stopped
     seconds = time.monotonic() - began
     if log is not None:
         log.write_text(f"$ {' '.join(map(str, command))}\n{output}")
-    if check and process.returncode != 0:
+    if check and status != 0:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         raise Failed(f"{pathlib.Path(command[0]).name}: {lines[-1] if lines else 'no output'}")
-    return process.returncode, output, seconds
+    return status, output, seconds
 
 
 class Module:
@@ -360,7 +346,7 @@ class Module:
         return found
 
     def _repair(self, build):
-        """`auditwheel repair` without an option, and the import of the wheel that it makes."""
+        """`auditwheel repair`, and the import of the wheel that it makes."""
         tools = self.options.work / "tools"
         if not (tools / "bin" / "auditwheel").exists():
             self.run(self.options.python, "-m", "venv", "--clear", tools)
@@ -370,7 +356,7 @@ class Module:
         shutil.rmtree(folder / "repaired", ignore_errors=True)
         status, output, _ = self.run(
             *(tools / "bin" / "auditwheel", "repair", "-w", folder / "repaired"),
-            self._wheel(build),
+            *(*self.entry.get("repair", ()), self._wheel(build)),
             log=folder / "repair.log",
             check=False,
             PATH=f"{tools / 'bin'}:{os.environ['PATH']}",

@@ -32,10 +32,7 @@ not measured.
 - **size**: the shared objects, in KiB.
 - **import**: milliseconds of processor time, the least of {imports} new processes that take turns.
 - **auditwheel**: the tag that `auditwheel repair` gives the wheel, without an option; "no" if it
-  fails. What it made is imported, and has the same libraries of others as without homefree. In C++
-  the shim's `operator delete` asks for `dlsym`, which has a new version since glibc 2.34: where
-  nothing else asks for that glibc, a module that is built on it or a later one gets its tag. Built
-  on an older one, as in the images of manylinux2014 and manylinux_2_28, it does not.
+  fails. What it made is imported, and has the same libraries of others as without homefree.
 - **findings**: errors that `pytest --homefree` finds in its tests, in diagnostics mode. Each is
   explained below; none may be wrong.
 - **harness**: `homefree test` with what its own tests do with the module: cells, and how many of

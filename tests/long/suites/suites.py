@@ -9,7 +9,6 @@ import argparse
 import fnmatch
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
+import commands  # noqa: E402
 import interpreters  # noqa: E402
 
 EXPECTED = HERE / "expected.txt"
@@ -40,8 +40,7 @@ def cache():
 
 
 def environment(**more):
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
-    return {**kept, **more}
+    return commands.environment(OURS, **more)
 
 
 class Clock:
@@ -60,23 +59,7 @@ class Clock:
 def run(command, folder, seconds, **variables):
     """Runs a command with everything that it starts; returns its status and output. The status is
     None if it took too long, and then all of it is dead."""
-    with subprocess.Popen(
-        [str(word) for word in command],
-        cwd=folder,
-        env=environment(**variables),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    ) as process:
-        try:
-            output, _ = process.communicate(timeout=seconds)
-            status = process.returncode
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            output, _ = process.communicate()
-            status = None
-    return status, output.decode(errors="replace")
+    return commands.run(*command, seconds=seconds, cwd=folder, env=environment(**variables))
 
 
 def package(build):
