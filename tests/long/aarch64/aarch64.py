@@ -35,6 +35,7 @@ import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -332,7 +333,7 @@ def pass_in(way, cache, root, listed, options, left):
         rows.row(f"aarch64, {way}", "", "skipped: the time was over")
         return 0, 0
     if run:
-        results = cache / "results"
+        results = cache / f"new-{way}"
         shutil.rmtree(results, ignore_errors=True)
         outcomes.forget(test["name"] for test in run)
         reached = False
@@ -405,6 +406,7 @@ def main():
     if missing or os.geteuid() != 0:
         print(f"install {' '.join(missing)}" if missing else "it needs root, for Debian's files")
         return 77
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it has started ends as well
     began = time.monotonic()
     cache = options.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
