@@ -236,14 +236,14 @@ def boot(kernel, initial, disks, words, seconds, log):
     """Runs a machine until it switches itself off, and returns True, or the seconds are over. Its
     console goes to the log, and the lines in brackets, one a test, to standard output.
 
-    A fixed time passes for each instruction, and none while the machine waits. So what a test can
-    see of time depends neither on the host nor on what else it does. That needs a machine with one
-    processor; with more, an emulator is hardly faster.
+    A fixed time passes for each instruction. So what a test can see of time depends neither on the
+    host nor on what else that does. It needs a machine with one processor; with two, an emulator is
+    hardly faster.
     """
     command = [
         "qemu-system-aarch64",
         *["-machine", "virt", "-cpu", "max,pauth-impdef=on", "-accel", "tcg"],
-        *["-icount", "shift=0,sleep=off"],
+        *["-icount", "shift=0"],
         *["-smp", "1", "-m", "4096", "-nographic", "-no-reboot", "-nic", "none"],
         *["-kernel", next(kernel.glob("boot/vmlinuz-*")), "-initrd", initial],
         *["-append", " ".join(["console=ttyAMA0", "quiet", "panic=-1", *words])],

@@ -36,6 +36,14 @@ def log_name(test):
     return re.sub(r"[^\w.-]+", "_", test) + ".log"
 
 
+def kill_session(session):
+    """Also what a test has left behind. Check gives its children process groups of their own."""
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            if stat.read_text().rpartition(")")[2].split()[3] == str(session):
+                os.kill(int(stat.parent.name), signal.SIGKILL)
+
+
 class Runner:
     def __init__(self, options, total):
         self.options = options
@@ -72,9 +80,7 @@ class Runner:
                 status = child.wait(min(limit, left))
             except subprocess.TimeoutExpired:
                 status = "timeout"
-            # Also what a test has left behind.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
+            kill_session(child.pid)
             child.wait()
             if status != 0:
                 output.write(f"\n[ended with {status}]\n".encode())
