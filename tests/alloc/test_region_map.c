@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE     ((size_t)4096)
+#define PAGE     ((size_t)1 << HF_LG_PAGE)
 #define MIB      ((size_t)1 << 20)
 #define SIZE     (64 * MIB)
 #define PAGES    (SIZE / PAGE)
