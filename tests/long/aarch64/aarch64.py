@@ -382,7 +382,7 @@ def write_page(cache, listed, options):
         "compiler": f"GCC {first_line(['aarch64-linux-gnu-gcc', '-dumpfullversion'])}",
         "emulator": "QEMU " + first_line(["qemu-system-aarch64", "--version"]).split()[3],
     }
-    (HERE / "README.md").write_text(table.page(parts, versions))
+    (HERE / "README.md").write_text(table.page(parts, build_of_library(), versions))
 
 
 def main():

@@ -225,7 +225,9 @@ def make_disk(folder, path, megabytes):
 def read_disk(path, folder, target):
     """Copies a folder of a disk that no machine uses any more. Returns whether it was there."""
     # A machine that was ended in between has left its last changes in the journal.
-    subprocess.run(["e2fsck", "-fy", path], stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(
+        ["e2fsck", "-fy", path], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+    )
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     call(["debugfs", "-R", f"rdump {folder} {target}", path])

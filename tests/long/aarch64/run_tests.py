@@ -84,6 +84,8 @@ class Runner:
             child.wait()
             if status != 0:
                 output.write(f"\n[ended with {status}]\n".encode())
+            output.flush()
+            os.fsync(output.fileno())
         if status == "timeout" and left < limit:
             log.unlink()
             return

@@ -20,6 +20,7 @@ the suites examples, packaging and real, which need packages from elsewhere.
 - **skipped**: the test itself says that it has nothing to do there; below.
 - **cannot pass**: named in [expected.txt](expected.txt) with the reason, and below.
 - **not reached**: the time was over before.
+- **earlier**: tests that have not run again since the library was last changed.
 - **minutes**: what the tests took by their own clock, which counts instructions in a whole machine.
 
 ## Cannot pass
@@ -71,8 +72,8 @@ def _grouped(pairs):
     return [f"{', '.join(names)}: {reason}." for reason, names in groups.items()]
 
 
-def page(parts, versions):
-    """parts: (way, what, {test: verdict}, Outcomes, expected) each."""
+def page(parts, build, versions):
+    """parts: (way, what, {test: verdict}, Outcomes, expected) each; build: of the library, now."""
     lines = []
     expected_lines = []
     skipped_lines = []
@@ -87,6 +88,7 @@ def page(parts, versions):
                 len(verdicts),
                 *(counts[verdict] for verdict in ("passed", "skipped", "expected", "failed")),
                 counts["not reached"],
+                sum(outcomes.get(test)[2] not in ("", build) for test in verdicts),
                 round(seconds / 60),
             ]
         )
@@ -105,7 +107,7 @@ def page(parts, versions):
     header = ["way", "tests", "kernel", "all", "passed", "skipped", "cannot pass", "failed"]
     return _PAGE.format(
         date=datetime.date.today().isoformat(),
-        table=_markdown([*header, "not reached", "minutes"], lines),
+        table=_markdown([*header, "not reached", "earlier", "minutes"], lines),
         expected="\n".join(expected_lines) or "None.",
         skipped="\n".join(skipped_lines) or "None.",
         **versions,
