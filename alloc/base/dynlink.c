@@ -307,13 +307,26 @@ const char *hf_object_provider(const struct hf_object *object, size_t symbol_ind
     return NULL;
 }
 
+static const ElfW(Ehdr) *header_at(const void *file)
+{
+    return file != NULL && memcmp(file, ELFMAG, SELFMAG) == 0 ? file : NULL;
+}
+
 const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
 {
-    const ElfW(Ehdr) *file = (const void *)object->base;
+    /* If the segments do not adjoin, glibc knows them one by one. The symbol table is in the first,
+     * unless a tool has moved it. */
+    const void *const inside[] = {object->map->l_ld, object->symbols, (const void *)object->base};
     struct hf_find_result found;
-    if (hf_dl_find_object != NULL && hf_dl_find_object(object->map->l_ld, &found) == 0)
-        file = found.map_start;
-    return file != NULL && memcmp(file->e_ident, ELFMAG, SELFMAG) == 0 ? file : NULL;
+    bool is_known = false;
+    for (size_t i = 0; hf_dl_find_object != NULL && i < sizeof inside / sizeof inside[0]; i++)
+        if (hf_dl_find_object((void *)(uintptr_t)inside[i], &found) == 0 &&
+            found.link_map == object->map) {
+            is_known = true;
+            if (header_at(found.map_start) != NULL)
+                return found.map_start;
+        }
+    return is_known ? NULL : header_at((const void *)object->base);
 }
 
 /* Finds the program headers: through the ELF header, or the auxiliary vector for the program. */

@@ -10,6 +10,7 @@
 #include "alloc/base/fatal.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/slot_writes.h"
+#include "loader/interpose/table_pages.h"
 
 #include <errno.h>
 #include <sys/mman.h>
@@ -99,14 +100,8 @@ static void find_all(struct entries *entries, const struct hf_object *object, bo
 
 enum { POPULATE_WRITE = 23 }; /* MADV_POPULATE_WRITE; missing in older headers */
 
-/* Returns whether the table lies in read-only data without code and may therefore be made
- * writable. */
-static bool is_constant(const struct hf_object *object, uintptr_t lowest, uintptr_t highest)
-{
-    return hf_object_protection(object, lowest) == PF_R &&
-           hf_object_protection(object, highest) == PF_R;
-}
-
+/* In a segment with code, too: these pages have none, and SELinux allows no code in pages that were
+ * written. */
 static void protect_again(const struct hf_object *object, void *start, size_t size)
 {
     if (mprotect(start, size, PROT_READ) != 0)
@@ -130,7 +125,7 @@ void hf_table_route(const struct hf_object *object, bool loader)
         entries.requests[count] = entries.requests[i];
         entries.symbols[count++] = entries.symbols[i];
     }
-    if (count == 0 || !is_constant(object, lowest, highest))
+    if (count == 0 || !hf_table_is_apart(object, lowest, highest))
         return;
     hf_stubs_for(entries.requests, count);
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -160,8 +155,8 @@ void hf_table_visit(struct hf_object *object, bool loader, hf_table_visitor *vis
             .routed = hf_stub_is(entries.requests[i].function, entries.requests[i].original),
         };
         const uintptr_t at = (uintptr_t)entries.symbols[i];
-        if (!definition.routed && !is_constant(object, at, at + sizeof(ElfW(Sym)) - 1))
-            definition.reason = "the symbol table shares a segment with code or variables";
+        if (!definition.routed && !hf_table_is_apart(object, at, at + sizeof(ElfW(Sym)) - 1))
+            definition.reason = "the symbol table shares a page with code or variables";
         else if (!definition.routed)
             definition.reason = "the symbol table cannot be made writable, or was changed back";
         visit(&definition, context);

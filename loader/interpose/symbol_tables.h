@@ -7,7 +7,8 @@
  * whichever way it is loaded, and a thread inside the resolver finds the stub.
  *
  * The table is a private copy of the file's pages and is writable only during the change. It is
- * never writable and executable: a table that shares its segment with code is left alone.
+ * never writable and executable: a table that shares a page with code is left alone, and pages of a
+ * segment with code that hold none are only readable afterwards.
  *
  * Only the stub knows the previous address (hf_stub_original()). Any comparison of an address with
  * a definition must therefore use hf_table_address(). Tables change under the loader's lock;

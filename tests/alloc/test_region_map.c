@@ -17,9 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE     ((size_t)4096)
+#define PAGE     ((size_t)1 << HF_LG_PAGE)
 #define MIB      ((size_t)1 << 20)
-#define SIZE     (64 * MIB)
+#define SIZE     ((PAGE == 4096 ? 64 : 128) * MIB)
 #define PAGES    (SIZE / PAGE)
 #define NEW      (MAP_PRIVATE | MAP_ANONYMOUS)
 #define WRITABLE (PROT_READ | PROT_WRITE)

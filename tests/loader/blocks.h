@@ -13,6 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#if defined(__aarch64__)
+/* glibc loads no library whose thread-local data has a larger alignment than that of the objects
+ * loaded at start. Its own is 16 there and 64 on x86-64; tcmalloc's is 64. */
+static _Thread_local char wide_alignment[64] __attribute__((aligned(64), used));
+#endif
+
 /* Frees many blocks and a large one. The wrong allocator would not survive that, and the right one
  * hands the blocks out again. */
 static inline void assert_given_out_again(char *(*block_of)(size_t size), size_t large,

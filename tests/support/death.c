@@ -39,14 +39,31 @@ static pid_t start_child(int text)
     return 0;
 }
 
+/* What the child wrote, without the line that QEMU's emulator for single programs adds when one is
+ * killed. */
+static void read_text(struct outcome *out, int text)
+{
+    static const char emulators[] = "qemu: uncaught target signal ";
+    FILE *file = fdopen(text, "r");
+    ck_assert_ptr_nonnull(file);
+    rewind(file);
+    size_t length = 0;
+    while (length + 1 < sizeof out->text) {
+        char *start = out->text + length;
+        if (fgets(start, (int)(sizeof out->text - length), file) == NULL)
+            break;
+        if (strncmp(start, emulators, sizeof emulators - 1) != 0)
+            length += strlen(start);
+    }
+    out->text[length] = '\0';
+    fclose(file);
+}
+
 static void end_child(struct outcome *out, pid_t child, int text)
 {
     pid_t ended = waitpid(child, &out->status, 0);
-    ssize_t length = pread(text, out->text, sizeof out->text - 1, 0);
-    close(text);
+    read_text(out, text);
     ck_assert_int_eq(ended, child);
-    ck_assert_int_ge(length, 0);
-    out->text[length] = '\0';
 }
 
 static int text_file(void)

@@ -82,16 +82,12 @@ static long call_and_look(bool *kept, long number, void *a, size_t b, size_t c)
     *kept = found == variable;
     return result;
 #    else
+    /* All arguments are in registers. */
     *kept = true;
-    return syscall(number, a, b, c);
+    return syscall(number, a, b, c, 0L, 0L, 0L);
 #    endif
 }
 #endif
-
-static void *map_by_number(void *at, size_t size, int protection, int flags, int file, off_t offset)
-{
-    return (void *)syscall(SYS_mmap, at, size, protection, flags, file, offset);
-}
 
 static int unmap_by_number(void *at, size_t size)
 {
@@ -110,6 +106,15 @@ static long call_by_number(long number, void *argument)
 }
 
 /* None of these may end in a tail call, which would change who maps. */
+
+static void *map_by_number(void *at, size_t size, int protection, int flags, int file, off_t offset)
+{
+    void *mapped = (void *)syscall(SYS_mmap, at, size, protection, flags, file, offset);
+    if (mapped == (void *)1)
+        puts("mimalloc: warning: never said\n");
+    return mapped;
+}
+
 static void *map(void *at, size_t size, int protection, int flags, int file, off_t offset)
 {
     void *mapped = mmap(at, size, protection, flags, file, offset);

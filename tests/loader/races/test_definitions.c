@@ -1,9 +1,10 @@
 /*
  * What libc and the C++ runtime define leads to the stubs, for whoever asks the loader; what asks
- * homefree still hears of the originals. A runtime whose symbol table lies beside its code is left
- * alone, and the report says so.
+ * homefree still hears of the originals. A runtime whose symbol table shares a page with code is
+ * left alone, and the report says so. One that shares only a segment with it is not, because GNU's
+ * linker makes every library so on aarch64.
  *
- * usage: test-definitions USER RUNTIME RUNTIME-BESIDE-CODE
+ * usage: test-definitions USER RUNTIME RUNTIME-BESIDE-CODE CROWDED-RUNTIME
  */
 #include "../modules/user.h"
 #include "process.h"
@@ -18,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *user_path, *runtime_path, *beside_path;
+static const char *user_path, *runtime_path, *beside_path, *crowded_path;
 
 static bool is_stub(const void *address)
 {
@@ -37,6 +38,8 @@ START_TEST(the_loader_answers_with_stubs)
         ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.34")));
 #if defined(__x86_64__)
         ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.2.5")));
+#else
+        ck_assert(is_stub(dlvsym(libc, "dlopen", "GLIBC_2.17")));
 #endif
     }
     /* Allocating functions are never changed. */
@@ -51,8 +54,11 @@ START_TEST(the_tables_are_read_only)
     for (size_t i = 0; i < 2; i++) {
         const struct link_map *map = load(libraries[i], RTLD_LAZY);
         for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++)
-            if (entry->d_tag == DT_SYMTAB)
-                ck_assert_str_eq(permissions_at((const void *)entry->d_un.d_ptr), "r--p");
+            if (entry->d_tag == DT_SYMTAB) {
+                const char *found = permissions_at((const void *)entry->d_un.d_ptr);
+                /* The first page may have none of the entries that are changed. */
+                ck_assert(strcmp(found, "r--p") == 0 || strcmp(found, "r-xp") == 0);
+            }
     }
     assert_relro_is_read_only();
 }
@@ -114,6 +120,7 @@ END_TEST
 struct seen {
     const char *object;
     int changed, refused;
+    const void *entry;
     const char *reason;
 };
 
@@ -125,6 +132,7 @@ static void look(const struct hf_route_entry *entry, void *context)
         return;
     seen->changed += entry->state == HF_ROUTE_CHANGED;
     seen->refused += entry->state == HF_ROUTE_REFUSED;
+    seen->entry = entry->slot;
     seen->reason = entry->reason;
 }
 
@@ -139,10 +147,26 @@ START_TEST(beside_code)
     ck_assert_int_eq(hf_route_report(NULL, look, &seen), 0);
     ck_assert_int_eq(seen.changed, 0);
     ck_assert_int_eq(seen.refused, 1);
-    ck_assert_ptr_nonnull(strstr(seen.reason, "shares a segment with code"));
+    ck_assert_ptr_nonnull(strstr(seen.reason, "shares a page with code"));
     ck_assert_str_eq(permissions_at(dlsym(beside, "anything")), "r-xp");
     /* dlsym() of a routed name still returns a stub, because the dlopen hooks answer it. */
     void (*release)(void *) = (void (*)(void *))dlsym(beside, "_ZdlPv");
+    release(hf_malloc(100));
+}
+END_TEST
+
+START_TEST(in_pages_without_code)
+{
+    void *crowded = load(crowded_path, RTLD_NOW);
+    struct seen seen = {.object = "runtime-crowded"};
+    ck_assert_int_eq(hf_route_report(NULL, look, &seen), 0);
+    ck_assert_int_eq(seen.changed, 1);
+    ck_assert_str_eq(permissions_at(seen.entry), "r--p");
+    int (*anything)(void) = (int (*)(void))symbol_of(crowded, "anything");
+    ck_assert_str_eq(permissions_at((const void *)anything), "r-xp");
+    ck_assert_int_eq(anything(), 42);
+    void (*release)(void *) = (void (*)(void *))symbol_of(crowded, "_ZdlPv");
+    ck_assert(is_stub((const void *)release));
     release(hf_malloc(100));
 }
 END_TEST
@@ -164,8 +188,8 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    TAKE_ARGUMENTS(&user_path, &runtime_path, &beside_path);
+    TAKE_ARGUMENTS(&user_path, &runtime_path, &beside_path, &crowded_path);
     return RUN_TESTS("definitions", the_loader_answers_with_stubs, the_tables_are_read_only,
                      a_runtime_that_comes_later, another_namespace, again_and_again, beside_code,
-                     names_of_addresses);
+                     in_pages_without_code, names_of_addresses);
 }

@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """Builds homefree for aarch64 and passes its tests there, without an aarch64 machine.
 
-usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--only NAME]… [--cache FOLDER]
-                                     [--jobs N] [--seconds N]
+usage: tests/long/aarch64/aarch64.py [--in WAY,…] [--programs] [--suite NAME]… [--only PATTERN]…
+                                     [--resume] [--seconds N] [--write] [--cache FOLDER] [--jobs N]
 
---in WAY       system-4k   a whole emulated machine, with Debian's kernel
-               system-16k  the same with Debian's kernel with pages of 16 KiB
-               user        the emulator for single programs: the tests that are programs in C
-               All three, unless said otherwise.
---programs     the tests that are programs in C, and not those in Python that run others
---only NAME    this test alone; may be repeated
---cache FOLDER where Debian's files for aarch64 are kept (build/long/aarch64): 1.5 GB
---jobs N       tests at once, and processors of the machine (2)
---seconds N    how long it may take; ways for which the time is over are left out
+--in WAY        system-4k   a whole emulated machine, with Debian's kernel
+                system-16k  the same with Debian's kernel with pages of 16 KiB
+                user        the emulator for single programs: the tests that are programs in C
+                All three, unless said otherwise.
+--programs      the tests that are programs in C, and not those in Python that run others
+--suite NAME    this suite of Meson's alone; may be repeated
+--only PATTERN  the tests with such a name alone; may be repeated
+--resume        leaves out what has passed or was skipped with this build of the library
+--seconds N     how long it may take; what is not reached by then does not count as failed
+--write         writes the table of all outcomes that the cache has into README.md
+--cache FOLDER  where Debian's files for aarch64 and the outcomes are kept: 5 GB
+                (build/long/aarch64)
+--jobs N        compilers at once, and tests in the emulator for single programs (2)
 
 Cross-compiles the tree in build-aarch64, with warnings as errors, against Debian's files for
 aarch64, then runs what Meson lists as tests, without Meson. The machine has no network. Tests that
@@ -20,16 +24,18 @@ need packages from elsewhere are left out (suites examples, packaging and real).
 each test that cannot pass in a way, and why: a test that fails without being named there fails, and
 so does one that passes although it is.
 
-Prints each test, those that count as failed with what they printed, and one line at the end. Exit
+Prints each test, those that count as failed with what they printed, and a table at the end. Exit
 status: 0 nothing failed, 1 something failed, 77 a tool is missing or not root.
 """
 
 import argparse
 import fnmatch
+import hashlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -40,6 +46,8 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 sys.path.insert(0, str(HERE))
 import machine  # noqa: E402
 import rows  # noqa: E402
+import run_tests  # noqa: E402
+import table  # noqa: E402
 
 WAYS = {"user": None, "system-4k": 4, "system-16k": 16}
 TOOLS = {
@@ -47,6 +55,7 @@ TOOLS = {
     "aarch64-linux-gnu-g++": "g++-aarch64-linux-gnu",
     "debootstrap": "debootstrap",
     "debugfs": "e2fsprogs",
+    "e2fsck": "e2fsprogs",
     "depmod": "kmod",
     "meson": "meson",
     "qemu-aarch64-static": "qemu-user-static",
@@ -54,7 +63,8 @@ TOOLS = {
 }
 SUITES_LEFT_OUT = {"homefree:examples", "homefree:packaging", "homefree:real"}
 # An emulated processor is slower than this machine's, which is all that a test's time limit knows.
-TIME_FACTOR = {"user": 3, "system-4k": 20, "system-16k": 20}
+# That of a whole machine counts instructions as time, whatever else the host does.
+TIME_FACTOR = {"user": 10, "system-4k": 10, "system-16k": 10}
 ADDRESS_SPACE = 16 << 30  # of each program in the way "user"
 BUILD = ROOT / "build-aarch64"
 
@@ -137,14 +147,63 @@ def stage(cache, tests):
     return folder
 
 
-def read_outcomes(results):
-    """Returns {test: (outcome, number of its log)}."""
-    outcomes = {}
-    path = results / "outcomes.txt"
-    for line in path.read_text().splitlines() if path.exists() else ():
-        outcome, _, name, number = line.split("\t")
-        outcomes[name] = (outcome, number)
-    return outcomes
+def build_of_library():
+    """A short name of what libhomefree is now."""
+    libraries = [path for path in BUILD.glob("loader/**/*.so.1.*") if path.is_file()]
+    data = b"".join(path.read_bytes() for path in sorted(libraries))
+    return hashlib.sha256(data).hexdigest()[:12]
+
+
+class Outcomes:
+    """The last outcome of each test in a way, and what it printed unless it passed."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self._file = folder / "outcomes.json"
+        self._of = json.loads(self._file.read_text()) if self._file.exists() else {}
+
+    @property
+    def system(self):
+        """The kernel, and the size of its pages."""
+        path = self.folder / "system.txt"
+        return path.read_text() if path.exists() else ""
+
+    def get(self, test):
+        """Returns (outcome, seconds, build of the library)."""
+        return self._of.get(test, ("not reached", 0, ""))
+
+    def log(self, test):
+        path = self.folder / run_tests.log_name(test)
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def forget(self, tests):
+        for test in tests:
+            self._of.pop(test, None)
+            (self.folder / run_tests.log_name(test)).unlink(missing_ok=True)
+
+    def add(self, results, build):
+        """Takes over what run_tests.py has left in a folder."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = results / "outcomes.txt"
+        for line in path.read_text().splitlines() if path.exists() else ():
+            outcome, seconds, test = line.split("\t")
+            self._of[test] = (outcome, float(seconds), build)
+            log = results / run_tests.log_name(test)
+            if log.exists():
+                shutil.copy(log, self.folder)
+        if (results / "system.txt").exists():
+            shutil.copy(results / "system.txt", self.folder)
+        self.save()
+
+    def did_not_run(self, tests, build):
+        for test in tests:
+            if test not in self._of:
+                self._of[test] = ("did not run", 0, build)
+        self.save()
+
+    def save(self):
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._file.write_text(json.dumps(self._of, indent=1))
 
 
 # In a user namespace, a kernel from 6.7 on has a binfmt_misc of its own: programs for aarch64 start
@@ -160,8 +219,8 @@ def escaped(digits):
     return "".join(f"\\x{digits[i : i + 2]}" for i in range(0, len(digits), 2))
 
 
-def run_user(cache, root, tests, jobs, results):
-    """Returns why it cannot be done, or None."""
+def run_user(cache, root, tests, options, seconds, results):
+    """Returns why it cannot be done, or None; and whether all tests were reached."""
     emulator = shutil.which("qemu-aarch64-static")
     line = f":aarch64:M::{escaped(MAGIC)}:{escaped(MASK)}:{emulator}:PF"
     # The emulator keeps a table of a program's pages, which takes tens of gigabytes for a region of
@@ -181,16 +240,19 @@ def run_user(cache, root, tests, jobs, results):
     ]
     environment = {**os.environ, "QEMU_LD_PREFIX": str(root)}
     if subprocess.run([*inside, root / "bin/true"], env=environment, check=False).returncode:
-        return "the kernel has no binfmt_misc for user namespaces (Linux 6.7)"
+        return "the kernel has no binfmt_misc for user namespaces (Linux 6.7)", False
     listed = cache / "user.json"
     listed.write_text(json.dumps(tests))
     command = [sys.executable, HERE / "run_tests.py", "--list", listed, "--results", results]
-    command += ["--build", BUILD, "--jobs", str(jobs), "--factor", str(TIME_FACTOR["user"])]
+    command += ["--build", BUILD, "--factor", str(TIME_FACTOR["user"])]
+    command += ["--jobs", str(options.jobs), "--seconds", str(seconds)]
+    began = time.monotonic()
     subprocess.run([*inside, *command], stdin=subprocess.DEVNULL, env=environment, check=True)
-    return None
+    return None, time.monotonic() - began < seconds
 
 
-def run_system(cache, root, way, tests, jobs, results, seconds):
+def run_system(cache, root, way, tests, seconds, results):
+    """Returns whether all tests were reached."""
     kernel = machine.fetch_kernel(cache, WAYS[way])
     initial = cache / f"initial-{way}.gz"
     machine.make_initial(root, kernel, initial)
@@ -200,15 +262,16 @@ def run_system(cache, root, way, tests, jobs, results, seconds):
     machine.make_disk(root, disk, 3000)
     folder = stage(cache, tests)
     words = ["--list", ROOT / "tests.json", "--results", ROOT / "results", "--build", BUILD]
-    words += ["--jobs", jobs, "--factor", TIME_FACTOR[way]]
+    words += ["--jobs", 1, "--factor", TIME_FACTOR[way]]
     (folder / "words").write_text("\n".join(map(str, words)))
     tree = cache / "tree.img"
     machine.make_disk(folder, tree, 2500)
     options = [f"homefree.tree={ROOT}", "homefree.tests=words"]
-    machine.boot(kernel, initial, [disk, tree], options, jobs, seconds, cache / f"{way}.log")
-    machine.read_disk(tree, "/results", results.parent / "read")
-    shutil.rmtree(results, ignore_errors=True)
-    (results.parent / "read/results").rename(results)
+    try:
+        return machine.boot(kernel, initial, [disk, tree], options, seconds, cache / f"{way}.log")
+    finally:  # also when it was interrupted
+        if machine.read_disk(tree, "/results", cache / "read"):
+            shutil.copytree(cache / "read/results", results)
 
 
 def read_expected(way, tests):
@@ -223,27 +286,103 @@ def read_expected(way, tests):
     return expected
 
 
-def judge(way, tests, outcomes, expected, results):
-    """Prints what is not as expected. Returns how many passed, failed, were skipped or expected."""
-    counts = {"passed": 0, "failed": 0, "skipped": 0, "expected": 0}
+def judge(tests, outcomes, expected):
+    """Returns {test: "passed", "skipped", "expected", "not reached", or what is wrong}."""
+    verdicts = {}
     for test in tests:
-        name = test["name"]
-        outcome, number = outcomes.get(name, ("did not run", None))
-        does, reason = expected.get(name, ("", ""))
-        if does and outcome == {"fails": "failed", "is not run": "did not run"}[does]:
-            counts["expected"] += 1
+        outcome = outcomes.get(test["name"])[0]
+        does, reason = expected.get(test["name"], ("", ""))
+        if does == "is not run" or (does == "fails" and outcome == "failed"):
+            outcome = "expected"
         elif does == "fails" and outcome == "passed":
-            counts["failed"] += 1
-            print(f"\n{way}: {name} passed, though expected.txt says: {reason}")
-        elif outcome in ("passed", "skipped"):
-            counts[outcome] += 1
-        else:
-            counts["failed"] += 1
-            print(f"\n{way}: {name}: {outcome}")
-            log = results / f"{number}.log"
-            if log.exists():
-                print(log.read_text(errors="replace")[-3000:])
-    return counts
+            outcome = f"passed, though expected.txt says: {reason}"
+        verdicts[test["name"]] = outcome
+    return verdicts
+
+
+def select(listed, way, options):
+    """The tests that this run is about."""
+    tests = [test for test in listed if not SUITES_LEFT_OUT & set(test["suite"])]
+    if way == "user" or options.programs:
+        tests = [test for test in tests if is_program(test)]
+    if options.suite:
+        wanted = {f"homefree:{name}" for name in options.suite}
+        tests = [test for test in tests if wanted & set(test["suite"])]
+    if options.only:
+        tests = [
+            test
+            for test in tests
+            if any(fnmatch.fnmatch(test["name"], pattern) for pattern in options.only)
+        ]
+    return tests
+
+
+def pass_in(way, cache, root, listed, options, left):
+    """Runs the tests in a way. Returns how many passed and failed."""
+    outcomes = Outcomes(cache / f"results-{way}")
+    tests = select(listed, way, options)
+    expected = read_expected(way, tests)
+    build = build_of_library()
+    run = []
+    for test in tests:
+        outcome, _, of = outcomes.get(test["name"])
+        done = options.resume and outcome in ("passed", "skipped") and of == build
+        if expected.get(test["name"], ("",))[0] != "is not run" and not done:
+            run.append(test)
+    if run and left <= 0:
+        rows.row(f"aarch64, {way}", "", "skipped: the time was over")
+        return 0, 0
+    if run:
+        results = cache / f"new-{way}"
+        shutil.rmtree(results, ignore_errors=True)
+        outcomes.forget(test["name"] for test in run)
+        reached = False
+        try:
+            if way == "user":
+                reason, reached = run_user(cache, root, run, options, left, results)
+                if reason:
+                    rows.row(f"aarch64, {way}", "", f"skipped: {reason}")
+                    print(f"{way}: skipped: {reason}")
+                    return 0, 0
+            else:
+                reached = run_system(cache, root, way, run, left, results)
+        finally:
+            outcomes.add(results, build)
+        if reached:  # the machine has ended by itself
+            outcomes.did_not_run([test["name"] for test in run], build)
+    verdicts = judge(tests, outcomes, expected)
+    for name, verdict in verdicts.items():
+        if verdict not in table.GOOD:
+            print(f"\n{way}: {name}: {verdict}\n{outcomes.log(name)[-3000:]}")
+    counts = table.count(verdicts)
+    figure = table.figure(counts)
+    print(f"\n{way}: {figure}\n", flush=True)
+    rows.row(f"aarch64, {way}", figure, "failed" if counts["failed"] else "passed")
+    return counts["passed"], counts["failed"]
+
+
+def first_line(command):
+    return machine.call(command).splitlines()[0]
+
+
+def write_page(cache, listed, options):
+    options.programs = options.suite = options.only = None
+    parts = []
+    for way in ("system-4k", "system-16k", "user"):
+        outcomes = Outcomes(cache / f"results-{way}")
+        for what in ("C", "Python"):
+            tests = select(listed, way, options)
+            tests = [test for test in tests if is_program(test) == (what == "C")]
+            expected = read_expected(way, tests)
+            if tests:
+                parts.append((way, what, judge(tests, outcomes, expected), outcomes, expected))
+    project = json.loads(machine.call(["meson", "introspect", "--projectinfo", BUILD]))
+    versions = {
+        "homefree": project["version"],
+        "compiler": f"GCC {first_line(['aarch64-linux-gnu-gcc', '-dumpfullversion'])}",
+        "emulator": "QEMU " + first_line(["qemu-system-aarch64", "--version"]).split()[3],
+    }
+    (HERE / "README.md").write_text(table.page(parts, build_of_library(), versions))
 
 
 def main():
@@ -252,7 +391,10 @@ def main():
     )
     parser.add_argument("--in", dest="ways", type=lambda text: text.split(","), default=list(WAYS))
     parser.add_argument("--programs", action="store_true")
+    parser.add_argument("--suite", action="append")
     parser.add_argument("--only", action="append")
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--cache", type=pathlib.Path, default=ROOT / "build/long/aarch64")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=6 * 3600)
@@ -264,44 +406,20 @@ def main():
     if missing or os.geteuid() != 0:
         print(f"install {' '.join(missing)}" if missing else "it needs root, for Debian's files")
         return 77
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # what it has started ends as well
     began = time.monotonic()
     cache = options.cache.resolve()
     cache.mkdir(parents=True, exist_ok=True)
     root = machine.make_root(cache)
     listed = build(cache, root, options.jobs)
-    listed = [test for test in listed if not SUITES_LEFT_OUT & set(test["suite"])]
-    if options.only:
-        listed = [test for test in listed if test["name"] in options.only]
     failed = passed = 0
     for way in options.ways:
         left = options.seconds - (time.monotonic() - began)
-        if left <= 0:
-            rows.row(f"aarch64, {way}", "", "skipped: the time was over")
-            continue
-        results = cache / f"results-{way}"
-        tests = listed
-        if way == "user" or options.programs:
-            tests = [test for test in listed if is_program(test)]
-        expected = read_expected(way, tests)
-        run = [test for test in tests if expected.get(test["name"], ("",))[0] != "is not run"]
-        if way == "user":
-            reason = run_user(cache, root, run, options.jobs, results)
-            if reason:
-                rows.row(f"aarch64, {way}", "", f"skipped: {reason}")
-                print(f"{way}: skipped: {reason}")
-                continue
-        else:
-            run_system(cache, root, way, run, options.jobs, results, left)
-        counts = judge(way, tests, read_outcomes(results), expected, results)
-        figure = (
-            f"{counts['passed']} of {len(tests)} tests passed, {counts['skipped']} skipped, "
-            f"{counts['expected']} cannot pass"
-        )
-        print(f"\n{way}: {figure}, {counts['failed']} failed\n", flush=True)
-        outcome = f"failed: {counts['failed']}" if counts["failed"] else "passed"
-        rows.row(f"aarch64, {way}", figure, outcome)
-        failed += counts["failed"]
-        passed += counts["passed"]
+        counts = pass_in(way, cache, root, listed, options, left)
+        passed += counts[0]
+        failed += counts[1]
+    if options.write:
+        write_page(cache, listed, options)
     print(f"{passed} passed, {failed} failed")
     return 1 if failed or not passed else 0
 

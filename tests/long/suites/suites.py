@@ -9,7 +9,6 @@ import argparse
 import fnmatch
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
