@@ -14,6 +14,8 @@
 #include "alloc/base/options.h"
 #include "alloc/heap/instance.h"
 #include "loader/foreign/adopted_note.h"
+#include "loader/foreign/kept_names.h"
+#include "loader/foreign/known_allocators.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"
@@ -22,6 +24,7 @@
 #include "loader/interpose/stubs.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* The slots to write. Compilers make far fewer: one or two per function, and one per table. */
@@ -310,8 +313,32 @@ static void report_slot(const struct hf_slot *slot, void *context)
     reporter->visit(&entry, reporter->context);
 }
 
+/* An adopted copy's entry: whose functions lead to the heap. */
+static void report_copy(const struct hf_object *object, const struct hf_adopted_note *note,
+                        hf_route_visitor *visit, void *context)
+{
+    char text[256];
+    int length = snprintf(text, sizeof text, "adopted: %u functions of", note->redirections);
+    for (size_t i = 0; i < HF_ALLOCATOR_COUNT && (size_t)length < sizeof text; i++)
+        if ((note->allocators >> i & 1) != 0)
+            length += snprintf(text + length, sizeof text - (size_t)length, " %s",
+                               hf_allocator_name((enum hf_allocator)i));
+    if ((size_t)length < sizeof text)
+        snprintf(text + length, sizeof text - (size_t)length, " inside lead to the heap");
+    const struct hf_route_entry entry = {
+        .size = sizeof entry,
+        .state = HF_ROUTE_CHANGED,
+        .object = hf_dynlink_name(object->map),
+        .reason = hf_keep_name(text),
+    };
+    visit(&entry, context);
+}
+
 void hf_adopt_report(const struct hf_object *object, hf_route_visitor *visit, void *context)
 {
+    const struct hf_adopted_note *note = hf_adopted_loaded(object->map);
+    if (note != NULL)
+        report_copy(object, note, visit, context);
     if (!ever_adopted)
         return;
     struct reporter reporter = {object, visit, context};

@@ -6,6 +6,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
 #include "loader/adopt/rebind.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/foreign/finding.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
@@ -112,7 +113,7 @@ static void tell_object(struct telling *telling, const struct link_map *map)
     case HF_ROLE_ORDINARY:
         /* Slots of other objects may point to this object's definitions, but its own calls may be
          * direct, without any slot. */
-        if (hf_object_address(&object, "free") != NULL &&
+        if (hf_adopted_loaded(map) == NULL && hf_object_address(&object, "free") != NULL &&
             hf_object_address(&object, "malloc") != NULL) {
             entry.reason = "the object is an allocator: calls inside it need no slot";
             tell(telling, &entry);

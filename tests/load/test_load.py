@@ -5,6 +5,7 @@ usage: test_load.py MODULES-FOLDER
 """
 
 import os
+import shutil
 import unittest
 
 import pieces
@@ -211,6 +212,34 @@ class Refuses(pieces.TestCase):
         for arguments in (", adopt=True", ", adopt=True, private=True"):
             self.refused(path, "own inside (jemalloc)", "adopt=False", arguments=arguments)
         self.fine(f"homefree.load({str(path)!r})", prelude="import homefree\n")
+
+    def test_hidden_allocator(self):
+        """A module with a jemalloc inside is loaded from a copy in which the heap replaces it."""
+        for name in ("hidden", "hidden_single"):
+            if not (pieces.MODULES / f"{name}.so").exists():
+                self.skipTest("there is no jemalloc to link, or the processor is another")
+            path = self.take(name)
+            self.fine(
+                f"""
+                path = {str(path)!r}
+                module = homefree.load(path, adopt=True)
+                assert kinds(module) == {{"heap"}}
+                assert module.__file__ == module.__spec__.origin == path, module.__file__
+                assert homefree.load(path, adopt=True) is module
+                private = homefree.load(path, adopt=True, private=True)
+                assert kinds(private) == {{"heap"}} and private is not module
+                assert private.count() == 1 == module.count()
+                (entry,) = [entry for entry in homefree.route_report().entries
+                            if (entry.reason or "").startswith("adopted: ")
+                            and "-{name}.so" in entry.object
+                            and ".homefree-" not in entry.object]
+                assert "jemalloc" in entry.reason and entry.state == "changed", entry
+                """,
+                prelude=pieces.PRELUDE + KINDS,
+                XDG_CACHE_HOME=str(self.folder / "cache"),
+            )
+            self.assertEqual(len(list((self.folder / "cache/homefree/adopted").iterdir())), 1)
+            shutil.rmtree(self.folder / "cache")
 
     def test_routing_off(self):
         path = self.take("multi")
