@@ -23,6 +23,7 @@ static const struct hf_option_row rows[] = {
 
 static const char *const thp_choices[] = {"default", "always", "never"};
 static const char *const toggle_choices[] = {"off", "on"};
+static const char *const adoption_choices[] = {"none", "all"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
 static const char *const checks_choices[] = {"default", "full"};
 
@@ -32,6 +33,7 @@ static const char *const checks_choices[] = {"default", "full"};
 static const struct hf_option_choice choices[] = {
     {"thp", thp_choices, COUNT(thp_choices)},
     {"toggle", toggle_choices, COUNT(toggle_choices)},
+    {"adoption", adoption_choices, COUNT(adoption_choices)},
     {"reaction", reaction_choices, COUNT(reaction_choices)},
     {"checks", checks_choices, COUNT(checks_choices)},
 };

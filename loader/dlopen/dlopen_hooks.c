@@ -10,6 +10,7 @@
 #include "loader/dlopen/dlopen_hooks.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/options.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/trace/fail.h"
@@ -20,7 +21,10 @@
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/stubs.h"
 
+#include <homefree/adopt.h>
+
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -98,6 +102,27 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     return handle;
 }
 
+/* With HOMEFREE_CONF=adopt:all: the same from the adopted copy of a file, if it has one. */
+static void *open_adopted(hf_dlopen_function *original, const char *file, int mode,
+                          const void *caller)
+{
+    if (hf_options.adopt == 0 || file == NULL || strchr(file, '/') == NULL ||
+        strchr(file, '$') != NULL || (mode & RTLD_BINDING_MASK) == 0)
+        return open_for(original, file, mode, caller);
+    char *copy = hf_malloc(PATH_MAX);
+    if (copy == NULL)
+        return open_for(original, file, mode, caller);
+    const struct hf_watch_call *const before = hf_own_begin();
+    const int result = hf_adopt_file(file, copy, PATH_MAX);
+    hf_own_end(before);
+    void *handle = result == 1 ? original(copy, mode) : open_for(original, file, mode, caller);
+    hf_free(copy);
+    /* Not for an object that was there before: others may have adopted it, or not wanted to. */
+    if (handle != NULL && result >= 0 && (mode & RTLD_NOLOAD) == 0)
+        (void)hf_adopt(handle);
+    return handle;
+}
+
 static void *hook_loaded(void *handle)
 {
     /* Not after a failure: taking the loader's lock would clear the message that the caller is
@@ -155,7 +180,7 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
         hf_definer_note_deep();
         (void)hf_loader_lock_run(find_last, &brought);
     }
-    void *handle = open_for(original, file, mode, caller);
+    void *handle = open_adopted(original, file, mode, caller);
     if (brings && handle != NULL) {
         brought.object = handle;
         (void)hf_loader_lock_run(note_deep, &brought);

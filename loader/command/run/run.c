@@ -33,6 +33,7 @@ static const char *const modes[] = {"report", "count", "strict", NULL}; /* the d
 struct request {
     struct hf_run_diagnosis diagnosis; /* its mode is NULL without --diagnose */
     bool bare;                         /* --diagnose without a value */
+    bool adopt;
 };
 
 static const char *find_mode(const char *value)
@@ -74,6 +75,9 @@ static const struct hf_argument arguments_table[] = {
              "objects, report every fault and go on (the default),\n"
              "or stop at the first fault",
      .take = take_diagnose},
+    HF_FLAG_ARGUMENT("adopt", adopt,
+                     "load libraries with an allocator inside from copies in\n"
+                     "which the heap replaces it, where that is possible"),
     HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
                       "folder for the report; made if it is missing. The\n"
                       "default is a new homefree-report.PID here"),
@@ -130,9 +134,9 @@ static void print_options(FILE *out)
 
 static const struct hf_command command = {
     .who = who,
-    .usage = "homefree run [--diagnose[=count|report|strict]] [--report PATH] [--sites PATH]\n"
-             "                    [--suppressions FILE] [--sample N] [--leaks] [--quiet] [--]\n"
-             "                    COMMAND [ARGUMENT]...\n",
+    .usage = "homefree run [--adopt] [--diagnose[=count|report|strict]] [--report PATH]\n"
+             "                    [--sites PATH] [--suppressions FILE] [--sample N] [--leaks]\n"
+             "                    [--quiet] [--] COMMAND [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -229,6 +233,20 @@ static int become(const char *path, char **arguments, const char *library, const
     return HF_EXIT_FAILED;
 }
 
+/* Adds adopt:all to HOMEFREE_CONF; of two values for a key, the last counts. */
+static int add_adoption(void)
+{
+    const char *before = getenv("HOMEFREE_CONF");
+    char *value = NULL;
+    const bool empty = before == NULL || before[0] == '\0';
+    if (asprintf(&value, "%s%sadopt:all", empty ? "" : before, empty ? "" : ",") < 0)
+        return hf_command_out_of_memory(who);
+    const int result =
+        setenv("HOMEFREE_CONF", value, 1) == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
+    free(value);
+    return result;
+}
+
 static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
 {
     static struct hf_program program;
@@ -256,5 +274,7 @@ int hf_command_run_program(int count, char **arguments)
     int result = hf_command_read(&command, &request, count, arguments, &operands);
     if (result == HF_EXIT_NONE)
         result = check(&request, &operands);
+    if (result == HF_EXIT_NONE && request.adopt && add_adoption() != HF_EXIT_CLEAN)
+        return HF_EXIT_FAILED;
     return result != HF_EXIT_NONE ? result : run(&request.diagnosis, operands.values);
 }

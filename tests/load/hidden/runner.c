@@ -9,6 +9,7 @@
  *   threads    the same on 16 threads, while others are born and end
  *   forked     the same in a child
  *   loaded     loads the file before it asks for the copy
+ *   opened     lets blocks cross after a plain dlopen() of the file (HOMEFREE_CONF=adopt:all)
  *   names      looks up functions of the double of mimalloc in its copy
  *   sealed     writes to the slots of the copy
  */
@@ -189,6 +190,10 @@ int main(int count, char **arguments)
         const int result = hf_adopt_file(path, copy, sizeof copy);
         must(result == -EBUSY);
         printf("%s\n", copy);
+    } else if (strcmp(mode, "opened") == 0) {
+        void *handle = load(path);
+        cross(module_of(handle));
+        must(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == handle);
     } else if (strcmp(mode, "names") == 0) {
         void *handle = load_adopted();
         must(dlsym(handle, "mi_malloc") != NULL);

@@ -96,6 +96,40 @@ class Crossings(Case):
         self.assertNotRegex(headers, r"\n  TLS ")
 
 
+class Process(Case):
+    """A whole process in which dlopen() adopts."""
+
+    def test_option(self):
+        self.environment["HOMEFREE_CONF"] = "adopt:all"
+        for name in ("inner-c-O2", "inner-cc-O2"):
+            self.succeeds("opened", self.module(name))
+        self.assertEqual(len(self.copies()), 2)
+
+    def test_what_cannot_be_adopted_is_loaded(self):
+        self.environment["HOMEFREE_CONF"] = "adopt:all"
+        self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=8192"
+        self.succeeds("as-it-is", options.open)
+        self.assertEqual(self.copies(), [])
+
+    def test_command(self):
+        result = subprocess.run(
+            [
+                options.homefree,
+                "run",
+                "--adopt",
+                options.runner,
+                "opened",
+                self.module("inner-c-O2"),
+            ],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=self.environment,
+        )
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "done\n", ""))
+        self.assertEqual(len(self.copies()), 1)
+
+
 class Cache(Case):
     def test_the_file_is_not_changed(self):
         file = self.module("inner-c-O2")

@@ -372,10 +372,11 @@ class Usage(Installation):
         for option in ("--help", "-h"):
             text = self.runs(option)
             self.assertTrue(
-                text.startswith("Usage: homefree run [--diagnose[=count|report|strict]]")
+                text.startswith("Usage: homefree run [--adopt] [--diagnose[=count|report|strict]]")
             )
             self.assertLess(max(map(len, text.splitlines())), 90)
             for option in (
+                "adopt",
                 "diagnose[=",
                 "report PATH",
                 "sites PATH",
