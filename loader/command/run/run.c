@@ -76,8 +76,8 @@ static const struct hf_argument arguments_table[] = {
              "or stop at the first fault",
      .take = take_diagnose},
     HF_FLAG_ARGUMENT("adopt", adopt,
-                     "load libraries with an allocator inside from copies in\n"
-                     "which the heap replaces it, where that is possible"),
+                     "load libraries with an allocator inside from copies\n"
+                     "in which the heap replaces it, where it can"),
     HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
                       "folder for the report; made if it is missing. The\n"
                       "default is a new homefree-report.PID here"),
