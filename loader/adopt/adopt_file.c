@@ -62,32 +62,40 @@ static int fail(struct adopting *adopting, int error, const char *format, ...)
 
 /* ---- the key -------------------------------------------------------------------------------- */
 
-static void mix(uint64_t key[2], const void *bytes, size_t size)
+/* FNV-1a, twice; keys only have to differ by chance. */
+static void mix(uint64_t key[2], unsigned char byte)
 {
-    /* FNV-1a, twice; keys only have to differ by chance. */
-    for (size_t i = 0; i < size; i++) {
-        key[0] = (key[0] ^ ((const unsigned char *)bytes)[i]) * 0x100000001b3;
-        key[1] = (key[1] ^ ((const unsigned char *)bytes)[i]) * 0x10000000233;
-    }
+    key[0] = (key[0] ^ byte) * 0x100000001b3;
+    key[1] = (key[1] ^ byte) * 0x10000000233;
+}
+
+static void mix_number(uint64_t key[2], uint64_t number)
+{
+    for (unsigned shift = 0; shift < 64; shift += 8)
+        mix(key, (unsigned char)(number >> shift));
+}
+
+static void mix_text(uint64_t key[2], const char *text)
+{
+    for (; *text != '\0'; text++)
+        mix(key, (unsigned char)*text);
+    mix(key, 0);
 }
 
 static void make_key(struct subject *subject, const struct stat *status)
 {
-    const uint64_t facts[] = {
-        REVISION,
-        (uint64_t)status->st_dev,
-        (uint64_t)status->st_ino,
-        (uint64_t)status->st_size,
-        (uint64_t)status->st_mtim.tv_sec,
-        (uint64_t)status->st_mtim.tv_nsec,
-        (uint64_t)status->st_ctim.tv_sec,
-        (uint64_t)status->st_ctim.tv_nsec,
-    };
     subject->key[0] = 0xcbf29ce484222325;
     subject->key[1] = 0x6c62272e07bb0142;
-    mix(subject->key, facts, sizeof facts);
-    mix(subject->key, subject->original, strlen(subject->original) + 1);
-    mix(subject->key, subject->library, strlen(subject->library) + 1);
+    mix_number(subject->key, REVISION);
+    mix_number(subject->key, (uint64_t)status->st_dev);
+    mix_number(subject->key, (uint64_t)status->st_ino);
+    mix_number(subject->key, (uint64_t)status->st_size);
+    mix_number(subject->key, (uint64_t)status->st_mtim.tv_sec);
+    mix_number(subject->key, (uint64_t)status->st_mtim.tv_nsec);
+    mix_number(subject->key, (uint64_t)status->st_ctim.tv_sec);
+    mix_number(subject->key, (uint64_t)status->st_ctim.tv_nsec);
+    mix_text(subject->key, subject->original);
+    mix_text(subject->key, subject->library);
 }
 
 /* This library's name, by which the copy asks for it. */
