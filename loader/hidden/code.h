@@ -31,6 +31,9 @@ struct hf_instruction {
     uint64_t operand; /* the address of a memory operand relative to the program counter, or 0 */
 };
 
+/* Whether code for that machine (ELF's e_machine) can be decoded. */
+bool hf_code_is_known(uint16_t machine);
+
 /*
  * Decodes the instruction at `bytes`, of which `size` can be read and which is at `address` in its
  * object. Returns false if it is none.

@@ -3,6 +3,12 @@
  */
 #include "loader/hidden/code.h"
 
+bool hf_code_is_known(uint16_t machine)
+{
+    (void)machine;
+    return false;
+}
+
 bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
                     struct hf_instruction *out)
 {

@@ -6,7 +6,13 @@
 
 #include <Zydis/Zydis.h>
 
+#include <elf.h>
 #include <string.h>
+
+bool hf_code_is_known(uint16_t machine)
+{
+    return machine == EM_X86_64;
+}
 
 static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, bool relative)
 {

@@ -440,6 +440,8 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
 {
     *plan = (struct hf_plan){0};
     struct planning planning = {.plan = plan, .image = image, .functions = functions};
+    if (!hf_code_is_known(image->elf->header.e_machine))
+        return refuse(plan, -ENOTSUP, "allocators inside are replaced in code for x86-64 alone");
     int error = hf_entry_names_prepare(&planning.names);
     if (error == 0)
         error = hf_reach_open(&planning.reach, image, functions);
