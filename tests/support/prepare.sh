@@ -161,6 +161,16 @@ homefree_fetch_sources() {
     done
 }
 
+# Unpacks them into a copy of the tree, as an sdist has them: homefree_unpack_sources FOLDER
+homefree_unpack_sources() {
+    for wrap in "$root"/subprojects/*.wrap; do
+        tar -xf "$root/subprojects/packagecache/$(sed -n 's/^source_filename = //p' "$wrap")" \
+            -C "$1/subprojects"
+        cp -r "$root/subprojects/packagefiles/$(sed -n 's/^patch_directory = //p' "$wrap")/." \
+            "$1/subprojects/$(sed -n 's/^directory = //p' "$wrap")/"
+    done
+}
+
 # Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
 homefree_newer_meson() {
     needed=$(sed -n "s/^ *meson_version: '>= \(.*\)',/\1/p" "$root/meson.build")

@@ -13,6 +13,7 @@ status: 0 all went well, 1 something failed, 77 something is missing here.
 import argparse
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import sys
@@ -95,12 +96,10 @@ def inside(options):
         ["git", "-C", ROOT, "archive", "HEAD"], capture_output=True, check=True
     )
     subprocess.run(["tar", "-x", "-C", tree], input=archive.stdout, check=True)
-    # As its sdist: with jemalloc's source, and nothing in it is to be ignored.
+    # As its sdist: with the subprojects' sources, and nothing in it is to be ignored.
     (tree / ".gitignore").unlink()
-    (source,) = (ROOT / "subprojects/packagecache").glob("jemalloc-*.tar.bz2")
-    run("tar", "-xf", source, "-C", tree / "subprojects")
-    (unpacked,) = (tree / "subprojects").glob("jemalloc-*/")
-    shutil.copytree(tree / "subprojects/packagefiles/jemalloc", unpacked, dirs_exist_ok=True)
+    unpack = f"root={shlex.quote(str(ROOT))}; . {shlex.quote(str(ROOT))}/tests/support/prepare.sh; "
+    run("sh", "-c", unpack + f"homefree_unpack_sources {shlex.quote(str(tree))}")
     for recipe in "homefree", "greet":
         print(f"building {recipe} …", flush=True)
         file = tree / RECIPES.relative_to(ROOT) / recipe / "recipe.yaml"

@@ -45,12 +45,11 @@ newer=yes
 [ ! -e "$place/made" ] || newer=$(find "$root/alloc" "$root/shim" "$root/loader" "$root/subprojects" \
     "$packages/homefree" -type f -newer "$place/made" | head -n 1)
 if [ -n "$newer" ]; then
-    echo "debian: homefree's packages, from its source with jemalloc's, as its sdist has it" >&2
+    echo "debian: homefree's packages, from its source with that of its subprojects, as its sdist has it" >&2
     rm -rf "$source" "$place"/*homefree*
     mkdir "$source"
     tar -c -C "$root" --exclude=./build* --exclude=./subprojects/packagecache . | tar -x -C "$source"
-    tar -xf "$root"/subprojects/packagecache/jemalloc-*.tar.bz2 -C "$source/subprojects"
-    cp -r "$source"/subprojects/packagefiles/jemalloc/. "$source"/subprojects/jemalloc-*/
+    homefree_unpack_sources "$source"
     tar -cJf "$place/homefree_1.0.0.orig.tar.xz" -C "$place" homefree-1.0.0
     cp -r "$packages/homefree" "$source/debian"
     logged apt-get build-dep -y --no-install-recommends "$source"
