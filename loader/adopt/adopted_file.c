@@ -279,24 +279,23 @@ static void add_function(struct writing *writing, size_t index, const char *name
 
 static void add_note(const struct writing *writing)
 {
-    const struct hf_adopted_note note = {
+    struct hf_adopted_note note = {
         .key = {writing->facts->key[0], writing->facts->key[1]},
         .slots = writing->address,
         .size = writing->size,
         .file_size = writing->offset + writing->size,
         .redirections = (uint32_t)writing->plan->count,
     };
-    struct hf_adopted_note filled = note;
     for (size_t i = 0; i < HF_ALLOCATOR_COUNT; i++)
-        filled.allocators |= writing->plan->allocators[i] ? UINT32_C(1) << i : 0;
+        note.allocators |= writing->plan->allocators[i] ? UINT32_C(1) << i : 0;
     const size_t path = strlen(writing->facts->original) + 1;
-    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof filled + path),
+    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof note + path),
                                HF_ADOPTED_TYPE};
     unsigned char *at = writing->bytes + writing->note;
     memcpy(at, &header, sizeof header);
     memcpy(at += sizeof header, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER);
-    memcpy(at += HF_ADOPTED_NAME_SIZE, &filled, sizeof filled);
-    memcpy(at + sizeof filled, writing->facts->original, path);
+    memcpy(at += HF_ADOPTED_NAME_SIZE, &note, sizeof note);
+    memcpy(at + sizeof note, writing->facts->original, path);
 }
 
 /* The program headers, and two more: for the added segment and for its note. */

@@ -23,18 +23,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct intruder {
-    uint64_t data; /* 0: none */
-};
-
 struct planning {
     struct hf_plan *plan;
     const struct hf_image *image;
     const struct hf_functions *functions;
     struct hf_entry_names names;
     struct hf_reach reach;
-    struct intruder *intruders; /* by index of the function: which data of the allocator it uses */
-    bool found;                 /* there are some */
+    uint64_t *intruders; /* by index of the function: which data of the allocator it uses, or 0 */
+    bool found;          /* there are some */
 };
 
 static int refuse(struct hf_plan *plan, int error, const char *format, ...)
@@ -310,7 +306,7 @@ static bool find_intruder(uint64_t where, uint64_t target, const struct hf_funct
     }
     /* Nothing may lead to it; that is looked at next. */
     hf_reach_mark(&planning->reach, node, HF_REACH_OUTER);
-    planning->intruders[node].data = target;
+    planning->intruders[node] = target;
     planning->found = true;
     return true;
 }
@@ -319,8 +315,8 @@ static int check_intruders(struct planning *planning)
 {
     const int error = planning->found ? enclose(planning) : 0;
     for (uint32_t i = 0; error == 0 && i < planning->functions->count; i++)
-        if (planning->intruders[i].data != 0 && hf_reach_is_open(&planning->reach, i))
-            return refuse_intruder(planning, i, planning->intruders[i].data);
+        if (planning->intruders[i] != 0 && hf_reach_is_open(&planning->reach, i))
+            return refuse_intruder(planning, i, planning->intruders[i]);
     return error;
 }
 
@@ -459,7 +455,6 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         error = check_thread_data(&planning);
     if (error == 0)
         error = collect_names(&planning);
-    plan->instructions = planning.reach.instructions;
     hf_reach_close(&planning.reach);
     free(planning.intruders);
     return error;

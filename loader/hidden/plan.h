@@ -30,7 +30,6 @@ struct hf_plan {
     bool allocators[HF_ALLOCATOR_COUNT]; /* whose entry points were found */
     bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage
                              */
-    uint64_t instructions;  /* decoded, for tests */
     char why[384];          /* after a refusal */
 };
 

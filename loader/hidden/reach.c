@@ -225,7 +225,6 @@ static int follow_function(struct hf_reach *reach, uint32_t from)
         struct hf_instruction instruction;
         if (!hf_code_decode(bytes + at, function->size - at, function->address + at, &instruction))
             return refuse(reach, function->address + at, "a function contains what is no code");
-        reach->instructions++;
         if (instruction.target != 0)
             error = refer_to(reach, from, instruction.target);
         if (error == 0 && instruction.operand != 0)

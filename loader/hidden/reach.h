@@ -46,9 +46,8 @@ struct hf_reach {
     size_t pending_count, done_count, enclosed_count;
     struct hf_edge *inside; /* references to a place inside of a STOP, not to its beginning */
     size_t inside_count, inside_room;
-    uint64_t instructions; /* decoded, in all */
-    const char *why;       /* after a failure: a static string */
-    uint64_t where;        /* and the address it is about, or 0 */
+    const char *why; /* after a failure: a static string */
+    uint64_t where;  /* and the address it is about, or 0 */
 };
 
 int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
