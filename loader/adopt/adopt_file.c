@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 /* Part of every key: copies that an older homefree wrote in another way are made anew. */
-#define REVISION 2
+#define REVISION 3
 
 enum { LIBRARIES_MAX = 256 };
 

@@ -252,11 +252,6 @@ static size_t first_named(const struct hf_named *names, size_t count, uint64_t a
     return first;
 }
 
-size_t hf_function_name(const struct hf_functions *functions, uint64_t address)
-{
-    return first_named(functions->names, functions->names_count, address);
-}
-
 const struct hf_named *hf_object_at(const struct hf_functions *functions, uint64_t address)
 {
     const size_t behind = first_named(functions->objects, functions->objects_count, address + 1);

@@ -46,7 +46,4 @@ void hf_functions_close(struct hf_functions *functions);
 struct hf_function *hf_function_at(const struct hf_functions *functions, uint64_t address);
 const struct hf_named *hf_object_at(const struct hf_functions *functions, uint64_t address);
 
-/* The index of the first name at or behind an address. */
-size_t hf_function_name(const struct hf_functions *functions, uint64_t address);
-
 #endif

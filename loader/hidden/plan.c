@@ -424,6 +424,10 @@ static int check_thread_data(struct planning *planning)
 static int prove(struct planning *planning)
 {
     int error = enclose(planning);
+    if (error == 0 && planning->reach.shared != HF_REACH_UNKNOWN)
+        error = refuse(planning->plan, -ENOTSUP,
+                       "its allocator reaches " NAME " through a slot that other code can use",
+                       name_of(planning, planning->reach.shared));
     if (error == 0)
         error = check_open(planning);
     if (error == 0)

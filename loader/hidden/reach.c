@@ -32,7 +32,7 @@ int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
                   const struct hf_functions *functions)
 {
     const size_t nodes = functions->count + functions->objects_count;
-    *reach = (struct hf_reach){.image = image, .functions = functions};
+    *reach = (struct hf_reach){.image = image, .functions = functions, .shared = HF_REACH_UNKNOWN};
     if (nodes >= HF_REACH_UNKNOWN)
         return refuse(reach, 0, "it has too many symbols");
     reach->marks = calloc(nodes + 1, 1);
@@ -51,6 +51,7 @@ void hf_reach_close(struct hf_reach *reach)
     free(reach->edges);
     free(reach->uses);
     free(reach->inside);
+    free(reach->slots);
     *reach = (struct hf_reach){0};
 }
 
@@ -155,6 +156,15 @@ static int refer(struct hf_reach *reach, uint32_t from, uint32_t to)
     return add_edge(reach, from, to);
 }
 
+/* A reference through a slot. Whoever else uses the slot is not searched for. */
+static int refer_by_slot(struct hf_reach *reach, uint32_t from, uint32_t to)
+{
+    if (to != HF_REACH_UNKNOWN && to != from && (reach->marks[from] & HF_REACH_IN) != 0 &&
+        (reach->marks[to] & HF_REACH_STOP) == 0)
+        reach->shared = to;
+    return refer(reach, from, to);
+}
+
 /* An entry of a procedure linkage table jumps through a slot, which may hold a function of the
  * object's own. */
 static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t address)
@@ -171,7 +181,7 @@ static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t addr
             if (slot == image->pointers_count || image->pointers[slot].where != instruction.operand)
                 return 0; /* another object's function */
             reach->followed[slot] = 1;
-            return refer(reach, from, hf_reach_node(reach, image->pointers[slot].to));
+            return refer_by_slot(reach, from, hf_reach_node(reach, image->pointers[slot].to));
         }
         address += instruction.length;
     }
@@ -187,7 +197,12 @@ static int follow_pointers(struct hf_reach *reach, uint32_t from, uint64_t first
          error == 0 && i < image->pointers_count && image->pointers[i].where < end; i++) {
         if ((reach->marks[from] & HF_REACH_IN) != 0)
             reach->followed[i] = 1;
-        error = refer(reach, from, hf_reach_node(reach, image->pointers[i].to));
+        const uint32_t to = hf_reach_node(reach, image->pointers[i].to);
+        error = refer(reach, from, to);
+        if (error == 0 && (reach->marks[from] & HF_REACH_IN) != 0 &&
+            hf_image_is_slot(image, image->pointers[i].where))
+            error = append(&reach->slots, &reach->slots_count, &reach->slots_room,
+                           (struct hf_edge){(uint32_t)i, to});
     }
     return error;
 }
@@ -286,8 +301,20 @@ static bool found_in_code(uint64_t where, uint64_t target, const struct hf_funct
     const struct hf_reach *reach = round->reach;
     const uint32_t from =
         function != NULL ? (uint32_t)(function - reach->functions->functions) : HF_REACH_UNKNOWN;
-    (void)where;
-    const uint32_t to = hf_reach_node(reach, target);
+    uint32_t to = hf_reach_node(reach, target);
+    if (hf_image_is_slot(reach->image, target)) {
+        const size_t slot = hf_image_pointer(reach->image, target);
+        if (slot == reach->image->pointers_count || reach->image->pointers[slot].where != target)
+            return true;
+        to = hf_reach_node(reach, reach->image->pointers[slot].to);
+        if (hf_image_is_linkage(reach->image, where)) {
+            if (to != HF_REACH_UNKNOWN && (reach->marks[to] & HF_REACH_STOP) == 0)
+                round->reach->shared = to;
+            return true;
+        }
+        found(round, from, to);
+        return round->error == 0;
+    }
     if (from == HF_REACH_UNKNOWN || !is_known(reach, from))
         round->error = note_inside(round->reach, from, to, target);
     if (round->error == 0)
@@ -331,9 +358,16 @@ static int find_in_code(struct round *round)
         if (address + size > end)
             end = address + size;
     }
+    for (size_t i = 0; i < reach->slots_count; i++) {
+        address = reach->image->pointers[reach->slots[i].from].where;
+        first = address < first ? address : first;
+        end = address + 8 > end ? address + 8 : end;
+    }
     if (first >= end)
         return 0;
     int error = hf_targets_open(&targets, first, end - first);
+    for (size_t i = 0; error == 0 && i < reach->slots_count; i++)
+        hf_targets_add(&targets, reach->image->pointers[reach->slots[i].from].where, 8);
     targets.except = round->entries;
     targets.except_count = round->entries_count;
     for (size_t i = reach->enclosed_count; error == 0 && i < reach->pending_count; i++) {

@@ -44,6 +44,9 @@ struct hf_reach {
     size_t uses_count, uses_room;
     uint32_t *pending; /* nodes to look at, in the order in which they became known */
     size_t pending_count, done_count, enclosed_count;
+    uint32_t shared; /* reached through a linkage table's code, which others may use; or UNKNOWN */
+    struct hf_edge *slots; /* `from`: the index of a pointer in a slot that leads to `to` */
+    size_t slots_count, slots_room;
     struct hf_edge *inside; /* references to a place inside of a STOP, not to its beginning */
     size_t inside_count, inside_room;
     const char *why; /* after a failure: a static string */

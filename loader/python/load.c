@@ -321,37 +321,34 @@ static PyObject *make(PyObject *module, PyObject *arguments)
     return PyModule_FromDefAndSpec((PyModuleDef *)definition, spec);
 }
 
-static PyObject *adopt_file(PyObject *module, PyObject *path)
+/* The path that hf_adopt_file() or hf_private_copy() writes. The former writes the reason of a
+ * failure there. */
+static PyObject *path_of_copy(PyObject *path, int (*copy)(const char *, char *, size_t))
 {
-    (void)module;
     PyObject *owner;
-    char copy[PATH_MAX];
+    char text[PATH_MAX] = "";
     int result;
     const char *file = bytes_of(path, &owner);
     if (file == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    result = hf_adopt_file(file, copy, sizeof copy);
+    result = copy(file, text, sizeof text);
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
-    return result >= 0 ? PyUnicode_DecodeFSDefault(copy)
-                       : fail(result, copy[0] != '\0' ? copy : NULL, path);
+    return result >= 0 ? PyUnicode_DecodeFSDefault(text)
+                       : fail(result, text[0] != '\0' ? text : NULL, path);
+}
+
+static PyObject *adopt_file(PyObject *module, PyObject *path)
+{
+    (void)module;
+    return path_of_copy(path, hf_adopt_file);
 }
 
 static PyObject *private_copy(PyObject *module, PyObject *path)
 {
     (void)module;
-    PyObject *owner;
-    char copy[PATH_MAX];
-    int error;
-    const char *file = bytes_of(path, &owner);
-    if (file == NULL)
-        return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    error = hf_private_copy(file, copy, sizeof copy);
-    Py_END_ALLOW_THREADS
-    Py_DECREF(owner);
-    return error == 0 ? PyUnicode_DecodeFSDefault(copy) : fail(error, NULL, path);
+    return path_of_copy(path, hf_private_copy);
 }
 
 static PyObject *private_remove(PyObject *module, PyObject *path)

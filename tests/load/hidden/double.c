@@ -16,6 +16,19 @@ VISIBLE void *_mi_page_alloc(size_t size)
     return used <= sizeof pages ? block : NULL;
 }
 
+#ifdef HEAPS
+/* A user of heaps of its own, of which the heap has no like. */
+static __attribute__((noinline)) void *mi_heap_new(void)
+{
+    return _mi_page_alloc(64);
+}
+
+VISIBLE void *make_heap(void)
+{
+    return mi_heap_new();
+}
+#endif
+
 VISIBLE void *mi_malloc(size_t size)
 {
     return _mi_page_alloc(size);

@@ -1,7 +1,7 @@
 """Modules with a hidden allocator are adopted by hf_adopt_file(), or refused with a reason.
 
 Usage: test_hidden.py RUNNER --homefree PROGRAM --modules FILE… --open FILE
-                      --double FILE [unittest arguments]
+                      --doubles FILE FILE [unittest arguments]
 """
 
 import argparse
@@ -22,7 +22,7 @@ parser.add_argument("runner")
 parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
 parser.add_argument("--homefree", type=Path)
-parser.add_argument("--double", type=Path)
+parser.add_argument("--doubles", nargs=2, type=Path)
 
 BUSY, NOTSUP, NOEXEC = 16, 95, 8
 
@@ -75,7 +75,7 @@ class Crossings(Case):
                 self.succeeds("crossings", file)
 
     def test_names_of_the_old_allocator_are_not_found(self):
-        self.succeeds("names", options.double)
+        self.succeeds("names", options.doubles[0])
 
     def test_on_threads_that_come_and_go(self):
         self.succeeds("threads", self.module("inner-c-O2"))
@@ -235,6 +235,9 @@ class Refused(Case):
 
     def test_a_way_into_the_allocator_that_stays_open(self):
         self.refused(options.open, NOTSUP, "malloc_conf", "directly")
+
+    def test_heaps_of_its_own(self):
+        self.refused(options.doubles[1], NOTSUP, "_mi_page_alloc")
 
     def test_a_file_that_is_loaded_already(self):
         self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=8192"
