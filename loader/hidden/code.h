@@ -42,13 +42,17 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
                     struct hf_instruction *out);
 
 /*
- * Whether four bytes that begin at `offset` of `bytes` may be the displacement of an instruction
- * that refers to an address relative to the program counter. A quick test on the bytes in front of
- * them, which may be true of bytes that are none, and is never false of one.
+ * Finds the offsets in `bytes`, from `first` to `end`, at which four bytes may be the displacement
+ * of an instruction that refers to an address relative to the program counter. A quick test on the
+ * bytes in front of them, from the first of `bytes` on: it may find bytes that are none, and never
+ * leaves one out. The offsets are ascending; returns how many there are. At most HF_CODE_BLOCK
+ * places are looked at: `end - first`.
  */
-bool hf_code_may_refer(const unsigned char *bytes, size_t offset);
+#define HF_CODE_BLOCK 64
+size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
+                         size_t offsets[HF_CODE_BLOCK]);
 
-/* Whether they can only be that of a call or jump, if an instruction's. */
+/* Whether those at `offset` can only be that of a call or jump, if an instruction's. */
 bool hf_code_may_branch(const unsigned char *bytes, size_t offset);
 
 /* The same for one byte at `offset`, the displacement of a short jump. */

@@ -19,11 +19,14 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
     return false;
 }
 
-bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
+                         size_t offsets[HF_CODE_BLOCK])
 {
     (void)bytes;
-    (void)offset;
-    return false;
+    (void)first;
+    (void)end;
+    (void)offsets;
+    return 0;
 }
 
 bool hf_code_may_branch(const unsigned char *bytes, size_t offset)

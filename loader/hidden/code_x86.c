@@ -99,10 +99,32 @@ bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
     return (before & 0xf0) == 0x70 || before == 0xeb || (before & 0xfc) == 0xe0;
 }
 
-bool hf_code_may_refer(const unsigned char *bytes, size_t offset)
+size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
+                         size_t offsets[HF_CODE_BLOCK])
 {
-    /* or a ModRM byte of a memory operand at rip + disp32 */
-    return hf_code_may_branch(bytes, offset) || (offset > 0 && (bytes[offset - 1] & 0xc7) == 0x05);
+    /* Two bytes of nothing stand in front of the object's first ones. The loop over a whole block
+     * is one that compilers turn into vector instructions. */
+    unsigned char copy[2 + HF_CODE_BLOCK] = {0}, marks[HF_CODE_BLOCK];
+    const size_t before = first < 2 ? first : 2, size = end - first;
+    memcpy(copy + 2 - before, bytes + first - before, before + size);
+    for (size_t i = 0; i < HF_CODE_BLOCK; i++) {
+        const unsigned char one = copy[i + 1], other = copy[i];
+        /* As hf_code_may_branch(); or a ModRM byte of a memory operand at rip + disp32. */
+        marks[i] = (unsigned char)(((one & 0xc7) == 0x05) | ((one & 0xfe) == 0xe8) |
+                                   ((other == 0x0f) & ((one & 0xf0) == 0x80)) |
+                                   ((other == 0xc7) & (one == 0xf8)));
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, marks + i, sizeof word);
+        for (; word != 0; word &= word - 1) {
+            const size_t offset = i + (size_t)__builtin_ctzll(word) / 8;
+            if (offset < size && first + offset > 0)
+                offsets[count++] = first + offset;
+        }
+    }
+    return count;
 }
 
 size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,

@@ -28,6 +28,7 @@ struct planning {
     const struct hf_image *image;
     const struct hf_functions *functions;
     struct hf_entry_names names;
+    struct hf_references references;
     struct hf_reach reach;
     uint64_t *intruders; /* by index of the function: which data of the allocator it uses, or 0 */
     bool found;          /* there are some */
@@ -348,8 +349,8 @@ static int check_data(struct planning *planning)
             hf_targets_add(&targets, address, 1);
     }
     if (error == 0)
-        error = hf_scan(planning->image, planning->functions, &targets, find_intruder, planning,
-                        &where);
+        error = hf_scan(&planning->references, planning->functions, &targets, find_intruder,
+                        planning, &where);
     hf_targets_close(&targets);
     if (error == -ENOTSUP)
         return refuse(planning->plan, error, "code at 0x%llx cannot be decoded",
@@ -410,7 +411,8 @@ static int check_thread_data(struct planning *planning)
         planning->plan->drops_thread_data &= !image->thread_slots[i].lazy;
     }
     if (error == 0 && planning->plan->drops_thread_data)
-        error = hf_scan(image, planning->functions, &targets, find_thread_user, planning, &where);
+        error = hf_scan(&planning->references, planning->functions, &targets, find_thread_user,
+                        planning, &where);
     hf_targets_close(&targets);
     if (error == -ENOTSUP) {
         planning->plan->drops_thread_data = false;
@@ -423,7 +425,11 @@ static int check_thread_data(struct planning *planning)
 
 static int prove(struct planning *planning)
 {
-    int error = enclose(planning);
+    int error = hf_references_open(&planning->references, planning->image);
+    if (error == -ENOTSUP)
+        return refuse(planning->plan, error, "it has more than 4 GiB of code");
+    if (error == 0)
+        error = enclose(planning);
     if (error == 0 && planning->reach.shared != HF_REACH_UNKNOWN)
         error = refuse(planning->plan, -ENOTSUP,
                        "its allocator reaches " NAME " through a slot that other code can use",
@@ -444,7 +450,7 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         return refuse(plan, -ENOTSUP, "allocators inside are replaced in code for x86-64 alone");
     int error = hf_entry_names_prepare(&planning.names);
     if (error == 0)
-        error = hf_reach_open(&planning.reach, image, functions);
+        error = hf_reach_open(&planning.reach, image, functions, &planning.references);
     if (error == -ENOTSUP)
         (void)refuse(plan, error, "%s", planning.reach.why);
     plan->redirections = calloc(functions->count + 1, sizeof *plan->redirections);
@@ -460,6 +466,7 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
     if (error == 0)
         error = collect_names(&planning);
     hf_reach_close(&planning.reach);
+    hf_references_close(&planning.references);
     free(planning.intruders);
     return error;
 }

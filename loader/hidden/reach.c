@@ -29,17 +29,25 @@ static int refuse(struct hf_reach *reach, uint64_t where, const char *why)
 }
 
 int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
-                  const struct hf_functions *functions)
+                  const struct hf_functions *functions, const struct hf_references *references)
 {
     const size_t nodes = functions->count + functions->objects_count;
-    *reach = (struct hf_reach){.image = image, .functions = functions, .shared = HF_REACH_UNKNOWN};
+    *reach = (struct hf_reach){.image = image,
+                               .references = references,
+                               .functions = functions,
+                               .shared = HF_REACH_UNKNOWN};
     if (nodes >= HF_REACH_UNKNOWN)
         return refuse(reach, 0, "it has too many symbols");
     reach->marks = calloc(nodes + 1, 1);
     reach->followed = calloc(image->pointers_count + 1, 1);
     reach->pending = calloc(nodes + 1, sizeof *reach->pending);
-    if (reach->marks == NULL || reach->followed == NULL || reach->pending == NULL)
+    reach->pointers = calloc(image->pointers_count + 1, sizeof *reach->pointers);
+    if (reach->marks == NULL || reach->followed == NULL || reach->pending == NULL ||
+        reach->pointers == NULL)
         return -ENOMEM;
+    for (size_t i = 0; i < image->pointers_count; i++)
+        reach->pointers[i] = (struct hf_edge){hf_reach_node(reach, image->pointers[i].where),
+                                              hf_reach_node(reach, image->pointers[i].to)};
     return 0;
 }
 
@@ -47,6 +55,7 @@ void hf_reach_close(struct hf_reach *reach)
 {
     free(reach->marks);
     free(reach->followed);
+    free(reach->pointers);
     free(reach->pending);
     free(reach->edges);
     free(reach->uses);
@@ -181,7 +190,7 @@ static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t addr
             if (slot == image->pointers_count || image->pointers[slot].where != instruction.operand)
                 return 0; /* another object's function */
             reach->followed[slot] = 1;
-            return refer_by_slot(reach, from, hf_reach_node(reach, image->pointers[slot].to));
+            return refer_by_slot(reach, from, reach->pointers[slot].to);
         }
         address += instruction.length;
     }
@@ -197,7 +206,7 @@ static int follow_pointers(struct hf_reach *reach, uint32_t from, uint64_t first
          error == 0 && i < image->pointers_count && image->pointers[i].where < end; i++) {
         if ((reach->marks[from] & HF_REACH_IN) != 0)
             reach->followed[i] = 1;
-        const uint32_t to = hf_reach_node(reach, image->pointers[i].to);
+        const uint32_t to = reach->pointers[i].to;
         error = refer(reach, from, to);
         if (error == 0 && (reach->marks[from] & HF_REACH_IN) != 0 &&
             hf_image_is_slot(image, image->pointers[i].where))
@@ -306,7 +315,7 @@ static bool found_in_code(uint64_t where, uint64_t target, const struct hf_funct
         const size_t slot = hf_image_pointer(reach->image, target);
         if (slot == reach->image->pointers_count || reach->image->pointers[slot].where != target)
             return true;
-        to = hf_reach_node(reach, reach->image->pointers[slot].to);
+        to = reach->pointers[slot].to;
         if (hf_image_is_linkage(reach->image, where)) {
             if (to != HF_REACH_UNKNOWN && (reach->marks[to] & HF_REACH_STOP) == 0)
                 round->reach->shared = to;
@@ -329,8 +338,7 @@ static void find_in_data(struct round *round)
     const struct hf_image *image = reach->image;
     for (size_t i = 0; round->error == 0 && i < image->pointers_count; i++)
         if (reach->followed[i] == 0)
-            found(round, hf_reach_node(reach, image->pointers[i].where),
-                  hf_reach_node(reach, image->pointers[i].to));
+            found(round, reach->pointers[i].from, reach->pointers[i].to);
 }
 
 static void range_of(const struct hf_reach *reach, uint32_t node, uint64_t *address, uint64_t *size)
@@ -379,7 +387,8 @@ static int find_in_code(struct round *round)
     }
     reach->enclosed_count = reach->pending_count;
     if (error == 0)
-        error = hf_scan(reach->image, reach->functions, &targets, found_in_code, round, &where);
+        error =
+            hf_scan(reach->references, reach->functions, &targets, found_in_code, round, &where);
     if (error == -ENOTSUP)
         error = refuse(reach, where, "code that refers to the allocator cannot be decoded");
     hf_targets_close(&targets);

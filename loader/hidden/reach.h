@@ -12,6 +12,7 @@
 #define HOMEFREE_HIDDEN_REACH_H
 
 #include "loader/hidden/functions.h"
+#include "loader/hidden/references.h"
 
 enum {
     HF_REACH_IN = 1,    /* reached */
@@ -36,8 +37,10 @@ struct hf_data_use {
 struct hf_reach {
     const struct hf_image *image;
     const struct hf_functions *functions;
-    uint8_t *marks;    /* by node: HF_REACH_… */
-    uint8_t *followed; /* by index of the pointer: something that is reached refers to it */
+    const struct hf_references *references;
+    uint8_t *marks;           /* by node: HF_REACH_… */
+    uint8_t *followed;        /* by index of the pointer: something that is reached refers to it */
+    struct hf_edge *pointers; /* by the same index: from which node to which */
     struct hf_edge *edges;
     size_t edges_count, edges_room;
     struct hf_data_use *uses;
@@ -53,8 +56,9 @@ struct hf_reach {
     uint64_t where;  /* and the address it is about, or 0 */
 };
 
+/* The references may be opened later, before hf_reach_enclose(). */
 int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
-                  const struct hf_functions *functions);
+                  const struct hf_functions *functions, const struct hf_references *references);
 void hf_reach_close(struct hf_reach *reach);
 
 /* Marks a node; one that gets HF_REACH_IN is followed by hf_reach_follow(). */

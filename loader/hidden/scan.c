@@ -9,15 +9,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE = 16, DISPLACEMENT = 4 };
+enum {
+    PIECE = 16,
+    DISPLACEMENT = 4,
+    PAGE = HF_REFERENCES_PAGE,
+    PAGE_BITS = PAGE / PIECE / 8, /* bytes of the map for a page */
+    NEAR = 128                    /* how far a short jump reaches */
+};
 
 /* ---- the set of targets --------------------------------------------------------------------- */
 
 int hf_targets_open(struct hf_targets *targets, uint64_t first, uint64_t size)
 {
-    targets->first = first / PIECE * PIECE;
-    targets->size = size + (first - targets->first);
-    targets->bits = calloc(targets->size / PIECE / 8 + 1, 1);
+    targets->first = first / PAGE * PAGE;
+    targets->size = (size + (first - targets->first) + PAGE - 1) / PAGE * PAGE;
+    targets->bits = calloc(targets->size / PAGE + 1, PAGE_BITS);
     return targets->bits != NULL ? 0 : -ENOMEM;
 }
 
@@ -103,13 +109,15 @@ static bool is_except(const struct hf_targets *targets, uint64_t address)
 }
 
 struct scan {
-    const struct hf_image *image;
+    const struct hf_references *references;
     const struct hf_functions *functions;
     const struct hf_targets *targets;
     hf_scan_visitor *visit;
     void *context;
     struct walk walk;
     bool ended;
+    uint64_t *places; /* what looks like a reference: twice its place, and one for a short jump */
+    size_t count, room;
 };
 
 /* Confirms what looks like a reference from `here`, whose displacement has `width` bytes. An
@@ -137,54 +145,153 @@ static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned wid
     return 0;
 }
 
-/* A short jump reaches functions beside its own. */
-static int look_near(struct scan *scan, const struct hf_stretch *stretch, uint64_t at)
+static uint64_t near_target(const struct hf_stretch *stretch, uint64_t at)
 {
-    const uint64_t here = stretch->address + at;
-    const uint64_t target = here + 1 + (uint64_t)(int64_t)(int8_t)stretch->bytes[at];
-    if (!has(scan->targets, target) || is_except(scan->targets, target))
-        return 0;
-    const struct hf_function *function = hf_function_at(scan->functions, here);
-    if (function == NULL || target - function->address < function->size)
-        return 0;
-    return confirm(scan, here, target, 1);
+    return stretch->address + at + 1 + (uint64_t)(int64_t)(int8_t)stretch->bytes[at];
 }
 
-static int look_far(struct scan *scan, const struct hf_stretch *stretch, uint64_t at)
+static uint64_t far_target(const struct hf_stretch *stretch, uint64_t at)
 {
     int32_t displacement;
     memcpy(&displacement, stretch->bytes + at, sizeof displacement);
-    const uint64_t here = stretch->address + at;
-    const uint64_t base = here + DISPLACEMENT + (uint64_t)(int64_t)displacement;
-    if (!has(scan->targets, base) && !has(scan->targets, base + 4))
-        return 0;
-    if (hf_code_may_branch(stretch->bytes, at) && is_except(scan->targets, base))
-        return 0;
-    return confirm(scan, here, base, DISPLACEMENT);
+    return stretch->address + at + DISPLACEMENT + (uint64_t)(int64_t)displacement;
 }
 
-int hf_scan(const struct hf_image *image, const struct hf_functions *functions,
+static int add_place(struct scan *scan, uint64_t place, bool near)
+{
+    if (scan->count == scan->room) {
+        const size_t room = scan->room * 2 + 1024;
+        uint64_t *bigger = reallocarray(scan->places, room, sizeof *bigger);
+        if (bigger == NULL)
+            return -ENOMEM;
+        scan->places = bigger;
+        scan->room = room;
+    }
+    scan->places[scan->count++] = place * 2 + near;
+    return 0;
+}
+
+/* Whether a page has targets, or the first bytes of the next one are some. */
+static bool has_some(const struct hf_targets *targets, uint64_t page)
+{
+    for (size_t i = 0; i < PAGE_BITS; i++)
+        if (targets->bits[page * PAGE_BITS + i] != 0)
+            return true;
+    return (targets->bits[(page + 1) * PAGE_BITS] & 1) != 0;
+}
+
+static int find_far(struct scan *scan)
+{
+    const struct hf_targets *targets = scan->targets;
+    int error = 0;
+    /* The displacement may lead to the page before, and an immediate value follow it. */
+    uint64_t page = 0;
+    if (targets->bits[0] != 0 && targets->first >= PAGE)
+        page = UINT64_MAX;
+    for (; error == 0 && (page == UINT64_MAX || page < targets->size / PAGE); page++) {
+        if (page != UINT64_MAX && !has_some(targets, page))
+            continue;
+        const uint32_t *places = NULL;
+        const size_t count =
+            hf_references_to_page(scan->references, targets->first + page * PAGE, &places);
+        for (size_t i = 0; error == 0 && i < count; i++) {
+            uint64_t at;
+            const struct hf_stretch *stretch =
+                hf_references_place(scan->references, places[i], &at);
+            const uint64_t base = far_target(stretch, at);
+            if (!has(targets, base) && !has(targets, base + 4))
+                continue;
+            if (!hf_code_may_branch(stretch->bytes, at) || !is_except(targets, base))
+                error = add_place(scan, places[i], false);
+        }
+    }
+    return error;
+}
+
+/* Short jumps to targets in one stretch, from `first` to `end`, out of other functions. */
+static int find_near_run(struct scan *scan, const struct hf_code_bytes *code, uint64_t first,
+                         uint64_t end)
+{
+    const struct hf_stretch *stretch = code->stretch;
+    const uint64_t last = end - stretch->address + NEAR;
+    uint64_t at = first - stretch->address < NEAR ? 1 : first - stretch->address - NEAR + 1;
+    int error = 0;
+    for (; error == 0 && at < last && at < stretch->bytes_size; at++) {
+        if (!hf_code_may_branch_near(stretch->bytes, at))
+            continue;
+        const uint64_t target = near_target(stretch, at);
+        if (!has(scan->targets, target) || is_except(scan->targets, target))
+            continue;
+        const struct hf_function *function = hf_function_at(scan->functions, stretch->address + at);
+        if (function != NULL && target - function->address >= function->size)
+            error = add_place(scan, code->offset + at, true);
+    }
+    return error;
+}
+
+static int find_near(struct scan *scan)
+{
+    const struct hf_targets *targets = scan->targets;
+    int error = 0;
+    for (size_t i = 0; i < scan->references->code_count; i++) {
+        const struct hf_code_bytes *code = &scan->references->code[i];
+        const uint64_t end = code->stretch->address + code->stretch->bytes_size;
+        uint64_t at = code->stretch->address;
+        if (at < targets->first)
+            at = targets->first;
+        while (error == 0 && at < end && at - targets->first < targets->size) {
+            const uint64_t piece = (at - targets->first) / PIECE;
+            uint64_t word;
+            memcpy(&word, targets->bits + piece / 64 * sizeof word, sizeof word);
+            if (word == 0) {
+                at = targets->first + (piece / 64 + 1) * 64 * PIECE;
+                continue;
+            }
+            const uint64_t first = at;
+            while (at < end && has(targets, at))
+                at = targets->first + ((at - targets->first) / PIECE + 1) * PIECE;
+            if (first == at)
+                at = targets->first + (piece + 1) * PIECE;
+            else
+                error = find_near_run(scan, code, first, at);
+        }
+    }
+    return error;
+}
+
+static int by_place(const void *left, const void *right)
+{
+    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
+    return one < other ? -1 : one > other;
+}
+
+int hf_scan(const struct hf_references *references, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where)
 {
-    struct scan scan = {image, functions, targets, visit, context, {.image = image}, false};
-    for (size_t i = 0; i < image->stretches_count; i++) {
-        const struct hf_stretch *stretch = &image->stretches[i];
-        if (!stretch->code)
+    struct scan scan = {.references = references,
+                        .functions = functions,
+                        .targets = targets,
+                        .visit = visit,
+                        .context = context,
+                        .walk = {.image = references->image}};
+    int error = find_far(&scan);
+    if (error == 0)
+        error = find_near(&scan);
+    if (scan.count > 1)
+        qsort(scan.places, scan.count, sizeof *scan.places, by_place);
+    for (size_t i = 0; error == 0 && !scan.ended && i < scan.count; i++) {
+        if (i > 0 && scan.places[i] == scan.places[i - 1])
             continue;
-        for (uint64_t at = 1; at < stretch->bytes_size; at++) {
-            int error = 0;
-            if (at + DISPLACEMENT <= stretch->bytes_size && hf_code_may_refer(stretch->bytes, at))
-                error = look_far(&scan, stretch, at);
-            if (error == 0 && hf_code_may_branch_near(stretch->bytes, at))
-                error = look_near(&scan, stretch, at);
-            if (error != 0) {
-                *where = scan.walk.at;
-                return error;
-            }
-            if (scan.ended)
-                return 0;
-        }
+        uint64_t at;
+        const bool near = scan.places[i] % 2 != 0;
+        const struct hf_stretch *stretch =
+            hf_references_place(references, (uint32_t)(scan.places[i] / 2), &at);
+        const uint64_t target = near ? near_target(stretch, at) : far_target(stretch, at);
+        error = confirm(&scan, stretch->address + at, target, near ? 1 : DISPLACEMENT);
+        if (error != 0)
+            *where = scan.walk.at;
     }
-    return 0;
+    free(scan.places);
+    return error;
 }

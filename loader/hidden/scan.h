@@ -1,6 +1,6 @@
 /*
- * Finds the references to given addresses in all code of a shared object. Looks at the bytes first,
- * and decodes only functions in which some look like a reference.
+ * Finds the references to given addresses in all code of a shared object, and decodes only
+ * functions in which bytes look like one.
  *
  * The file is hostile; see image.h. Bytes outside of functions cannot be decoded with certainty: if
  * they look like a reference, they are reported as one.
@@ -11,16 +11,17 @@
 #define HOMEFREE_HIDDEN_SCAN_H
 
 #include "loader/hidden/functions.h"
+#include "loader/hidden/references.h"
 
 /* A set of ranges of addresses, as a map with a bit for each 16 bytes. It holds whatever shares
  * such a piece with a member, so that the visitor has to look again. */
 struct hf_targets {
-    uint64_t first, size;
+    uint64_t first, size; /* of whole pages */
     uint8_t *bits;
     const uint64_t *except; /* ascending: calls and jumps to these do not count */
     size_t except_count;
 };
-/* Makes an empty set for addresses from `first` on. Result: 0 or -ENOMEM. */
+/* Makes an empty set for `size` addresses from `first` on. Result: 0 or -ENOMEM. */
 int hf_targets_open(struct hf_targets *targets, uint64_t first, uint64_t size);
 void hf_targets_close(struct hf_targets *targets);
 void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size);
@@ -30,9 +31,9 @@ void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size)
 typedef bool hf_scan_visitor(uint64_t where, uint64_t target, const struct hf_function *from,
                              void *context);
 
-/* Visits the references to the targets, by address. Result: 0 or -ENOTSUP: there is code that
- * cannot be decoded, at `*where`. */
-int hf_scan(const struct hf_image *image, const struct hf_functions *functions,
+/* Visits the references to the targets, in the order of their places. Result: 0, -ENOMEM, or
+ * -ENOTSUP: there is code that cannot be decoded, at `*where`. */
+int hf_scan(const struct hf_references *references, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where);
 
