@@ -27,7 +27,7 @@
 #include <unistd.h>
 
 /* Part of every key: copies that an older homefree wrote in another way are made anew. */
-#define REVISION 3
+#define REVISION 4
 
 enum { LIBRARIES_MAX = 256 };
 
@@ -242,6 +242,21 @@ static bool note_seen(struct adopting *adopting, const char *path)
     return true;
 }
 
+static int load_needed(struct adopting *adopting, const char *path, const char *name)
+{
+    void *handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+    if (handle == NULL) {
+        const char *reason = dlerror();
+        return fail(adopting, -ENOEXEC, "%s", reason != NULL ? reason : path);
+    }
+    if (dlopen(name, RTLD_LAZY | RTLD_NOLOAD) != NULL)
+        return 0;
+    dlclose(handle);
+    return fail(adopting, -ENOTSUP,
+                "%s has no soname, and its copy no room for one; link it with -Wl,-soname,%s", name,
+                name);
+}
+
 /* Loads the copies of needed libraries that have an allocator. What needs them finds them by their
  * soname. */
 static int adopt_needed(struct subject *subject, unsigned depth)
@@ -261,10 +276,8 @@ static int adopt_needed(struct subject *subject, unsigned depth)
         error = adopt(adopting, file, path, depth + 1);
         if (error < 0 && adopting->why[0] == '\0')
             (void)fail(adopting, error, "%s: %s", name, strerror(-error));
-        if (error > 0 && dlopen(path, RTLD_LAZY | RTLD_LOCAL) == NULL) {
-            const char *reason = dlerror();
-            error = fail(adopting, -ENOEXEC, "%s", reason != NULL ? reason : path);
-        }
+        if (error > 0)
+            error = load_needed(adopting, path, name);
     }
     return error < 0 ? error : 0;
 }

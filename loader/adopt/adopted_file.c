@@ -40,6 +40,7 @@ struct writing {
     size_t old_symbols;
     uint64_t runpath; /* offset of the expanded one in the strings, or 0 */
     uint64_t library; /* likewise, of the library's name */
+    uint64_t soname;  /* likewise, of the file's name, if it has no soname */
 };
 
 static int refuse(const struct writing *writing, const char *why)
@@ -172,6 +173,10 @@ static int change_dynamic(const struct writing *writing)
         error = refuse(writing, "its dynamic section has no room for one more library");
     if (error == 0) {
         *spare = (Elf64_Dyn){.d_tag = DT_NEEDED, .d_un.d_val = writing->library};
+        /* Others may need the original by its file's name. */
+        spare = writing->soname != 0 ? spare_entry(&dynamic) : NULL;
+        if (spare != NULL)
+            *spare = (Elf64_Dyn){.d_tag = DT_SONAME, .d_un.d_val = writing->soname};
         error = write_at(writing, dynamic.entries, dynamic.count * sizeof *dynamic.entries,
                          dynamic.offset);
     }
@@ -373,10 +378,16 @@ static void hide_names(const struct writing *writing)
             symbols[i].st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(symbols[i].st_info));
 }
 
+static const char *file_name(const struct writing *writing)
+{
+    return strrchr(writing->facts->original, '/') + 1;
+}
+
 /* The size of the strings that are added, at most. */
 static size_t strings_added(const struct writing *writing, const char *path)
 {
-    size_t size = strlen(path) + 1 + strlen(writing->facts->library) + 1;
+    size_t size =
+        strlen(path) + 1 + strlen(writing->facts->library) + 1 + strlen(file_name(writing)) + 1;
     for (size_t i = 0; i < writing->functions_count; i++)
         size += strlen(writing->functions[i]) + 1;
     return size;
@@ -405,6 +416,8 @@ static int fill(struct writing *writing, const char *path)
     writing->library = add_string(writing, writing->facts->library);
     if (path[0] != '\0')
         writing->runpath = add_string(writing, path);
+    if (hf_elf_tag_string(writing->elf, DT_SONAME) == NULL)
+        writing->soname = add_string(writing, file_name(writing));
     for (size_t i = 0; i < writing->functions_count; i++)
         add_function(writing, i, writing->functions[i]);
     add_note(writing);

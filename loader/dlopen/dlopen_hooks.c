@@ -15,6 +15,7 @@
 #include "alloc/owner/deep_objects.h"
 #include "alloc/trace/fail.h"
 #include "loader/dlopen/search_path.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
@@ -27,6 +28,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* dlopen() takes the program for its caller if no object contains the address. */
 static const struct link_map *object_of(const void *caller)
@@ -102,23 +104,64 @@ static void *open_for(hf_dlopen_function *original, const char *file, int mode, 
     return handle;
 }
 
-/* With HOMEFREE_CONF=adopt:all: the same from the adopted copy of a file, if it has one. */
+/* ---- adopted copies ---- */
+
+/* A file, and the loaded copy that stands for it. */
+struct sought {
+    struct stat status;
+    char copy[PATH_MAX];
+};
+
+static void find_copy(void *context)
+{
+    struct sought *sought = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    for (; map != NULL; map = map->l_next) {
+        const struct hf_adopted_note *note = hf_adopted_loaded(map);
+        struct stat status;
+        if (note == NULL || stat(note->original, &status) != 0 ||
+            status.st_dev != sought->status.st_dev || status.st_ino != sought->status.st_ino)
+            continue;
+        const size_t size = strlen(map->l_name) + 1;
+        if (size <= sizeof sought->copy)
+            memcpy(sought->copy, map->l_name, size);
+        return;
+    }
+}
+
+/* The file may be loaded already, from its adopted copy, which the loader cannot know. A second
+ * object from the same file would have variables of its own. */
+static bool find_loaded_copy(const char *file, struct sought *sought)
+{
+    sought->copy[0] = '\0';
+    return hf_adopted_some() && stat(file, &sought->status) == 0 &&
+           hf_loader_lock_run(find_copy, sought) == 0 && sought->copy[0] != '\0';
+}
+
+/* The same from the loaded copy of a file, if there is one. With HOMEFREE_CONF=adopt:all also from
+ * one that is made now. */
 static void *open_adopted(hf_dlopen_function *original, const char *file, int mode,
                           const void *caller)
 {
-    if (hf_options.adopt == 0 || file == NULL || strchr(file, '/') == NULL ||
-        strchr(file, '$') != NULL || (mode & RTLD_BINDING_MASK) == 0)
+    if ((hf_options.adopt == 0 && !hf_adopted_some()) || file == NULL ||
+        strchr(file, '/') == NULL || strchr(file, '$') != NULL || (mode & RTLD_BINDING_MASK) == 0)
         return open_for(original, file, mode, caller);
-    char *copy = hf_malloc(PATH_MAX);
-    if (copy == NULL)
+    struct sought *sought = hf_malloc(sizeof *sought);
+    if (sought == NULL)
         return open_for(original, file, mode, caller);
     const struct hf_watch_call *const before = hf_own_begin();
-    const int result = hf_adopt_file(file, copy, PATH_MAX);
+    int result = find_loaded_copy(file, sought);
+    const bool loaded = result == 1;
+    if (!loaded && hf_options.adopt != 0)
+        result = hf_adopt_file(file, sought->copy, sizeof sought->copy);
     hf_own_end(before);
-    void *handle = result == 1 ? original(copy, mode) : open_for(original, file, mode, caller);
-    hf_free(copy);
+    void *handle =
+        result == 1 ? original(sought->copy, mode) : open_for(original, file, mode, caller);
+    hf_free(sought);
     /* Not for an object that was there before: others may have adopted it, or not wanted to. */
-    if (handle != NULL && result >= 0 && (mode & RTLD_NOLOAD) == 0)
+    if (handle != NULL && !loaded && hf_options.adopt != 0 && result >= 0 &&
+        (mode & RTLD_NOLOAD) == 0)
         (void)hf_adopt(handle);
     return handle;
 }

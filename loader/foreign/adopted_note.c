@@ -3,6 +3,7 @@
  */
 #include "loader/foreign/adopted_note.h"
 
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -36,10 +37,20 @@ static bool protect(const struct link_map *map, const struct hf_adopted_note *no
     return false;
 }
 
+static atomic_bool some_loaded;
+
 bool hf_adopted_look(const struct link_map *map)
 {
     const struct hf_adopted_note *note = hf_adopted_loaded(map);
-    return note != NULL && protect(map, note);
+    if (note == NULL)
+        return false;
+    atomic_store_explicit(&some_loaded, true, memory_order_release);
+    return protect(map, note);
+}
+
+bool hf_adopted_some(void)
+{
+    return atomic_load_explicit(&some_loaded, memory_order_acquire);
 }
 
 bool hf_adopted_read(int descriptor, struct hf_adopted_note *out, size_t size)

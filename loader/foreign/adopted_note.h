@@ -1,7 +1,8 @@
 /*
  * How adopted copies are told from other objects: by a note of their own.
  *
- * Owns nothing. Notes of loaded objects are constant; files are hostile.
+ * Owns one flag, which any thread may read. Notes of loaded objects are constant; files are
+ * hostile.
  */
 #ifndef HOMEFREE_HIDDEN_ADOPTED_NOTE_H
 #define HOMEFREE_HIDDEN_ADOPTED_NOTE_H
@@ -31,6 +32,9 @@ const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map);
  * allocator is out of use.
  */
 bool hf_adopted_look(const struct link_map *map);
+
+/* Whether a routing pass has ever seen one. */
+bool hf_adopted_some(void);
 
 /* Reads the note of a file into `size` bytes at `out`. False if it is no whole adopted copy. */
 bool hf_adopted_read(int descriptor, struct hf_adopted_note *out, size_t size);

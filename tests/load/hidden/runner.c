@@ -10,6 +10,8 @@
  *   forked     the same in a child
  *   loaded     loads the file before it asks for the copy
  *   opened     lets blocks cross after a plain dlopen() of the file (HOMEFREE_CONF=adopt:all)
+ *   again      loads the file itself once its copy is loaded, by its path and by a link
+ *   needed     loads what needs a library with an allocator inside
  *   names      looks up functions of the double of mimalloc in its copy
  *   sealed     writes to the slots of the copy
  */
@@ -68,6 +70,44 @@ static void *load_adopted(void)
     void *handle = load(copy);
     must(hf_adopt(handle) >= 0);
     return handle;
+}
+
+/* Whether an adopted copy is the one object from that file. */
+static void must_be_alone(const char *file)
+{
+    struct link_map *map;
+    must(dlinfo(load(file), RTLD_DI_LINKMAP, &map) == 0);
+    must(strcmp(map->l_name, file) != 0);
+    const char *name = strrchr(file, '/') + 1;
+    while (map->l_prev != NULL)
+        map = map->l_prev;
+    unsigned found = 0;
+    for (; map != NULL; map = map->l_next)
+        found += strstr(map->l_name, name) != NULL;
+    must(found == 1);
+}
+
+static void open_again(void)
+{
+    char link[PATH_MAX];
+    void *handle = load_adopted();
+    must(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == handle);
+    must(snprintf(link, sizeof link, "/proc/self/root%s", path) < (int)sizeof link);
+    must(load(link) == handle);
+    must_be_alone(path);
+}
+
+static void open_user(void)
+{
+    char file[PATH_MAX], library[PATH_MAX];
+    must(hf_adopt_file(path, file, sizeof file) == 0);
+    const struct inner *(*user)(void);
+    *(void **)&user = dlsym(load(file), "user");
+    must(user != NULL);
+    user()->free_strdup();
+    must(snprintf(library, sizeof library, "%.*s/inner-c-O2.so", (int)(strrchr(path, '/') - path),
+                  path) < (int)sizeof library);
+    must_be_alone(library);
 }
 
 static void cross_extended(const struct inner *module)
@@ -194,6 +234,10 @@ int main(int count, char **arguments)
         void *handle = load(path);
         cross(module_of(handle));
         must(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == handle);
+    } else if (strcmp(mode, "again") == 0) {
+        open_again();
+    } else if (strcmp(mode, "needed") == 0) {
+        open_user();
     } else if (strcmp(mode, "names") == 0) {
         void *handle = load_adopted();
         must(dlsym(handle, "mi_malloc") != NULL);

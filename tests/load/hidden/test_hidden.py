@@ -21,6 +21,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("runner")
 parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
+parser.add_argument("--user", type=Path)
 parser.add_argument("--homefree", type=Path)
 parser.add_argument("--doubles", nargs=2, type=Path)
 
@@ -83,6 +84,13 @@ class Crossings(Case):
 
     def test_in_a_child(self):
         self.succeeds("forked", self.module("inner-c-O2"))
+
+    def test_a_later_dlopen_of_the_file_finds_the_copy(self):
+        self.succeeds("again", self.module("inner-c-O2").resolve())
+
+    def test_a_library_without_a_soname_that_another_needs(self):
+        self.succeeds("needed", options.user)
+        self.assertEqual(len(self.copies()), 1)
 
     def test_slots_are_read_only(self):
         result = self.run_mode("sealed", self.module("inner-c-O2"))
