@@ -366,17 +366,17 @@ int hf_adopt_file(const char *path, char *out, size_t size)
     if (out == NULL || size == 0)
         return -EINVAL;
     out[0] = '\0';
-    int result = hf_copy_absolute(path, original);
-    if (result != 0)
-        return result;
     struct adopting adopting = {.why = ""};
-    if (!hf_options.route)
+    int result = hf_copy_absolute(path, original);
+    if (result == 0 && !hf_options.route)
         result = fail(&adopting, -EPERM, "routing is off (HOMEFREE_CONF=route:off)");
-    else
+    else if (result == 0)
         result = adopt(&adopting, original, copy, 0);
     if (result >= 0 && strlen(copy) >= size)
         result = -ENAMETOOLONG;
-    const char *text = result >= 0 ? copy : adopting.why;
+    const char *text = result >= 0               ? copy
+                       : adopting.why[0] != '\0' ? adopting.why
+                                                 : strerror(-result);
     snprintf(out, size, "%s", text);
     for (size_t i = 0; i < adopting.seen_count; i++)
         free(adopting.seen[i]);

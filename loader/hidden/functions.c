@@ -7,14 +7,32 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct gathering {
     struct hf_functions *functions;
     const struct hf_image *image;
     size_t room, names_room, objects_room;
     bool exported; /* the table that is being read is the dynamic linker's */
+    /* The source file of the symbols that come now, as the last STT_FILE says. Local ones follow
+     * their file. */
+    bool merged;   /* it stands for all that was optimised at link time */
+    bool nameless; /* perhaps: GCC's has no name, and neither has the one at the end of the table */
+    size_t file_names; /* index of its first name */
     int error;
 };
+
+/* What link-time optimisers call the file that they make of all sources: LLVM's, and GCC's. */
+static void begin_file(struct gathering *gathering, const char *name)
+{
+    struct hf_functions *functions = gathering->functions;
+    if (gathering->nameless)
+        for (size_t i = gathering->file_names; i < functions->names_count; i++)
+            functions->names[i].merged = true;
+    gathering->merged = strcmp(name, "ld-temp.o") == 0 || strcmp(name, "<artificial>") == 0;
+    gathering->nameless = name[0] == '\0';
+    gathering->file_names = functions->names_count;
+}
 
 /* Makes room for one more element. */
 static bool more(struct gathering *gathering, void **array, size_t count, size_t *room, size_t size)
@@ -52,8 +70,14 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
     struct hf_functions *functions = gathering->functions;
     if (!symbol->defined)
         return true;
+    if (symbol->type == STT_FILE)
+        begin_file(gathering, symbol->name);
+    const bool local = symbol->binding == STB_LOCAL;
+    if (!local)
+        gathering->nameless = false;
     const struct hf_named named = {
-        symbol->value, symbol->size, symbol->name, symbol->type, gathering->exported,
+        symbol->value, symbol->size,        symbol->name,
+        symbol->type,  gathering->exported, local && gathering->merged,
     };
     if (symbol->type == STT_OBJECT) {
         const struct hf_stretch *stretch = hf_image_stretch(gathering->image, symbol->value);
@@ -196,9 +220,10 @@ int hf_functions_open(struct hf_functions *functions, const struct hf_image *ima
     *functions = (struct hf_functions){0};
     struct gathering gathering = {.functions = functions, .image = image, .exported = true};
     int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, add_symbol, &gathering);
-    gathering.exported = false;
+    gathering.exported = gathering.nameless = false;
     if (error == 0 || error == -ENOENT)
         error = hf_elf_symbols(image->elf, HF_ELF_SYMTAB, add_symbol, &gathering);
+    gathering.merged = gathering.nameless = false;
     if (debug != NULL && (error == 0 || error == -ENOENT))
         error = hf_elf_symbols(debug, HF_ELF_SYMTAB, add_symbol, &gathering);
     if (error == 0 || error == -ENOENT)

@@ -18,6 +18,7 @@ struct hf_named {
     const char *name;
     uint8_t type;  /* STT_FUNC, STT_GNU_IFUNC, STT_OBJECT */
     bool exported; /* other objects can call it by name */
+    bool merged;   /* compiled together with other sources, as link-time optimisation does */
 };
 
 struct hf_function {

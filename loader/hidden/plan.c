@@ -14,6 +14,7 @@
 
 #include "loader/hidden/code.h"
 #include "loader/hidden/entries.h"
+#include "loader/hidden/own_data.h"
 #include "loader/hidden/reach.h"
 #include "loader/hidden/scan.h"
 
@@ -30,6 +31,7 @@ struct planning {
     struct hf_entry_names names;
     struct hf_references references;
     struct hf_reach reach;
+    struct hf_own_data own;
     uint64_t *intruders; /* by index of the function: which data of the allocator it uses, or 0 */
     bool found;          /* there are some */
 };
@@ -88,6 +90,13 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
         return refuse(plan, -ENOTSUP,
                       "no function begins where its symbol " NAME
                       " is, as far as the unwind table says",
+                      named->name);
+    /* Its parameters may be others than its name says: those that are constant in all calls are
+     * gone. */
+    if (named->merged)
+        return refuse(plan, -ENOTSUP,
+                      "its allocator was optimised together with other code at link time, so that "
+                      "calls of " NAME " may have lost arguments",
                       named->name);
     if (named->type == STT_GNU_IFUNC)
         return refuse(plan, -ENOTSUP, NAME " is chosen when the object is loaded (IFUNC)",
@@ -169,34 +178,12 @@ static int enclose(struct planning *planning)
 
 static bool is_in(const struct planning *planning, uint32_t node)
 {
-    return node != HF_REACH_UNKNOWN && (planning->reach.marks[node] & HF_REACH_IN) != 0;
+    return hf_reach_is_in(&planning->reach, node);
 }
 
-/* Whether a node runs no longer once the entries are replaced. */
 static bool is_closed(const struct planning *planning, uint32_t node)
 {
-    return node != HF_REACH_UNKNOWN &&
-           (planning->reach.marks[node] & (HF_REACH_IN | HF_REACH_OUTER)) != 0 &&
-           !hf_reach_is_open(&planning->reach, node);
-}
-
-/* Whether an address is data by which code and an allocator could share state: no slot that the
- * linker made, other than a thread-local variable's. */
-static bool is_state(const struct planning *planning, uint64_t address)
-{
-    const struct hf_image *image = planning->image;
-    if (hf_image_is_slot(image, address))
-        return hf_image_is_thread_slot(image, address);
-    const struct hf_named *object = hf_object_at(planning->functions, address);
-    return object == NULL || strcmp(object->name, "__dso_handle") != 0;
-}
-
-static int by_use(const void *left, const void *right)
-{
-    const struct hf_data_use *one = left, *other = right;
-    if (one->address != other->address)
-        return one->address < other->address ? -1 : 1;
-    return one->function < other->function ? -1 : one->function > other->function;
+    return hf_reach_is_closed(&planning->reach, node);
 }
 
 /* Which function leads to an open one from outside, for the message. */
@@ -249,7 +236,7 @@ static int check_open(struct planning *planning)
     for (size_t i = 0; i < reach->uses_count; i++) {
         const uint32_t node = reach->uses[i].function;
         if (is_in(planning, node) && (reach->marks[node] & HF_REACH_STOP) == 0 &&
-            hf_reach_is_open(reach, node) && is_state(planning, reach->uses[i].address))
+            hf_reach_is_open(reach, node) && hf_own_data_is_state(reach, reach->uses[i].address))
             return refuse_open(planning, node);
     }
     for (size_t i = 0; i < reach->inside_count; i++)
@@ -262,29 +249,10 @@ static int check_open(struct planning *planning)
     return 0;
 }
 
-/* Whether the allocator alone uses an address, as far as its own functions go. */
-static bool is_own_data(const struct planning *planning, uint64_t address)
-{
-    const struct hf_reach *reach = &planning->reach;
-    size_t first = 0, end = reach->uses_count;
-    while (first < end) {
-        const size_t middle = first + (end - first) / 2;
-        if (reach->uses[middle].address < address)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    for (; first < reach->uses_count && reach->uses[first].address == address; first++) {
-        const uint32_t node = reach->uses[first].function;
-        if (is_in(planning, node) && is_closed(planning, node))
-            return true;
-    }
-    return false;
-}
-
 static int refuse_intruder(struct planning *planning, uint32_t node, uint64_t data)
 {
-    const struct hf_named *object = hf_object_at(planning->functions, data);
+    const struct hf_named *object =
+        hf_object_at(planning->functions, hf_own_data_variable(&planning->reach, data));
     return refuse(planning->plan, -ENOTSUP, NAME " uses data of its allocator (" NAME ") directly",
                   node == HF_REACH_UNKNOWN ? "code outside of functions" : name_of(planning, node),
                   object != NULL                                   ? object->name
@@ -298,7 +266,7 @@ static bool find_intruder(uint64_t where, uint64_t target, const struct hf_funct
     struct planning *planning = context;
     const uint32_t node =
         from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
-    if (!is_own_data(planning, target) || is_closed(planning, node))
+    if (!hf_own_data_has(&planning->own, target, from != NULL) || is_closed(planning, node))
         return true;
     (void)where;
     if (node == HF_REACH_UNKNOWN) {
@@ -324,30 +292,11 @@ static int check_intruders(struct planning *planning)
 /* No other code touches the allocator's data. */
 static int check_data(struct planning *planning)
 {
-    struct hf_reach *reach = &planning->reach;
-    uint64_t first = UINT64_MAX, end = 0, where = 0;
-    if (reach->uses_count > 1)
-        qsort(reach->uses, reach->uses_count, sizeof *reach->uses, by_use);
-    for (size_t i = 0; i < reach->uses_count; i++) {
-        const uint64_t address = reach->uses[i].address;
-        if (!is_state(planning, address))
-            continue;
-        first = address < first ? address : first;
-        end = address + 1 > end ? address + 1 : end;
-    }
-    if (first >= end)
-        return 0;
     struct hf_targets targets = {0};
-    int error = hf_targets_open(&targets, first, end - first);
-    uint64_t last = 0;
-    for (size_t i = 0; error == 0 && i < reach->uses_count; i++) {
-        const uint64_t address = reach->uses[i].address;
-        if ((i > 0 && address == last) || !is_state(planning, address))
-            continue;
-        last = address;
-        if (is_own_data(planning, address))
-            hf_targets_add(&targets, address, 1);
-    }
+    uint64_t where = 0;
+    int error = hf_own_data_open(&planning->own, &planning->reach);
+    if (error == 0)
+        error = hf_own_data_targets(&planning->own, &targets);
     if (error == 0)
         error = hf_scan(&planning->references, planning->functions, &targets, find_intruder,
                         planning, &where);
@@ -465,6 +414,7 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
         error = check_thread_data(&planning);
     if (error == 0)
         error = collect_names(&planning);
+    hf_own_data_close(&planning.own);
     hf_reach_close(&planning.reach);
     hf_references_close(&planning.references);
     free(planning.intruders);

@@ -400,6 +400,16 @@ bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node)
     return node == HF_REACH_UNKNOWN || (reach->marks[node] & HF_REACH_OPEN) != 0;
 }
 
+bool hf_reach_is_in(const struct hf_reach *reach, uint32_t node)
+{
+    return node != HF_REACH_UNKNOWN && (reach->marks[node] & HF_REACH_IN) != 0;
+}
+
+bool hf_reach_is_closed(const struct hf_reach *reach, uint32_t node)
+{
+    return node != HF_REACH_UNKNOWN && is_known(reach, node) && !hf_reach_is_open(reach, node);
+}
+
 static void spread(struct hf_reach *reach)
 {
     /* The names of reached functions can be hidden; other objects may want those that lead there.

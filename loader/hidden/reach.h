@@ -72,8 +72,11 @@ const char *hf_reach_name(const struct hf_reach *reach, uint32_t node);
  * `why`. */
 int hf_reach_follow(struct hf_reach *reach);
 
-/* Whether a node is unknown or open. */
+/* Whether a node is unknown or open; whether it is reached; and whether it runs no longer once the
+ * STOPs are replaced. */
 bool hf_reach_is_open(const struct hf_reach *reach, uint32_t node);
+bool hf_reach_is_in(const struct hf_reach *reach, uint32_t node);
+bool hf_reach_is_closed(const struct hf_reach *reach, uint32_t node);
 
 /*
  * May be called again after more nodes were marked. Finds what refers to reached functions from

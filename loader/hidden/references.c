@@ -23,7 +23,7 @@ static int find_code(struct hf_references *references)
         const struct hf_stretch *stretch = &image->stretches[i];
         if (!stretch->code)
             continue;
-        references->code[references->code_count++] = (struct hf_code_bytes){stretch, offset};
+        references->code[references->code_count++] = (struct hf_code_bytes){*stretch, offset};
         offset += stretch->bytes_size;
         if (offset > UINT32_MAX)
             return -ENOTSUP;
@@ -36,9 +36,10 @@ static void pass(struct hf_references *references, bool store)
 {
     size_t offsets[HF_CODE_BLOCK];
     for (size_t i = 0; i < references->code_count; i++) {
-        const struct hf_stretch *stretch = references->code[i].stretch;
-        const uint64_t last =
-            stretch->bytes_size < DISPLACEMENT ? 0 : stretch->bytes_size - DISPLACEMENT + 1;
+        const struct hf_code_bytes *code = &references->code[i];
+        const struct hf_stretch *stretch = &code->stretch;
+        const uint64_t size = stretch->bytes_size;
+        const uint64_t last = size < DISPLACEMENT ? 0 : size - DISPLACEMENT + 1;
         for (uint64_t block = 0; block < last; block += HF_CODE_BLOCK) {
             const uint64_t end = last - block < HF_CODE_BLOCK ? last : block + HF_CODE_BLOCK;
             const size_t count = hf_code_may_refer(stretch->bytes, block, end, offsets);
@@ -52,7 +53,7 @@ static void pass(struct hf_references *references, bool store)
                     continue;
                 if (store)
                     references->places[references->starts[page]++] =
-                        (uint32_t)(references->code[i].offset + offsets[k]);
+                        (uint32_t)(code->offset + offsets[k]);
                 else
                     references->starts[page + 1]++;
             }
@@ -117,5 +118,5 @@ const struct hf_stretch *hf_references_place(const struct hf_references *referen
             end = middle;
     }
     *at = place - references->code[first].offset;
-    return references->code[first].stretch;
+    return &references->code[first].stretch;
 }

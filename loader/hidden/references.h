@@ -21,7 +21,7 @@ struct hf_references {
     uint64_t pages;
     uint32_t *places; /* offsets in the bytes of all code, one stretch after the other */
     struct hf_code_bytes {
-        const struct hf_stretch *stretch;
+        struct hf_stretch stretch;
         uint64_t offset;
     } * code;
     size_t code_count;

@@ -212,7 +212,7 @@ static int find_far(struct scan *scan)
 static int find_near_run(struct scan *scan, const struct hf_code_bytes *code, uint64_t first,
                          uint64_t end)
 {
-    const struct hf_stretch *stretch = code->stretch;
+    const struct hf_stretch *stretch = &code->stretch;
     const uint64_t last = end - stretch->address + NEAR;
     uint64_t at = first - stretch->address < NEAR ? 1 : first - stretch->address - NEAR + 1;
     int error = 0;
@@ -235,8 +235,8 @@ static int find_near(struct scan *scan)
     int error = 0;
     for (size_t i = 0; i < scan->references->code_count; i++) {
         const struct hf_code_bytes *code = &scan->references->code[i];
-        const uint64_t end = code->stretch->address + code->stretch->bytes_size;
-        uint64_t at = code->stretch->address;
+        const uint64_t end = code->stretch.address + code->stretch.bytes_size;
+        uint64_t at = code->stretch.address;
         if (at < targets->first)
             at = targets->first;
         while (error == 0 && at < end && at - targets->first < targets->size) {

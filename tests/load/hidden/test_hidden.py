@@ -22,6 +22,7 @@ parser.add_argument("runner")
 parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
 parser.add_argument("--user", type=Path)
+parser.add_argument("--intruders", nargs="+", type=Path)
 parser.add_argument("--homefree", type=Path)
 parser.add_argument("--doubles", nargs=2, type=Path)
 
@@ -247,6 +248,16 @@ class Refused(Case):
     def test_heaps_of_its_own(self):
         self.refused(options.doubles[1], NOTSUP, "_mi_page_alloc")
 
+    def test_code_beside_the_allocator_shares_its_state(self):
+        for name, words in {
+            "field": ("uses data of its allocator (state)",),
+            "slot": ("uses data of its allocator (mi_used)",),
+            "merged": ("at link time", "mi_"),
+        }.items():
+            with self.subTest(name):
+                file = next(path for path in options.intruders if name in path.name)
+                self.refused(file, NOTSUP, *words)
+
     def test_a_file_that_is_loaded_already(self):
         self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=8192"
         output = self.succeeds("loaded", self.module("inner-c-O2"))
@@ -270,6 +281,9 @@ class Refused(Case):
             check=True,
         )
         self.succeeds("crossings", file)
+
+    def test_a_file_that_is_not_there(self):
+        self.assertEqual(self.asked("/no/such/file.so"), (-2, "No such file or directory"))
 
     def test_no_module_at_all(self):
         self.refused("/bin", 21)

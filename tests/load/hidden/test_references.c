@@ -15,7 +15,8 @@ static bool has_place(const struct hf_references *references, uint64_t target,
     const size_t count = hf_references_to_page(references, target, &places);
     for (size_t i = 0; i < count; i++) {
         uint64_t found;
-        if (hf_references_place(references, places[i], &found) == stretch && found == at)
+        const struct hf_stretch *in = hf_references_place(references, places[i], &found);
+        if (in->address == stretch->address && found == at)
             return true;
     }
     return false;
