@@ -7,6 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* glibc's header knows them since 2.36. */
+#ifndef DT_RELR
+#define DT_RELRSZ 35
+#define DT_RELR 36
+#endif
+
 /* Maps with a bit for some bytes of the whole are made: as many as this has. Larger objects cannot
  * be linked for their code to reach its data. */
 #define SPAN_MAX (UINT64_C(8) << 30)
