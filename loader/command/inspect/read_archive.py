@@ -238,6 +238,16 @@ def read_archive(path):
     archive.end()
 
 
+def listed_files(distribution):
+    """What its RECORD lists, or None. From Python 3.12 on, `files` leaves out what is not there."""
+    import csv
+
+    record = distribution.read_text("RECORD")
+    if not record:
+        return distribution.files
+    return [line[0] for line in csv.reader(record.splitlines()) if line]
+
+
 def read_package(name):
     import difflib
     from importlib import metadata
@@ -250,12 +260,12 @@ def read_package(name):
         hint = f" (did you mean '{close[0]}'?)" if close else ""
         say("x", "", f"{sys.executable} has no distribution of this name{hint}")
         return
-    files = found.files
+    files = listed_files(found)
     if files is None:
         say("x", "", "its RECORD, which lists its files, is missing; inspect its folder")
         return
     for file in files:
-        path = os.path.abspath(str(file.locate()))
+        path = os.path.abspath(str(found.locate_file(file)))
         say("m", 0, 0, path, path)
 
 
