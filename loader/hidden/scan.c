@@ -115,23 +115,42 @@ struct scan {
     hf_scan_visitor *visit;
     void *context;
     struct walk walk;
+    struct hf_function linkage; /* the procedure linkage table that was walked last */
     bool ended;
     uint64_t *places; /* what looks like a reference: twice its place, and one for a short jump */
     size_t count, room;
 };
+
+/* The procedure linkage table in which an address lies, as a function; NULL if there is none. */
+static const struct hf_function *linkage_at(struct scan *scan, uint64_t address)
+{
+    const struct hf_image *image = scan->references->image;
+    if (address - scan->linkage.address < scan->linkage.size)
+        return &scan->linkage;
+    for (size_t i = 0; i < image->linkages_count; i++) {
+        const struct hf_linkage *table = &image->linkages[i];
+        if (table->slots || address - table->address >= table->size)
+            continue;
+        scan->linkage = (struct hf_function){
+            .address = table->address,
+            .size = table->size,
+            .gap = true,
+        };
+        scan->walk.function = NULL;
+        return &scan->linkage;
+    }
+    return NULL;
+}
 
 /* Confirms what looks like a reference from `here`, whose displacement has `width` bytes. An
  * immediate value of up to four bytes may follow it. Result: 0 or -ENOTSUP. */
 static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned width)
 {
     const struct hf_function *function = hf_function_at(scan->functions, here);
-    if (function == NULL) {
-        scan->ended = width == DISPLACEMENT && has(scan->targets, base) &&
-                      !scan->visit(here, base, NULL, scan->context);
-        return 0;
-    }
-    walk_to(&scan->walk, function, here);
-    if (scan->walk.broken && function->gap) {
+    const struct hf_function *code = function != NULL ? function : linkage_at(scan, here);
+    if (code != NULL)
+        walk_to(&scan->walk, code, here);
+    if (code == NULL || (scan->walk.broken && code->gap)) {
         scan->ended = width == DISPLACEMENT && has(scan->targets, base) &&
                       !scan->visit(here, base, NULL, scan->context);
         return 0;
