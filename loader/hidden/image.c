@@ -9,8 +9,8 @@
 
 /* glibc's header knows them since 2.36. */
 #ifndef DT_RELR
-#define DT_RELRSZ 35
-#define DT_RELR   36
+#    define DT_RELRSZ 35
+#    define DT_RELR   36
 #endif
 
 /* Maps with a bit for some bytes of the whole are made: as many as this has. Larger objects cannot

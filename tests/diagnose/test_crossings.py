@@ -62,7 +62,10 @@ class Crossings(DiagnosisTest):
         if run.status == 77:
             self.skipTest(run.errors)
         found = [f for f in run.report["findings"] if f["rule"] == "foreign-free"]
-        self.assertEqual([f["rule"] for f in run.report["findings"]], ["foreign-free"] * len(found))
+        # Some compilers call libstdc++ to grow a string. The module's private allocator then takes
+        # such blocks of the heap for its own when it frees them, and hands them out again.
+        others = [f for f in run.report["findings"] if f not in found]
+        self.assertEqual([f for f in others if f["allocated"]["allocator"] != "heap"], [])
         self.assertTrue(found, run.errors)
         return run, found
 

@@ -79,7 +79,9 @@ class GoogleTest(unittest.TestCase):
 class Catch2(unittest.TestCase):
     def test_suite(self):
         status, out, err = run("catch2")
-        self.assertEqual((status, err), (len(FAILS), ""), out)
+        # From 3.7 on its exit status is 42, however many have failed.
+        self.assertIn(status, (len(FAILS), 42), out)
+        self.assertEqual(err, "", out)
         self.assertIn(
             f"test cases: {len(HOLDS) + len(FAILS):2} | {len(HOLDS)} passed | {len(FAILS)} failed",
             out,
