@@ -7,6 +7,7 @@
 #include "alloc/base/dynlink.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -91,6 +92,12 @@ void hf_fatal(struct hf_text *text)
 {
     hf_fatal_spoken = true;
     hf_text_write(text);
+    /* In a signal handler it may be blocked. From glibc 2.41 on abort() then ends the process
+     * without calling the handlers of SIGABRT, one of which may have a report to close. */
+    sigset_t abort_alone;
+    (void)sigemptyset(&abort_alone);
+    (void)sigaddset(&abort_alone, SIGABRT);
+    (void)pthread_sigmask(SIG_UNBLOCK, &abort_alone, NULL);
     abort();
 }
 
