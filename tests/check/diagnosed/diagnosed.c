@@ -204,13 +204,13 @@ static void losing(void)
     pthread_join(thread, NULL);
     MUST(lost(watch) == 0); /* another thread's, as documented */
     lose();
-    /* A register or the stack may still point to the last one. Its own records are no pointers,
-     * whether the watch is open or ended. */
+    /* Registers and the stack may still point to the last two, as GCC 14 compiles lose(). Its own
+     * records are no pointers, whether the watch is open or ended. */
     const uint64_t first = lost(watch);
-    MUST(first == LOST || first == LOST - 1);
+    MUST(first <= LOST && first >= LOST - 2);
     MUST(hf_watch_end(watch) == 0);
     const uint64_t second = lost(watch);
-    MUST(second == LOST || second == LOST - 1);
+    MUST(second <= LOST && second >= LOST - 2);
     hf_watch_drop(watch);
     MUST(hf_findings_next(part, &found) == 1);
     MUST(strcmp(found.rule, "lost-block") == 0 && found.severity == HF_FOUND_NOTE);
