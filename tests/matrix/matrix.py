@@ -35,6 +35,7 @@ from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
+from commit import commit  # noqa: E402
 from rows import row  # noqa: E402
 
 SAMPLE = 4  # configurations
@@ -432,13 +433,6 @@ def run_all(builder, wanted, chosen, jobs, seconds):
 def sample(wanted, seed):
     """A few configurations, others for each seed."""
     return sorted(wanted, key=lambda one: digest(seed, str(one)))[:SAMPLE]
-
-
-def commit():
-    """Names the state of the tree, so that each commit tests another sample."""
-    command = ["git", "-C", HERE, "rev-parse", "HEAD"]
-    result = subprocess.run(command, capture_output=True, text=True)
-    return result.stdout.strip() if result.returncode == 0 else "no commit"
 
 
 def main():

@@ -49,6 +49,7 @@ from reference import KINDS, SIDES, Block, World
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/support"))
+from commit import commit  # noqa: E402
 from rows import row  # noqa: E402
 
 SLOTS = 24  # live blocks at most
@@ -482,12 +483,6 @@ def libpython():
         if name and os.path.isfile(path):
             return path
     return None
-
-
-def commit():
-    command = ["git", "-C", pathlib.Path(__file__).parent, "rev-parse", "HEAD"]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "no commit"
 
 
 def main():

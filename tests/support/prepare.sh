@@ -221,21 +221,23 @@ homefree_build() {
 }
 
 # homefree_environment FOLDER PYTHON VENV-OPTION WHAT-FOR PACKAGE…: makes a virtual environment with
-# packages from PyPI, once. If the packages have no wheels for the interpreter, its file
-# `unavailable` says so.
+# packages from PyPI, once, and again when other packages are asked for; its file `ready` lists them.
+# If the packages have no wheels for the interpreter, its file `unavailable` says so.
 homefree_environment() {
-    [ -e "$1/ready" ] || [ -e "$1/unavailable" ] && return
+    [ -e "$1/unavailable" ] && return
     environment=$1
     interpreter=$2
     option=$3
     why=$4
     shift 4
+    [ ! -s "$environment/ready" ] || [ "$(cat "$environment/ready")" = "$*" ] || rm "$environment/ready"
+    [ ! -e "$environment/ready" ] || return 0
     rm -rf "$environment"
     mkdir -p "$environment"
     echo "homefree: fetching $* into ${environment##*/}: $why" >&2
     log=$environment.log
     if homefree_watched "$log" homefree_fill_environment "$@"; then
-        touch "$environment/ready"
+        echo "$*" >"$environment/ready"
     elif grep -q 'No matching distribution' "$log"; then
         echo "${environment##*/}: $(grep -m1 'No matching distribution' "$log")" \
             >"$environment/unavailable"
