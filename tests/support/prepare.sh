@@ -249,9 +249,11 @@ homefree_environment() {
 }
 
 homefree_fill_environment() {
-    "$interpreter" -m venv "$option" "$environment" &&
-        "$environment/bin/python" -m pip install --disable-pip-version-check \
-            --only-binary=:all: "$@"
+    "$interpreter" -m venv "$option" "$environment" || return
+    # Debian 11's pip cannot hand options on to a build.
+    "$environment/bin/python" -m pip wheel --help | grep -q -e --config-settings ||
+        "$environment/bin/python" -m pip install --disable-pip-version-check --upgrade pip || return
+    "$environment/bin/python" -m pip install --disable-pip-version-check --only-binary=:all: "$@"
 }
 
 # homefree_style_tools FOLDER: ruff and clang-format, in a virtual environment under FOLDER/tools.
