@@ -5,69 +5,29 @@
  */
 #include "loader/adopt/handlers.h"
 
-#include "alloc/base/dynlink.h"
-#include "alloc/base/fatal.h"
 #include "alloc/heap/internal.h"
-#include "loader/foreign/object_role.h"
-#include "loader/interpose/loader_lock.h"
+#include "loader/adopt/no_memory.h"
 #include "shim/calls.h"
 
 #include <stdint.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- C++ ------------------------------------------------------------------------------------ */
 
-struct runtime_search {
-    const char *name;
-    void *function;
-};
-
-static void find_in_runtime(void *context)
-{
-    struct runtime_search *search = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const size_t count = hf_dynlink_namespaces(first);
-    for (size_t i = 0; i < count; i++)
-        for (const struct link_map *map = first[i]; map != NULL; map = map->l_next) {
-            struct hf_object object;
-            if (search->function != NULL || !hf_dynlink_open(map, &object) ||
-                hf_object_role(&object) != HF_ROLE_RUNTIME)
-                continue;
-            const ElfW(Sym) *symbol = hf_object_symbol(&object, search->name);
-            if (symbol != NULL)
-                search->function = (void *)(map->l_addr + symbol->st_value);
-        }
-}
-
-/*
- * There is no memory: the C++ runtime's operator new calls the new handler, or throws. It may also
- * find memory that the heap did not have; that is libc's, and goes home to libc.
- */
-static __attribute__((noinline, cold)) void *ask_runtime(size_t size, size_t alignment)
-{
-    struct runtime_search search = {alignment == 0 ? "_Znwm" : "_ZnwmSt11align_val_t", NULL};
-    if (hf_loader_lock_run(find_in_runtime, &search) != 0 || search.function == NULL) {
-        struct hf_text text;
-        hf_text_begin(&text);
-        hf_text_add(&text,
-                    "fatal: operator new in an adopted module found no memory, and no shared "
-                    "C++ runtime is loaded that could throw std::bad_alloc");
-        hf_fatal(&text);
-    }
-    return alignment == 0 ? ((void *(*)(size_t))search.function)(size)
-                          : ((void *(*)(size_t, size_t))search.function)(size, alignment);
-}
+/* There is no memory. */
+#define NO_MEMORY(size, alignment) hf_no_memory(size, alignment, __builtin_return_address(0))
 
 void *hf_adopted_new(size_t size)
 {
     void *block = hf_malloc(size);
-    return HF_LIKELY(block != NULL) ? block : ask_runtime(size, 0);
+    return HF_LIKELY(block != NULL) ? block : NO_MEMORY(size, 0);
 }
 
 void *hf_adopted_new_aligned(size_t size, size_t alignment)
 {
     void *block = hf_memalign(alignment, size);
-    return HF_LIKELY(block != NULL) ? block : ask_runtime(size, alignment);
+    return HF_LIKELY(block != NULL) ? block : NO_MEMORY(size, alignment);
 }
 
 /* SIZE_MAX where the product does not fit: no allocator has that much. */
@@ -87,7 +47,7 @@ void *hf_adopted_new_realloc(void *ptr, size_t size)
     void *block = hf_realloc(ptr, size);
     if (HF_LIKELY(block != NULL))
         return block;
-    block = ask_runtime(size, 0);
+    block = NO_MEMORY(size, 0);
     if (ptr != NULL) {
         const size_t before = hf_usable_size(ptr);
         memcpy(block, ptr, before < size ? before : size);
@@ -420,4 +380,46 @@ int hf_adopted_mallctlbymib(const size_t *mib, size_t length, void *old, size_t 
     if (mib == NULL || length == 0)
         return EINVAL;
     return hf_adopted_mallctl("epoch", old, old_size, value, value_size);
+}
+
+/* ---- tcmalloc's statistics ------------------------------------------------------------------ */
+
+int hf_adopted_mallopt(int parameter, int value)
+{
+    (void)parameter;
+    (void)value;
+    return 1;
+}
+
+struct mallinfo hf_adopted_mallinfo(void)
+{
+    return (struct mallinfo){0};
+}
+
+struct hf_adopted_mallinfo2 hf_adopted_mallinfo2(void)
+{
+    return (struct hf_adopted_mallinfo2){0};
+}
+
+/* ---- tcmalloc's mapping --------------------------------------------------------------------- */
+
+void *hf_adopted_mmap(void *address, size_t size, int protection, int flags, int descriptor,
+                      off_t offset)
+{
+    return mmap(address, size, protection, flags, descriptor, offset);
+}
+
+int hf_adopted_munmap(void *address, size_t size)
+{
+    return munmap(address, size);
+}
+
+void *hf_adopted_mremap(void *address, size_t size, size_t new_size, int flags, void *new_address)
+{
+    return mremap(address, size, new_size, flags, new_address);
+}
+
+void *hf_adopted_sbrk(intptr_t increment)
+{
+    return sbrk(increment);
 }

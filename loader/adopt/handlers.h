@@ -10,6 +10,8 @@
 #define HOMEFREE_HIDDEN_HANDLERS_H
 
 #include <homefree/homefree.h>
+#include <malloc.h>
+#include <sys/types.h>
 
 /* Throw std::bad_alloc, or call the new handler, as the process's C++ runtime does. Without one
  * they end the process. */
@@ -74,5 +76,23 @@ HF_API int hf_adopted_mallctl(const char *name, void *old, size_t *old_size, voi
 HF_API int hf_adopted_mallctlnametomib(const char *name, size_t *mib, size_t *length);
 HF_API int hf_adopted_mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_size,
                                    void *value, size_t value_size);
+
+/* tcmalloc's mallopt() accepts everything and does nothing; its statistics are empty. mallinfo2()
+ * of glibc 2.33 has a structure that older headers lack: ten numbers. */
+struct hf_adopted_mallinfo2 {
+    size_t numbers[10];
+};
+HF_API int hf_adopted_mallopt(int parameter, int value);
+HF_API struct mallinfo hf_adopted_mallinfo(void);
+HF_API struct hf_adopted_mallinfo2 hf_adopted_mallinfo2(void);
+
+/* libc's functions of the same name, of which tcmalloc before 2.16 has its own. The last argument
+ * of mremap() matters with MREMAP_FIXED alone. */
+HF_API void *hf_adopted_mmap(void *address, size_t size, int protection, int flags, int descriptor,
+                             off_t offset);
+HF_API int hf_adopted_munmap(void *address, size_t size);
+HF_API void *hf_adopted_mremap(void *address, size_t size, size_t new_size, int flags,
+                               void *new_address);
+HF_API void *hf_adopted_sbrk(intptr_t increment);
 
 #endif

@@ -36,6 +36,7 @@ const struct hf_entry hf_entries[] = {
     {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family, false},
 #define HF_HOOK(id, name) {name, "hf_adopted_nothing", HF_ALLOCATOR_##id, HF_ENTRY_NOTHING, true},
 #define HF_SHARED(name)   {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
+#define HF_SETTING(name)  {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
 #include "loader/hidden/entries.def"
 #define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) ROW(name, FAMILY_##name)
 #define HF_NEW(symbol, nothrow, aligned)                            ROW(symbol, FORM_##nothrow##_##aligned)
@@ -90,22 +91,39 @@ int hf_entry_names_prepare(struct hf_entry_names *names)
                                          names->others.count);
 }
 
-void hf_entry_names_prefix(struct hf_entry_names *names, const char *name)
+/* Functions by whose names the prefix of an allocator is known. */
+static const struct {
+    const char *name;
+    enum hf_allocator allocator;
+} markers[] = {
+    {"mallctl", HF_ALLOCATOR_JEMALLOC},
+    {"tc_malloc", HF_ALLOCATOR_TCMALLOC},
+};
+
+static void add_prefix(struct hf_entry_names *names, const char *text, size_t length,
+                       enum hf_allocator allocator)
 {
-    static const char marker[] = "mallctl";
-    const size_t length = strnlen(name, 128), most = sizeof marker - 1;
-    if (length < most || length == 128 || strcmp(name + length - most, marker) != 0 ||
-        strncmp(name, "_Z", 2) == 0)
-        return;
     for (size_t i = 0; i < names->prefixes_count; i++)
-        if (names->prefixes[i].length == length - most &&
-            memcmp(names->prefixes[i].text, name, length - most) == 0)
+        if (names->prefixes[i].allocator == allocator && names->prefixes[i].length == length &&
+            memcmp(names->prefixes[i].text, text, length) == 0)
             return;
     if (names->prefixes_count == HF_ENTRY_PREFIXES_MAX)
         return;
-    names->prefixes[names->prefixes_count].text = name;
-    names->prefixes[names->prefixes_count].length = length - most;
-    names->prefixes[names->prefixes_count++].allocator = HF_ALLOCATOR_JEMALLOC;
+    names->prefixes[names->prefixes_count].text = text;
+    names->prefixes[names->prefixes_count].length = length;
+    names->prefixes[names->prefixes_count++].allocator = allocator;
+}
+
+void hf_entry_names_prefix(struct hf_entry_names *names, const char *name)
+{
+    const size_t length = strnlen(name, 128);
+    if (length == 128 || strncmp(name, "_Z", 2) == 0)
+        return;
+    for (size_t i = 0; i < sizeof markers / sizeof markers[0]; i++) {
+        const size_t most = strlen(markers[i].name);
+        if (length >= most && strcmp(name + length - most, markers[i].name) == 0)
+            add_prefix(names, name, length - most, markers[i].allocator);
+    }
 }
 
 bool hf_entry_names_own(const struct hf_entry_names *names, const char *name)

@@ -27,12 +27,15 @@ uint64_t hf_own_data_variable(const struct hf_reach *reach, uint64_t address)
 
 bool hf_own_data_is_state(const struct hf_reach *reach, uint64_t address)
 {
-    uint64_t to;
-    if (hf_image_is_slot(reach->image, address))
-        return hf_image_is_thread_slot(reach->image, address) || pointee(reach, address, &to);
-    /* Every function that registers a destructor uses this one. */
-    const struct hf_named *object = hf_object_at(reach->functions, address);
-    return object == NULL || strcmp(object->name, "__dso_handle") != 0;
+    const uint64_t variable = hf_own_data_variable(reach, address);
+    if (variable == address && hf_image_is_slot(reach->image, address))
+        return hf_image_is_thread_slot(reach->image, address);
+    const struct hf_named *object = hf_object_at(reach->functions, variable);
+    if (object == NULL)
+        return true;
+    const size_t node = reach->functions->count + (size_t)(object - reach->functions->objects);
+    /* Every function that registers a destructor uses __dso_handle. */
+    return strcmp(object->name, "__dso_handle") != 0 && (reach->marks[node] & HF_REACH_STOP) == 0;
 }
 
 static int by_range(const void *left, const void *right)

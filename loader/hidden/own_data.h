@@ -33,7 +33,8 @@ void hf_own_data_close(struct hf_own_data *own);
  * allocator's code names itself counts. */
 bool hf_own_data_has(const struct hf_own_data *own, uint64_t address, bool certain);
 
-/* Whether an address is data by which code and an allocator can share state. */
+/* Whether an address is data by which code and an allocator can share state: not one of the slots
+ * for other objects' data, and not an allocator's setting, which others may have. */
 bool hf_own_data_is_state(const struct hf_reach *reach, uint64_t address);
 
 /* The variable to which a slot leads; other addresses as they are. */

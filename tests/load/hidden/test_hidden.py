@@ -1,7 +1,7 @@
 """Modules with a hidden allocator are adopted by hf_adopt_file(), or refused with a reason.
 
 Usage: test_hidden.py RUNNER --homefree PROGRAM --modules FILE… --open FILE
-                      --doubles FILE FILE [unittest arguments]
+                      --hooked [FILE] --doubles FILE FILE [unittest arguments]
 """
 
 import argparse
@@ -23,6 +23,7 @@ parser.add_argument("--modules", nargs="+", type=Path)
 parser.add_argument("--open", type=Path)
 parser.add_argument("--user", type=Path)
 parser.add_argument("--intruders", nargs="+", type=Path)
+parser.add_argument("--hooked", nargs="*", type=Path)
 parser.add_argument("--homefree", type=Path)
 parser.add_argument("--doubles", nargs=2, type=Path)
 
@@ -244,6 +245,10 @@ class Refused(Case):
 
     def test_a_way_into_the_allocator_that_stays_open(self):
         self.refused(options.open, NOTSUP, "malloc_conf", "directly")
+
+    def test_hooks_that_nobody_would_call(self):
+        for file in options.hooked:
+            self.refused(file, NOTSUP, "Hooks", "a way into its allocator")
 
     def test_heaps_of_its_own(self):
         self.refused(options.doubles[1], NOTSUP, "_mi_page_alloc")

@@ -1,0 +1,19 @@
+/*
+ * What operator new does in an adopted module when the heap has no memory: it calls the new handler
+ * or throws std::bad_alloc, as the C++ runtime does that the module uses. A module may contain the
+ * runtime as well (-static-libstdc++); its handler and its exceptions are its own.
+ *
+ * Owns nothing. Any thread; the caller holds no lock of homefree's. Compiled with -fexceptions.
+ */
+#ifndef HOMEFREE_ADOPT_NO_MEMORY_H
+#define HOMEFREE_ADOPT_NO_MEMORY_H
+
+#include <stddef.h>
+
+/*
+ * Returns memory that was found after all, or throws. `alignment`: 0 for the plain operator.
+ * `caller`: an address in the module. Without any runtime it ends the process.
+ */
+void *hf_no_memory(size_t size, size_t alignment, const void *caller);
+
+#endif
