@@ -86,6 +86,9 @@ HF_API int hf_adopted_mallopt(int parameter, int value);
 HF_API struct mallinfo hf_adopted_mallinfo(void);
 HF_API struct hf_adopted_mallinfo2 hf_adopted_mallinfo2(void);
 
+/* MallocExtension::instance(): an object that answers for the heap. */
+HF_API const void *hf_adopted_malloc_extension(void);
+
 /* libc's functions of the same name, of which tcmalloc before 2.16 has its own. The last argument
  * of mremap() matters with MREMAP_FIXED alone. */
 HF_API void *hf_adopted_mmap(void *address, size_t size, int protection, int flags, int descriptor,

@@ -45,7 +45,10 @@ int tune()
         extension->SetNumericProperty("tcmalloc.max_total_thread_cache_bytes", 1 << 20))
         return 1;
     void *block = tc_malloc(100);
-    if (extension->GetOwnership(block) == MallocExtension::kOwned || tc_malloc_size(block) < 100)
+    if (extension->GetOwnership(block) != MallocExtension::kOwned ||
+        extension->GetOwnership(&value) != MallocExtension::kNotOwned ||
+        extension->GetAllocatedSize(block) < 100 || tc_malloc_size(block) < 100 ||
+        extension->GetMemoryReleaseRate() != -1 || !extension->VerifyAllMemory())
         return 2;
     tc_free_sized(block, 100);
     if (tc_mallinfo().uordblks != 0 || mallopt(M_MMAP_THRESHOLD, 1 << 20) != 1)

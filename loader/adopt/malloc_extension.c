@@ -1,0 +1,115 @@
+/*
+ * tcmalloc's class MallocExtension (gperftools/malloc_extension.h) for adopted modules: an object
+ * that answers for the heap, or as the class does that knows of no allocator. Its table of virtual
+ * functions has the order of that header, to which new ones were only ever added.
+ *
+ * Owns: constant data. Any thread.
+ */
+#include "loader/adopt/handlers.h"
+
+#include <string.h>
+
+enum { OWNED = 1, NOT_OWNED = 2, HISTOGRAM = 64 };
+
+static bool is_valid(const void *self)
+{
+    (void)self;
+    return true;
+}
+
+static bool count_blocks(const void *self, int *blocks, size_t *total, int histogram[HISTOGRAM])
+{
+    (void)self;
+    *blocks = 0;
+    *total = 0;
+    memset(histogram, 0, HISTOGRAM * sizeof *histogram);
+    return true;
+}
+
+static void describe(const void *self, char *buffer, int size)
+{
+    (void)self;
+    if (size > 0)
+        buffer[0] = '\0';
+}
+
+static double release_rate(const void *self)
+{
+    (void)self;
+    return -1; /* it cannot be set */
+}
+
+static size_t estimated_size(const void *self, size_t size)
+{
+    (void)self;
+    return size;
+}
+
+static size_t allocated_size(const void *self, void *ptr)
+{
+    (void)self;
+    return hf_usable_size(ptr);
+}
+
+static int ownership(const void *self, const void *ptr)
+{
+    (void)self;
+    return hf_owns(ptr) ? OWNED : NOT_OWNED;
+}
+
+#define NOTHING (const void *)hf_adopted_nothing
+
+const void *hf_adopted_malloc_extension(void)
+{
+    static const struct {
+        ptrdiff_t offset_to_top;
+        const void *type;
+        const void *functions[40];
+    } table = {
+        .functions =
+            {
+                NOTHING,
+                NOTHING, /* destructors */
+                (const void *)is_valid,
+                (const void *)is_valid,
+                (const void *)is_valid,
+                (const void *)is_valid,     /* Verify… */
+                (const void *)count_blocks, /* MallocMemoryStats */
+                (const void *)describe,     /* GetStats */
+                NOTHING,
+                NOTHING,
+                NOTHING, /* GetHeapSample, GetHeapGrowthStacks, Ranges */
+                NOTHING,
+                NOTHING, /* GetNumericProperty, SetNumericProperty */
+                NOTHING,
+                NOTHING, /* MarkThreadIdle, MarkThreadBusy */
+                NOTHING,
+                NOTHING, /* GetSystemAllocator, SetSystemAllocator */
+                NOTHING,
+                NOTHING,
+                NOTHING,                      /* Release…, SetMemoryReleaseRate */
+                (const void *)release_rate,   /* GetMemoryReleaseRate */
+                (const void *)estimated_size, /* GetEstimatedAllocatedSize */
+                (const void *)allocated_size, /* GetAllocatedSize */
+                (const void *)ownership,      /* GetOwnership */
+                NOTHING,
+                NOTHING,
+                NOTHING, /* GetFreeListSizes, Read…StackTraces */
+                NOTHING,
+                NOTHING, /* GetThreadCacheSize, MarkThreadTemporarilyIdle */
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING,
+                NOTHING, /* of later versions */
+            },
+    };
+    static const void *const object[64] = {table.functions};
+    return object;
+}
