@@ -191,6 +191,16 @@ def pair_variants(sampler, cpu):
     return variants
 
 
+def adopted_variants(sampler, cpu):
+    """The same loop in a module with a hidden jemalloc that is adopted; none if there is no such
+    module here."""
+    hidden = sampler.programs / "hidden.so"
+    if not hidden.exists():
+        return {}
+    command = ["pairs", "--cpu", cpu, "--module", hidden, "--home", "yes"]
+    return {"adopted": (sampler.command(*command, "--adopt", sampler.library), None)}
+
+
 PATTERNS = {"pair": "malloc+free pair", "batch": "the same, 64 at a time"}
 
 
@@ -214,6 +224,26 @@ def measure_pairs(sampler, options):
                 what = f"  of {figure.split('.')[1]} bytes, {ours} / {peer}"
                 rows.append(ratio_row(sampler, what, ours, peer, figure))
     return rows
+
+
+def measure_adopted(sampler, options):
+    shim = {"homefree": pair_variants(sampler, options.cpu)["homefree"]}
+    adopted = adopted_variants(sampler, options.cpu)
+    if not adopted:
+        raise Unmeasurable("there is no libjemalloc_pic.a to hide in a module")
+    sampler.run(*adopted["adopted"])  # makes the copy
+    sampler.interleave({**shim, **adopted}, options.rounds)
+    return [
+        ratio_row(
+            sampler,
+            f"{title}, adopted / linked with the shim",
+            "adopted",
+            "homefree",
+            f"{pattern}.mix",
+            1.03,
+        )
+        for pattern, title in PATTERNS.items()
+    ]
 
 
 def measure_owns(sampler, options):
@@ -294,6 +324,7 @@ def measure_churn(sampler, options):
 
 MEASURES = {
     "pairs": measure_pairs,
+    "adopted": measure_adopted,
     "owns": measure_owns,
     "routing": measure_routing,
     "churn": measure_churn,
@@ -331,7 +362,13 @@ def measure_instructions(sampler, options):
         raise Unmeasurable("valgrind is not installed")
     low, high = CALLGRIND_COUNTS
     counts = {}
-    for name, (command, preload) in pair_variants(sampler, options.cpu).items():
+    variants = {
+        **pair_variants(sampler, options.cpu),
+        **adopted_variants(sampler, options.cpu),
+    }
+    if "adopted" in variants:
+        sampler.run(*variants["adopted"])  # makes the copy
+    for name, (command, preload) in variants.items():
         for pattern in PATTERNS:
             runs = []
             for count in (low, high):
@@ -343,7 +380,7 @@ def measure_instructions(sampler, options):
             counts[name, pattern] = (runs[1] - runs[0]) / (high - low)
     rows = []
     for pattern, title in PATTERNS.items():
-        for name in pair_variants(sampler, options.cpu):
+        for name in variants:
             row = Row(f"{title}, {name}", unit="instructions")
             row.value = counts.get((name, pattern))
             row.why_not = sampler.absent.get(name)
@@ -394,6 +431,8 @@ def main():
     measures = [measure_instructions] if options.callgrind else []
     measures = measures or [MEASURES[name] for name in options.only.split(",")]
     rows, failures, samples = [], [], {}
+    cache = tempfile.TemporaryDirectory(prefix="homefree-bench-")  # of adopted copies
+    os.environ["XDG_CACHE_HOME"] = cache.name
     for measure in measures:
         sampler = Sampler(programs, library)
         try:

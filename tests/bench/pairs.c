@@ -3,11 +3,12 @@
  * of rows 1 to 3 of the table.
  *
  *   pairs --module FILE [--preloaded SONAME] [--home yes] [--route LIBHOMEFREE]
- *         [--cpu N] [--repeats N] [--only PATTERN --count N]
+ *         [--adopt LIBHOMEFREE] [--cpu N] [--repeats N] [--only PATTERN --count N]
  *
  * --preloaded  the peer that must be here already; else the program ends with 77
  * --home       the module's blocks must be the heap's
  * --route      load libhomefree after the module, and check that it reached the module's free
+ * --adopt      load libhomefree first, and the module from its adopted copy
  * --only       runs PATTERN (pair, batch) for exactly --count pairs and measures nothing: bench.py
  *              counts its instructions under callgrind
  *
@@ -18,6 +19,7 @@
 #include "work.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -59,11 +61,24 @@ static void check_routed(const char *library, work_give_function *give, owns_fun
     give(take(100));
 }
 
+typedef int adopt_function(const char *path, char *out, size_t size);
+
+static const char *adopted(const char *library, const char *path)
+{
+    static char copy[PATH_MAX];
+    void *handle = bench_open(library, RTLD_NOW | RTLD_LOCAL);
+    adopt_function *adopt = (adopt_function *)bench_symbol(handle, "hf_adopt_file");
+    if (adopt(path, copy, sizeof copy) != 1)
+        bench_fail("%s cannot be adopted: %s", path, copy);
+    return copy;
+}
+
 int main(int argc, char **argv)
 {
     const char *preloaded = bench_argument(argc, argv, "--preloaded", NULL);
     const char *path = bench_argument(argc, argv, "--module", NULL);
     const char *library = bench_argument(argc, argv, "--route", NULL);
+    const char *adopter = bench_argument(argc, argv, "--adopt", NULL);
     const char *only = bench_argument(argc, argv, "--only", NULL);
     size_t repeats = (size_t)bench_number(argc, argv, "--repeats", 41);
     bool home = bench_argument(argc, argv, "--home", NULL) != NULL;
@@ -73,6 +88,8 @@ int main(int argc, char **argv)
     if (preloaded != NULL)
         bench_require_loaded(preloaded);
 
+    if (adopter != NULL)
+        path = adopted(adopter, path);
     void *module = bench_open(path, RTLD_NOW | RTLD_LOCAL);
     work_pairs_function *pairs = (work_pairs_function *)bench_symbol(module, "work_pairs");
     work_batches_function *batches = (work_batches_function *)bench_symbol(module, "work_batches");

@@ -17,6 +17,7 @@ Exit status: 0 all cells passed, 1 some failed, 3 it could not be run.
 
 import argparse
 import concurrent.futures
+import dataclasses
 import fnmatch
 import hashlib
 import itertools
@@ -31,7 +32,6 @@ import sys
 import tempfile
 import threading
 import time
-from dataclasses import dataclass
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "support"))
@@ -47,7 +47,7 @@ SAMPLE_THIN = 8  # every eighth cell of them
 STATIC_RUNTIME = ("-static-libstdc++", "-static-libgcc")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Link:
     """How an object, or the host, is compiled and linked."""
 
@@ -111,13 +111,14 @@ LINKS = [
 ]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Allocator:
     """Whose functions the other side calls."""
 
     name: str
     libraries: tuple = ()  # linked by the other side
     private: bool = False  # a hidden copy inside the other side: nobody reaches its own free()
+    adopted: bool = False  # the same, and the other side is loaded from its adopted copy
     without: tuple = ()  # pairs of functions that do not fit together in this allocator itself
 
 
@@ -146,6 +147,14 @@ ALLOCATORS = [
     ),
 ]
 
+ALLOCATORS += [
+    dataclasses.replace(
+        one, name=one.name.replace("private", "adopted"), private=False, adopted=True
+    )
+    for one in ALLOCATORS
+    if one.private and not one.name.startswith("debug")
+]
+
 # What the host preloads.
 PRELOADS = {
     "nothing": None,
@@ -161,7 +170,7 @@ SCOPES = ("local", "global", "deepbind", "namespace")
 LANGUAGES = ("c", "c++")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Configuration:
     """What one process of the runner loads, and how."""
 
@@ -229,11 +238,22 @@ class Failure(Exception):
     """Nothing could be run; the message says why."""
 
 
-def succeed(command):
-    result = subprocess.run(command, capture_output=True, text=True)
+def succeed(command, **environment):
+    result = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, **environment}
+    )
     if result.returncode != 0:
         raise Failure(f"{shlex.join(map(str, command))}\n{result.stderr}")
     return result.stdout
+
+
+# Prints what hf_adopt_file() of a libhomefree says about a file.
+ADOPT = """
+import ctypes, sys
+text = ctypes.create_string_buffer(4096)
+library = ctypes.CDLL(sys.argv[1])
+print(library.hf_adopt_file(sys.argv[2].encode(), text, ctypes.c_size_t(4096)), text.value.decode())
+"""
 
 
 class Builder:
@@ -297,12 +317,23 @@ class Builder:
         return self.side(configuration.module_language, configuration.link, self.homefree, "module")
 
     def other(self, configuration):
-        return self.side(
+        side = self.side(
             configuration.other_language,
             configuration.link,
             configuration.allocator.libraries,
             "other",
         )
+        return self.adopted(side) if configuration.allocator.adopted else side
+
+    def adopted(self, side):
+        """The copy of an object in which its allocator's functions lead to the heap."""
+        result, _, text = succeed(
+            [sys.executable, "-c", ADOPT, self.build / "loader/libhomefree.so.1", side],
+            XDG_CACHE_HOME=str(self.folder),
+        ).partition(" ")
+        if int(result) != 1:
+            raise Failure(f"{side} cannot be adopted: {text}")
+        return pathlib.Path(text.rstrip("\n"))
 
     def host(self, configuration):
         link = configuration.link
@@ -348,7 +379,7 @@ def preloaded(build, name):
 # ---- running ----
 
 
-@dataclass
+@dataclasses.dataclass
 class Outcome:
     configuration: Configuration
     cells: int

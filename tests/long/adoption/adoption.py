@@ -503,7 +503,7 @@ PAGE = """\
 Written by `tests/long/adoption/adoption.py --write` on {date}, with {gcc} and {clang}. Each row is a
 module with that allocator inside, hidden by a version script; the compiler and its flags are the
 allocator's, too, except for archives that somebody else has compiled. "adopted, all crossings passed"
-means blocks that cross between module, libc, libstdc++ and heap in both directions, on one thread, on
+means that blocks cross between module, libc, libstdc++ and heap in both directions, on one thread, on
 sixteen, and in a child.
 
 | allocator, build, module | outcome |
