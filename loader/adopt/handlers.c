@@ -206,6 +206,11 @@ long hf_adopted_nothing(void)
     return 0;
 }
 
+long hf_adopted_one(void)
+{
+    return 1;
+}
+
 /* ---- with a heap ---------------------------------------------------------------------------- */
 
 void *hf_adopted_heap_default(void)
@@ -383,13 +388,6 @@ int hf_adopted_mallctlbymib(const size_t *mib, size_t length, void *old, size_t 
 }
 
 /* ---- tcmalloc's statistics ------------------------------------------------------------------ */
-
-int hf_adopted_mallopt(int parameter, int value)
-{
-    (void)parameter;
-    (void)value;
-    return 1;
-}
 
 struct mallinfo hf_adopted_mallinfo(void)
 {

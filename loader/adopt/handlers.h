@@ -44,8 +44,9 @@ HF_API void *hf_adopted_recalloc_aligned(void *ptr, size_t count, size_t size, s
 HF_API void *hf_adopted_expand(void *ptr, size_t size);
 HF_API size_t hf_adopted_good_size(size_t size);
 HF_API bool hf_adopted_owns(const void *ptr);
-/* Returns 0, whatever the arguments. */
+/* Return 0 and 1, whatever the arguments. */
 HF_API long hf_adopted_nothing(void);
+HF_API long hf_adopted_one(void);
 
 /* mimalloc's functions whose first argument is a heap. There is one. */
 HF_API void *hf_adopted_heap_default(void);
@@ -77,17 +78,20 @@ HF_API int hf_adopted_mallctlnametomib(const char *name, size_t *mib, size_t *le
 HF_API int hf_adopted_mallctlbymib(const size_t *mib, size_t length, void *old, size_t *old_size,
                                    void *value, size_t value_size);
 
-/* tcmalloc's mallopt() accepts everything and does nothing; its statistics are empty. mallinfo2()
- * of glibc 2.33 has a structure that older headers lack: ten numbers. */
+/* tcmalloc's statistics are empty. mallinfo2() of glibc 2.33 has a structure that older headers
+ * lack: ten numbers. */
 struct hf_adopted_mallinfo2 {
     size_t numbers[10];
 };
-HF_API int hf_adopted_mallopt(int parameter, int value);
 HF_API struct mallinfo hf_adopted_mallinfo(void);
 HF_API struct hf_adopted_mallinfo2 hf_adopted_mallinfo2(void);
 
 /* MallocExtension::instance(): an object that answers for the heap. */
 HF_API const void *hf_adopted_malloc_extension(void);
+/* Functions of MallocExtension's interface in C. */
+HF_API int hf_adopted_count_blocks(int *blocks, size_t *total, int *histogram);
+HF_API void hf_adopted_describe(char *buffer, int size);
+HF_API int hf_adopted_ownership(const void *ptr);
 
 /* libc's functions of the same name, of which tcmalloc before 2.16 has its own. The last argument
  * of mremap() matters with MREMAP_FIXED alone. */

@@ -17,20 +17,30 @@ static bool is_valid(const void *self)
     return true;
 }
 
-static bool count_blocks(const void *self, int *blocks, size_t *total, int histogram[HISTOGRAM])
+int hf_adopted_count_blocks(int *blocks, size_t *total, int *histogram)
 {
-    (void)self;
     *blocks = 0;
     *total = 0;
     memset(histogram, 0, HISTOGRAM * sizeof *histogram);
-    return true;
+    return 1;
+}
+
+static bool count_blocks(const void *self, int *blocks, size_t *total, int *histogram)
+{
+    (void)self;
+    return hf_adopted_count_blocks(blocks, total, histogram);
+}
+
+void hf_adopted_describe(char *buffer, int size)
+{
+    if (size > 0)
+        buffer[0] = '\0';
 }
 
 static void describe(const void *self, char *buffer, int size)
 {
     (void)self;
-    if (size > 0)
-        buffer[0] = '\0';
+    hf_adopted_describe(buffer, size);
 }
 
 static double release_rate(const void *self)
@@ -51,10 +61,15 @@ static size_t allocated_size(const void *self, void *ptr)
     return hf_usable_size(ptr);
 }
 
+int hf_adopted_ownership(const void *ptr)
+{
+    return hf_owns(ptr) ? OWNED : NOT_OWNED;
+}
+
 static int ownership(const void *self, const void *ptr)
 {
     (void)self;
-    return hf_owns(ptr) ? OWNED : NOT_OWNED;
+    return hf_adopted_ownership(ptr);
 }
 
 #define NOTHING (const void *)hf_adopted_nothing

@@ -48,6 +48,8 @@ int tune()
     if (extension->GetOwnership(block) != MallocExtension::kOwned ||
         extension->GetOwnership(&value) != MallocExtension::kNotOwned ||
         extension->GetAllocatedSize(block) < 100 || tc_malloc_size(block) < 100 ||
+        MallocExtension_GetOwnership(block) != MallocExtension_kOwned ||
+        MallocExtension_GetAllocatedSize(block) < 100 || !MallocExtension_VerifyAllMemory() ||
         extension->GetMemoryReleaseRate() != -1 || !extension->VerifyAllMemory())
         return 2;
     tc_free_sized(block, 100);
