@@ -10,6 +10,7 @@
 #include "alloc/heap/instance.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
+#include "loader/adopt/start_copies.h"
 #include "loader/dlopen/dlopen_hooks.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/foreign/asking.h"
@@ -50,6 +51,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_asking_offer(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
 
+    hf_start_copies_leave();
     hf_route_start();
     hf_record_start();
 }

@@ -5,6 +5,7 @@
  */
 #include "alloc/base/options.h"
 
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static const struct hf_option_row rows[] = {
 
 static const char *const thp_choices[] = {"default", "always", "never"};
 static const char *const toggle_choices[] = {"off", "on"};
-static const char *const adoption_choices[] = {"none", "all"};
+static const char *const adoption_choices[] = {"none", "all", "PATTERNS"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
 static const char *const checks_choices[] = {"default", "full"};
 
@@ -78,4 +79,21 @@ void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, siz
     if (options->arenas != 0 && length > 0 && (size_t)length < size)
         snprintf(buffer + length, size - (size_t)length, ",narenas:%llu",
                  (unsigned long long)options->arenas);
+}
+
+bool hf_options_adopt(const struct hf_options *options, const char *path)
+{
+    char pattern[HF_PATTERNS_MAX];
+    if (options->adopt != HF_ADOPT_PATTERNS)
+        return options->adopt == HF_ADOPT_ALL;
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (const char *at = options->adopt_patterns; *at != '\0'; at += *at == ':') {
+        const size_t length = strcspn(at, ":");
+        memcpy(pattern, at, length);
+        pattern[length] = '\0';
+        at += length;
+        if (length > 0 && fnmatch(pattern, strchr(pattern, '/') != NULL ? path : name, 0) == 0)
+            return true;
+    }
+    return false;
 }

@@ -7,13 +7,18 @@
 #ifndef HOMEFREE_OPTIONS_H
 #define HOMEFREE_OPTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* Values of adopt, and the room for file patterns. */
+enum { HF_ADOPT_NONE, HF_ADOPT_ALL, HF_ADOPT_PATTERNS, HF_PATTERNS_MAX = 1024 };
 
 struct hf_options {
 #define HF_OPTION(name, type, preset, minimum, maximum, unit, help) uint64_t name;
 #include "alloc/base/options.def"
 #undef HF_OPTION
+    char adopt_patterns[HF_PATTERNS_MAX]; /* with HF_ADOPT_PATTERNS: as they were given */
 };
 
 /* Values of static_free. */
@@ -25,6 +30,9 @@ enum { HF_STATIC_FREE_FATAL, HF_STATIC_FREE_IGNORE };
 
 /* The options in force; defaults until hf_options_read() has run. */
 extern struct hf_options hf_options;
+
+/* Whether a file with that absolute path is to be adopted, by the options alone. */
+bool hf_options_adopt(const struct hf_options *options, const char *path);
 
 /* Writes jemalloc's configuration string for these options into a buffer of `size` bytes. */
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size);

@@ -68,12 +68,31 @@ static bool parse_number(struct span value, bool with_suffix, uint64_t *out)
     return i == value.length;
 }
 
-static bool parse_value(const struct hf_option_row *row, struct span value, uint64_t *out)
+/* Patterns are told from words that nobody knows by characters that a file's name or a pattern of
+ * several has. */
+static bool parse_patterns(struct span value, struct hf_options *options, uint64_t *out)
+{
+    bool is_pattern = false;
+    for (size_t i = 0; i < value.length; i++)
+        is_pattern |= strchr("./*?[", value.start[i]) != NULL;
+    if (!is_pattern || value.length >= sizeof options->adopt_patterns)
+        return false;
+    memset(options->adopt_patterns, 0, sizeof options->adopt_patterns);
+    memcpy(options->adopt_patterns, value.start, value.length);
+    *out = HF_ADOPT_PATTERNS;
+    return true;
+}
+
+static bool parse_value(const struct hf_option_row *row, struct span value,
+                        struct hf_options *options, uint64_t *out)
 {
     uint64_t number = 0;
     bool parsed;
     const struct hf_option_choice *choice = hf_option_choice_of(row);
-    if (choice != NULL)
+    if (strcmp(row->type, "adoption") == 0)
+        parsed = (parse_choice(value, choice, &number) && number != HF_ADOPT_PATTERNS) ||
+                 parse_patterns(value, options, &number);
+    else if (choice != NULL)
         parsed = parse_choice(value, choice, &number);
     else
         parsed = parse_number(value, strcmp(row->type, "size") == 0, &number);
@@ -129,7 +148,7 @@ static void parse_pair(struct span pair, struct hf_options *out)
         if (!span_is(key, hf_option_row(i)->name))
             continue;
         const struct hf_option_row *row = hf_option_row(i);
-        if (!parse_value(row, value, (uint64_t *)((char *)out + offsets[i])))
+        if (!parse_value(row, value, out, (uint64_t *)((char *)out + offsets[i])))
             warn_value(row, value);
         return;
     }

@@ -1,8 +1,8 @@
 /*
  * See adopted_cache.h. Owns nothing; takes no lock.
  *
- * Names: "KEY-NAME" for a copy, ".KEY-NAME.XXXXXX" while it is written. A process that dies
- * meanwhile leaves the latter behind; it is removed after an hour.
+ * Names: "KEY-NAME" for a copy, "KEY-NAME.refused" for a refusal, ".KEY-NAME.XXXXXX" while one is
+ * written. A process that dies meanwhile leaves the latter behind; it is removed after an hour.
  */
 #include "loader/adopt/adopted_cache.h"
 
@@ -24,8 +24,15 @@
 enum {
     NAME_SHOWN = 120,  /* of the original's name: its end, with the module's suffix */
     UNFINISHED = 3600, /* seconds after which an unfinished file is nobody's */
-    NOTE_ROOM = sizeof(struct hf_adopted_note) + PATH_MAX
+    NOTE_ROOM = sizeof(struct hf_adopted_note) + PATH_MAX + HF_ADOPTED_WHY_MAX
 };
+
+/*
+ * The file of a refusal: this mark; a note, of which only `key` and `file_size` mean the same as in
+ * a copy, and `slots` is the errno; the original's path; the reason.
+ */
+static const char refusal_mark[16] = "homefree refused";
+#define REFUSAL_SUFFIX ".refused"
 
 /* Opens a folder below another one, and makes it if it is missing. */
 static int open_below(int base, const char *name)
@@ -106,30 +113,91 @@ static const char *name_of(const struct hf_adopted_place *place)
     return strrchr(place->path, '/') + 1;
 }
 
-/* Reads the note of a file in the folder, if the file can be trusted. */
-static bool read_note(int folder, const char *name, struct hf_adopted_note *note)
+/* ---- reading -------------------------------------------------------------------------------- */
+
+/* Reads the note of a copy. False if it is no whole adopted copy. */
+static bool read_copy(int descriptor, const struct stat *status, struct hf_adopted_note *out,
+                      size_t size)
+{
+    Elf64_Ehdr header;
+    struct {
+        Elf64_Nhdr header;
+        char name[HF_ADOPTED_NAME_SIZE];
+    } start;
+    if (size <= sizeof *out ||
+        pread(descriptor, &header, sizeof header, 0) != (ssize_t)sizeof header)
+        return false;
+    const off_t note = (off_t)(header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
+    if (note < 0 || pread(descriptor, &start, sizeof start, note) != (ssize_t)sizeof start ||
+        start.header.n_type != HF_ADOPTED_TYPE ||
+        start.header.n_namesz != sizeof HF_ADOPTED_OWNER ||
+        memcmp(start.name, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER) != 0 ||
+        start.header.n_descsz <= sizeof *out || start.header.n_descsz > size)
+        return false;
+    if (pread(descriptor, out, start.header.n_descsz, note + (off_t)sizeof start) !=
+        (ssize_t)start.header.n_descsz)
+        return false;
+    ((char *)out)[start.header.n_descsz - 1] = '\0';
+    return out->file_size == (uint64_t)status->st_size;
+}
+
+/* Reads the note of a refusal, which is smaller than NOTE_ROOM, with the text behind it. */
+static bool read_refusal(int descriptor, const struct stat *status, struct hf_adopted_note *out,
+                         char why[HF_ADOPTED_WHY_MAX])
+{
+    char mark[sizeof refusal_mark];
+    const off_t at = sizeof mark;
+    const ssize_t size = (ssize_t)status->st_size - at;
+    char *text = (char *)out;
+    if (size <= (ssize_t)sizeof *out || size >= (ssize_t)NOTE_ROOM ||
+        pread(descriptor, mark, sizeof mark, 0) != (ssize_t)sizeof mark ||
+        memcmp(mark, refusal_mark, sizeof mark) != 0 ||
+        pread(descriptor, out, (size_t)size, at) != size)
+        return false;
+    const size_t most = (size_t)size - sizeof *out, path = strnlen(out->original, most);
+    if (path == most || text[size - 1] != '\0' || out->file_size != (uint64_t)status->st_size)
+        return false;
+    if (why != NULL && path + 1 < most)
+        snprintf(why, HF_ADOPTED_WHY_MAX, "%s", out->original + path + 1);
+    return true;
+}
+
+/* Reads the note of a file in the folder, if the file can be trusted; and the reason, of a
+ * refusal. */
+static bool read_note(int folder, const char *name, struct hf_adopted_note *note,
+                      char why[HF_ADOPTED_WHY_MAX])
 {
     struct stat status;
+    const size_t length = strlen(name), suffix = strlen(REFUSAL_SUFFIX);
+    const bool refusal = length > suffix && strcmp(name + length - suffix, REFUSAL_SUFFIX) == 0;
     const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const bool whole = fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
-                       status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-                       hf_adopted_read(fd, note, NOTE_ROOM);
+    const bool whole =
+        fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+        (refusal ? read_refusal(fd, &status, note, why) : read_copy(fd, &status, note, NOTE_ROOM));
     close(fd);
     return whole;
+}
+
+static bool is_for(const struct hf_adopted_note *note, const char *original, const uint64_t key[2])
+{
+    return note->key[0] == key[0] && note->key[1] == key[1] &&
+           strcmp(note->original, original) == 0;
 }
 
 bool hf_adopted_place_has(const struct hf_adopted_place *place, const char *original,
                           const uint64_t key[2])
 {
     struct hf_adopted_note *note = malloc(NOTE_ROOM);
-    const bool has = note != NULL && read_note(place->folder, name_of(place), note) &&
-                     note->key[0] == key[0] && note->key[1] == key[1] &&
-                     strcmp(note->original, original) == 0;
+    const bool has = note != NULL && read_note(place->folder, name_of(place), note, NULL) &&
+                     is_for(note, original, key);
     free(note);
     return has;
 }
+
+/* ---- writing -------------------------------------------------------------------------------- */
 
 int hf_adopted_place_create(struct hf_adopted_place *place)
 {
@@ -171,14 +239,15 @@ static void remove_outdated(const struct hf_adopted_place *place)
         close(copy);
     const struct dirent *entry;
     while (entries != NULL && own != NULL && note != NULL &&
-           read_note(place->folder, name_of(place), own) && (entry = readdir(entries)) != NULL) {
+           read_note(place->folder, name_of(place), own, NULL) &&
+           (entry = readdir(entries)) != NULL) {
         struct stat status;
         if (fstatat(place->folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
             !S_ISREG(status.st_mode) || status.st_uid != geteuid())
             continue;
         if (entry->d_name[0] == '.'
                 ? time(NULL) - status.st_mtime > UNFINISHED
-                : read_note(place->folder, entry->d_name, note) && is_outdated(note, own))
+                : read_note(place->folder, entry->d_name, note, NULL) && is_outdated(note, own))
             (void)unlinkat(place->folder, entry->d_name, 0);
     }
     if (entries != NULL)
@@ -194,4 +263,63 @@ int hf_adopted_place_finish(struct hf_adopted_place *place)
     place->unfinished[0] = '\0';
     remove_outdated(place);
     return 0;
+}
+
+/* ---- refusals ------------------------------------------------------------------------------- */
+
+/* The same place for a refusal in place of the copy. */
+static bool open_refusal(struct hf_adopted_place *place, const char *original,
+                         const uint64_t key[2])
+{
+    static const char suffix[] = REFUSAL_SUFFIX;
+    if (hf_adopted_place_open(place, original, key) != 0)
+        return false;
+    const size_t length = strlen(place->path);
+    if (length + sizeof suffix <= sizeof place->path) {
+        memcpy(place->path + length, suffix, sizeof suffix);
+        return true;
+    }
+    hf_adopted_place_close(place);
+    return false;
+}
+
+int hf_adopted_refusal(const char *original, const uint64_t key[2], char why[HF_ADOPTED_WHY_MAX])
+{
+    struct hf_adopted_place place;
+    if (!open_refusal(&place, original, key))
+        return 0;
+    struct hf_adopted_note *note = malloc(NOTE_ROOM);
+    int error = 0;
+    if (note != NULL && read_note(place.folder, name_of(&place), note, why) &&
+        is_for(note, original, key) && note->slots > 0 && note->slots < 4096)
+        error = -(int)note->slots;
+    free(note);
+    hf_adopted_place_close(&place);
+    return error;
+}
+
+void hf_adopted_refuse(const char *original, const uint64_t key[2], int error, const char *why)
+{
+    struct hf_adopted_place place;
+    struct hf_adopted_note note = {.key = {key[0], key[1]}, .slots = (uint64_t)-error};
+    const size_t path = strlen(original) + 1, reason = strlen(why) + 1;
+    note.file_size = sizeof refusal_mark + sizeof note + path + reason;
+    char *text = malloc(note.file_size);
+    if (text == NULL || !open_refusal(&place, original, key)) {
+        free(text);
+        return;
+    }
+    char *at = text;
+    at = mempcpy(at, refusal_mark, sizeof refusal_mark);
+    at = mempcpy(at, &note, sizeof note);
+    at = mempcpy(at, original, path);
+    memcpy(at, why, reason);
+    const int file = hf_adopted_place_create(&place);
+    bool written = file >= 0 && write(file, text, note.file_size) == (ssize_t)note.file_size;
+    if (file >= 0)
+        written &= close(file) == 0;
+    if (!written || hf_adopted_place_finish(&place) != 0)
+        hf_adopted_place_abandon(&place);
+    hf_adopted_place_close(&place);
+    free(text);
 }

@@ -5,7 +5,7 @@
  * A copy is written to a file of another name first, and renamed when it is whole, so others see
  * all of it or nothing; two processes that make the same copy at a time write the same bytes. The
  * folder and its files belong to the user and only the user can write to them, which is checked at
- * each use. Copies whose original is gone or has changed are removed when another copy is made.
+ * each use. Copies whose original is gone or has changed are removed when another one is made.
  *
  * Owns: nothing. Any thread, any process.
  */
@@ -43,5 +43,14 @@ int hf_adopted_place_create(struct hf_adopted_place *place);
  */
 int hf_adopted_place_finish(struct hf_adopted_place *place);
 void hf_adopted_place_abandon(const struct hf_adopted_place *place);
+
+/*
+ * Refusals are kept like copies, so that the search is not repeated in each process. The first
+ * returns the error with which an original of that key was refused, and the reason, or 0; the other
+ * keeps one, if it can.
+ */
+#define HF_ADOPTED_WHY_MAX 512
+int hf_adopted_refusal(const char *original, const uint64_t key[2], char why[HF_ADOPTED_WHY_MAX]);
+void hf_adopted_refuse(const char *original, const uint64_t key[2], int error, const char *why);
 
 #endif

@@ -14,6 +14,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/deep_objects.h"
 #include "alloc/trace/fail.h"
+#include "loader/adopt/adopt_file.h"
 #include "loader/dlopen/search_path.h"
 #include "loader/foreign/adopted_note.h"
 #include "loader/interpose/definers.h"
@@ -139,7 +140,7 @@ static bool find_loaded_copy(const char *file, struct sought *sought)
            hf_loader_lock_run(find_copy, sought) == 0 && sought->copy[0] != '\0';
 }
 
-/* The same from the loaded copy of a file, if there is one. With HOMEFREE_CONF=adopt:all also from
+/* The same from the loaded copy of a file, if there is one. With HOMEFREE_CONF=adopt: also from
  * one that is made now. */
 static void *open_adopted(hf_dlopen_function *original, const char *file, int mode,
                           const void *caller)
@@ -153,15 +154,15 @@ static void *open_adopted(hf_dlopen_function *original, const char *file, int mo
     const struct hf_watch_call *const before = hf_own_begin();
     int result = find_loaded_copy(file, sought);
     const bool loaded = result == 1;
+    bool selected = false;
     if (!loaded && hf_options.adopt != 0)
-        result = hf_adopt_file(file, sought->copy, sizeof sought->copy);
+        result = hf_adopt_selected(file, sought->copy, &selected);
     hf_own_end(before);
     void *handle =
         result == 1 ? original(sought->copy, mode) : open_for(original, file, mode, caller);
     hf_free(sought);
     /* Not for an object that was there before: others may have adopted it, or not wanted to. */
-    if (handle != NULL && !loaded && hf_options.adopt != 0 && result >= 0 &&
-        (mode & RTLD_NOLOAD) == 0)
+    if (handle != NULL && result >= 0 && selected && (mode & RTLD_NOLOAD) == 0)
         (void)hf_adopt(handle);
     return handle;
 }

@@ -6,7 +6,6 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map)
@@ -51,29 +50,4 @@ bool hf_adopted_look(const struct link_map *map)
 bool hf_adopted_some(void)
 {
     return atomic_load_explicit(&some_loaded, memory_order_acquire);
-}
-
-bool hf_adopted_read(int descriptor, struct hf_adopted_note *out, size_t size)
-{
-    Elf64_Ehdr header;
-    struct {
-        Elf64_Nhdr header;
-        char name[HF_ADOPTED_NAME_SIZE];
-    } start;
-    struct stat status;
-    if (fstat(descriptor, &status) != 0 || size <= sizeof *out ||
-        pread(descriptor, &header, sizeof header, 0) != (ssize_t)sizeof header)
-        return false;
-    const off_t note = (off_t)(header.e_phoff + header.e_phnum * sizeof(Elf64_Phdr));
-    if (note < 0 || pread(descriptor, &start, sizeof start, note) != (ssize_t)sizeof start ||
-        start.header.n_type != HF_ADOPTED_TYPE ||
-        start.header.n_namesz != sizeof HF_ADOPTED_OWNER ||
-        memcmp(start.name, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER) != 0 ||
-        start.header.n_descsz <= sizeof *out || start.header.n_descsz > size)
-        return false;
-    if (pread(descriptor, out, start.header.n_descsz, note + (off_t)sizeof start) !=
-        (ssize_t)start.header.n_descsz)
-        return false;
-    ((char *)out)[start.header.n_descsz - 1] = '\0';
-    return out->file_size == (uint64_t)status.st_size;
 }

@@ -36,7 +36,4 @@ bool hf_adopted_look(const struct link_map *map);
 /* Whether a routing pass has ever seen one. */
 bool hf_adopted_some(void);
 
-/* Reads the note of a file into `size` bytes at `out`. False if it is no whole adopted copy. */
-bool hf_adopted_read(int descriptor, struct hf_adopted_note *out, size_t size);
-
 #endif

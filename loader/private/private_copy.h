@@ -10,18 +10,6 @@
 
 #include <limits.h>
 
-/* Opens the original of a copy for reading: a descriptor or a negative errno. A FIFO, which would
- * block, or a device is -EINVAL, a folder -EISDIR. */
-int hf_copy_open_original(const char *path);
-
-/* Copies a file's content, both descriptors being at offset 0. Shares the blocks if the file system
- * can. Result: 0 or a negative errno. */
-int hf_copy_bytes(int from, int to);
-
-/* Makes a path absolute but does not resolve it: $ORIGIN is the folder of the name that a file is
- * loaded by. Result: 0, -EINVAL, -EISDIR for one that ends in a slash, -ENAMETOOLONG. */
-int hf_copy_absolute(const char *path, char out[PATH_MAX]);
-
 /*
  * Creates a file for a copy in the first place that will have one, calls fill(from, to, context),
  * and keeps the file until the process exits. `path` receives its path. Result: 0 or a negative

@@ -158,6 +158,49 @@ START_TEST(choices)
 }
 END_TEST
 
+static void parse_patterns(void *unused)
+{
+    (void)unused;
+    static const struct {
+        const char *patterns, *path;
+        bool adopted;
+    } cases[] = {
+        {"all", "/usr/lib/libany.so", true},
+        {"none", "/usr/lib/libany.so", false},
+        {"libany.so", "/usr/lib/libany.so", true},
+        {"libany.so", "/usr/libany.so/other.so", false},
+        {"libother*:libany*", "/usr/lib/libany.so.1", true},
+        {"lib?ny.so", "/usr/lib/libany.so", true},
+        {"lib[!a]ny.so", "/usr/lib/libany.so", false},
+        {"*/vendor/*", "/opt/vendor/lib/libany.so", true},
+        {"*/vendor/*", "/opt/vendors/lib/libany.so", false},
+        {"/opt/vendor/libany.so", "/opt/vendor/libany.so", true},
+        {":", "/usr/lib/libany.so", false},
+        {"*a:b*", "/usr/lib/a:b", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char text[100];
+        struct hf_options options = hf_options;
+        snprintf(text, sizeof text, "adopt:%s", cases[i].patterns);
+        if (cases[i].patterns[0] != ':')
+            hf_options_parse(text, &options);
+        must(hf_options_adopt(&options, cases[i].path) == cases[i].adopted);
+    }
+}
+
+START_TEST(files_to_adopt)
+{
+    static char text[2 * HF_PATTERNS_MAX] = "adopt:";
+    assert_succeeds(outcome_of_call(parse_patterns, NULL));
+    refused("adopt:on", FIELD(adopt), "'on' of adopt", "none, all, or file patterns");
+    refused("adopt:PATTERNS", FIELD(adopt), "'PATTERNS' of adopt", "is ignored");
+    refused("adopt:", FIELD(adopt), "'' of adopt", "is ignored");
+    refused("adopt::", FIELD(adopt), "':' of adopt", "is ignored");
+    memset(text + 6, '*', sizeof text - 7);
+    refused(text, FIELD(adopt), "of adopt", "is ignored");
+}
+END_TEST
+
 START_TEST(items)
 {
     accepted("", FIELD(arenas), 0);
@@ -241,7 +284,7 @@ END_TEST
 int main(void)
 {
     return RUN_SUITE(the_table_is_sound, numbers_at_their_ends_and_beyond,
-                     suffixes_scale_sizes_only, overflow_is_no_number, choices, items,
-                     what_is_right_counts_beside_what_is_wrong, unknown_keys_are_named,
+                     suffixes_scale_sizes_only, overflow_is_no_number, choices, files_to_adopt,
+                     items, what_is_right_counts_beside_what_is_wrong, unknown_keys_are_named,
                      hostile_strings_stay_one_line, jemallocs_string_fits);
 }

@@ -7,9 +7,11 @@
  */
 #include "alloc/base/options.h"
 #include "alloc/diagnose/report_format.h"
+#include "loader/adopt/start_copies.h"
 #include "loader/command/arguments.h"
 #include "loader/command/program/preload.h"
 #include "loader/command/program/program.h"
+#include "loader/command/run/run_adopt.h"
 #include "loader/command/run/run_report.h"
 
 #include <errno.h>
@@ -33,7 +35,7 @@ static const char *const modes[] = {"report", "count", "strict", NULL}; /* the d
 struct request {
     struct hf_run_diagnosis diagnosis; /* its mode is NULL without --diagnose */
     bool bare;                         /* --diagnose without a value */
-    bool adopt;
+    const char *adopt;                 /* what is adopted: HOMEFREE_CONF's words; or NULL */
 };
 
 static const char *find_mode(const char *value)
@@ -52,6 +54,23 @@ static int take_diagnose(void *context, const char *value)
     if (request->diagnosis.mode != NULL)
         return HF_EXIT_CLEAN;
     return hf_command_wrong(who, "--diagnose takes 'count', 'report' or 'strict', not '%s'", value);
+}
+
+static int take_adopt(void *context, const char *value)
+{
+    struct request *request = context;
+    request->adopt = value != NULL ? value : "all";
+    if (strchr(request->adopt, ',') != NULL)
+        return hf_command_wrong(who, "--adopt takes patterns separated by colons; for a comma in a "
+                                     "file's name, write '?'");
+    if (strlen(request->adopt) >= HF_PATTERNS_MAX)
+        return hf_command_wrong(who, "--adopt takes at most %d characters", HF_PATTERNS_MAX - 1);
+    if (value == NULL || strcmp(value, "all") == 0 || value[strcspn(value, "./*?[")] != '\0')
+        return HF_EXIT_CLEAN;
+    return hf_command_wrong(who,
+                            "--adopt takes patterns of files, such as 'libarrow.so*' or "
+                            "'*/vendor/*', not '%s'",
+                            value);
 }
 
 static int take_sample(void *context, const char *value)
@@ -75,9 +94,13 @@ static const struct hf_argument arguments_table[] = {
              "objects, report every fault and go on (the default),\n"
              "or stop at the first fault",
      .take = take_diagnose},
-    HF_FLAG_ARGUMENT("adopt", adopt,
-                     "load libraries with an allocator inside from copies\n"
-                     "in which the heap replaces it, where it can"),
+    {.name = "adopt",
+     .value = "PATTERNS",
+     .optional = true,
+     .help = "load libraries with an allocator inside from copies\n"
+             "in which the heap replaces it, where it can; only\n"
+             "files that the patterns match, if there are any",
+     .take = take_adopt},
     HF_VALUE_ARGUMENT("report", diagnosis.report, "PATH",
                       "folder for the report; made if it is missing. The\n"
                       "default is a new homefree-report.PID here"),
@@ -134,9 +157,9 @@ static void print_options(FILE *out)
 
 static const struct hf_command command = {
     .who = who,
-    .usage = "homefree run [--adopt] [--diagnose[=count|report|strict]] [--report PATH]\n"
-             "                    [--sites PATH] [--suppressions FILE] [--sample N] [--leaks]\n"
-             "                    [--quiet] [--] COMMAND [ARGUMENT]...\n",
+    .usage = "homefree run [--adopt[=PATTERNS]] [--diagnose[=count|report|strict]]\n"
+             "                    [--report PATH] [--sites PATH] [--suppressions FILE]\n"
+             "                    [--sample N] [--leaks] [--quiet] [--] COMMAND [ARGUMENT]...\n",
     .about = "Becomes COMMAND, with a library preloaded that gives the whole process and the\n"
              "processes that it starts one heap, so that every free goes home to its owner. With\n"
              "--diagnose, that library also records which object allocated and which freed.\n",
@@ -218,11 +241,26 @@ static int examine(const char *name, struct hf_program *program)
     return HF_EXIT_CLEAN;
 }
 
-/* Returns only after a failure, HF_EXIT_FAILED. */
-static int become(const char *path, char **arguments, const char *library, const char *diagnosis)
+/* The value of LD_PRELOAD: the library, what was there, and `last` unless it is NULL. */
+static char *compose_preload(const char *library, const char *last)
 {
-    char *preload = hf_preload_before(library, getenv("LD_PRELOAD"), own_libraries);
+    char *preload = hf_preload_before(library, getenv("LD_PRELOAD"), own_libraries), *both = NULL;
+    if (last == NULL || preload == NULL)
+        return preload;
+    if (asprintf(&both, "%s:%s", preload, last) < 0)
+        both = NULL;
+    free(preload);
+    return both;
+}
+
+/* Returns only after a failure, HF_EXIT_FAILED. `copies`: adopted ones, which libhomefree takes out
+ * of LD_PRELOAD again (loader/adopt/start_copies.h), or NULL. */
+static int become(const char *path, char **arguments, const char *library, const char *diagnosis,
+                  const char *copies)
+{
+    char *preload = compose_preload(library, copies);
     const bool set = preload != NULL && setenv("LD_PRELOAD", preload, 1) == 0 &&
+                     (copies == NULL || setenv(HF_START_COPIES_VARIABLE, copies, 1) == 0) &&
                      (diagnosis == NULL || setenv(HF_DIAGNOSE_VARIABLE, diagnosis, 1) == 0) &&
                      unsetenv(HF_PYTHON_VARIABLE) == 0;
     free(preload);
@@ -233,25 +271,11 @@ static int become(const char *path, char **arguments, const char *library, const
     return HF_EXIT_FAILED;
 }
 
-/* Adds adopt:all to HOMEFREE_CONF; of two values for a key, the last counts. */
-static int add_adoption(void)
-{
-    const char *before = getenv("HOMEFREE_CONF");
-    char *value = NULL;
-    const bool empty = before == NULL || before[0] == '\0';
-    if (asprintf(&value, "%s%sadopt:all", empty ? "" : before, empty ? "" : ",") < 0)
-        return hf_command_out_of_memory(who);
-    const int result =
-        setenv("HOMEFREE_CONF", value, 1) == 0 ? HF_EXIT_CLEAN : hf_command_out_of_memory(who);
-    free(value);
-    return result;
-}
-
-static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
+static int run(const struct hf_run_diagnosis *diagnosis, const char *adopt, char **arguments)
 {
     static struct hf_program program;
     struct hf_run_folder folder = {.path = NULL};
-    char *value = NULL;
+    char *value = NULL, *copies = NULL;
     char *library = find_library(diagnosis->mode != NULL);
     int result = library != NULL ? examine(arguments[0], &program) : HF_EXIT_FAILED;
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
@@ -259,9 +283,12 @@ static int run(const struct hf_run_diagnosis *diagnosis, char **arguments)
         if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
             hf_command_complain(who, "the report will be in '%s'", folder.path);
     }
+    if (result == HF_EXIT_CLEAN && adopt != NULL)
+        copies = hf_run_adopt_needed(who, adopt, program.path);
     if (result == HF_EXIT_CLEAN)
-        result = become(program.path, arguments, library, value);
+        result = become(program.path, arguments, library, value, copies);
     hf_run_folder_end(&folder);
+    free(copies);
     free(value);
     free(library);
     return result;
@@ -274,7 +301,9 @@ int hf_command_run_program(int count, char **arguments)
     int result = hf_command_read(&command, &request, count, arguments, &operands);
     if (result == HF_EXIT_NONE)
         result = check(&request, &operands);
-    if (result == HF_EXIT_NONE && request.adopt && add_adoption() != HF_EXIT_CLEAN)
+    if (result == HF_EXIT_NONE && request.adopt != NULL &&
+        hf_run_select(who, request.adopt) != HF_EXIT_CLEAN)
         return HF_EXIT_FAILED;
-    return result != HF_EXIT_NONE ? result : run(&request.diagnosis, operands.values);
+    return result != HF_EXIT_NONE ? result
+                                  : run(&request.diagnosis, request.adopt, operands.values);
 }

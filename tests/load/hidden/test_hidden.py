@@ -60,7 +60,7 @@ class Case(unittest.TestCase):
         return int(number), text
 
     def copies(self):
-        return sorted((self.cache / "homefree/adopted").glob("*"))
+        return sorted((self.cache / "homefree/adopted").glob("*.so"))
 
     def module(self, name):
         return next(path for path in options.modules if path.name == f"{name}.so")
@@ -272,6 +272,10 @@ class Refused(Case):
         file = self.folder / "module.so"
         subprocess.run(["strip", "-s", "-o", file, self.module("inner-c-O2")], check=True)
         self.assertEqual(self.asked(file), (0, str(file)))
+
+    def test_a_file_that_needs_homefree(self):
+        runner = os.path.abspath(options.runner)
+        self.assertEqual(self.asked(runner), (0, runner))
 
     def test_a_stripped_file_with_its_debug_file(self):
         file = self.folder / "module.so"

@@ -372,7 +372,9 @@ class Usage(Installation):
         for option in ("--help", "-h"):
             text = self.runs(option)
             self.assertTrue(
-                text.startswith("Usage: homefree run [--adopt] [--diagnose[=count|report|strict]]")
+                text.startswith(
+                    "Usage: homefree run [--adopt[=PATTERNS]] [--diagnose[=count|report|strict]]"
+                )
             )
             self.assertLess(max(map(len, text.splitlines())), 90)
             for option in (
