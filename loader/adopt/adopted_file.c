@@ -3,13 +3,15 @@
  *
  * The layout of the added segment: program headers, note, symbols, strings, versions, relocations,
  * slots. Its address equals its offset in the file, because readers of a loaded object take e_phoff
- * for an address; the file has a hole in front of it.
+ * for an address; the file has a hole in front of it. In a release-only copy, a segment of guards
+ * (guard.h) comes before it.
  */
 #include "loader/adopt/adopted_file.h"
 
 #include "loader/elf/origin.h"
 #include "loader/foreign/adopted_note.h"
 #include "loader/hidden/code.h"
+#include "loader/hidden/release_only.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -35,7 +37,8 @@ struct writing {
     uint64_t headers, note, symbols, versions, strings, relocations, slots; /* offsets in it */
     size_t note_size;
     size_t strings_size, old_strings_size, relocations_size, old_relocations_size;
-    size_t functions_count; /* different ones among the redirections */
+    uint64_t guards;        /* address and offset of the segment of guards */
+    size_t functions_count; /* different ones among the redirections, and what guards ask */
     const char **functions;
     size_t old_symbols;
     uint64_t runpath; /* offset of the expanded one in the strings, or 0 */
@@ -80,9 +83,11 @@ static size_t function_index(const struct writing *writing, const char *name)
 
 static int collect_functions(struct writing *writing)
 {
-    writing->functions = calloc(writing->plan->count, sizeof *writing->functions);
+    writing->functions = calloc(writing->plan->count + 1, sizeof *writing->functions);
     if (writing->functions == NULL)
         return -ENOMEM;
+    if (writing->plan->release_only)
+        writing->functions[writing->functions_count++] = HF_RELEASE_ONLY_QUESTION;
     for (size_t i = 0; i < writing->plan->count; i++) {
         const char *name = writing->plan->redirections[i].function;
         if (function_index(writing, name) == writing->functions_count)
@@ -231,6 +236,12 @@ static int expand_path(const struct writing *writing, char out[PATH_MAX * 2])
     return 0;
 }
 
+/* For the added segment, its note, and guards. */
+static size_t added_headers(const struct writing *writing)
+{
+    return writing->plan->release_only ? 3 : 2;
+}
+
 static void lay_out(struct writing *writing, size_t added_strings)
 {
     struct hf_elf *elf = writing->elf;
@@ -239,12 +250,17 @@ static void lay_out(struct writing *writing, size_t added_strings)
     for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
         if (segment.p_type == PT_LOAD && segment.p_vaddr + segment.p_memsz > end)
             end = segment.p_vaddr + segment.p_memsz;
-    writing->address = writing->offset = up(end > elf->size ? end : elf->size, SEGMENT);
+    end = up(end > elf->size ? end : elf->size, SEGMENT);
+    writing->guards = end;
+    if (writing->plan->release_only)
+        end = up(end + writing->plan->count * HF_GUARD_MAX, SEGMENT);
+    writing->address = writing->offset = end;
     const size_t count = writing->functions_count;
-    uint64_t at = (elf->header.e_phnum + 2ul) * sizeof(Elf64_Phdr);
+    uint64_t at = (elf->header.e_phnum + added_headers(writing)) * sizeof(Elf64_Phdr);
     writing->note = at;
     writing->note_size = sizeof(Elf64_Nhdr) + HF_ADOPTED_NAME_SIZE +
-                         sizeof(struct hf_adopted_note) + strlen(writing->facts->original) + 1;
+                         sizeof(struct hf_adopted_note) + strlen(writing->facts->original) + 1 +
+                         strlen(writing->plan->why) + 1;
     at = up(at + writing->note_size, 16);
     writing->symbols = at;
     at += (writing->old_symbols + count) * sizeof(Elf64_Sym);
@@ -290,20 +306,22 @@ static void add_note(const struct writing *writing)
         .size = writing->size,
         .file_size = writing->offset + writing->size,
         .redirections = (uint32_t)writing->plan->count,
+        .release_only = writing->plan->release_only,
     };
     for (size_t i = 0; i < HF_ALLOCATOR_COUNT; i++)
         note.allocators |= writing->plan->allocators[i] ? UINT32_C(1) << i : 0;
-    const size_t path = strlen(writing->facts->original) + 1;
-    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof note + path),
+    const size_t path = strlen(writing->facts->original) + 1, why = strlen(writing->plan->why) + 1;
+    const Elf64_Nhdr header = {sizeof HF_ADOPTED_OWNER, (Elf64_Word)(sizeof note + path + why),
                                HF_ADOPTED_TYPE};
     unsigned char *at = writing->bytes + writing->note;
     memcpy(at, &header, sizeof header);
     memcpy(at += sizeof header, HF_ADOPTED_OWNER, sizeof HF_ADOPTED_OWNER);
     memcpy(at += HF_ADOPTED_NAME_SIZE, &note, sizeof note);
-    memcpy(at + sizeof note, writing->facts->original, path);
+    memcpy(at += sizeof note, writing->facts->original, path);
+    memcpy(at + path, writing->plan->why, why);
 }
 
-/* The program headers, and two more: for the added segment and for its note. */
+/* The program headers, and those that are added. */
 static int add_headers(const struct writing *writing)
 {
     Elf64_Phdr *headers = (Elf64_Phdr *)(void *)writing->bytes;
@@ -335,7 +353,7 @@ static int add_headers(const struct writing *writing)
         if (segment.p_type == PT_PHDR) {
             segment.p_offset = writing->offset;
             segment.p_vaddr = segment.p_paddr = writing->address;
-            segment.p_filesz = segment.p_memsz = (last + 2) * sizeof segment;
+            segment.p_filesz = segment.p_memsz = (last + added_headers(writing)) * sizeof segment;
         }
         if (segment.p_type == PT_TLS && writing->plan->drops_thread_data)
             segment.p_type = PT_NULL;
@@ -345,6 +363,17 @@ static int add_headers(const struct writing *writing)
     if (count != last || loads == 0)
         return refuse(writing, "its program headers are damaged");
     /* Segments must be in the order of their addresses; others may stand between them. */
+    if (writing->plan->release_only)
+        headers[count++] = (Elf64_Phdr){
+            .p_type = PT_LOAD,
+            .p_flags = PF_R | PF_X,
+            .p_offset = writing->guards,
+            .p_vaddr = writing->guards,
+            .p_paddr = writing->guards,
+            .p_filesz = writing->plan->count * HF_GUARD_MAX,
+            .p_memsz = writing->plan->count * HF_GUARD_MAX,
+            .p_align = SEGMENT,
+        };
     headers[count++] = added;
     headers[count] = note;
     return 0;
@@ -450,19 +479,47 @@ static int make_segment(struct writing *writing)
 
 /* ---- the code ------------------------------------------------------------------------------- */
 
+/* The address of the word through which a function is called. */
+static uint64_t slot_of(const struct writing *writing, const char *function)
+{
+    return writing->address + writing->slots + function_index(writing, function) * sizeof(uint64_t);
+}
+
+/* Writes one guard, and the jump to it. */
+static int write_guard(const struct writing *writing, size_t index, const unsigned char *before,
+                       uint64_t offset)
+{
+    const struct hf_redirection *redirection = &writing->plan->redirections[index];
+    const uint64_t at = writing->guards + index * HF_GUARD_MAX;
+    unsigned char guard[HF_GUARD_MAX] = {0}, jump[HF_GUARD_DISPLACED_MAX];
+    const size_t size = hf_guard_write(
+        before, redirection->displaced, redirection->address, redirection->guard, at,
+        slot_of(writing, HF_RELEASE_ONLY_QUESTION), slot_of(writing, redirection->function), guard);
+    if (size == 0 ||
+        !hf_guard_enter(before, redirection->displaced, redirection->address, at, jump))
+        return refuse(writing, "one of its allocator's functions is too far from the guards");
+    const int error = write_at(writing, guard, sizeof guard, at);
+    return error != 0 ? error : write_at(writing, jump, redirection->displaced, offset);
+}
+
 static int write_jumps(const struct writing *writing)
 {
     int error = 0;
     for (size_t i = 0; error == 0 && i < writing->plan->count; i++) {
         const struct hf_redirection *redirection = &writing->plan->redirections[i];
-        const uint64_t slot = writing->address + writing->slots +
-                              function_index(writing, redirection->function) * sizeof(uint64_t);
+        const uint64_t slot = slot_of(writing, redirection->function);
         unsigned char code[HF_CODE_JUMP_MAX];
         uint64_t offset, available;
         const unsigned char *before = hf_image_at(writing->image, redirection->address, &available);
         if (before == NULL ||
             hf_elf_locate(writing->elf, redirection->address, &offset, &available) != 0)
             return refuse(writing, "one of its functions lies outside the file");
+        if (redirection->guard != HF_GUARD_NONE) {
+            if (redirection->displaced > available)
+                return refuse(writing, "one of its functions lies outside the file");
+            error = write_guard(writing, i, before, offset);
+            continue;
+        }
         const uint64_t room = redirection->room < available ? redirection->room : available;
         const size_t size = hf_code_jump_through(before, room, redirection->address, slot, code);
         if (size == 0)
@@ -476,7 +533,7 @@ static int write_header(const struct writing *writing)
 {
     Elf64_Ehdr header = writing->elf->header;
     header.e_phoff = writing->offset;
-    header.e_phnum = (Elf64_Half)(header.e_phnum + 2);
+    header.e_phnum = (Elf64_Half)(header.e_phnum + added_headers(writing));
     return write_at(writing, &header, sizeof header, 0);
 }
 

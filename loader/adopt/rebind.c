@@ -317,14 +317,17 @@ static void report_slot(const struct hf_slot *slot, void *context)
 static void report_copy(const struct hf_object *object, const struct hf_adopted_note *note,
                         hf_route_visitor *visit, void *context)
 {
-    char text[256];
+    char text[768];
     int length = snprintf(text, sizeof text, "adopted: %u functions of", note->redirections);
     for (size_t i = 0; i < HF_ALLOCATOR_COUNT && (size_t)length < sizeof text; i++)
         if ((note->allocators >> i & 1) != 0)
             length += snprintf(text + length, sizeof text - (size_t)length, " %s",
                                hf_allocator_name((enum hf_allocator)i));
     if ((size_t)length < sizeof text)
-        snprintf(text + length, sizeof text - (size_t)length, " inside lead to the heap");
+        snprintf(text + length, sizeof text - (size_t)length, "%s%s",
+                 note->release_only != 0 ? " inside are guarded (release-only): "
+                                         : " inside lead to the heap",
+                 note->release_only != 0 ? note->original + strlen(note->original) + 1 : "");
     const struct hf_route_entry entry = {
         .size = sizeof entry,
         .state = HF_ROUTE_CHANGED,

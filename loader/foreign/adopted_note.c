@@ -44,7 +44,7 @@ bool hf_adopted_look(const struct link_map *map)
     if (note == NULL)
         return false;
     atomic_store_explicit(&some_loaded, true, memory_order_release);
-    return protect(map, note);
+    return protect(map, note) && note->release_only == 0;
 }
 
 bool hf_adopted_some(void)

@@ -19,8 +19,10 @@ struct hf_adopted_note {
     uint64_t slots, size; /* the segment that is read-only once it is relocated */
     uint64_t file_size;   /* of the copy */
     uint32_t redirections;
-    uint32_t allocators; /* bits by enum hf_allocator */
-    char original[];     /* its path, terminated */
+    uint32_t allocators;   /* bits by enum hf_allocator */
+    uint32_t release_only; /* 1: its allocator stays in use; see loader/hidden/release_only.h */
+    uint32_t reserved;
+    char original[]; /* its path, and behind it why it is release-only, both terminated */
 };
 
 /* The note of a loaded object; NULL if it is no adopted copy. The object must stay loaded. */
@@ -28,8 +30,8 @@ const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map);
 
 /*
  * Called for each new object in a routing pass, under the loader's lock: if it is an adopted copy,
- * makes the segment that holds its slots read-only. Result: whether it is one, so that its old
- * allocator is out of use.
+ * makes the segment that holds its slots read-only. Result: whether its old allocator is out of
+ * use.
  */
 bool hf_adopted_look(const struct link_map *map);
 

@@ -72,7 +72,8 @@ static void merge(struct hf_own_data *own)
     own->count = kept;
 }
 
-int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach)
+int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach, hf_own_data_user *owns,
+                     const void *context)
 {
     *own = (struct hf_own_data){.reach = reach};
     own->ranges = calloc(reach->uses_count * 2 + 1, sizeof *own->ranges);
@@ -81,8 +82,7 @@ int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach)
         return -ENOMEM;
     for (size_t i = 0; i < reach->uses_count; i++) {
         const struct hf_data_use *use = &reach->uses[i];
-        if (!hf_reach_is_in(reach, use->function) || !hf_reach_is_closed(reach, use->function) ||
-            !hf_own_data_is_state(reach, use->address))
+        if (!owns(use->function, context) || !hf_own_data_is_state(reach, use->address))
             continue;
         own->addresses[own->addresses_count++] = use->address;
         own->ranges[own->count++] = range_at(reach, use->address);

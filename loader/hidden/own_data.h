@@ -23,9 +23,13 @@ struct hf_own_data {
     size_t addresses_count;
 };
 
-/* The data that the closed functions of an enclosed analysis use. Result: 0 or -ENOMEM.
- * hf_own_data_close() is harmless after failure. */
-int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach);
+/* Whether a function is the allocator's alone. */
+typedef bool hf_own_data_user(uint32_t node, const void *context);
+
+/* The data that those functions use. Result: 0 or -ENOMEM. hf_own_data_close() is harmless after
+ * failure. */
+int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach, hf_own_data_user *owns,
+                     const void *context);
 void hf_own_data_close(struct hf_own_data *own);
 
 /* Whether what code refers to is the allocator's, or a slot that leads to it. `certain`: it is

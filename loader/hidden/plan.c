@@ -16,6 +16,7 @@
 #include "loader/hidden/entries.h"
 #include "loader/hidden/own_data.h"
 #include "loader/hidden/reach.h"
+#include "loader/hidden/release_only.h"
 #include "loader/hidden/scan.h"
 
 #include <errno.h>
@@ -109,10 +110,10 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
     if (last == NULL || last->address != named->address) {
         *before = entry;
         plan->redirections[plan->count++] = (struct hf_redirection){
-            named->address,
-            room_of(planning, function),
-            named->name,
-            entry->function,
+            .address = named->address,
+            .room = room_of(planning, function),
+            .name = named->name,
+            .function = entry->function,
         };
         return 0;
     }
@@ -289,12 +290,17 @@ static int check_intruders(struct planning *planning)
     return error;
 }
 
+static bool owns(uint32_t node, const void *context)
+{
+    return is_in(context, node) && is_closed(context, node);
+}
+
 /* No other code touches the allocator's data. */
 static int check_data(struct planning *planning)
 {
     struct hf_targets targets = {0};
     uint64_t where = 0;
-    int error = hf_own_data_open(&planning->own, &planning->reach);
+    int error = hf_own_data_open(&planning->own, &planning->reach, owns, planning);
     if (error == 0)
         error = hf_own_data_targets(&planning->own, &targets);
     if (error == 0)
@@ -390,6 +396,18 @@ static int prove(struct planning *planning)
     return error;
 }
 
+/* Once all entries are known. */
+static int choose(struct planning *planning)
+{
+    int error = prove(planning);
+    if (error == -ENOTSUP && planning->reach.why == NULL)
+        return hf_release_only_plan(planning->plan, planning->image, planning->functions,
+                                    &planning->reach, &planning->names);
+    if (error == 0)
+        error = check_thread_data(planning);
+    return error != 0 ? error : collect_names(planning);
+}
+
 int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
                  const struct hf_functions *functions)
 {
@@ -409,11 +427,7 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
     if (error == 0)
         error = find_entries(&planning);
     if (error == 0)
-        error = prove(&planning);
-    if (error == 0)
-        error = check_thread_data(&planning);
-    if (error == 0)
-        error = collect_names(&planning);
+        error = choose(&planning);
     hf_own_data_close(&planning.own);
     hf_reach_close(&planning.reach);
     hf_references_close(&planning.references);

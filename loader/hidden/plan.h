@@ -11,27 +11,8 @@
 #ifndef HOMEFREE_HIDDEN_PLAN_H
 #define HOMEFREE_HIDDEN_PLAN_H
 
-#include "loader/foreign/known_allocators.h"
 #include "loader/hidden/functions.h"
-
-/* Code that is replaced. */
-struct hf_redirection {
-    uint64_t address, room; /* bytes, with the padding behind it */
-    const char *name;       /* one of its names */
-    const char *function;   /* libhomefree's */
-};
-
-struct hf_plan {
-    struct hf_redirection *redirections; /* by address */
-    size_t count;
-    uint64_t
-        *hidden; /* functions of the old allocator whose names others must not find, ascending */
-    size_t hidden_count;
-    bool allocators[HF_ALLOCATOR_COUNT]; /* whose entry points were found */
-    bool drops_thread_data; /* nothing but the old allocator uses the object's thread-local storage
-                             */
-    char why[384];          /* after a refusal */
-};
+#include "loader/hidden/planned.h"
 
 /*
  * Makes the plan. Result: 0; -ENOENT if the object has no allocator whose entry points have names;

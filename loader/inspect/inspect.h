@@ -39,9 +39,9 @@ bool hf_inspection_allocates(const struct hf_inspection *inspection);
 int hf_inspection_require_homefree(struct hf_inspection *inspection);
 
 /*
- * Adds the finding of HF_RULE_ADOPTABLE or HF_RULE_NOT_ADOPTABLE for an object with an allocator
- * inside, which hf_inspect() leaves out because it takes up to seconds. `elf` is the inspected
- * file, `path` where debug files are looked for. Returns 0 or -ENOMEM.
+ * Adds the finding of HF_RULE_ADOPTABLE, HF_RULE_RELEASE_ONLY or HF_RULE_NOT_ADOPTABLE for an
+ * object with an allocator inside, which hf_inspect() leaves out because it takes up to seconds.
+ * `elf` is the inspected file, `path` where debug files are looked for. Returns 0 or -ENOMEM.
  */
 int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_elf *elf,
                                    const char *path);

@@ -35,7 +35,7 @@ int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_e
     const size_t room = sizeof inspection->findings / sizeof inspection->findings[0];
     struct hf_plan made = {0};
     struct hf_elf debug;
-    char text[sizeof made.why + 64], buffer[PATH_MAX];
+    char text[sizeof made.why + 128], buffer[PATH_MAX];
     if (inspection->allocators_count == 0 || inspection->kind != HF_KIND_SHARED_OBJECT)
         return 0;
     if (inspection->findings_count == room)
@@ -45,7 +45,12 @@ int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_e
         (hf_elf_open_debug(&debug, elf, NULL) == 0 ||
          hf_elf_open_debug_beside(&debug, elf, path, buffer, sizeof buffer) == 0);
     const int error = plan(&made, elf, has_debug ? &debug : NULL);
-    if (error == 0)
+    const bool release_only = error == 0 && made.release_only;
+    if (release_only)
+        snprintf(text, sizeof text,
+                 "adopting it guards %zu of its allocator's functions and replaces none: %s",
+                 made.count, made.why);
+    else if (error == 0)
         snprintf(text, sizeof text,
                  "adopting it leads %zu of its allocator's functions to the heap", made.count);
     else if (error == -ENOENT)
@@ -61,7 +66,9 @@ int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_e
     if (message == NULL)
         return -ENOMEM;
     inspection->findings[inspection->findings_count++] = (struct hf_inspection_finding){
-        .rule = error == 0 ? HF_RULE_ADOPTABLE : HF_RULE_NOT_ADOPTABLE,
+        .rule = release_only ? HF_RULE_RELEASE_ONLY
+                : error == 0 ? HF_RULE_ADOPTABLE
+                             : HF_RULE_NOT_ADOPTABLE,
         .message = message,
     };
     return 0;

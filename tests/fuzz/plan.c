@@ -19,6 +19,8 @@ static void check_plan(const struct hf_plan *plan, const struct hf_image *image)
         ck_assert(stretch != NULL && stretch->code);
         ck_assert_ptr_nonnull(hf_image_at(image, plan->redirections[i].address, &available));
         ck_assert_uint_le(plan->redirections[i].room, available);
+        ck_assert_uint_le(plan->redirections[i].displaced, available);
+        ck_assert((plan->redirections[i].guard != HF_GUARD_NONE) == plan->release_only);
         ck_assert(i == 0 || plan->redirections[i].address >=
                                 plan->redirections[i - 1].address + plan->redirections[i - 1].room);
     }

@@ -79,7 +79,7 @@ class NotAdopted(Case):
             self.assertEqual(result.stdout.splitlines()[:3], ["before", "other", "0"])
             (line,) = result.stderr.splitlines()
             self.assertIn("libopened.so.1' is not adopted: ", line)
-            self.assertIn("malloc_conf", line)
+            self.assertIn("_mi_page", line)
 
     def test_no_cache(self):
         for name in ("XDG_CACHE_HOME", "HOME"):
