@@ -242,9 +242,6 @@ class Refused(Case):
         self.assertEqual(self.copies(), [])
         self.assertNotIn("\n", text)
 
-    def test_a_way_into_the_allocator_that_stays_open(self):
-        self.refused(options.open, NOTSUP, "malloc_conf", "directly")
-
     def test_hooks_that_nobody_would_call(self):
         for file in options.hooked:
             self.refused(file, NOTSUP, "Hooks", "a way into its allocator")
