@@ -485,9 +485,17 @@ static uint64_t slot_of(const struct writing *writing, const char *function)
     return writing->address + writing->slots + function_index(writing, function) * sizeof(uint64_t);
 }
 
+static int write_code(const struct writing *writing, uint64_t address, const unsigned char *code,
+                      size_t size)
+{
+    uint64_t offset, available;
+    return hf_elf_locate(writing->elf, address, &offset, &available) != 0 || available < size
+               ? refuse(writing, "one of its functions lies outside the file")
+               : write_at(writing, code, size, offset);
+}
+
 /* Writes one guard, and the jump to it. */
-static int write_guard(const struct writing *writing, size_t index, const unsigned char *before,
-                       uint64_t offset)
+static int write_guard(const struct writing *writing, size_t index, const unsigned char *before)
 {
     const struct hf_redirection *redirection = &writing->plan->redirections[index];
     const uint64_t at = writing->guards + index * HF_GUARD_MAX;
@@ -499,33 +507,91 @@ static int write_guard(const struct writing *writing, size_t index, const unsign
         !hf_guard_enter(before, redirection->displaced, redirection->address, at, jump))
         return refuse(writing, "one of its allocator's functions is too far from the guards");
     const int error = write_at(writing, guard, sizeof guard, at);
-    return error != 0 ? error : write_at(writing, jump, redirection->displaced, offset);
+    return error != 0 ? error
+                      : write_code(writing, redirection->address, jump, redirection->displaced);
+}
+
+/* Writes the guards of a plan whose entries all have one. */
+static int write_guards(const struct writing *writing)
+{
+    const struct hf_plan *plan = writing->plan;
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < plan->count; i++) {
+        uint64_t available;
+        const unsigned char *before =
+            hf_image_at(writing->image, plan->redirections[i].address, &available);
+        if (before == NULL || plan->redirections[i].displaced > available)
+            return refuse(writing, "one of its functions lies outside the file");
+        error = write_guard(writing, i, before);
+    }
+    return error;
+}
+
+/* The old code of a replaced function, behind what it begins with now: nothing runs it. */
+struct spare {
+    uint64_t address, room;
+};
+
+/* Lets a function that has no room for the jump go to one in the old code of another. */
+static int write_near_jump(const struct writing *writing, const struct hf_redirection *redirection,
+                           const unsigned char *before, uint64_t room, struct spare *spares,
+                           size_t count)
+{
+    const struct hf_code *code = writing->image->code;
+    static const unsigned char nothing[HF_CODE_JUMP_MAX];
+    for (size_t i = 0; code->jump_to != NULL && i < count; i++) {
+        unsigned char far[HF_CODE_JUMP_MAX], near[HF_CODE_JUMP_MAX];
+        struct spare *spare = &spares[i];
+        const size_t far_size = code->jump_through(nothing, spare->room, spare->address,
+                                                   slot_of(writing, redirection->function), far);
+        const size_t near_size =
+            code->jump_to(before, room, redirection->address, spare->address, near);
+        if (far_size == 0 || near_size == 0)
+            continue;
+        const int error = write_code(writing, spare->address, far, far_size);
+        spare->address += far_size;
+        spare->room -= far_size;
+        return error != 0 ? error : write_code(writing, redirection->address, near, near_size);
+    }
+    return refuse(writing, "one of its allocator's functions is too short for a jump");
+}
+
+static int write_jumps_to(const struct writing *writing, struct spare *spares)
+{
+    const struct hf_plan *plan = writing->plan;
+    size_t spares_count = 0;
+    int error = 0;
+    for (unsigned pass = 0; pass < 2; pass++)
+        for (size_t i = 0; error == 0 && i < plan->count; i++) {
+            const struct hf_redirection *redirection = &plan->redirections[i];
+            const uint64_t address = redirection->address;
+            unsigned char code[HF_CODE_JUMP_MAX];
+            uint64_t available;
+            const unsigned char *before = hf_image_at(writing->image, address, &available);
+            if (before == NULL)
+                return refuse(writing, "one of its functions lies outside the file");
+            const uint64_t room = redirection->room < available ? redirection->room : available;
+            const size_t size = writing->image->code->jump_through(
+                before, room, address, slot_of(writing, redirection->function), code);
+            if (size == 0 && pass == 1)
+                error = write_near_jump(writing, redirection, before, room, spares, spares_count);
+            if (size == 0 || pass == 1)
+                continue;
+            error = write_code(writing, address, code, size);
+            spares[spares_count++] = (struct spare){address + size, room - size};
+        }
+    return error;
 }
 
 static int write_jumps(const struct writing *writing)
 {
-    int error = 0;
-    for (size_t i = 0; error == 0 && i < writing->plan->count; i++) {
-        const struct hf_redirection *redirection = &writing->plan->redirections[i];
-        const uint64_t slot = slot_of(writing, redirection->function);
-        unsigned char code[HF_CODE_JUMP_MAX];
-        uint64_t offset, available;
-        const unsigned char *before = hf_image_at(writing->image, redirection->address, &available);
-        if (before == NULL ||
-            hf_elf_locate(writing->elf, redirection->address, &offset, &available) != 0)
-            return refuse(writing, "one of its functions lies outside the file");
-        if (redirection->guard != HF_GUARD_NONE) {
-            if (redirection->displaced > available)
-                return refuse(writing, "one of its functions lies outside the file");
-            error = write_guard(writing, i, before, offset);
-            continue;
-        }
-        const uint64_t room = redirection->room < available ? redirection->room : available;
-        const size_t size = hf_code_jump_through(before, room, redirection->address, slot, code);
-        if (size == 0)
-            return refuse(writing, "one of its allocator's functions is too short for a jump");
-        error = write_at(writing, code, size, offset);
-    }
+    if (writing->plan->release_only)
+        return write_guards(writing);
+    struct spare *spares = calloc(writing->plan->count + 1, sizeof *spares);
+    if (spares == NULL)
+        return -ENOMEM;
+    const int error = write_jumps_to(writing, spares);
+    free(spares);
     return error;
 }
 

@@ -6,13 +6,7 @@
 
 #include <Zydis/Zydis.h>
 
-#include <elf.h>
 #include <string.h>
-
-bool hf_code_is_known(uint16_t machine)
-{
-    return machine == EM_X86_64;
-}
 
 static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, bool relative)
 {
@@ -36,7 +30,7 @@ static enum hf_code_kind kind_of(const ZydisDecodedInstruction *instruction, boo
     return HF_CODE_OTHER;
 }
 
-static bool decode(const unsigned char *bytes, size_t size, ZydisDecodedInstruction *out)
+static bool decode_raw(const unsigned char *bytes, size_t size, ZydisDecodedInstruction *out)
 {
     ZydisDecoder decoder;
     ZydisDecoderContext context;
@@ -45,11 +39,11 @@ static bool decode(const unsigned char *bytes, size_t size, ZydisDecodedInstruct
            ZYAN_SUCCESS(ZydisDecoderDecodeInstruction(&decoder, &context, bytes, size, out));
 }
 
-bool hf_code_is_padding(const unsigned char *bytes, size_t size)
+static bool is_padding(const unsigned char *bytes, size_t size)
 {
     for (size_t at = 0; at < size;) {
         ZydisDecodedInstruction instruction;
-        if (!decode(bytes + at, size - at, &instruction))
+        if (!decode_raw(bytes + at, size - at, &instruction))
             return false;
         const bool wide = instruction.opcode_map == ZYDIS_OPCODE_MAP_0F;
         if (wide ? instruction.opcode != 0x1f
@@ -61,11 +55,11 @@ bool hf_code_is_padding(const unsigned char *bytes, size_t size)
     return true;
 }
 
-bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
-                    struct hf_instruction *out)
+static bool decode(const unsigned char *bytes, size_t size, uint64_t address,
+                   struct hf_instruction *out)
 {
     ZydisDecodedInstruction instruction;
-    if (!decode(bytes, size, &instruction))
+    if (!decode_raw(bytes, size, &instruction))
         return false;
     const bool relative = instruction.raw.imm[0].is_relative;
     const uint64_t next = address + instruction.length;
@@ -79,7 +73,7 @@ bool hf_code_decode(const unsigned char *bytes, size_t size, uint64_t address,
     return true;
 }
 
-bool hf_code_may_branch(const unsigned char *bytes, size_t offset)
+static bool may_branch(const unsigned char *bytes, size_t offset)
 {
     if (offset == 0)
         return false;
@@ -90,7 +84,7 @@ bool hf_code_may_branch(const unsigned char *bytes, size_t offset)
                             (bytes[offset - 2] == 0xc7 && before == 0xf8)));
 }
 
-bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
+static bool may_branch_near(const unsigned char *bytes, size_t offset)
 {
     if (offset == 0)
         return false;
@@ -99,8 +93,8 @@ bool hf_code_may_branch_near(const unsigned char *bytes, size_t offset)
     return (before & 0xf0) == 0x70 || before == 0xeb || (before & 0xfc) == 0xe0;
 }
 
-size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
-                         size_t offsets[HF_CODE_BLOCK])
+static size_t may_refer(const unsigned char *bytes, size_t first, size_t end,
+                        size_t offsets[HF_CODE_BLOCK])
 {
     /* Two bytes of nothing stand in front of the object's first ones. The loop over a whole block
      * is one that compilers turn into vector instructions. */
@@ -109,7 +103,7 @@ size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
     memcpy(copy + 2 - before, bytes + first - before, before + size);
     for (size_t i = 0; i < HF_CODE_BLOCK; i++) {
         const unsigned char one = copy[i + 1], other = copy[i];
-        /* As hf_code_may_branch(); or a ModRM byte of a memory operand at rip + disp32. */
+        /* As may_branch(); or a ModRM byte of a memory operand at rip + disp32. */
         marks[i] = (unsigned char)(((one & 0xc7) == 0x05) | ((one & 0xfe) == 0xe8) |
                                    ((other == 0x0f) & ((one & 0xf0) == 0x80)) |
                                    ((other == 0xc7) & (one == 0xf8)));
@@ -127,8 +121,8 @@ size_t hf_code_may_refer(const unsigned char *bytes, size_t first, size_t end,
     return count;
 }
 
-size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t address,
-                            uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
+static size_t jump_through(const unsigned char *before, size_t room, uint64_t address,
+                           uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
 {
     static const unsigned char pad[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
     static const unsigned char jump[] = {0xff, 0x25};            /* jmp *disp32(%rip) */
@@ -144,3 +138,12 @@ size_t hf_code_jump_through(const unsigned char *before, size_t room, uint64_t a
     memcpy(out + start + sizeof jump, &displacement, sizeof displacement);
     return size;
 }
+
+const struct hf_code hf_code_x86 = {
+    .decode = decode,
+    .is_padding = is_padding,
+    .jump_through = jump_through,
+    .may_refer = may_refer,
+    .may_branch = may_branch,
+    .may_branch_near = may_branch_near,
+};

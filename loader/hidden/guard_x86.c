@@ -67,7 +67,7 @@ static bool is_target(const unsigned char *bytes, size_t size, uint64_t address,
 {
     struct hf_instruction instruction;
     for (size_t at = 0; at < size; at += instruction.length) {
-        if (!hf_code_decode(bytes + at, size - at, address + at, &instruction))
+        if (!hf_code_x86.decode(bytes + at, size - at, address + at, &instruction))
             return true;
         if (instruction.target - address < first &&
             (instruction.kind != HF_CODE_CALL || instruction.target != address) &&
@@ -84,7 +84,7 @@ size_t hf_guard_displaced(const unsigned char *bytes, size_t size, uint64_t addr
     size_t at = start;
     while (at < start + NEAR_JUMP) {
         struct hf_instruction instruction;
-        if (at >= size || !hf_code_decode(bytes + at, size - at, address + at, &instruction) ||
+        if (at >= size || !hf_code_x86.decode(bytes + at, size - at, address + at, &instruction) ||
             !can_move(bytes + at, address + at, &instruction))
             return 0;
         at += instruction.length;
@@ -164,7 +164,7 @@ static void put_displaced(struct writer *writer, const unsigned char *bytes, siz
     static const unsigned char jump = 0xe9;
     struct hf_instruction instruction = {.kind = HF_CODE_OTHER};
     for (size_t at = padding_of(bytes, displaced); at < displaced; at += instruction.length) {
-        if (!hf_code_decode(bytes + at, displaced - at, address + at, &instruction)) {
+        if (!hf_code_x86.decode(bytes + at, displaced - at, address + at, &instruction)) {
             writer->failed = true;
             return;
         }

@@ -25,30 +25,70 @@ static int by_address(const void *left, const void *right)
     return one->address < other->address ? -1 : one->address > other->address;
 }
 
-static int read_stretch(struct hf_image *image, const Elf64_Phdr *header)
+/* Where code lies in a segment: linkers may put it into one with constants (-z noseparate-code, and
+ * GNU's for aarch64). All of it, if no section says so. */
+static void find_code(const struct hf_image *image, const Elf64_Phdr *segment, uint64_t *first,
+                      uint64_t *end)
+{
+    Elf64_Shdr section;
+    const char *name;
+    *first = UINT64_MAX;
+    *end = 0;
+    for (size_t cursor = 0; hf_elf_section(image->elf, &cursor, &section, &name);) {
+        const uint64_t from = section.sh_addr - segment->p_vaddr;
+        if ((section.sh_flags & SHF_EXECINSTR) == 0 || from >= segment->p_filesz ||
+            section.sh_size > segment->p_filesz - from)
+            continue;
+        *first = from < *first ? from : *first;
+        *end = from + section.sh_size > *end ? from + section.sh_size : *end;
+    }
+    if (*first >= *end) {
+        *first = 0;
+        *end = segment->p_memsz;
+    }
+}
+
+/* Reads a part of a segment. */
+static int read_part(struct hf_image *image, const Elf64_Phdr *header, uint64_t first, uint64_t end,
+                     bool code)
 {
     struct hf_stretch *stretch = &image->stretches[image->stretches_count];
+    if (first >= end)
+        return 0;
+    const uint64_t in_file = header->p_filesz < first ? 0 : header->p_filesz - first;
+    const uint64_t size = in_file < end - first ? in_file : end - first;
+    /* One byte more, so that an empty one has an address. */
+    unsigned char *bytes = malloc(size + 1);
+    if (bytes == NULL)
+        return -ENOMEM;
+    *stretch = (struct hf_stretch){
+        .address = header->p_vaddr + first,
+        .size = end - first,
+        .offset = header->p_offset + first,
+        .bytes_size = size,
+        .bytes = bytes,
+        .code = code,
+        .writable = (header->p_flags & PF_W) != 0,
+    };
+    image->stretches_count++;
+    return hf_elf_read(image->elf, stretch->offset, bytes, size);
+}
+
+static int read_stretch(struct hf_image *image, const Elf64_Phdr *header)
+{
+    uint64_t first = 0, end = 0;
     if (header->p_memsz == 0)
         return 0;
     if (header->p_filesz > header->p_memsz || header->p_offset > image->elf->size ||
         header->p_filesz > image->elf->size - header->p_offset ||
         header->p_vaddr > UINT64_MAX - header->p_memsz)
         return hf_elf_fail(image->elf, -ENOEXEC, "a segment lies outside the file");
-    /* One byte more, so that an empty one has an address. */
-    unsigned char *bytes = malloc(header->p_filesz + 1);
-    if (bytes == NULL)
-        return -ENOMEM;
-    *stretch = (struct hf_stretch){
-        .address = header->p_vaddr,
-        .size = header->p_memsz,
-        .offset = header->p_offset,
-        .bytes_size = header->p_filesz,
-        .bytes = bytes,
-        .code = (header->p_flags & PF_X) != 0,
-        .writable = (header->p_flags & PF_W) != 0,
-    };
-    image->stretches_count++;
-    return hf_elf_read(image->elf, header->p_offset, bytes, header->p_filesz);
+    if ((header->p_flags & PF_X) != 0)
+        find_code(image, header, &first, &end);
+    int error = read_part(image, header, 0, first, false);
+    if (error == 0)
+        error = read_part(image, header, first, end, true);
+    return error == 0 ? read_part(image, header, end, header->p_memsz, false) : error;
 }
 
 static int read_stretches(struct hf_image *image)
@@ -64,7 +104,7 @@ static int read_stretches(struct hf_image *image)
             if (bytes > image->elf->size + count * UINT64_C(65536))
                 return hf_elf_fail(image->elf, -ENOEXEC, "its segments overlap in the file");
         }
-    image->stretches = calloc(count + 1, sizeof *image->stretches);
+    image->stretches = calloc(3 * count + 1, sizeof *image->stretches);
     if (image->stretches == NULL)
         return -ENOMEM;
     int error = 0;
@@ -152,11 +192,40 @@ static enum stores arm_stores(uint32_t type)
     }
 }
 
+/* libc's and the C++ runtime's functions that never return, as far as compilers call them. */
+static bool is_endless(const char *name)
+{
+    static const char *const names[] = {
+        "abort",
+        "exit",
+        "_exit",
+        "__assert_fail",
+        "__stack_chk_fail",
+        "__chk_fail",
+        "__cxa_throw",
+        "__cxa_rethrow",
+        "__cxa_bad_cast",
+        "__cxa_bad_typeid",
+        "__cxa_throw_bad_array_new_length",
+        "__cxa_pure_virtual",
+        "_Unwind_Resume",
+        "_ZSt9terminatev",
+        "longjmp",
+        "siglongjmp",
+        "pthread_exit",
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return strncmp(name, "_ZSt", 4) == 0 && strstr(name, "__throw_") != NULL;
+}
+
 struct relocations {
     struct hf_image *image;
     uint64_t *values; /* by index of the dynamic symbol; 0: not defined here, or TLS */
     bool *foreign;    /* likewise: another object defines it */
-    size_t values_count, room, thread_room;
+    bool *endless;    /* likewise: and it is a function that never returns */
+    size_t values_count, room, thread_room, endless_room;
     bool lazy; /* the table being read is DT_JMPREL */
 };
 
@@ -166,6 +235,7 @@ static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
     if (symbol->index >= relocations->values_count)
         return true;
     relocations->foreign[symbol->index] = !symbol->defined;
+    relocations->endless[symbol->index] = !symbol->defined && is_endless(symbol->name);
     if (symbol->defined && symbol->type != STT_TLS)
         relocations->values[symbol->index] = symbol->value;
     relocations->image->exports_thread_local |= symbol->defined && symbol->type == STT_TLS;
@@ -184,6 +254,21 @@ static int add(struct relocations *relocations, uint64_t where, uint64_t to)
         relocations->room = room;
     }
     image->pointers[image->pointers_count++] = (struct hf_pointer){where, to};
+    return 0;
+}
+
+static int add_endless(struct relocations *relocations, uint64_t slot)
+{
+    struct hf_image *image = relocations->image;
+    if (image->endless_count == relocations->endless_room) {
+        const size_t room = relocations->endless_room * 2 + 16;
+        uint64_t *bigger = reallocarray(image->endless, room, sizeof *bigger);
+        if (bigger == NULL)
+            return -ENOMEM;
+        image->endless = bigger;
+        relocations->endless_room = room;
+    }
+    image->endless[image->endless_count++] = slot;
     return 0;
 }
 
@@ -234,7 +319,11 @@ static int add_relocation(struct relocations *relocations, const Elf64_Rela *rel
     case STORES_ADDEND:
         return add(relocations, relocation->r_offset, addend);
     case STORES_SYMBOL:
-        if (symbol >= relocations->values_count || relocations->values[symbol] == 0)
+        if (symbol >= relocations->values_count)
+            return 0;
+        if (relocations->endless[symbol])
+            return add_endless(relocations, relocation->r_offset);
+        if (relocations->values[symbol] == 0)
             return 0; /* another object's */
         return add(relocations, relocation->r_offset, relocations->values[symbol] + addend);
     case STORES_THREAD:
@@ -309,6 +398,12 @@ static int read_relr(struct relocations *relocations)
     return error;
 }
 
+static int by_number(const void *left, const void *right)
+{
+    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
+    return one < other ? -1 : one > other;
+}
+
 static int by_place(const void *left, const void *right)
 {
     const struct hf_pointer *one = left, *other = right;
@@ -327,9 +422,11 @@ static int read_pointers(struct hf_image *image)
     relocations.values_count = hf_elf_symbol_count(image->elf, HF_ELF_DYNSYM);
     relocations.values = calloc(relocations.values_count + 1, sizeof *relocations.values);
     relocations.foreign = calloc(relocations.values_count + 1, sizeof *relocations.foreign);
-    if (relocations.values == NULL || relocations.foreign == NULL) {
+    relocations.endless = calloc(relocations.values_count + 1, sizeof *relocations.endless);
+    if (relocations.values == NULL || relocations.foreign == NULL || relocations.endless == NULL) {
         free(relocations.values);
         free(relocations.foreign);
+        free(relocations.endless);
         return -ENOMEM;
     }
     int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, keep_value, &relocations);
@@ -342,6 +439,9 @@ static int read_pointers(struct hf_image *image)
         error = read_relr(&relocations);
     free(relocations.values);
     free(relocations.foreign);
+    free(relocations.endless);
+    if (image->endless_count > 1)
+        qsort(image->endless, image->endless_count, sizeof *image->endless, by_number);
     if (image->thread_slots_count > 1)
         qsort(image->thread_slots, image->thread_slots_count, sizeof *image->thread_slots, by_slot);
     if (image->pointers_count > 1)
@@ -360,6 +460,20 @@ size_t hf_image_pointer(const struct hf_image *image, uint64_t address)
             end = middle;
     }
     return first;
+}
+
+bool hf_image_never_returns(const struct hf_image *image, uint64_t slot)
+{
+    return slot != 0 && image->endless_count > 0 &&
+           bsearch(&slot, image->endless, image->endless_count, sizeof slot, by_number) != NULL;
+}
+
+uint64_t hf_image_slot_value(const struct hf_image *image, uint64_t address)
+{
+    const size_t pointer = hf_image_pointer(image, address);
+    return pointer < image->pointers_count && image->pointers[pointer].where == address
+               ? image->pointers[pointer].to
+               : 0;
 }
 
 const struct hf_thread_slot *hf_image_thread_slot(const struct hf_image *image, uint64_t address)
@@ -414,7 +528,7 @@ bool hf_image_is_slot(const struct hf_image *image, uint64_t address)
 
 int hf_image_open(struct hf_image *image, struct hf_elf *elf)
 {
-    *image = (struct hf_image){.elf = elf};
+    *image = (struct hf_image){.elf = elf, .code = hf_code_of(elf->header.e_machine)};
     int error = hf_elf_dynamic(elf);
     if (error == 0)
         error = read_stretches(image);
@@ -432,5 +546,6 @@ void hf_image_close(struct hf_image *image)
     free(image->stretches);
     free(image->pointers);
     free(image->thread_slots);
+    free(image->endless);
     *image = (struct hf_image){0};
 }

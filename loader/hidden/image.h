@@ -12,6 +12,7 @@
 #define HOMEFREE_HIDDEN_IMAGE_H
 
 #include "loader/elf/elf_file.h"
+#include "loader/hidden/code.h"
 
 struct hf_stretch {
     uint64_t address, size;      /* as in memory: behind `bytes` there are zeros */
@@ -43,6 +44,7 @@ struct hf_thread_slot {
 
 struct hf_image {
     struct hf_elf *elf;
+    const struct hf_code *code; /* NULL: of a machine that is not known */
     struct hf_linkage linkages[HF_LINKAGES_MAX];
     size_t linkages_count;
     struct hf_stretch *stretches; /* by address */
@@ -51,6 +53,8 @@ struct hf_image {
     size_t pointers_count;
     struct hf_thread_slot *thread_slots; /* by address */
     size_t thread_slots_count;
+    uint64_t *endless; /* slots of other objects' functions that never return, ascending */
+    size_t endless_count;
     bool exports_thread_local; /* other objects can find a thread-local variable by name */
 };
 
@@ -75,7 +79,13 @@ const struct hf_thread_slot *hf_image_thread_slot(const struct hf_image *image, 
 /* Whether code that uses a word finds one thread-local variable of the object by it. */
 bool hf_image_is_thread_slot(const struct hf_image *image, uint64_t address);
 
+/* Whether the function that a slot will hold never returns, by its name. */
+bool hf_image_never_returns(const struct hf_image *image, uint64_t slot);
+
 /* The index of the first pointer at or behind an address. */
 size_t hf_image_pointer(const struct hf_image *image, uint64_t address);
+
+/* What the word at an address will hold, if that is an address in the same object; otherwise 0. */
+uint64_t hf_image_slot_value(const struct hf_image *image, uint64_t address);
 
 #endif

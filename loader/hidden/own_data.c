@@ -10,12 +10,8 @@
 /* The variable to which a slot leads. False if it is none of this object's. */
 static bool pointee(const struct hf_reach *reach, uint64_t slot, uint64_t *to)
 {
-    const struct hf_image *image = reach->image;
-    const size_t i = hf_image_pointer(image, slot);
-    if (i == image->pointers_count || image->pointers[i].where != slot)
-        return false;
-    const struct hf_stretch *stretch = hf_image_stretch(image, image->pointers[i].to);
-    *to = image->pointers[i].to;
+    *to = hf_image_slot_value(reach->image, slot);
+    const struct hf_stretch *stretch = *to != 0 ? hf_image_stretch(reach->image, *to) : NULL;
     return stretch != NULL && stretch->writable;
 }
 

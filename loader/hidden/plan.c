@@ -12,7 +12,6 @@
  */
 #include "loader/hidden/plan.h"
 
-#include "loader/hidden/code.h"
 #include "loader/hidden/entries.h"
 #include "loader/hidden/own_data.h"
 #include "loader/hidden/reach.h"
@@ -75,7 +74,8 @@ static uint64_t room_of(const struct planning *planning, const struct hf_functio
     if (next == end || !next->gap || next->address != function->address + function->size)
         return function->size;
     const unsigned char *bytes = hf_image_at(planning->image, next->address, &available);
-    return bytes != NULL && next->size <= available && hf_code_is_padding(bytes, next->size)
+    return bytes != NULL && next->size <= available &&
+                   planning->image->code->is_padding(bytes, next->size)
                ? function->size + next->size
                : function->size;
 }
@@ -261,13 +261,23 @@ static int refuse_intruder(struct planning *planning, uint32_t node, uint64_t da
                                                                    : "a variable without a name");
 }
 
+/* Start-up code compares addresses with the end of initialised data, where a variable of the
+ * allocator may begin (crtstuff.c, __TMC_END__). */
+static bool is_start_up(const struct planning *planning, uint32_t node)
+{
+    const char *name = hf_reach_name(&planning->reach, node);
+    return name != NULL &&
+           (strcmp(name, "register_tm_clones") == 0 || strcmp(name, "deregister_tm_clones") == 0);
+}
+
 static bool find_intruder(uint64_t where, uint64_t target, const struct hf_function *from,
                           void *context)
 {
     struct planning *planning = context;
     const uint32_t node =
         from != NULL ? (uint32_t)(from - planning->functions->functions) : HF_REACH_UNKNOWN;
-    if (!hf_own_data_has(&planning->own, target, from != NULL) || is_closed(planning, node))
+    if (!hf_own_data_has(&planning->own, target, from != NULL) || is_closed(planning, node) ||
+        is_start_up(planning, node))
         return true;
     (void)where;
     if (node == HF_REACH_UNKNOWN) {
@@ -413,8 +423,9 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
 {
     *plan = (struct hf_plan){0};
     struct planning planning = {.plan = plan, .image = image, .functions = functions};
-    if (!hf_code_is_known(image->elf->header.e_machine))
-        return refuse(plan, -ENOTSUP, "allocators inside are replaced in code for x86-64 alone");
+    if (image->code == NULL)
+        return refuse(plan, -ENOTSUP,
+                      "allocators inside are replaced in code for x86-64 and aarch64 alone");
     int error = hf_entry_names_prepare(&planning.names);
     if (error == 0)
         error = hf_reach_open(&planning.reach, image, functions, &planning.references);

@@ -8,7 +8,7 @@
  */
 #include "loader/hidden/reach.h"
 
-#include "loader/hidden/code.h"
+#include "loader/hidden/flow.h"
 #include "loader/hidden/scan.h"
 
 #include <errno.h>
@@ -176,22 +176,29 @@ static int refer_by_slot(struct hf_reach *reach, uint32_t from, uint32_t to)
 
 /* An entry of a procedure linkage table jumps through a slot, which may hold a function of the
  * object's own. */
+static int refer_by_linkage(struct hf_reach *reach, uint32_t from, uint64_t address)
+{
+    const struct hf_image *image = reach->image;
+    const size_t slot = hf_image_pointer(image, address);
+    if (slot == image->pointers_count || image->pointers[slot].where != address)
+        return 0; /* another object's function */
+    reach->followed[slot] = 1;
+    return refer_by_slot(reach, from, reach->pointers[slot].to);
+}
+
 static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t address)
 {
     const struct hf_image *image = reach->image;
+    if (image->code->effect != NULL)
+        return refer_by_linkage(reach, from, hf_flow_slot(image, address));
     for (unsigned i = 0; i < 3; i++) {
         struct hf_instruction instruction;
         uint64_t size;
         const unsigned char *bytes = hf_image_at(image, address, &size);
-        if (bytes == NULL || !hf_code_decode(bytes, size, address, &instruction))
+        if (bytes == NULL || !image->code->decode(bytes, size, address, &instruction))
             return refuse(reach, address, "its procedure linkage table is of an unknown form");
-        if (instruction.operand != 0) {
-            const size_t slot = hf_image_pointer(image, instruction.operand);
-            if (slot == image->pointers_count || image->pointers[slot].where != instruction.operand)
-                return 0; /* another object's function */
-            reach->followed[slot] = 1;
-            return refer_by_slot(reach, from, reach->pointers[slot].to);
-        }
+        if (instruction.operand != 0)
+            return refer_by_linkage(reach, from, instruction.operand);
         address += instruction.length;
     }
     return 0;
@@ -237,9 +244,47 @@ static int refer_to(struct hf_reach *reach, uint32_t from, uint64_t address)
     return stretch->code ? 0 : follow_pointers(reach, from, address, address + size);
 }
 
+struct following {
+    struct hf_reach *reach;
+    uint32_t from;
+    int error;
+};
+
+/* Whoever has a part of an object can have all of it. */
+static bool follow_reference(const struct hf_flow_reference *reference, void *context)
+{
+    struct following *following = context;
+    struct hf_reach *reach = following->reach;
+    if (reference->page) { /* The search for what refers to known nodes is about the others. */
+        if ((reach->marks[following->from] & HF_REACH_IN) == 0)
+            return true;
+        following->error = refuse(reach, reference->where, "an address in code cannot be followed");
+        return false;
+    }
+    const struct hf_named *object = hf_object_at(reach->functions, reference->target);
+    following->error = refer_to(reach, following->from, reference->target);
+    if (following->error == 0 && object != NULL && object->address != reference->target)
+        following->error = refer_to(reach, following->from, object->address);
+    return following->error == 0;
+}
+
+static int follow_flow(struct hf_reach *reach, uint32_t from)
+{
+    const struct hf_function *function = &reach->functions->functions[from];
+    struct following following = {reach, from, 0};
+    const struct hf_flow flow = {reach->image, reach->functions, NULL, follow_reference,
+                                 &following};
+    const int error = hf_flow_follow(&flow, function);
+    return error == -ENOTSUP ? refuse(reach, function->address, "a function cannot be followed")
+           : error != 0      ? error
+                             : following.error;
+}
+
 static int follow_function(struct hf_reach *reach, uint32_t from)
 {
     const struct hf_function *function = &reach->functions->functions[from];
+    if (reach->image->code->effect != NULL)
+        return follow_flow(reach, from);
     uint64_t room;
     const unsigned char *bytes = hf_image_at(reach->image, function->address, &room);
     if (bytes == NULL || room < function->size)
@@ -247,7 +292,8 @@ static int follow_function(struct hf_reach *reach, uint32_t from)
     int error = 0;
     for (uint64_t at = 0; error == 0 && at < function->size;) {
         struct hf_instruction instruction;
-        if (!hf_code_decode(bytes + at, function->size - at, function->address + at, &instruction))
+        if (!reach->image->code->decode(bytes + at, function->size - at, function->address + at,
+                                        &instruction))
             return refuse(reach, function->address + at, "a function contains what is no code");
         if (instruction.target != 0)
             error = refer_to(reach, from, instruction.target);
@@ -352,6 +398,26 @@ static void range_of(const struct hf_reach *reach, uint32_t node, uint64_t *addr
     }
 }
 
+/* Adds the slots that lead to known nodes, for which code is searched: linkers leave slots behind
+ * that nothing uses, once they have changed the code that did (lld for aarch64). */
+static int add_slots(struct hf_reach *reach)
+{
+    const struct hf_image *image = reach->image;
+    int error = 0;
+    for (size_t i = 0; error == 0 && i < image->pointers_count; i++) {
+        if (reach->followed[i] != 0 || !hf_image_is_slot(image, image->pointers[i].where))
+            continue;
+        const uint32_t to = reach->pointers[i].to;
+        if (to == HF_REACH_UNKNOWN || !is_known(reach, to) ||
+            (reach->marks[to] & HF_REACH_STOP) != 0)
+            continue;
+        reach->followed[i] = 1;
+        error = append(&reach->slots, &reach->slots_count, &reach->slots_room,
+                       (struct hf_edge){(uint32_t)i, to});
+    }
+    return error;
+}
+
 /* Looks in all code for references to the nodes that became known since the last round. An object
  * that the allocator reads is not what leads to it; one that leads to it is an outer node. */
 static int find_in_code(struct round *round)
@@ -359,6 +425,9 @@ static int find_in_code(struct round *round)
     struct hf_reach *reach = round->reach;
     struct hf_targets targets = {0};
     uint64_t first = UINT64_MAX, end = 0, address, size, where = 0;
+    int error = reach->image->code->effect != NULL ? add_slots(reach) : 0;
+    if (error != 0)
+        return error;
     for (size_t i = reach->enclosed_count; i < reach->pending_count; i++) {
         range_of(reach, reach->pending[i], &address, &size);
         if (address < first)
@@ -373,7 +442,7 @@ static int find_in_code(struct round *round)
     }
     if (first >= end)
         return 0;
-    int error = hf_targets_open(&targets, first, end - first);
+    error = hf_targets_open(&targets, first, end - first);
     for (size_t i = 0; error == 0 && i < reach->slots_count; i++)
         hf_targets_add(&targets, reach->image->pointers[reach->slots[i].from].where, 8);
     targets.except = round->entries;

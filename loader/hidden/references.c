@@ -42,7 +42,8 @@ static void pass(struct hf_references *references, bool store)
         const uint64_t last = size < DISPLACEMENT ? 0 : size - DISPLACEMENT + 1;
         for (uint64_t block = 0; block < last; block += HF_CODE_BLOCK) {
             const uint64_t end = last - block < HF_CODE_BLOCK ? last : block + HF_CODE_BLOCK;
-            const size_t count = hf_code_may_refer(stretch->bytes, block, end, offsets);
+            const size_t count =
+                references->image->code->may_refer(stretch->bytes, block, end, offsets);
             for (size_t k = 0; k < count; k++) {
                 int32_t displacement;
                 memcpy(&displacement, stretch->bytes + offsets[k], sizeof displacement);
@@ -64,6 +65,8 @@ static void pass(struct hf_references *references, bool store)
 int hf_references_open(struct hf_references *references, const struct hf_image *image)
 {
     *references = (struct hf_references){.image = image};
+    if (image->code->may_refer == NULL)
+        return 0;
     int error = find_code(references);
     if (error != 0 || image->stretches_count == 0)
         return error;

@@ -27,8 +27,8 @@ struct hf_references {
     size_t code_count;
 };
 
-/* Result: 0, -ENOMEM, or -ENOTSUP: there is more code than 4 GiB. hf_references_close() is harmless
- * after failure. */
+/* Empty where several instructions form an address. Result: 0, -ENOMEM, or -ENOTSUP: there is more
+ * code than 4 GiB. hf_references_close() is harmless after failure. */
 int hf_references_open(struct hf_references *references, const struct hf_image *image);
 void hf_references_close(struct hf_references *references);
 

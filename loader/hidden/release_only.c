@@ -15,6 +15,7 @@
  */
 #include "loader/hidden/release_only.h"
 
+#include "loader/hidden/code.h"
 #include "loader/hidden/own_data.h"
 #include "loader/hidden/scan.h"
 
@@ -359,7 +360,8 @@ int hf_release_only_plan(struct hf_plan *plan, const struct hf_image *image,
         .references = reach->references,
     };
     const size_t nodes = functions->count + functions->objects_count;
-    if (plan->count == 0 || reach->shared != HF_REACH_UNKNOWN)
+    /* Guards are written in code for x86-64 alone. */
+    if (image->code != &hf_code_x86 || plan->count == 0 || reach->shared != HF_REACH_UNKNOWN)
         return -ENOTSUP;
     looking.kinds = calloc(nodes + 1, 1);
     if (looking.kinds == NULL)

@@ -50,6 +50,16 @@ static bool has(const struct hf_targets *targets, uint64_t address)
     return from < targets->size && (targets->bits[from / PIECE / 8] >> (from / PIECE % 8) & 1) != 0;
 }
 
+bool hf_targets_has(const struct hf_targets *targets, uint64_t address, uint64_t size)
+{
+    const uint64_t end = targets->first + targets->size;
+    uint64_t at = address < targets->first ? targets->first : address / PIECE * PIECE;
+    for (; at < end && at < address + size; at += PIECE)
+        if (has(targets, at))
+            return true;
+    return false;
+}
+
 /* ---- the scan ------------------------------------------------------------------------------- */
 
 /* Decodes one function after the other, as far as references in it are to be confirmed. */
@@ -77,8 +87,8 @@ static void walk_to(struct walk *walk, const struct hf_function *function, uint6
         if (size > rest)
             size = rest;
         walk->at = walk->next;
-        walk->broken =
-            bytes == NULL || !hf_code_decode(bytes, size, walk->next, &walk->instruction);
+        walk->broken = bytes == NULL ||
+                       !walk->image->code->decode(bytes, size, walk->next, &walk->instruction);
         walk->next += walk->instruction.length;
     }
 }
@@ -93,7 +103,7 @@ static bool is_reference(const struct walk *walk, uint64_t where, unsigned width
            (instruction->kind != HF_CODE_OTHER && instruction->target == target);
 }
 
-static bool is_except(const struct hf_targets *targets, uint64_t address)
+bool hf_targets_is_except(const struct hf_targets *targets, uint64_t address)
 {
     size_t first = 0, end = targets->except_count;
     while (first < end) {
@@ -164,6 +174,11 @@ static int confirm(struct scan *scan, uint64_t here, uint64_t base, unsigned wid
     return 0;
 }
 
+static const struct hf_code *code_of(const struct scan *scan)
+{
+    return scan->references->image->code;
+}
+
 static uint64_t near_target(const struct hf_stretch *stretch, uint64_t at)
 {
     return stretch->address + at + 1 + (uint64_t)(int64_t)(int8_t)stretch->bytes[at];
@@ -220,7 +235,8 @@ static int find_far(struct scan *scan)
             const uint64_t base = far_target(stretch, at);
             if (!has(targets, base) && !has(targets, base + 4))
                 continue;
-            if (!hf_code_may_branch(stretch->bytes, at) || !is_except(targets, base))
+            if (!code_of(scan)->may_branch(stretch->bytes, at) ||
+                !hf_targets_is_except(targets, base))
                 error = add_place(scan, places[i], false);
         }
     }
@@ -236,10 +252,10 @@ static int find_near_run(struct scan *scan, const struct hf_code_bytes *code, ui
     uint64_t at = first - stretch->address < NEAR ? 1 : first - stretch->address - NEAR + 1;
     int error = 0;
     for (; error == 0 && at < last && at < stretch->bytes_size; at++) {
-        if (!hf_code_may_branch_near(stretch->bytes, at))
+        if (!code_of(scan)->may_branch_near(stretch->bytes, at))
             continue;
         const uint64_t target = near_target(stretch, at);
-        if (!has(scan->targets, target) || is_except(scan->targets, target))
+        if (!has(scan->targets, target) || hf_targets_is_except(scan->targets, target))
             continue;
         const struct hf_function *function = hf_function_at(scan->functions, stretch->address + at);
         if (function != NULL && target - function->address >= function->size)
@@ -288,6 +304,8 @@ int hf_scan(const struct hf_references *references, const struct hf_functions *f
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where)
 {
+    if (references->image->code->effect != NULL)
+        return hf_scan_words(references->image, functions, targets, visit, context, where);
     struct scan scan = {.references = references,
                         .functions = functions,
                         .targets = targets,

@@ -24,6 +24,8 @@ struct hf_targets {
 /* Makes an empty set for `size` addresses from `first` on. Result: 0 or -ENOMEM. */
 int hf_targets_open(struct hf_targets *targets, uint64_t first, uint64_t size);
 void hf_targets_close(struct hf_targets *targets);
+bool hf_targets_has(const struct hf_targets *targets, uint64_t address, uint64_t size);
+bool hf_targets_is_except(const struct hf_targets *targets, uint64_t address);
 void hf_targets_add(struct hf_targets *targets, uint64_t address, uint64_t size);
 
 /* A reference at `where` to `target`, in `from`, which is NULL outside of functions. False ends the
@@ -36,5 +38,10 @@ typedef bool hf_scan_visitor(uint64_t where, uint64_t target, const struct hf_fu
 int hf_scan(const struct hf_references *references, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where);
+
+/* The same where several instructions form an address, for hf_scan(). */
+int hf_scan_words(const struct hf_image *image, const struct hf_functions *functions,
+                  const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
+                  uint64_t *where);
 
 #endif

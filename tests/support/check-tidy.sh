@@ -10,6 +10,5 @@ if [ "$version" != 14 ]; then
     echo "clang-tidy 14 is wanted; this is clang-tidy $version"
     exit 77
 fi
-# code_aarch64.c is compiled on another processor.
-find alloc shim loader \( -name '*.c' -o -name '*.cc' \) ! -name code_aarch64.c -print0 |
+find alloc shim loader \( -name '*.c' -o -name '*.cc' \) -print0 |
     xargs -0 -P "$(nproc)" -n 4 "$tidy" --quiet -p "$1"

@@ -33,10 +33,11 @@ START_TEST(what_a_search_finds)
     ck_assert_int_eq(hf_references_open(&references, &image), 0);
     for (size_t i = 0; i < image.stretches_count; i++) {
         const struct hf_stretch *stretch = &image.stretches[i];
-        for (uint64_t at = 1; stretch->code && at + 4 <= stretch->bytes_size; at++) {
+        for (uint64_t at = 1;
+             stretch->code && references.pages != 0 && at + 4 <= stretch->bytes_size; at++) {
             int32_t displacement;
-            const bool branch = hf_code_may_branch(stretch->bytes, at);
-            if (hf_code_may_refer(stretch->bytes, at, at + 1, offsets) == 0) {
+            const bool branch = image.code->may_branch(stretch->bytes, at);
+            if (image.code->may_refer(stretch->bytes, at, at + 1, offsets) == 0) {
                 ck_assert(!branch);
                 continue;
             }
@@ -50,8 +51,8 @@ START_TEST(what_a_search_finds)
             ck_assert(has_place(&references, references.first + target, stretch, at));
         }
     }
-    ck_assert_uint_gt(branches, 100);
-    ck_assert_uint_eq(count, references.starts[references.pages]);
+    ck_assert(branches > 100 || image.code->may_refer == NULL);
+    ck_assert_uint_eq(count, references.pages == 0 ? 0 : references.starts[references.pages]);
     hf_references_close(&references);
     hf_image_close(&image);
     hf_elf_close(&elf);
