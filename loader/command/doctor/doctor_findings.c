@@ -359,6 +359,18 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
     return true;
 }
 
+/* Other libraries of libc's, for whose thread-local variables it makes room. Before glibc 2.34
+ * there are several that many programs have. */
+static bool is_libcs_own(const struct hf_record_object *object)
+{
+    static const char *const names[] = {"libm.so",    "libpthread.so", "librt.so",
+                                        "libutil.so", "libresolv.so",  "libnss_"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (hf_record_soname_is(object, names[i]))
+            return true;
+    return false;
+}
+
 static bool find_of_object(struct hf_record *record, struct hf_record_end end,
                            const struct preloaded *preloaded, size_t index)
 {
@@ -371,7 +383,7 @@ static bool find_of_object(struct hf_record *record, struct hf_record_end end,
                                                              : "an allocator"),
                     object->path);
     if (good && object->static_tls && object->role == HF_RECORD_ORDINARY && !object->program &&
-        !hf_record_soname_is(object, "libm.so"))
+        !is_libcs_own(object))
         good =
             name(find(record, HF_DOCTOR_RULE_STATIC_TLS, "objects use static TLS"), object->path);
     if (good && object->reach != NULL && object->role != HF_RECORD_LINKER)
