@@ -560,6 +560,7 @@ class NumPyBase(Case):
 
 @unittest.skipUnless(torch, "no torch")
 class Torch(Case):
+    @unittest.skipUnless(hasattr(getattr(torch, "Tensor", None), "__dlpack__"), "an old torch")
     def test_from_dlpack(self):
         with self.one():
             tensor = torch.utils.dlpack.from_dlpack(Source())

@@ -43,9 +43,11 @@ class FiveLines(unittest.TestCase):
     def test_they_do_what_readme_shows(self):
         without, with_homefree = self.commands
         done = self.run_command(without)
-        self.assertEqual((done.returncode, done.stdout), (-signal.SIGABRT, ""))
-        # glibc's words depend on what lies in front of the block.
-        self.assertRegex(done.stderr, r"^(double free or corruption|munmap_chunk|free)\b")
+        self.assertIn(done.returncode, (-signal.SIGABRT, -signal.SIGSEGV), done.stderr)
+        self.assertEqual(done.stdout, "")
+        # glibc's words depend on what lies in front of the block. From 2.41 on it may die unawares.
+        if done.returncode == -signal.SIGABRT:
+            self.assertRegex(done.stderr, r"^(double free or corruption|munmap_chunk|free)\b")
         done = self.run_command(with_homefree)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "still here\n", ""))
 

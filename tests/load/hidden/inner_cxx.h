@@ -46,7 +46,8 @@ bool throws()
 {
     volatile size_t huge = static_cast<size_t>(1) << 62;
     try {
-        ::operator delete(::operator new(huge));
+        void *volatile block = ::operator new(huge); /* GCC 10 would leave out both calls */
+        ::operator delete(block);
     } catch (const expected &) {
         return true;
     }

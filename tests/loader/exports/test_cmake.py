@@ -18,6 +18,10 @@ from pathlib import Path
 
 BUILT = [Path(name).resolve() for name in sys.argv[1:4]]
 CC = shlex.split(os.environ.get("CC", "cc"))
+VERSION = (0,)
+if shutil.which("cmake") is not None:
+    said = subprocess.run(["cmake", "--version"], capture_output=True, text=True).stdout
+    VERSION = tuple(int(part) for part in re.findall(r"\d+", said)[:2])
 GENERATORS = {"Ninja": "ninja", "Unix Makefiles": "make"}
 
 # Meson computes how far the package is below the prefix; the test reads the result back.
@@ -339,6 +343,7 @@ class Package(unittest.TestCase):
                     named = "mine" if words else "Unspecified"
                     self.assertEqual(found, wanted if component == named else [])
 
+    @unittest.skipIf(VERSION < (3, 19), "CMake defers no calls before 3.19")
     def test_libraries_that_are_named_later_are_linked_before_the_shim(self):
         """What a static library calls is found in archives behind it alone."""
         source = self.project(
@@ -375,6 +380,7 @@ class Package(unittest.TestCase):
         self.assertIn("lacks", result.stdout)
         self.assertIn("libhomefree_shim.a", result.stdout)
 
+    @unittest.skipIf(VERSION < (3, 19), "CMake knows no ranges of versions before 3.19")
     def test_versions(self):
         for version, good in [
             ("", True),

@@ -230,4 +230,5 @@ def namespaces():
 
 
 def names(paths):
-    return sorted(re.sub(r"\.so.*", ".so", os.path.basename(path)) for path in paths)
+    # Before glibc 2.34 its files have its version in their names.
+    return sorted(re.sub(r"(-2[0-9.]+)?\.so.*", ".so", os.path.basename(path)) for path in paths)

@@ -93,7 +93,7 @@ class Names(SubcommandTest):
         """The return address of the first call of `callee` in a function."""
         lines = run("objdump", "-d", "--no-show-raw-insn", path).splitlines()
         start = next(i for i, line in enumerate(lines) if line.endswith(f"<{function}>:"))
-        calls = re.compile(rf"\t(call|bl)\b.*{callee}")
+        calls = re.compile(rf"\t(callq?|bl)\b.*{callee}")
         call = next(i for i in range(start, len(lines)) if calls.search(lines[i]))
         behind = (re.match(r" *([0-9a-f]+):\t", line) for line in lines[call + 1 :])
         return int(next(match for match in behind if match)[1], 16)
