@@ -93,8 +93,9 @@ static void judge_fault(const ucontext_t *context)
 /* ---- an allocator that notices ---- */
 
 /*
- * tcmalloc aborts with a line that ends in the pointer. The line lies on the stack, below the
- * return addresses of the function that wrote it and of those that called it.
+ * tcmalloc aborts, or in later releases traps, with a line that ends in the pointer. The line
+ * lies on the stack, below the return addresses of the function that wrote it and of those that
+ * called it.
  */
 static const char complaint[] = "free invalid pointer 0x";
 enum { STACK_MAX = 16 * 1024, STACK_PART = 1024 };
@@ -155,7 +156,8 @@ static const void *find_complained(const struct stack *stack, size_t at)
     return NULL;
 }
 
-static void judge_complaint(const ucontext_t *thread)
+/* False if no allocator has complained. */
+static bool judge_complaint(const ucontext_t *thread)
 {
     static struct stack stack; /* crashes are judged one after the other */
     struct hf_event event = {.rule = HF_FAULT_FOREIGN_FREE};
@@ -164,7 +166,7 @@ static void judge_complaint(const ucontext_t *thread)
     read_stack(thread, &stack);
     const char *line = memmem(stack.bytes, stack.size, complaint, sizeof complaint - 1);
     if (line == NULL)
-        return;
+        return false;
     const char *end = stack.bytes + stack.size;
     uintptr_t address = 0;
     for (line += sizeof complaint - 1; line < end; line++) {
@@ -177,7 +179,7 @@ static void judge_complaint(const ucontext_t *thread)
     }
     const void *caller = find_complained(&stack, (size_t)(line - stack.bytes));
     if (caller == NULL || address == 0)
-        return;
+        return false;
     event.ptr = (const void *)address;
     event.freed_site = hf_site_of(caller, HF_FUNCTION_unknown).number;
     if (is_live_block(event.ptr, &trailer, &size)) {
@@ -186,12 +188,14 @@ static void judge_complaint(const ucontext_t *thread)
         event.bytes = size != SIZE_MAX ? size : 0;
     }
     hf_finding(&event);
+    return true;
 }
 
 void hf_crash_judge(int number, const void *context)
 {
-    if (number == SIGABRT)
-        judge_complaint(context);
-    else if (number != SIGFPE && number != SIGTRAP)
+    const bool complains = number == SIGABRT || number == SIGILL || number == SIGTRAP;
+    if (complains && judge_complaint(context))
+        return;
+    if (number != SIGABRT && number != SIGFPE && number != SIGTRAP)
         judge_fault(context);
 }
