@@ -3,9 +3,13 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from glibc import needs_names_of_modules  # noqa: E402, F401
 
 TIMEOUT = 120
 

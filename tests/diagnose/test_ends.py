@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest
+from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -123,5 +123,6 @@ class Ends(DiagnosisTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

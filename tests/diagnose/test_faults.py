@@ -10,7 +10,7 @@ import signal
 import sys
 import unittest
 
-from diagnosis import Diagnosis, DiagnosisTest
+from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -126,5 +126,6 @@ class Faults(DiagnosisTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

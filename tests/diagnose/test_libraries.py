@@ -12,6 +12,8 @@ import sys
 import unittest
 from pathlib import Path
 
+from diagnosis import needs_names_of_modules
+
 parser = argparse.ArgumentParser()
 for option in ("functions", "library", "preload", "diagnose"):
     parser.add_argument(f"--{option}", required=True, type=Path)
@@ -71,5 +73,6 @@ class Libraries(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import unittest
 
-from diagnosis import TIMEOUT, Diagnosis, Folders
+from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -42,5 +42,6 @@ class Part(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

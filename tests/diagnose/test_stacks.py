@@ -15,7 +15,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest
+from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -282,6 +282,7 @@ class EarlierReports(DiagnosisTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     arguments.stacks = [os.path.realpath(program) for program in arguments.stacks]
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -18,6 +18,9 @@ import textwrap
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from glibc import needs_names_of_modules  # noqa: E402, F401
+
 TIMEOUT = 120
 
 parser = argparse.ArgumentParser()

@@ -4,7 +4,7 @@ in the first run of a test as little as in later ones.
 Usage: see running.py.
 """
 
-from running import PluginTest, main
+from running import PluginTest, main, needs_names_of_modules
 
 START = """
 import ctypes, functools, gc, os, sys, threading
@@ -228,4 +228,5 @@ class Leaks(PluginTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     main()

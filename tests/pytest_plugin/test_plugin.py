@@ -7,7 +7,7 @@ import os
 import subprocess
 import xml.etree.ElementTree
 
-from running import TIMEOUT, PluginTest, arguments, main
+from running import TIMEOUT, PluginTest, arguments, main, needs_names_of_modules
 
 CONFTEST = """
 import ctypes, os, pytest
@@ -275,4 +275,5 @@ class Plugin(PluginTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     main()

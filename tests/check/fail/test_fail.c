@@ -387,6 +387,9 @@ static void assert_left(struct hf_watch *watch, const char *object, uint64_t cou
 
 START_TEST(what_is_left)
 {
+    /* Before glibc 2.35, a module that jumps to malloc() is not told from its caller. */
+    if (dlsym(RTLD_DEFAULT, "_dl_find_object") == NULL)
+        return;
     void *old = module.make(10), *old_too = module.make(10);
     struct hf_watch *watch = begin(0);
     assert_left(watch, "", 0, 0);

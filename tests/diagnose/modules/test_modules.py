@@ -16,7 +16,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 for option in ("--homefree", "--diagnose", "--program", "--new-handler"):
@@ -233,5 +233,6 @@ class WithoutTheCommand(ModulesTest):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -13,7 +13,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from diagnosis import Diagnosis, Folders  # noqa: E402
+from diagnosis import Diagnosis, Folders, needs_names_of_modules  # noqa: E402
 
 ABORTS = "aborts"  # SIGABRT, with one line of homefree that says why
 GOES_ON = "goes on"  # undetected; the heap survives these few calls
@@ -99,4 +99,5 @@ class Promises(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     unittest.main(argv=[sys.argv[0], *rest])

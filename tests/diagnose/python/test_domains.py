@@ -11,7 +11,7 @@ import sys
 import unittest
 
 import pythons
-from diagnosis import Folders
+from diagnosis import Folders, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -224,5 +224,6 @@ print("done")
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

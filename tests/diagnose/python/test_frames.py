@@ -15,7 +15,7 @@ import unittest
 from pathlib import Path
 
 import pythons
-from diagnosis import Folders
+from diagnosis import Folders, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -150,5 +150,6 @@ class Frames(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest])

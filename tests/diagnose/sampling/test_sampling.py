@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from diagnosis import TIMEOUT, Diagnosis, Folders  # noqa: E402
+from diagnosis import TIMEOUT, Diagnosis, Folders, needs_names_of_modules  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -201,5 +201,6 @@ class Sampling(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    needs_names_of_modules()
     arguments, rest = parser.parse_known_args()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)

@@ -7,8 +7,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 from looking import Looking, arguments, main
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+from glibc import NAMES_MODULES  # noqa: E402
 
 
 class Report(Looking):
@@ -30,7 +35,8 @@ class Report(Looking):
         self.assertEqual(os.path.dirname(process["file"]), str(self.folder / "report"))
         (finding,) = document["findings"]
         self.assertEqual((finding["rule"], finding["count"]), ("double-free", 1))
-        self.assertEqual(finding["freed"]["symbol"], "free_twice")
+        if NAMES_MODULES:
+            self.assertEqual(finding["freed"]["symbol"], "free_twice")
         self.assertEqual(target.tell("blocks", 5), "done")
         self.assertEqual(target.end(), 0)
 
