@@ -388,7 +388,7 @@ def allocators(cache):
     def crate():
         folder = debian.binary("librust-jemalloc-sys-dev", "0.3.2-2")
         (found,) = folder.glob("usr/share/cargo/registry/jemalloc-sys-*")
-        return found / "jemalloc", found / "configure"
+        return found / "jemalloc", found / "configure/configure"
 
     def ours():
         folder = ROOT / "subprojects/jemalloc-5.3.0"
@@ -488,7 +488,7 @@ def examine_all(options):
                     module = strip(module, how)
                 with tempfile.TemporaryDirectory() as work:
                     text, good = examine(options, name, module, pathlib.Path(work))
-            except Unavailable as why:
+            except (Unavailable, OSError) as why:
                 text, good = f"not built: {why}", None
             outcome = {True: "passed", False: "failed", None: f"skipped: {text}"}[good]
             print(f"{name}: {text}", flush=True)

@@ -5,6 +5,7 @@
 
 #include <malloc.h>
 #include <mimalloc.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
