@@ -132,7 +132,11 @@ bool hf_entry_names_own(const struct hf_entry_names *names, const char *name)
         if (names->prefixes[i].length > 0 &&
             strncmp(name, names->prefixes[i].text, names->prefixes[i].length) == 0)
             return true;
-    return strncmp(name, "mi_", 3) == 0 || strncmp(name, "_mi_", 4) == 0;
+    static const char *const own[] = {"je_", "mi_", "_mi_", "_ZN8tcmalloc"};
+    for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
+        if (strncmp(name, own[i], strlen(own[i])) == 0)
+            return true;
+    return false;
 }
 
 static const struct hf_entry *look_up(const struct hf_entry_table *table, const char *name)

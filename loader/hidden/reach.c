@@ -330,19 +330,35 @@ struct round {
     int error;
 };
 
+/* Whether an object is read-only, and holds no pointers. */
+static bool is_constant(const struct hf_reach *reach, uint32_t node)
+{
+    const struct hf_image *image = reach->image;
+    const struct hf_named *object = object_of(reach, node);
+    const struct hf_stretch *stretch = hf_image_stretch(image, object->address);
+    const size_t next = hf_image_pointer(image, object->address);
+    return stretch != NULL && !stretch->writable &&
+           (next == image->pointers_count ||
+            image->pointers[next].where - object->address >= object->size);
+}
+
 /* A reference from elsewhere to a known node. */
 static void found(struct round *round, uint32_t from, uint32_t to)
 {
     struct hf_reach *reach = round->reach;
     if (to == HF_REACH_UNKNOWN || !is_known(reach, to) || (reach->marks[to] & HF_REACH_STOP) != 0)
         return;
+    if (is_object(reach, to) && is_constant(reach, to))
+        return; /* it leads nowhere */
     if (from != HF_REACH_UNKNOWN && is_known(reach, from))
         return; /* its edges are there */
     if (from == round->last_from && to == round->last_to)
         return;
     round->last_from = from;
     round->last_to = to;
-    if (from == HF_REACH_UNKNOWN || ++round->referrers[to] > REFERRERS_MAX ||
+    const bool is_shared =
+        (reach->marks[to] & HF_REACH_OWN) == 0 && ++round->referrers[to] > REFERRERS_MAX;
+    if (from == HF_REACH_UNKNOWN || is_shared ||
         reach->pending_count - reach->done_count > OUTER_MAX)
         round->error = add_edge(reach, HF_REACH_UNKNOWN, to);
     else

@@ -20,7 +20,7 @@ enum {
                            does not reach it */
     HF_REACH_OPEN = 4,  /* reached from elsewhere as well, or through one that is */
     HF_REACH_OUTER = 8, /* refers to what was reached, and is examined itself */
-    HF_REACH_OWN = 16   /* its name can be hidden, so that nobody else finds it */
+    HF_REACH_OWN = 16   /* the allocator's by its name, which can be hidden from other objects */
 };
 
 /* Functions and data objects are nodes: functions by their index, and after them the objects. */
