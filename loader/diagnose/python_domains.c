@@ -43,7 +43,8 @@ static __thread const struct hf_py_thread *attached __attribute__((tls_model("in
  * Since 3.12 the current state is a thread-local variable, for which CPython's function has to call
  * the dynamic linker if it lies in a library. `word` is the variable's distance from the thread
  * pointer, the same in all threads if the library was loaded with the program; 0 while it is
- * unknown. CPython's thread-local data lies between `first` and `end`.
+ * unknown. CPython's thread-local data lies between `first` and `end`, which are equal if each
+ * thread has it somewhere else.
  */
 static _Atomic(intptr_t) word;
 static intptr_t first, end;
@@ -69,6 +70,19 @@ static inline const struct hf_py_thread *read_word(intptr_t offset)
     return value;
 }
 
+/* Whether data at that distance belongs to the block that each thread has beside its thread
+ * pointer. What the dynamic linker allocates for a library that came later lies elsewhere, and in
+ * another thread nothing may be mapped at the same distance. */
+static bool is_static(intptr_t start, intptr_t behind)
+{
+    const intptr_t limit = 64 * 1024;
+#if defined(__x86_64__)
+    return start > -limit && behind <= 0; /* TLS variant II of the ELF ABI: below it */
+#else
+    return start >= 0 && behind < limit; /* variant I: above it */
+#endif
+}
+
 static int find_thread_data(struct dl_phdr_info *info, size_t size, void *map)
 {
     (void)size;
@@ -76,8 +90,12 @@ static int find_thread_data(struct dl_phdr_info *info, size_t size, void *map)
         return 0;
     for (unsigned i = 0; i < info->dlpi_phnum; i++)
         if (info->dlpi_phdr[i].p_type == PT_TLS) {
-            first = (const char *)info->dlpi_tls_data - thread_pointer();
-            end = first + (intptr_t)info->dlpi_phdr[i].p_memsz;
+            const intptr_t start = (const char *)info->dlpi_tls_data - thread_pointer();
+            const intptr_t behind = start + (intptr_t)info->dlpi_phdr[i].p_memsz;
+            if (is_static(start, behind)) {
+                first = start;
+                end = behind;
+            }
         }
     return 1;
 }
