@@ -75,7 +75,7 @@ static inline const struct hf_py_thread *read_word(intptr_t offset)
  * another thread nothing may be mapped at the same distance. */
 static bool is_static(intptr_t start, intptr_t behind)
 {
-    const intptr_t limit = 64 * 1024;
+    const intptr_t limit = 0x10000;
 #if defined(__x86_64__)
     return start > -limit && behind <= 0; /* TLS variant II of the ELF ABI: below it */
 #else
