@@ -196,9 +196,16 @@ static void release(const struct hf_cpython *cpython, enum hf_py_domain domain, 
 }
 
 /* Whether an allocation in the domain reaches its hook, whatever is installed above it. Only a
- * trial allocation can tell when others (tracemalloc, a profiler) have installed hooks as well. */
+ * trial allocation can tell when others (a profiler) have installed hooks as well. Where the thread
+ * is not attached to an interpreter, pymalloc may not be called: from CPython 3.12 on, its state is
+ * the interpreter's. */
 static bool reaches_hook(const struct hf_cpython *cpython, enum hf_py_domain domain)
 {
+    if (domain != HF_PY_RAW && !hf_cpython_attached(cpython)) {
+        struct hf_py_allocator bottom;
+        (void)hf_cpython_bottom(cpython, domain, &bottom, NULL);
+        return bottom.malloc == hooks[domain].malloc;
+    }
     struct hf_owner owner = {.size = sizeof owner};
     void *ptr = allocate(cpython, domain);
     bool reached = ptr != NULL && hf_owned(ptr) && hf_owner_of(ptr, &owner) == 0 &&

@@ -351,11 +351,16 @@ def digest(*parts):
 def missing(builder):
     """Libraries and linkers that this machine lacks, by what they leave out."""
     lacks = {}
+    source = builder.folder / "probe.cc"
+    # Needs the part of an archive that some releases compile for programs alone.
+    source.write_text("#include <cstdlib>\nvoid *(*volatile function)(std::size_t) = std::malloc;\n")
     for allocator in ALLOCATORS:
         probe = [
             "g++",
             "-shared",
+            "-fPIC",
             "-Wl,--no-as-needed",
+            source,
             *builder.search,
             *allocator.libraries,
             "-o",

@@ -1,8 +1,10 @@
 /*
  * A program that starts and ends an interpreter twice, with the heap installed in between, before,
- * and never again: what outlives an interpreter is still freed, and the next one works.
+ * and never again: what outlives an interpreter is still freed, and the next one works. "between":
+ * three times, and not for the second one, so that CPython has forgotten its allocators when the
+ * heap is installed before the third.
  *
- * usage: embed LIBPYTHON WHEN MODE    WHEN: before | inside; MODE: arena | full
+ * usage: embed LIBPYTHON WHEN MODE    WHEN: before | inside | between; MODE: arena | full
  */
 #include "library.h"
 
@@ -45,14 +47,37 @@ static int is(const void *ptr, enum hf_owner_kind kind)
     return hf_owner_of(ptr, &owner) == 0 && owner.kind == kind;
 }
 
+static const char work[] = "keep = [(str(i), {i: [i] * (i % 99)}) for i in range(50000)]\n"
+                           "import json, threading\n"
+                           "json.loads(json.dumps({'a': list(range(1000))}))\n";
+
+static void three_lives(const char *mode)
+{
+    for (int life = 0; life < 3; life++) {
+        if (life != 1)
+            install(mode);
+        CALL(void, "Py_InitializeEx", (int))(0);
+        if (life != 1)
+            install(mode);
+        must(CALL(int, "PyRun_SimpleString", (const char *))("import json") == 0, "the work");
+        void *large = CALL(void *, "PyObject_Malloc", (size_t))(5000);
+        must(life == 1 || is(large, HF_OWNER_HEAP), "large objects are the heap's");
+        CALL(void, "PyObject_Free", (void *))(large);
+        CALL(int, "Py_FinalizeEx", (void))();
+    }
+    must(hf_python_uninstall() == 0, "hf_python_uninstall");
+    puts("fine");
+}
+
 int main(int argc, char **argv)
 {
-    static const char work[] = "keep = [(str(i), {i: [i] * (i % 99)}) for i in range(50000)]\n"
-                               "import json, threading\n"
-                               "json.loads(json.dumps({'a': list(range(1000))}))\n";
     void *raw[2], *small[2], *large[2];
     if (argc != 4 || (library = dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL)) == NULL)
         return 2;
+    if (strcmp(argv[2], "between") == 0) {
+        three_lives(argv[3]);
+        return 0;
+    }
     int before = strcmp(argv[2], "before") == 0;
     if (before)
         install(argv[3]);

@@ -39,8 +39,8 @@ class Embedding(support.TestCase):
         )
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "fine\n", ""))
 
-    def test_twice(self):
-        for when in ("before", "inside"):
+    def test_lives(self):
+        for when in ("before", "inside", "between"):
             for mode in ("arena", "full"):
                 with self.subTest(when=when, mode=mode):
                     self.check(when, mode)
