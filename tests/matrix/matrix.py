@@ -353,7 +353,9 @@ def missing(builder):
     lacks = {}
     source = builder.folder / "probe.cc"
     # Needs the part of an archive that some releases compile for programs alone.
-    source.write_text("#include <cstdlib>\nvoid *(*volatile function)(std::size_t) = std::malloc;\n")
+    source.write_text(
+        "#include <cstdlib>\nvoid *(*volatile function)(std::size_t) = std::malloc;\n"
+    )
     for allocator in ALLOCATORS:
         probe = [
             "g++",
