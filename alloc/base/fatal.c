@@ -97,7 +97,7 @@ void hf_fatal(struct hf_text *text)
     sigset_t abort_alone;
     (void)sigemptyset(&abort_alone);
     (void)sigaddset(&abort_alone, SIGABRT);
-    (void)pthread_sigmask(SIG_UNBLOCK, &abort_alone, NULL);
+    (void)sigprocmask(SIG_UNBLOCK, &abort_alone, NULL); /* this thread's, on Linux */
     abort();
 }
 
