@@ -19,6 +19,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+from glibc import NAMES_MODULES  # noqa: E402
+
 HOMEFREE, LIBRARY, PACKAGE = (p and os.path.abspath(p) for p in (sys.argv.pop(1) for _ in range(3)))
 CC = shlex.split(os.environ.get("CC", "cc"))
 PYTHON = sys.executable
@@ -182,6 +185,7 @@ class Facts(InFolder):
         self.assertEqual(found["names"], [module])
         self.assertIn("jemalloc", found["message"])
 
+    @unittest.skipUnless(NAMES_MODULES, "glibc cannot tell before 2.35")
     def test_death_inside_a_hidden_allocator(self):
         # The allocator's own free() gets memory of libc's in a direct call: a bare SIGSEGV. The
         # report must not say that there is nothing to do.
@@ -444,6 +448,7 @@ class Ends(InFolder):
                 self.assertIn(number.name, self.finding(process, "died")["message"])
                 self.assertEqual(object_named(process, name)["refused"], 0)
 
+    @unittest.skipUnless(NAMES_MODULES, "glibc finds objects under a lock before 2.35")
     def test_crash_while_another_thread_loads(self):
         # A thread that the child does not have holds the loader's lock: the child must not wait.
         module = self.build(

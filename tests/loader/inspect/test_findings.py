@@ -505,7 +505,8 @@ class RealModules(InspectTest):
             for file in files:
                 with self.subTest(file.name):
                     rules |= {"wrong-machine"} if os.uname().machine not in file.name else set()
-                    found = {rule for rule in self.findings(file) if rule != "library-not-found"}
+                    theirs = {"library-not-found", "unused-library"}  # the release's own affair
+                    found = {rule for rule in self.findings(file) if rule not in theirs}
                     self.assertEqual(found, rules)
 
     def test_a_hundred_megabytes_in_time(self):
