@@ -125,6 +125,29 @@ void *hf_adopted_realloc_aligned(void *ptr, size_t size, size_t alignment)
     return block;
 }
 
+/* rpmalloc's order of arguments. */
+void *hf_adopted_aligned_zalloc(size_t alignment, size_t size)
+{
+    return hf_adopted_zalloc_aligned(size, alignment);
+}
+
+void *hf_adopted_aligned_calloc(size_t alignment, size_t count, size_t size)
+{
+    return hf_adopted_calloc_aligned(count, size, alignment);
+}
+
+/* rpmalloc's flags allow it not to copy the contents, and to leave the block as it is where it
+ * cannot grow in place (RPMALLOC_GROW_OR_FAIL). */
+void *hf_adopted_aligned_realloc(void *ptr, size_t alignment, size_t size, size_t old_size,
+                                 unsigned flags)
+{
+    enum { GROW_OR_FAIL = 2 };
+    (void)old_size;
+    if ((flags & GROW_OR_FAIL) != 0 && size > hf_usable_size(ptr))
+        return NULL;
+    return hf_adopted_realloc_aligned(ptr, size, alignment);
+}
+
 /* ---- resizing ------------------------------------------------------------------------------- */
 
 void *hf_adopted_reallocf(void *ptr, size_t size)

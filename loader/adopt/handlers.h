@@ -31,6 +31,11 @@ HF_API void *hf_adopted_zalloc_aligned(size_t size, size_t alignment);
 HF_API void *hf_adopted_calloc_aligned(size_t count, size_t size, size_t alignment);
 HF_API void *hf_adopted_realloc_aligned(void *ptr, size_t size, size_t alignment);
 
+HF_API void *hf_adopted_aligned_zalloc(size_t alignment, size_t size);
+HF_API void *hf_adopted_aligned_calloc(size_t alignment, size_t count, size_t size);
+HF_API void *hf_adopted_aligned_realloc(void *ptr, size_t alignment, size_t size, size_t old_size,
+                                        unsigned flags);
+
 /* Frees the block if it cannot be resized. */
 HF_API void *hf_adopted_reallocf(void *ptr, size_t size);
 /* Resizes the block to which `slot` points (void **), as NetBSD's reallocarr(): 0 or an errno. */

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define LENGTH(array) (sizeof(array) / sizeof(array)[0])
+
 enum { KEY = 4, LONGEST = 127 };
 
 /* The first four bytes; bytes after the end count as zero. */
@@ -29,16 +31,16 @@ static size_t hash(uint32_t key, size_t size)
     return (key * UINT32_C(2654435761)) >> 16 & (size - 1);
 }
 
-static uint8_t *list_of(struct hf_names *names, size_t number)
+static uint16_t *list_of(struct hf_names *names, size_t number)
 {
     const char *pattern = names->patterns[number];
     const size_t length = names->length[number];
     if (pattern[0] == '*')
-        return &names->ends[hash(key_of_end(pattern + 1 + length), sizeof names->ends)];
+        return &names->ends[hash(key_of_end(pattern + 1 + length), LENGTH(names->ends))];
     /* A short whole name ends in a zero, which is part of its key. A short prefix has no such
      * key. */
     if (length >= KEY || pattern[length] == '\0')
-        return &names->starts[hash(key_of_start(pattern), sizeof names->starts)];
+        return &names->starts[hash(key_of_start(pattern), LENGTH(names->starts))];
     return &names->firsts[(unsigned char)pattern[0]];
 }
 
@@ -58,9 +60,9 @@ int hf_names_prepare(struct hf_names *names, const char *const *patterns, size_t
             (ending ? strchr(patterns[i] + 1, '*') != NULL : stars < length))
             return -EINVAL;
         names->length[i] = (uint8_t)length;
-        uint8_t *list = list_of(names, i);
+        uint16_t *list = list_of(names, i);
         names->next[i] = *list;
-        *list = (uint8_t)(i + 1);
+        *list = (uint16_t)(i + 1);
     }
     return 0;
 }
@@ -70,7 +72,7 @@ static int lowest(int one, int other)
     return one < 0 ? other : other < 0 || one < other ? one : other;
 }
 
-static int match_start(const struct hf_names *names, uint8_t list, const char *name)
+static int match_start(const struct hf_names *names, uint16_t list, const char *name)
 {
     for (size_t i = list; i != 0; i = names->next[i - 1]) {
         const char *pattern = names->patterns[i - 1];
@@ -88,7 +90,7 @@ static int match_end(const struct hf_names *names, const char *name)
     const size_t whole = strnlen(name, LONGEST + 1);
     if (whole < KEY || whole > LONGEST)
         return -1;
-    const size_t list = hash(key_of_end(name + whole), sizeof names->ends);
+    const size_t list = hash(key_of_end(name + whole), LENGTH(names->ends));
     for (size_t i = names->ends[list]; i != 0; i = names->next[i - 1]) {
         const size_t length = names->length[i - 1];
         if (length <= whole &&
@@ -100,7 +102,7 @@ static int match_end(const struct hf_names *names, const char *name)
 
 int hf_names_match(const struct hf_names *names, const char *name)
 {
-    const size_t list = hash(key_of_start(name), sizeof names->starts);
+    const size_t list = hash(key_of_start(name), LENGTH(names->starts));
     int found = match_start(names, names->starts[list], name);
     found = lowest(found, match_start(names, names->firsts[(unsigned char)name[0]], name));
     return lowest(found, match_end(names, name));

@@ -15,15 +15,15 @@
 
 #include "loader/elf/elf_file.h"
 
-#define HF_NAMES_MAX 250
+#define HF_NAMES_MAX 400
 
 struct hf_names {
     const char *const *patterns;
     size_t count;
-    uint8_t starts[512];          /* by the first four bytes: a pattern's number + 1 */
-    uint8_t ends[256];            /* by the last four bytes, of endings */
-    uint8_t firsts[256];          /* by the first byte: prefixes of less than four letters */
-    uint8_t next[HF_NAMES_MAX];   /* the next with the same hash */
+    uint16_t starts[512];         /* by the first four bytes: a pattern's number + 1 */
+    uint16_t ends[256];           /* by the last four bytes, of endings */
+    uint16_t firsts[256];         /* by the first byte: prefixes of less than four letters */
+    uint16_t next[HF_NAMES_MAX];  /* the next with the same hash */
     uint8_t length[HF_NAMES_MAX]; /* of the letters, without the star */
 };
 

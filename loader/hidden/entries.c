@@ -46,6 +46,19 @@ const struct hf_entry hf_entries[] = {
 };
 const size_t hf_entries_count = sizeof hf_entries / sizeof hf_entries[0];
 
+/* Code that serves both malloc() and a throwing operator new throws nothing. */
+static enum hf_entry_family shared_family(enum hf_entry_family one, enum hf_entry_family other)
+{
+    if (one == other)
+        return one;
+    const enum hf_entry_family lower = one < other ? one : other;
+    const enum hf_entry_family higher = one < other ? other : one;
+    if ((lower == HF_ENTRY_ALLOCATES && higher == HF_ENTRY_NEW) ||
+        (lower == HF_ENTRY_ALLOCATES_ALIGNED && higher == HF_ENTRY_NEW_ALIGNED))
+        return lower;
+    return HF_ENTRY_OWN;
+}
+
 const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *other)
 {
     static const char *const serves[] = {
@@ -65,7 +78,8 @@ const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *o
         return NULL;
     if (strcmp(one->function, other->function) == 0)
         return one->function;
-    return one->family == other->family ? serves[one->family] : NULL;
+    const enum hf_entry_family family = shared_family(one->family, other->family);
+    return serves[family];
 }
 
 static bool is_prefixed(const struct hf_entry *entry)

@@ -124,6 +124,8 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
                       "heap does the work of both",
                       last->name, named->name);
     last->function = shared;
+    if (strcmp(shared, entry->function) == 0)
+        *before = entry;
     return 0;
 }
 
@@ -241,7 +243,8 @@ static int check_open(struct planning *planning)
             return refuse_open(planning, node);
     }
     for (size_t i = 0; i < reach->inside_count; i++)
-        if (!is_closed(planning, reach->inside[i].from))
+        /* Functions of a runtime library stay as they are. */
+        if (is_in(planning, reach->inside[i].to) && !is_closed(planning, reach->inside[i].from))
             return refuse(planning->plan, -ENOTSUP, NAME " jumps into the middle of " NAME,
                           reach->inside[i].from == HF_REACH_UNKNOWN
                               ? "code outside of functions"

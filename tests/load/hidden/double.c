@@ -34,6 +34,10 @@ VISIBLE void *mi_malloc(size_t size)
     return _mi_page_alloc(size);
 }
 
+/* rpmalloc's operators are its malloc(), too: they throw nothing. */
+VISIBLE void *_Znwm(size_t size) __attribute__((alias("mi_malloc")));
+VISIBLE void *_Znam(size_t size) __attribute__((alias("mi_malloc")));
+
 VISIBLE void mi_free(void *block)
 {
     if ((char *)block == pages)
