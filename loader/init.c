@@ -10,6 +10,7 @@
 #include "alloc/heap/instance.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
+#include "loader/adopt/live_guards.h"
 #include "loader/adopt/start_copies.h"
 #include "loader/dlopen/dlopen_hooks.h"
 #include "loader/dlopen/search_path.h"
@@ -43,6 +44,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_late_start();
     hf_search_start();
     hf_copy_start();
+    hf_live_guards_start();
     hf_host_start();
     hf_numpy_start();
     hf_thunks_start();

@@ -231,6 +231,36 @@ bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct
     return is_mapped_chunk(address, at, owner);
 }
 
+static bool take_heap(const struct hf_mapping *mapping, void *start)
+{
+    if (strcmp(mapping->name, "[heap]") != 0)
+        return true;
+    *(uintptr_t *)start = mapping->start;
+    return false;
+}
+
+/* Where the kernel put the initial program break, which never changes; UINTPTR_MAX if nothing is
+ * there yet. Allocators may map memory below it. */
+static uintptr_t initial_break(void)
+{
+    static _Atomic(uintptr_t) known;
+    uintptr_t start = known;
+    if (start != 0)
+        return start;
+    (void)hf_maps_each(take_heap, &start);
+    if (start == 0)
+        return UINTPTR_MAX;
+    known = start;
+    return start;
+}
+
+bool hf_libc_heap_owns(const void *ptr)
+{
+    struct hf_place place;
+    struct hf_owner owner = {.kind = HF_OWNER_LIBC};
+    return hf_maps_find(ptr, &place) == 1 && hf_libc_heap_describe(ptr, &place, &owner);
+}
+
 bool hf_libc_heap_holds(const void *ptr)
 {
     struct chunk chunk, next;
@@ -249,7 +279,7 @@ bool hf_libc_heap_holds(const void *ptr)
         uintptr_t home = start & -HEAP_MAX;
         if (!read_heap(home, &heap) || start - home + size > heap.size)
             return false;
-    } else if (start >= end || size > end - start) {
+    } else if (start >= end || size > end - start || start < initial_break()) {
         return false;
     }
     /* The next chunk's header says that a block is in use, but not always its arena. */

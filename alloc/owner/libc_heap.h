@@ -18,6 +18,9 @@ extern _Atomic(bool) hf_libc_heap_break_is_shared;
  * takes no lock; blocks may come and go meanwhile. */
 bool hf_libc_heap_describe(const void *ptr, const struct hf_place *place, struct hf_owner *owner);
 
+/* Whether an address certainly belongs to glibc's malloc. Asks the kernel; otherwise as above. */
+bool hf_libc_heap_owns(const void *ptr);
+
 /* Whether the chunk headers show a block of glibc's malloc at an address, without asking the
  * kernel: for an address that is either glibc's or one other allocator's. Reads memory without
  * faulting, takes no lock. */

@@ -10,6 +10,7 @@
 #include "alloc/heap/internal.h"
 #include "loader/adopt/adopt_file.h"
 #include "loader/adopt/adopted_copy.h"
+#include "loader/adopt/live_guards.h"
 #include "loader/interpose/route.h"
 #include "loader/private/copy_bytes.h"
 #include "loader/private/needed.h"
@@ -113,13 +114,18 @@ static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption,
 
 /* ---- one file ------------------------------------------------------------------------------- */
 
-/* Whether the dynamic linker has loaded that very file. */
-static bool is_loaded(const char *path)
+/* Guards the allocator of a file that the dynamic linker has loaded. Result: 1 if it has not;
+ * otherwise as hf_live_guard(). */
+static int guard_loaded(struct hf_adoption *adoption)
 {
-    void *handle = dlopen(path, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle != NULL)
-        dlclose(handle);
-    return handle != NULL;
+    void *handle = dlopen(adoption->original, RTLD_LAZY | RTLD_NOLOAD);
+    struct link_map *map;
+    int result = 1;
+    if (handle == NULL)
+        return result;
+    result = dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 ? hf_live_guard(adoption, map) : -EBUSY;
+    dlclose(handle);
+    return result;
 }
 
 static int adopt_opened(struct adopting *adopting, struct hf_adoption *adoption,
@@ -135,11 +141,11 @@ static int adopt_opened(struct adopting *adopting, struct hf_adoption *adoption,
         memcpy(path, original, strlen(original) + 1);
     if (has <= 0)
         return has;
-    if (is_loaded(original))
-        return fail(adopting, -EBUSY,
-                    "%s is loaded already, with an allocator of its own; load it through homefree "
-                    "before anything else does",
-                    original);
+    const int loaded = guard_loaded(adoption);
+    if (loaded <= 0) {
+        memcpy(path, original, strlen(original) + 1);
+        return loaded == 0 ? 2 : loaded;
+    }
     if (path[0] == '\0')
         error = hf_adoption_make(adoption, path, hf_copy_place);
     return error != 0 ? error : 1;

@@ -27,6 +27,19 @@ enum hf_guard {
 size_t hf_guard_displaced(const unsigned char *bytes, size_t size, uint64_t address);
 
 /*
+ * For a function that threads may be running: the size of its first instruction, if two bytes at
+ * its beginning can be replaced by one store and no thread can be between them. 0 otherwise.
+ */
+size_t hf_guard_first(const unsigned char *bytes, size_t size, uint64_t address);
+
+/* Writes the two bytes, a jump to `to`, and the five at `to`, a jump to the guard at `at`. Returns
+ * whether both are in reach. */
+#define HF_GUARD_SHORT 2
+#define HF_GUARD_LONG  5
+int hf_guard_enter_by(uint64_t address, uint64_t to, uint64_t at,
+                      unsigned char first[HF_GUARD_SHORT], unsigned char second[HF_GUARD_LONG]);
+
+/*
  * Writes the guard of a function of which `displaced` bytes were displaced. Its address is `at`;
  * the words at `question` and `function` will point to bool f(const void *block) and to the
  * function of the heap. All registers that carry arguments keep their values. Returns the size, or

@@ -97,6 +97,30 @@ size_t hf_guard_displaced(const unsigned char *bytes, size_t size, uint64_t addr
                : at;
 }
 
+size_t hf_guard_first(const unsigned char *bytes, size_t size, uint64_t address)
+{
+    struct hf_instruction instruction;
+    if (!hf_code_decode(bytes, size, address, &instruction) ||
+        instruction.length < HF_GUARD_SHORT || instruction.length > size ||
+        address % 8 > 8 - HF_GUARD_SHORT || !can_move(bytes, address, &instruction) ||
+        is_target(bytes, size, address, instruction.length))
+        return 0;
+    return instruction.length;
+}
+
+int hf_guard_enter_by(uint64_t address, uint64_t to, uint64_t at,
+                      unsigned char first[HF_GUARD_SHORT], unsigned char second[HF_GUARD_LONG])
+{
+    const int64_t near = (int64_t)(to - (address + HF_GUARD_SHORT));
+    const int64_t far = (int64_t)(at - (to + HF_GUARD_LONG));
+    const int32_t displacement = (int32_t)far;
+    first[0] = 0xeb; /* jmp rel8 */
+    first[1] = (unsigned char)near;
+    second[0] = 0xe9; /* jmp rel32 */
+    memcpy(second + 1, &displacement, sizeof displacement);
+    return near == (int8_t)near && far == displacement;
+}
+
 /* ---- writing -------------------------------------------------------------------------------- */
 
 struct writer {

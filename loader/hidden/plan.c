@@ -169,7 +169,13 @@ static int find_entries(struct planning *planning)
 static int enclose(struct planning *planning)
 {
     struct hf_reach *reach = &planning->reach;
-    int error = hf_reach_follow(reach);
+    int error = 0;
+    if (planning->references.image == NULL)
+        error = hf_references_open(&planning->references, planning->image);
+    if (error == -ENOTSUP)
+        return refuse(planning->plan, error, "it has more than 4 GiB of code");
+    if (error == 0)
+        error = hf_reach_follow(reach);
     if (error == 0)
         error = hf_reach_enclose(reach);
     return error != -ENOTSUP ? error
@@ -393,11 +399,7 @@ static int check_thread_data(struct planning *planning)
 
 static int prove(struct planning *planning)
 {
-    int error = hf_references_open(&planning->references, planning->image);
-    if (error == -ENOTSUP)
-        return refuse(planning->plan, error, "it has more than 4 GiB of code");
-    if (error == 0)
-        error = enclose(planning);
+    int error = enclose(planning);
     if (error == 0 && planning->reach.shared != HF_REACH_UNKNOWN)
         error = refuse(planning->plan, -ENOTSUP,
                        "its allocator reaches " NAME " through a slot that other code can use",
@@ -410,10 +412,10 @@ static int prove(struct planning *planning)
 }
 
 /* Once all entries are known. */
-static int choose(struct planning *planning)
+static int choose(struct planning *planning, bool release_only)
 {
-    int error = prove(planning);
-    if (error == -ENOTSUP && planning->reach.why == NULL)
+    int error = release_only ? enclose(planning) : prove(planning);
+    if (error == (release_only ? 0 : -ENOTSUP) && planning->reach.why == NULL)
         return hf_release_only_plan(planning->plan, planning->image, planning->functions,
                                     &planning->reach, &planning->names);
     if (error == 0)
@@ -421,8 +423,8 @@ static int choose(struct planning *planning)
     return error != 0 ? error : collect_names(planning);
 }
 
-int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
-                 const struct hf_functions *functions)
+static int make(struct hf_plan *plan, const struct hf_image *image,
+                const struct hf_functions *functions, bool release_only)
 {
     *plan = (struct hf_plan){0};
     struct planning planning = {.plan = plan, .image = image, .functions = functions};
@@ -441,12 +443,24 @@ int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
     if (error == 0)
         error = find_entries(&planning);
     if (error == 0)
-        error = choose(&planning);
+        error = choose(&planning, release_only);
     hf_own_data_close(&planning.own);
     hf_reach_close(&planning.reach);
     hf_references_close(&planning.references);
     free(planning.intruders);
     return error;
+}
+
+int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
+                 const struct hf_functions *functions)
+{
+    return make(plan, image, functions, false);
+}
+
+int hf_plan_make_release_only(struct hf_plan *plan, const struct hf_image *image,
+                              const struct hf_functions *functions)
+{
+    return make(plan, image, functions, true);
 }
 
 void hf_plan_close(struct hf_plan *plan)

@@ -21,6 +21,9 @@
  */
 int hf_plan_make(struct hf_plan *plan, const struct hf_image *image,
                  const struct hf_functions *functions);
+/* The same for an object whose allocator is in use already: always a release-only plan. */
+int hf_plan_make_release_only(struct hf_plan *plan, const struct hf_image *image,
+                              const struct hf_functions *functions);
 void hf_plan_close(struct hf_plan *plan);
 
 #endif

@@ -27,7 +27,8 @@ PyDoc_STRVAR(facts_doc,
 PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object with RTLD_LOCAL; a handle.");
 PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nCloses a handle.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
-PyDoc_STRVAR(adopt_file_doc, "adopt_file(path)\n--\n\nhf_adopt_file(): what to load.");
+PyDoc_STRVAR(adopt_file_doc, "adopt_file(path)\n--\n\nhf_adopt_file(): what to load, or None if it "
+                             "is loaded and was guarded.");
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
 PyDoc_STRVAR(start_doc,
@@ -322,7 +323,7 @@ static PyObject *make(PyObject *module, PyObject *arguments)
 }
 
 /* The path that hf_adopt_file() or hf_private_copy() writes. The former writes the reason of a
- * failure there. */
+ * failure there; None stands for its result 2. */
 static PyObject *path_of_copy(PyObject *path, int (*copy)(const char *, char *, size_t))
 {
     PyObject *owner;
@@ -335,6 +336,8 @@ static PyObject *path_of_copy(PyObject *path, int (*copy)(const char *, char *, 
     result = copy(file, text, sizeof text);
     Py_END_ALLOW_THREADS
     Py_DECREF(owner);
+    if (result == 2)
+        Py_RETURN_NONE;
     return result >= 0 ? PyUnicode_DecodeFSDefault(text)
                        : fail(result, text[0] != '\0' ? text : NULL, path);
 }

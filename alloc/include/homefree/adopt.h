@@ -54,6 +54,12 @@ HF_API int hf_adopt(void *handle);
  * from folders on its search path, and that have a hidden allocator themselves, are loaded by the
  * call from copies of their own.
  *
+ * Where something uses the allocator that has no like on the heap, such as a heap of its own, the
+ * copy keeps it: the functions that take a block (free, realloc and so on) then ask first who owns
+ * it, and send home what is not the allocator's own. The same is done in memory to an object that
+ * is loaded already, if one store of one instruction at the beginning of each of these functions
+ * does it, so that threads may run them meanwhile; the object then stays loaded.
+ *
  * Copies are kept below XDG_CACHE_HOME or HOME/.cache, where all processes of the user share them,
  * as long as the file does not change. Where that cannot be, they go where private copies go
  * (homefree/private.h), and are removed when the process exits.
@@ -65,15 +71,18 @@ HF_API int hf_adopt(void *handle);
  *   out   out, size bytes: the absolute path of what to load: of the copy, or of the file itself if
  *         it has no hidden allocator. After an error the reason, in one line, or an empty string
  *   size  in, bytes: of out; PATH_MAX always suffices
- * Result: 1 for a copy, 0 for the file itself, or a negative errno.
+ * Result: 1 for a copy, 0 for the file itself, 2 for the file itself, which is loaded already and
+ *   whose allocator has its guards now, or a negative errno.
  * Errors:
  *   -EINVAL        path is NULL, empty or not a regular file, or out is NULL
  *   -EISDIR        path is a directory
  *   -ENAMETOOLONG  path is too long, or out is too small
  *   -ENOEXEC       the file is damaged, or is not an ELF file
  *   -ENOTSUP       the file is for another machine, or its allocator cannot be replaced
- *   -EBUSY         the file, or a library that would have to be replaced, is loaded already
- *   -EPERM         HOMEFREE_CONF says route:off, or no place allows code to be executed
+ *   -EBUSY         the file, or a library that would have to be replaced, is loaded already, and
+ *                  cannot be changed while threads may run it
+ *   -EPERM         HOMEFREE_CONF says route:off, or no place allows code to be executed, or the
+ *                  system forbids changing code that is loaded
  *   -ENOSPC        no place has room
  *   others         as open(2), read(2) and write(2)
  * Frees: nothing; the copies belong to the cache, which removes them when their original changes or

@@ -205,6 +205,8 @@ def _adopted_file(name, path, allocators):
             name=name,
             path=path,
         ) from None
+    if file is None:
+        return path  # It is loaded already; guards stand in front of its allocator now.
     if file == path and allocators:
         _refuse(
             name,
@@ -416,7 +418,7 @@ def _present(module, name, path, adopt):
             path=path,
         )
     if adopt:
-        _adopt(name, _adopted.get(path, loaded), path)
+        _adopt(name, _adopted_file(name, path, []), path)
     return module
 
 
