@@ -146,11 +146,25 @@ int hf_maps_find(const void *address, struct hf_place *out)
     return error != 0 ? error : out->at.end != 0;
 }
 
+/* For sandboxes in which a process may not call process_vm_readv(2), not even for itself. */
+static __attribute__((noinline, cold)) bool read_file(const void *address, void *buffer,
+                                                      size_t size)
+{
+    const int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    const bool done = pread(file, buffer, size, (off_t)(uintptr_t)address) == (ssize_t)size;
+    close(file);
+    return done;
+}
+
 bool hf_maps_read(const void *address, void *buffer, size_t size)
 {
     int saved_errno = errno;
     struct iovec to = {buffer, size}, from = {(void *)(uintptr_t)address, size};
     bool done = process_vm_readv(getpid(), &to, 1, &from, 1, 0) == (ssize_t)size;
+    if (!done && (errno == EPERM || errno == ENOSYS))
+        done = read_file(address, buffer, size);
     errno = saved_errno;
     return done;
 }

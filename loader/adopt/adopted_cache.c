@@ -7,6 +7,7 @@
 #include "loader/adopt/adopted_cache.h"
 
 #include "loader/foreign/adopted_note.h"
+#include "loader/private/copy_bytes.h"
 #include "loader/private/place_copy.h"
 
 #include <dirent.h>
@@ -315,7 +316,8 @@ void hf_adopted_refuse(const char *original, const uint64_t key[2], int error, c
     at = mempcpy(at, original, path);
     memcpy(at, why, reason);
     const int file = hf_adopted_place_create(&place);
-    bool written = file >= 0 && write(file, text, note.file_size) == (ssize_t)note.file_size;
+    bool written = file >= 0 && hf_copy_fits(note.file_size) &&
+                   write(file, text, note.file_size) == (ssize_t)note.file_size;
     if (file >= 0)
         written &= close(file) == 0;
     if (!written || hf_adopted_place_finish(&place) != 0)

@@ -12,6 +12,7 @@
 #include "loader/foreign/adopted_note.h"
 #include "loader/hidden/code.h"
 #include "loader/hidden/release_only.h"
+#include "loader/private/copy_bytes.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -617,6 +618,8 @@ int hf_adopted_write(int descriptor, const struct hf_image *image, const struct 
     int error = collect_functions(&writing);
     if (error == 0)
         error = make_segment(&writing);
+    if (error == 0 && !hf_copy_fits(writing.offset + writing.size))
+        error = -EFBIG;
     if (error == 0)
         error = write_jumps(&writing);
     if (error == 0)

@@ -13,10 +13,11 @@
 
 enum { OBJECTS_MAX = 64 };
 
-/* An entry counts once `count` says so, and then never changes. */
+/* An entry counts once `count` says so, and then only becomes done. */
 static struct {
     const struct link_map *map;
     uintptr_t start, end;
+    _Atomic(bool) done;
 } objects[OBJECTS_MAX];
 static atomic_size_t objects_count;
 
@@ -36,9 +37,17 @@ bool hf_guards_has(const struct link_map *map)
 {
     const size_t count = atomic_load_explicit(&objects_count, memory_order_acquire);
     for (size_t i = 0; i < count; i++)
-        if (objects[i].map == map)
+        if (objects[i].map == map && objects[i].done)
             return true;
     return false;
+}
+
+void hf_guards_done(const struct link_map *map)
+{
+    const size_t count = atomic_load_explicit(&objects_count, memory_order_acquire);
+    for (size_t i = 0; i < count; i++)
+        if (objects[i].map == map)
+            objects[i].done = true;
 }
 
 /* The object whose guard asks: the guard is in the object, or was put near it. */

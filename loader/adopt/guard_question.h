@@ -18,7 +18,9 @@ HF_API bool hf_adopted_elsewhere(const void *block);
 /* Enters the guards of an object, from `start` to `end`; false if the table is full. Called under
  * the loader's lock, before any code leads to them. */
 bool hf_guards_add(const struct link_map *map, const void *start, const void *end);
-/* Whether an object has some. Any thread. */
+/* Code leads to all guards of an object. */
+void hf_guards_done(const struct link_map *map);
+/* Whether that was said. Any thread. */
 bool hf_guards_has(const struct link_map *map);
 
 #endif

@@ -322,30 +322,32 @@ static void change(void *context)
 static struct {
     const struct link_map *map;
     uint64_t key;
+    int error;
     char why[HF_ADOPTED_WHY_MAX];
 } refused[16];
 static size_t refused_count;
 static pthread_mutex_t refused_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static bool was_refused(struct hf_adoption *adoption, const struct link_map *map)
+static int was_refused(struct hf_adoption *adoption, const struct link_map *map)
 {
-    bool found = false;
+    int found = 0;
     pthread_mutex_lock(&refused_lock);
-    for (size_t i = 0; i < refused_count && !found; i++)
+    for (size_t i = 0; i < refused_count && found == 0; i++)
         if (refused[i].map == map && refused[i].key == adoption->key[0]) {
             memcpy(adoption->why, refused[i].why, sizeof adoption->why);
-            found = true;
+            found = refused[i].error;
         }
     pthread_mutex_unlock(&refused_lock);
     return found;
 }
 
-static void note_refused(const struct hf_adoption *adoption, const struct link_map *map)
+static void note_refused(const struct hf_adoption *adoption, const struct link_map *map, int error)
 {
     pthread_mutex_lock(&refused_lock);
     if (refused_count < sizeof refused / sizeof refused[0]) {
         refused[refused_count].map = map;
         refused[refused_count].key = adoption->key[0];
+        refused[refused_count].error = error;
         memcpy(refused[refused_count++].why, adoption->why, sizeof adoption->why);
     }
     pthread_mutex_unlock(&refused_lock);
@@ -378,17 +380,19 @@ int hf_live_guard(struct hf_adoption *adoption, const struct link_map *map)
 {
     if (hf_guards_has(map))
         return 0;
-    if (was_refused(adoption, map))
-        return -EBUSY;
+    int error = was_refused(adoption, map);
+    if (error != 0)
+        return error;
     struct guarding guarding = {
         .adoption = adoption, .map = map, .page = (size_t)sysconf(_SC_PAGESIZE)};
-    int error;
     if (!hf_finding_is_loaded(map, &adoption->elf))
         error = fail(&guarding, -EBUSY, "its file has changed since it was loaded");
     else
         error = guard(&guarding);
-    if (error == -EBUSY)
-        note_refused(adoption, map);
+    if (error == 0)
+        hf_guards_done(map);
+    else if (error != -ENOMEM)
+        note_refused(adoption, map, error);
     free(guarding.sites);
     hf_plan_close(&guarding.plan);
     hf_functions_close(&guarding.functions);

@@ -8,11 +8,22 @@
 #include <linux/fs.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool hf_copy_fits(uint64_t size)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+           size <= limit.rlim_cur;
+}
+
 int hf_copy_bytes(int from, int to)
 {
+    struct stat status;
+    if (fstat(from, &status) == 0 && !hf_copy_fits((uint64_t)status.st_size))
+        return -EFBIG;
     if (ioctl(to, FICLONE, from) == 0)
         return 0;
     ssize_t moved;
