@@ -177,6 +177,7 @@ static void parse_patterns(void *unused)
         {"/opt/vendor/libany.so", "/opt/vendor/libany.so", true},
         {":", "/usr/lib/libany.so", false},
         {"*a:b*", "/usr/lib/a:b", false},
+        {"*a?b*", "/usr/lib/a:b", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         char text[100];
