@@ -100,7 +100,7 @@ size_t hf_guard_displaced(const unsigned char *bytes, size_t size, uint64_t addr
 size_t hf_guard_first(const unsigned char *bytes, size_t size, uint64_t address)
 {
     struct hf_instruction instruction;
-    if (!hf_code_decode(bytes, size, address, &instruction) ||
+    if (!hf_code_x86.decode(bytes, size, address, &instruction) ||
         instruction.length < HF_GUARD_SHORT || instruction.length > size ||
         address % 8 > 8 - HF_GUARD_SHORT || !can_move(bytes, address, &instruction) ||
         is_target(bytes, size, address, instruction.length))
