@@ -137,9 +137,13 @@ const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag);
 /* The next DT_NEEDED; `cursor` starts at 0. NULL after the last. */
 const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor);
 
+/* Whether the dynamic linker has a relocation of that type to process. Needs hf_elf_dynamic(). */
+bool hf_elf_has_relocation(struct hf_elf *elf, uint32_t type);
+
 struct hf_elf_tls {
     uint64_t size, alignment;
-    bool initial_exec; /* DF_STATIC_TLS: the block must come from glibc's static reserve */
+    bool initial_exec; /* the block must come from glibc's static reserve: by DF_STATIC_TLS, or by
+                          what relocations ask for */
 };
 /* The object's own thread-local storage. Returns false if it has none and needs none. An object may
  * need static TLS without having any, if it refers to that of another object. */

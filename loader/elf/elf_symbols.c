@@ -88,28 +88,50 @@ static uint64_t count_by_section(struct hf_elf *elf, uint64_t address)
     return 0;
 }
 
-/* One more than the largest index in a relocation. */
-static uint64_t count_by_relocations(struct hf_elf *elf)
+/* The words of a table of relocations, six for each entry. The third and the fourth, the halves of
+ * r_info, are the type and the symbol. */
+enum { RELOCATION_WORDS = 6, TYPE_WORD = 2, SYMBOL_WORD = 3, RELOCATION_TABLES = 2 };
+
+static struct words relocations(struct hf_elf *elf, size_t table)
 {
     static const struct {
         int64_t address, size;
-    } tables[] = {{DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ}};
+    } tables[RELOCATION_TABLES] = {{DT_RELA, DT_RELASZ}, {DT_JMPREL, DT_PLTRELSZ}};
+    struct words words = {.elf = elf};
+    uint64_t address, size, available;
+    if (hf_elf_tag(elf, tables[table].address, &address) &&
+        hf_elf_tag(elf, tables[table].size, &size) &&
+        hf_elf_locate(elf, address, &words.offset, &available) == 0)
+        words.end = words.offset + (size < available ? size : available);
+    else
+        words.offset = 0;
+    return words;
+}
+
+/* One more than the largest index in a relocation. */
+static uint64_t count_by_relocations(struct hf_elf *elf)
+{
     uint64_t count = 0;
-    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
-        uint64_t address, size, offset, available;
-        if (!hf_elf_tag(elf, tables[t].address, &address) ||
-            !hf_elf_tag(elf, tables[t].size, &size) ||
-            hf_elf_locate(elf, address, &offset, &available) != 0)
-            continue;
-        struct words words = {
-            .elf = elf, .offset = offset, .end = offset + (size < available ? size : available)};
-        /* An entry has six words; the fourth, the upper half of r_info, is the symbol. */
+    for (size_t table = 0; table < RELOCATION_TABLES; table++) {
+        struct words words = relocations(elf, table);
         uint32_t word;
-        for (size_t i = 0; next_word(&words, &word); i = (i + 1) % 6)
-            if (i == 3 && word >= count)
+        for (size_t i = 0; next_word(&words, &word); i = (i + 1) % RELOCATION_WORDS)
+            if (i == SYMBOL_WORD && word >= count)
                 count = word + UINT64_C(1);
     }
     return count;
+}
+
+bool hf_elf_has_relocation(struct hf_elf *elf, uint32_t type)
+{
+    for (size_t table = 0; table < RELOCATION_TABLES; table++) {
+        struct words words = relocations(elf, table);
+        uint32_t word;
+        for (size_t i = 0; next_word(&words, &word); i = (i + 1) % RELOCATION_WORDS)
+            if (i == TYPE_WORD && word == type)
+                return true;
+    }
+    return false;
 }
 
 /* ---- tables --------------------------------------------------------------------------------- */

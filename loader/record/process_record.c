@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 #if defined(__x86_64__)
-enum { COPY = R_X86_64_COPY };
+enum { COPY = R_X86_64_COPY, THREAD_OFFSET = R_X86_64_TPOFF64 };
 #elif defined(__aarch64__)
-enum { COPY = R_AARCH64_COPY };
+enum { COPY = R_AARCH64_COPY, THREAD_OFFSET = R_AARCH64_TLS_TPREL };
 #endif
 
 /* ---- writing -------------------------------------------------------------------------------- */
@@ -303,10 +303,15 @@ static bool refers_to_pages(const struct hf_object *object)
     return false;
 }
 
-static bool wants_static_tls(const struct link_map *map)
+/* GNU's linker sets no flag for aarch64; a relocation says it as well. */
+static bool wants_static_tls(const struct hf_object *object)
 {
-    for (const ElfW(Dyn) *d = map->l_ld; d != NULL && d->d_tag != DT_NULL; d++)
+    for (const ElfW(Dyn) *d = object->map->l_ld; d != NULL && d->d_tag != DT_NULL; d++)
         if (d->d_tag == DT_FLAGS && (d->d_un.d_val & DF_STATIC_TLS) != 0)
+            return true;
+    for (size_t i = object->rela_relative_count;
+         object->rela != NULL && i < object->rela_size / sizeof(ElfW(Rela)); i++)
+        if (ELF64_R_TYPE(object->rela[i].r_info) == THREAD_OFFSET)
             return true;
     return false;
 }
@@ -324,7 +329,7 @@ static void object_line(struct out *out, const struct hf_object *object, size_t 
     size_t used = 0;
     if (refers_to_pages(object))
         flags[used++] = 'm';
-    if (wants_static_tls(object->map))
+    if (wants_static_tls(object))
         flags[used++] = 's';
     if (object->map == hf_dynlink_find(&hf_region))
         flags[used++] = 'h';

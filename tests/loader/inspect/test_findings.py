@@ -293,6 +293,21 @@ class StaticTls(InspectTest):
         facts = self.facts(self.build_used(700, "global-dynamic"))
         self.assertEqual(facts["tls"], {"bytes": 700, "static": False})
 
+    def test_where_the_linker_says_nothing(self):
+        """GNU's linker for aarch64 sets no DF_STATIC_TLS (2.40), so relocations must tell."""
+        compiler = shutil.which("aarch64-linux-gnu-gcc")
+        if compiler is None:
+            self.skipTest("there is no cross compiler for aarch64")
+        for model, static in ("initial-exec", True), ("global-dynamic", False):
+            source = self.folder / "foreign.c"
+            source.write_text(
+                "_Thread_local char block[700]; char *use(void); char *use(void) { return block; }"
+            )
+            module = self.folder / f"{model}.so"
+            command = [compiler, "-shared", "-fPIC", "-nostdlib", f"-ftls-model={model}"]
+            subprocess.run([*command, source, "-o", module], check=True)
+            self.assertEqual(self.facts(module)["tls"], {"bytes": 700, "static": static})
+
     def test_what_the_dynamic_linker_says(self):
         """glibc sets the limit: a module that is called too large cannot be loaded, half of it
         can."""
