@@ -8,12 +8,15 @@
  */
 #include "loader/hidden/flow.h"
 
+#include "loader/hidden/calls.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     WORD = 4,
+    VALUES_FIRST = 64,
     VALUES_MAX = 1 << 14,
     BUCKETS = 1 << 10,
     SET_MAX = 14,
@@ -114,14 +117,13 @@ static uint32_t intern(struct run *run, const struct value *wanted)
         return NO_VALUE;
     }
     if (run->values_count == run->values_room) {
-        const size_t room = run->values_room * 2 + 256;
-        struct value *bigger = reallocarray(run->values, room, sizeof *bigger);
+        struct value *bigger = reallocarray(run->values, run->values_room * 2, sizeof *run->values);
         if (bigger == NULL) {
             run->error = -ENOMEM;
             return NO_VALUE;
         }
         run->values = bigger;
-        run->values_room = room;
+        run->values_room *= 2;
     }
     const uint32_t index = (uint32_t)run->values_count++;
     run->values[index] = *wanted;
@@ -253,49 +255,12 @@ static uint32_t begin_block(struct run *run, uint32_t piece, size_t word)
     return *block;
 }
 
-static bool decode_word(const struct run *run, const unsigned char *bytes, uint64_t address,
-                        struct hf_instruction *out)
-{
-    return run->flow->image->code->decode(bytes, WORD, address, out);
-}
-
-/* Whether a function, as far as one can see, leads nowhere but to others that do not return. */
-static bool is_endless(const struct run *run, const struct hf_function *function)
-{
-    enum { LARGE = 4096 };
-    const struct hf_image *image = run->flow->image;
-    uint64_t available;
-    const unsigned char *bytes = hf_image_at(image, function->address, &available);
-    if (bytes == NULL || available < function->size || function->size > LARGE)
-        return false;
-    for (uint64_t at = 0; at + WORD <= function->size; at += WORD) {
-        struct hf_instruction instruction;
-        struct hf_effect effect;
-        if (!decode_word(run, bytes + at, function->address + at, &instruction))
-            return false;
-        image->code->effect(bytes + at, function->address + at, &effect);
-        if (instruction.kind == HF_CODE_END && effect.passes != 0)
-            return false;
-        if ((instruction.kind == HF_CODE_JUMP || instruction.kind == HF_CODE_BRANCH) &&
-            instruction.target - function->address >= function->size &&
-            !hf_image_never_returns(image, hf_flow_slot(image, instruction.target)))
-            return false;
-    }
-    return !function->gap && function->size >= WORD;
-}
-
 static bool never_returns(struct run *run, uint64_t target)
 {
-    const struct hf_image *image = run->flow->image;
     struct answer *answer = &run->answers[target / WORD % ANSWERS];
-    if (answer->address == target)
-        return answer->endless;
-    const struct hf_function *function = hf_function_at(run->flow->functions, target);
-    answer->address = target;
-    answer->endless = function != NULL ? function->address == target && is_endless(run, function)
-                      : hf_image_is_linkage(image, target)
-                          ? hf_image_never_returns(image, hf_flow_slot(image, target))
-                          : false;
+    if (answer->address != target)
+        *answer = (struct answer){
+            target, hf_call_never_returns(run->flow->image, run->flow->functions, target)};
     return answer->endless;
 }
 
@@ -303,7 +268,8 @@ static bool never_returns(struct run *run, uint64_t target)
 static bool decode(const struct run *run, const struct piece *piece, size_t word,
                    struct hf_instruction *out)
 {
-    if (!decode_word(run, piece->bytes + word * WORD, piece->address + word * WORD, out))
+    if (!run->flow->image->code->decode(piece->bytes + word * WORD, WORD,
+                                        piece->address + word * WORD, out))
         return false;
     if (piece->endless[word])
         out->kind = HF_CODE_END;
@@ -708,6 +674,12 @@ int hf_flow_follow(const struct hf_flow *flow, const struct hf_function *functio
     struct run *run = calloc(1, sizeof *run);
     if (run == NULL)
         return -ENOMEM;
+    run->values_room = VALUES_FIRST;
+    run->values = calloc(run->values_room, sizeof *run->values);
+    if (run->values == NULL) {
+        free(run);
+        return -ENOMEM;
+    }
     run->flow = flow;
     memset(run->buckets, 0xff, sizeof run->buckets);
     (void)add_piece(run, function);
@@ -726,26 +698,4 @@ int hf_flow_follow(const struct hf_flow *flow, const struct hf_function *functio
     free(run->values);
     free(run);
     return error;
-}
-
-uint64_t hf_flow_slot(const struct hf_image *image, uint64_t address)
-{
-    enum { ENTRY = 4 };
-    uint64_t page = 0, size;
-    unsigned to = HF_REGISTER_NONE;
-    for (unsigned i = 0; i < ENTRY; i++, address += WORD) {
-        struct hf_instruction instruction;
-        struct hf_effect effect;
-        const unsigned char *bytes = hf_image_at(image, address, &size);
-        if (bytes == NULL || !image->code->decode(bytes, size, address, &instruction))
-            return 0;
-        image->code->effect(bytes, address, &effect);
-        if (effect.accesses && effect.base == to)
-            return page + (uint64_t)effect.offset;
-        if (effect.result == HF_RESULT_PAGE) {
-            page = effect.value;
-            to = effect.to;
-        }
-    }
-    return 0;
 }

@@ -38,7 +38,4 @@ struct hf_flow {
  */
 int hf_flow_follow(const struct hf_flow *flow, const struct hf_function *function);
 
-/* The slot from which an entry of a procedure linkage table at `address` loads; 0 if none. */
-uint64_t hf_flow_slot(const struct hf_image *image, uint64_t address);
-
 #endif

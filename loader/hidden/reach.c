@@ -8,6 +8,7 @@
  */
 #include "loader/hidden/reach.h"
 
+#include "loader/hidden/calls.h"
 #include "loader/hidden/flow.h"
 #include "loader/hidden/scan.h"
 
@@ -190,7 +191,7 @@ static int refer_to_linkage(struct hf_reach *reach, uint32_t from, uint64_t addr
 {
     const struct hf_image *image = reach->image;
     if (image->code->effect != NULL)
-        return refer_by_linkage(reach, from, hf_flow_slot(image, address));
+        return refer_by_linkage(reach, from, hf_call_slot(image, address));
     for (unsigned i = 0; i < 3; i++) {
         struct hf_instruction instruction;
         uint64_t size;

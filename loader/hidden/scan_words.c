@@ -2,6 +2,7 @@
  * See scan.h. Calls and jumps are found word by word. A function in which some instruction forms an
  * address, or a page, in front of a target is followed; see flow.h.
  */
+#include "loader/hidden/calls.h"
 #include "loader/hidden/flow.h"
 #include "loader/hidden/scan.h"
 
@@ -69,7 +70,7 @@ static int follow(struct words *words, const struct hf_function *function)
 /* A table's code jumps through its slot. */
 static void look_at_linkage(struct words *words, uint64_t address)
 {
-    const uint64_t slot = hf_flow_slot(words->image, address);
+    const uint64_t slot = hf_call_slot(words->image, address);
     words->function = NULL;
     if (slot != 0)
         (void)found(words, address, slot);
