@@ -80,11 +80,10 @@ struct answer {
     uint64_t address;
     bool endless;
 };
-#define ANSWERS 512
 
 struct run {
     const struct hf_flow *flow;
-    struct answer answers[ANSWERS];
+    struct answer answers[512];
     struct value *values;
     size_t values_count, values_room;
     uint32_t buckets[BUCKETS];
@@ -257,7 +256,8 @@ static uint32_t begin_block(struct run *run, uint32_t piece, size_t word)
 
 static bool never_returns(struct run *run, uint64_t target)
 {
-    struct answer *answer = &run->answers[target / WORD % ANSWERS];
+    struct answer *answer =
+        &run->answers[target / WORD % (sizeof run->answers / sizeof run->answers[0])];
     if (answer->address != target)
         *answer = (struct answer){
             target, hf_call_never_returns(run->flow->image, run->flow->functions, target)};
@@ -509,7 +509,6 @@ static struct set result_of(struct run *run, struct state *state, const struct h
                             bool own, uint64_t where)
 {
     struct set result = {0};
-    const bool based = effect->base < HF_REGISTERS;
     switch (effect->result) {
     case HF_RESULT_ADDRESS:
     case HF_RESULT_PAGE: {
@@ -524,7 +523,7 @@ static struct set result_of(struct run *run, struct state *state, const struct h
         break;
     }
     case HF_RESULT_SUM:
-        if (based)
+        if (effect->base < HF_REGISTERS)
             add_sum(run, &result, &state->registers[effect->base], effect);
         break;
     case HF_RESULT_ONE_OF:
