@@ -95,7 +95,7 @@ static uint64_t find_padding(const struct guarding *guarding, size_t sites, uint
         const uint64_t end = gap->address + gap->size;
         const unsigned char *bytes = hf_image_at(&guarding->image, gap->address, &available);
         if (gap->gap && bytes != NULL && gap->size <= available &&
-            hf_code_is_padding(bytes, gap->size))
+            guarding->image.code->is_padding(bytes, gap->size))
             for (uint64_t at = from; at + HF_GUARD_LONG <= end && at < address + REACH; at++)
                 if (!is_taken(guarding, sites, at))
                     return at;

@@ -522,22 +522,3 @@ const char *hf_elf_needed(struct hf_elf *elf, size_t *cursor)
     }
     return NULL;
 }
-
-bool hf_elf_tls(struct hf_elf *elf, struct hf_elf_tls *out)
-{
-    uint64_t flags = 0;
-    Elf64_Phdr segment;
-    memset(out, 0, sizeof *out);
-    if (hf_elf_tag(elf, DT_FLAGS, &flags))
-        out->initial_exec = (flags & DF_STATIC_TLS) != 0;
-    /* GNU's linker sets no such flag for aarch64. */
-    if (elf->header.e_machine == EM_AARCH64)
-        out->initial_exec |= hf_elf_has_relocation(elf, R_AARCH64_TLS_TPREL);
-    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
-        if (segment.p_type == PT_TLS) {
-            out->size = segment.p_memsz;
-            out->alignment = segment.p_align;
-            break;
-        }
-    return out->size != 0 || out->initial_exec;
-}

@@ -8,7 +8,7 @@
  */
 #include "loader/hidden/flow.h"
 
-#include "loader/hidden/calls.h"
+#include "loader/hidden/linkage_calls.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -60,6 +60,7 @@ struct piece {
     bool jumps;            /* there is one */
 };
 #define NO_BLOCK UINT32_MAX
+#define NO_VALUE UINT32_MAX
 #define ALL      ((UINT32_C(1) << HF_REGISTERS) - 1)
 
 struct block {
@@ -96,8 +97,6 @@ struct run {
     bool again; /* a slot has changed, or what is anywhere */
     int error;
 };
-
-#define NO_VALUE UINT32_MAX
 
 /* ---- values --------------------------------------------------------------------------------- */
 

@@ -8,8 +8,8 @@
  */
 #include "loader/hidden/reach.h"
 
-#include "loader/hidden/calls.h"
 #include "loader/hidden/flow.h"
+#include "loader/hidden/linkage_calls.h"
 #include "loader/hidden/scan.h"
 
 #include <errno.h>

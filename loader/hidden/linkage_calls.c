@@ -1,7 +1,7 @@
 /*
- * See calls.h.
+ * See linkage_calls.h.
  */
-#include "loader/hidden/calls.h"
+#include "loader/hidden/linkage_calls.h"
 
 enum { WORD = 4 };
 

@@ -3,8 +3,8 @@
  *
  * The file is hostile; see image.h. Owns: nothing. Any thread.
  */
-#ifndef HOMEFREE_HIDDEN_CALLS_H
-#define HOMEFREE_HIDDEN_CALLS_H
+#ifndef HOMEFREE_HIDDEN_LINKAGE_CALLS_H
+#define HOMEFREE_HIDDEN_LINKAGE_CALLS_H
 
 #include "loader/hidden/functions.h"
 
