@@ -6,7 +6,12 @@ usage: test_both.py HOMEFREE HOST BOTH
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "support"))
+from glibc import needs_names_of_modules  # noqa: E402
+
+needs_names_of_modules()
 command, host, both = map(os.path.abspath, sys.argv[1:])
 environment = {k: v for k, v in os.environ.items() if k != "HOMEFREE_CONF"}
 done = subprocess.run(
