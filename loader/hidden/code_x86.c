@@ -121,28 +121,44 @@ static size_t may_refer(const unsigned char *bytes, size_t first, size_t end,
     return count;
 }
 
-static size_t jump_through(const unsigned char *before, size_t room, uint64_t address,
-                           uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
+/* Writes a jump whose displacement is its last part, behind the landing pad that was there. */
+static size_t write_jump(const unsigned char *before, size_t room, uint64_t address,
+                         const unsigned char *opcode, size_t opcode_size, uint64_t target,
+                         unsigned char out[HF_CODE_JUMP_MAX])
 {
     static const unsigned char pad[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
-    static const unsigned char jump[] = {0xff, 0x25};            /* jmp *disp32(%rip) */
     const bool padded = room >= sizeof pad && memcmp(before, pad, sizeof pad) == 0;
     const size_t start = padded ? sizeof pad : 0;
-    const size_t size = start + sizeof jump + sizeof(int32_t);
-    const int64_t distance = (int64_t)(slot - (address + size));
+    const size_t size = start + opcode_size + sizeof(int32_t);
+    const int64_t distance = (int64_t)(target - (address + size));
     if (room < size || distance != (int32_t)distance)
         return 0;
     const int32_t displacement = (int32_t)distance;
     memcpy(out, pad, start);
-    memcpy(out + start, jump, sizeof jump);
-    memcpy(out + start + sizeof jump, &displacement, sizeof displacement);
+    memcpy(out + start, opcode, opcode_size);
+    memcpy(out + start + opcode_size, &displacement, sizeof displacement);
     return size;
+}
+
+static size_t jump_through(const unsigned char *before, size_t room, uint64_t address,
+                           uint64_t slot, unsigned char out[HF_CODE_JUMP_MAX])
+{
+    static const unsigned char jump[] = {0xff, 0x25}; /* jmp *disp32(%rip) */
+    return write_jump(before, room, address, jump, sizeof jump, slot, out);
+}
+
+static size_t jump_to(const unsigned char *before, size_t room, uint64_t address, uint64_t target,
+                      unsigned char out[HF_CODE_JUMP_MAX])
+{
+    static const unsigned char jump[] = {0xe9}; /* jmp rel32 */
+    return write_jump(before, room, address, jump, sizeof jump, target, out);
 }
 
 const struct hf_code hf_code_x86 = {
     .decode = decode,
     .is_padding = is_padding,
     .jump_through = jump_through,
+    .jump_to = jump_to,
     .may_refer = may_refer,
     .may_branch = may_branch,
     .may_branch_near = may_branch_near,
