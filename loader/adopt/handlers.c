@@ -5,6 +5,7 @@
  */
 #include "loader/adopt/handlers.h"
 
+#include "alloc/base/alignment.h"
 #include "alloc/heap/internal.h"
 #include "loader/adopt/no_memory.h"
 #include "shim/calls.h"
@@ -44,7 +45,7 @@ void *hf_adopted_new_n(size_t count, size_t size)
 
 void *hf_adopted_new_realloc(void *ptr, size_t size)
 {
-    void *block = hf_realloc(ptr, size);
+    void *block = hf_adopted_realloc(ptr, size);
     if (HF_LIKELY(block != NULL))
         return block;
     block = NO_MEMORY(size, 0);
@@ -63,9 +64,23 @@ void *hf_adopted_new_reallocn(void *ptr, size_t count, size_t size)
 
 /* ---- plain, zeroed, aligned ----------------------------------------------------------------- */
 
+/* Clears a block as far as it can be used, because what resizes it later, and clears what it adds,
+ * begins there. The heap has done so in blocks that it cleared itself. */
+static void *clear_all(void *block, size_t size)
+{
+    if (HF_LIKELY(block != NULL && size <= HF_CLEARED_HERE))
+        memset(block, 0, hf_usable_size(block));
+    return block;
+}
+
 void *hf_adopted_zalloc(size_t size)
 {
-    return hf_calloc(1, size);
+    return size <= HF_CLEARED_HERE ? clear_all(hf_malloc(size), size) : hf_calloc(1, size);
+}
+
+void *hf_adopted_calloc(size_t count, size_t size)
+{
+    return hf_adopted_zalloc(product(count, size));
 }
 
 void *hf_adopted_mallocn(size_t count, size_t size)
@@ -88,18 +103,19 @@ void *hf_adopted_malloc_aligned(size_t size, size_t alignment)
     return hf_memalign(alignment, size);
 }
 
-/* An alignment of malloc's own, or 0, asks for nothing. */
-static bool is_aligned_anyway(size_t alignment)
+/* Whether all blocks of a size have an alignment, or it is 0. Small ones have that of their size.
+ */
+static bool is_aligned_anyway(size_t alignment, size_t size)
 {
-    return alignment <= _Alignof(max_align_t);
+    return alignment <= (size > sizeof(void *) ? _Alignof(max_align_t) : sizeof(void *));
 }
 
 void *hf_adopted_zalloc_aligned(size_t size, size_t alignment)
 {
-    if (is_aligned_anyway(alignment))
-        return hf_calloc(1, size);
+    if (is_aligned_anyway(alignment, size))
+        return hf_adopted_zalloc(size);
     void *block = hf_memalign(alignment, size);
-    return block != NULL ? memset(block, 0, size) : NULL;
+    return block != NULL ? memset(block, 0, hf_usable_size(block)) : NULL;
 }
 
 void *hf_adopted_calloc_aligned(size_t count, size_t size, size_t alignment)
@@ -109,8 +125,8 @@ void *hf_adopted_calloc_aligned(size_t count, size_t size, size_t alignment)
 
 void *hf_adopted_realloc_aligned(void *ptr, size_t size, size_t alignment)
 {
-    if (is_aligned_anyway(alignment))
-        return hf_realloc(ptr, size);
+    if (is_aligned_anyway(alignment, size))
+        return hf_adopted_realloc(ptr, size);
     if (ptr == NULL)
         return hf_memalign(alignment, size);
     const size_t before = hf_usable_size(ptr);
@@ -150,9 +166,19 @@ void *hf_adopted_aligned_realloc(void *ptr, size_t alignment, size_t size, size_
 
 /* ---- resizing ------------------------------------------------------------------------------- */
 
+void *hf_adopted_realloc(void *ptr, size_t size)
+{
+    return hf_realloc(ptr, size != 0 ? size : 1);
+}
+
+void *hf_adopted_reallocarray(void *ptr, size_t count, size_t size)
+{
+    return hf_adopted_realloc(ptr, product(count, size));
+}
+
 void *hf_adopted_reallocf(void *ptr, size_t size)
 {
-    void *block = hf_realloc(ptr, size);
+    void *block = hf_adopted_realloc(ptr, size);
     if (block == NULL)
         hf_free(ptr);
     return block;
@@ -161,9 +187,11 @@ void *hf_adopted_reallocf(void *ptr, size_t size)
 int hf_adopted_reallocarr(void *slot, size_t count, size_t size)
 {
     void *ptr;
+    if (slot == NULL)
+        return EINVAL;
     memcpy(&ptr, slot, sizeof ptr);
     const int saved_errno = errno;
-    void *block = hf_reallocarray(ptr, count, size);
+    void *block = hf_adopted_reallocarray(ptr, count, size);
     if (block == NULL) {
         const int error = errno;
         errno = saved_errno;
@@ -190,7 +218,7 @@ static size_t size_before(const void *ptr)
 void *hf_adopted_rezalloc(void *ptr, size_t size)
 {
     const size_t before = size_before(ptr);
-    return clear_rest(hf_realloc(ptr, size), before);
+    return clear_rest(hf_adopted_realloc(ptr, size), before);
 }
 
 void *hf_adopted_recalloc(void *ptr, size_t count, size_t size)
@@ -212,6 +240,21 @@ void *hf_adopted_recalloc_aligned(void *ptr, size_t count, size_t size, size_t a
 void *hf_adopted_expand(void *ptr, size_t size)
 {
     return ptr != NULL && size <= hf_usable_size(ptr) ? ptr : NULL;
+}
+
+char *hf_adopted_strdup(const char *text)
+{
+    return text != NULL ? hf_strdup(text) : NULL;
+}
+
+char *hf_adopted_strndup(const char *text, size_t size)
+{
+    return text != NULL ? hf_strndup(text, size) : NULL;
+}
+
+wchar_t *hf_adopted_wcsdup(const wchar_t *text)
+{
+    return text != NULL ? hf_wcsdup(text) : NULL;
 }
 
 size_t hf_adopted_good_size(size_t size)
@@ -251,13 +294,13 @@ void *hf_adopted_heap_malloc(void *heap, size_t size)
 void *hf_adopted_heap_zalloc(void *heap, size_t size)
 {
     (void)heap;
-    return hf_calloc(1, size);
+    return hf_adopted_zalloc(size);
 }
 
 void *hf_adopted_heap_calloc(void *heap, size_t count, size_t size)
 {
     (void)heap;
-    return hf_calloc(count, size);
+    return hf_adopted_calloc(count, size);
 }
 
 void *hf_adopted_heap_mallocn(void *heap, size_t count, size_t size)
@@ -269,13 +312,13 @@ void *hf_adopted_heap_mallocn(void *heap, size_t count, size_t size)
 void *hf_adopted_heap_realloc(void *heap, void *ptr, size_t size)
 {
     (void)heap;
-    return hf_realloc(ptr, size);
+    return hf_adopted_realloc(ptr, size);
 }
 
 void *hf_adopted_heap_reallocn(void *heap, void *ptr, size_t count, size_t size)
 {
     (void)heap;
-    return hf_reallocarray(ptr, count, size);
+    return hf_adopted_reallocarray(ptr, count, size);
 }
 
 void *hf_adopted_heap_malloc_aligned(void *heap, size_t size, size_t alignment)
@@ -299,13 +342,13 @@ void *hf_adopted_heap_realloc_aligned(void *heap, void *ptr, size_t size, size_t
 char *hf_adopted_heap_strdup(void *heap, const char *text)
 {
     (void)heap;
-    return hf_strdup(text);
+    return hf_adopted_strdup(text);
 }
 
 char *hf_adopted_heap_strndup(void *heap, const char *text, size_t size)
 {
     (void)heap;
-    return hf_strndup(text, size);
+    return hf_adopted_strndup(text, size);
 }
 
 void *hf_adopted_heap_new(void *heap, size_t size)
@@ -333,7 +376,7 @@ void *hf_adopted_mallocx(size_t size, int flags)
     const size_t alignment = alignment_of(flags);
     if (wants_zeros(flags))
         return hf_adopted_zalloc_aligned(size, alignment);
-    return is_aligned_anyway(alignment) ? hf_malloc(size) : hf_memalign(alignment, size);
+    return is_aligned_anyway(alignment, size) ? hf_malloc(size) : hf_memalign(alignment, size);
 }
 
 void *hf_adopted_rallocx(void *ptr, size_t size, int flags)
@@ -354,7 +397,7 @@ size_t hf_adopted_xallocx(void *ptr, size_t size, size_t extra, int flags)
 size_t hf_adopted_nallocx(size_t size, int flags)
 {
     (void)flags;
-    return size;
+    return size <= PTRDIFF_MAX ? size : 0;
 }
 
 static bool begins(const char *text, const char *with)

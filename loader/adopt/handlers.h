@@ -23,6 +23,7 @@ HF_API void *hf_adopted_new_reallocn(void *ptr, size_t count, size_t size);
 
 /* NULL, with errno, if there is no memory. */
 HF_API void *hf_adopted_zalloc(size_t size);
+HF_API void *hf_adopted_calloc(size_t count, size_t size);
 HF_API void *hf_adopted_mallocn(size_t count, size_t size);
 HF_API void *hf_adopted_valloc(size_t size);
 HF_API void *hf_adopted_pvalloc(size_t size);
@@ -36,6 +37,9 @@ HF_API void *hf_adopted_aligned_calloc(size_t alignment, size_t count, size_t si
 HF_API void *hf_adopted_aligned_realloc(void *ptr, size_t alignment, size_t size, size_t old_size,
                                         unsigned flags);
 
+/* As mimalloc's: an empty block, and not NULL, for a size of 0. */
+HF_API void *hf_adopted_realloc(void *ptr, size_t size);
+HF_API void *hf_adopted_reallocarray(void *ptr, size_t count, size_t size);
 /* Frees the block if it cannot be resized. */
 HF_API void *hf_adopted_reallocf(void *ptr, size_t size);
 /* Resizes the block to which `slot` points (void **), as NetBSD's reallocarr(): 0 or an errno. */
@@ -49,6 +53,10 @@ HF_API void *hf_adopted_recalloc_aligned(void *ptr, size_t count, size_t size, s
 HF_API void *hf_adopted_expand(void *ptr, size_t size);
 HF_API size_t hf_adopted_good_size(size_t size);
 HF_API bool hf_adopted_owns(const void *ptr);
+/* As mimalloc's: NULL for NULL. */
+HF_API char *hf_adopted_strdup(const char *text);
+HF_API char *hf_adopted_strndup(const char *text, size_t size);
+HF_API wchar_t *hf_adopted_wcsdup(const wchar_t *text);
 /* Return 0 and 1, whatever the arguments. */
 HF_API long hf_adopted_nothing(void);
 HF_API long hf_adopted_one(void);

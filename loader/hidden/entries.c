@@ -12,9 +12,9 @@
 #define FAMILY_cfree              HF_ENTRY_RELEASES, "hf_free"
 #define FAMILY_free_sized         HF_ENTRY_RELEASES, "hf_free"
 #define FAMILY_free_aligned_sized HF_ENTRY_RELEASES, "hf_free"
-#define FAMILY_calloc             HF_ENTRY_OWN, "hf_calloc"
-#define FAMILY_realloc            HF_ENTRY_OWN, "hf_realloc"
-#define FAMILY_reallocarray       HF_ENTRY_OWN, "hf_reallocarray"
+#define FAMILY_calloc             HF_ENTRY_OWN, "hf_adopted_calloc"
+#define FAMILY_realloc            HF_ENTRY_RESIZES, "hf_realloc"
+#define FAMILY_reallocarray       HF_ENTRY_RESIZES_ARRAY, "hf_reallocarray"
 #define FAMILY_aligned_alloc      HF_ENTRY_ALIGNS, "hf_aligned_alloc"
 #define FAMILY_memalign           HF_ENTRY_ALIGNS, "hf_memalign"
 #define FAMILY_posix_memalign     HF_ENTRY_OWN, "hf_posix_memalign"
@@ -70,6 +70,8 @@ const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *o
         [HF_ENTRY_ALLOCATES_ALIGNED] = "hf_adopted_malloc_aligned",
         [HF_ENTRY_NEW_ALIGNED] = "hf_adopted_new_aligned",
         [HF_ENTRY_HEAP_ALLOCATES] = "hf_adopted_heap_malloc",
+        [HF_ENTRY_RESIZES] = "hf_adopted_realloc",
+        [HF_ENTRY_RESIZES_ARRAY] = "hf_adopted_reallocarray",
         [HF_ENTRY_MEASURES] = "hf_usable_size",
         [HF_ENTRY_NOTHING] = "hf_adopted_nothing",
         [HF_ENTRY_OWN] = NULL,

@@ -21,6 +21,8 @@ enum hf_entry_family {
     HF_ENTRY_ALLOCATES_ALIGNED, /* f(size, alignment) */
     HF_ENTRY_NEW_ALIGNED,       /* f(size, alignment): throws */
     HF_ENTRY_HEAP_ALLOCATES,    /* f(heap, size) */
+    HF_ENTRY_RESIZES,           /* f(pointer, size): mimalloc's, if it is also that */
+    HF_ENTRY_RESIZES_ARRAY,     /* f(pointer, count, size): likewise */
     HF_ENTRY_MEASURES,          /* f(pointer, …): the size of a block */
     HF_ENTRY_NOTHING,           /* f(…): 0, or no result */
     HF_ENTRY_OWN                /* like no other function but those that the same one serves */

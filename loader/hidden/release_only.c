@@ -31,6 +31,8 @@ static const struct {
     {"hf_free", HF_GUARD_FIRST},
     {"hf_realloc", HF_GUARD_FIRST},
     {"hf_reallocarray", HF_GUARD_FIRST},
+    {"hf_adopted_realloc", HF_GUARD_FIRST},
+    {"hf_adopted_reallocarray", HF_GUARD_FIRST},
     {"hf_usable_size", HF_GUARD_FIRST},
     {"hf_adopted_expand", HF_GUARD_FIRST},
     {"hf_adopted_new_realloc", HF_GUARD_FIRST},
