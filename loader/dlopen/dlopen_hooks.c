@@ -26,6 +26,7 @@
 #include <homefree/adopt.h>
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
@@ -50,59 +51,6 @@ static bool is_named(void *handle, const char *file)
     struct hf_object object;
     return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && hf_dynlink_open(map, &object) &&
            (object.soname == NULL || strcmp(object.soname, file) == 0);
-}
-
-static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
-{
-    /* A loaded object is found by its name, before any folder is searched. */
-    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
-    if (loaded == NULL)
-        return original(path, mode);
-    if (!is_named(loaded, file)) {
-        dlclose(loaded);
-        return original(path, mode);
-    }
-    void *handle = original(file, mode);
-    /* After a failure the caller wants dlerror()'s message, which dlclose() would clear. */
-    if (handle != NULL)
-        dlclose(loaded);
-    return handle;
-}
-
-/* Replaces a path whose $ORIGIN the loader cannot expand either: the error is the same, and no file
- * can be created there. */
-#define NOWHERE "/proc/self/origin-is-not-known/"
-
-static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
-{
-    const bool bare = file != NULL && strchr(file, '/') == NULL;
-    if (file == NULL || file[0] == '\0' || (!bare && strchr(file, '$') == NULL))
-        return original(file, mode);
-    /* dlopen() rejects this mode before any search, with a message that names the caller's file. */
-    if ((mode & RTLD_BINDING_MASK) == 0)
-        return original(file, mode);
-    const struct link_map *map = object_of(caller);
-    if (map == NULL)
-        return original(file, mode);
-    bool skipped = false;
-    /* dlopen() is not a cancellation point; the calls of the search are. */
-    int cancel_state;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    const struct hf_watch_call *const before = hf_own_begin();
-    char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
-    hf_own_end(before);
-    pthread_setcancelstate(cancel_state, NULL);
-    void *handle = NULL;
-    if (!bare)
-        handle = original(path != NULL ? path : NOWHERE, mode);
-    else if (path == NULL || skipped)
-        handle = original(file, mode);
-    else
-        handle = open_found(original, file, path, mode);
-    if (handle == NULL && skipped)
-        handle = original(path, mode); /* for its error message */
-    hf_free(path);
-    return handle;
 }
 
 /* ---- adopted copies ---- */
@@ -140,30 +88,90 @@ static bool find_loaded_copy(const char *file, struct sought *sought)
            hf_loader_lock_run(find_copy, sought) == 0 && sought->copy[0] != '\0';
 }
 
-/* The same from the loaded copy of a file, if there is one. With HOMEFREE_CONF=adopt: also from
- * one that is made now. */
-static void *open_adopted(hf_dlopen_function *original, const char *file, int mode,
-                          const void *caller)
+/* Opens a file, from its loaded copy if there is one. With HOMEFREE_CONF=adopt: also from one that
+ * is made now. */
+static void *open_path(hf_dlopen_function *original, const char *path, int mode)
 {
-    if ((hf_options.adopt == 0 && !hf_adopted_some()) || file == NULL ||
-        strchr(file, '/') == NULL || strchr(file, '$') != NULL || (mode & RTLD_BINDING_MASK) == 0)
-        return open_for(original, file, mode, caller);
+    if ((hf_options.adopt == 0 && !hf_adopted_some()) || (mode & RTLD_BINDING_MASK) == 0)
+        return original(path, mode);
     struct sought *sought = hf_malloc(sizeof *sought);
     if (sought == NULL)
-        return open_for(original, file, mode, caller);
+        return original(path, mode);
     const struct hf_watch_call *const before = hf_own_begin();
-    int result = find_loaded_copy(file, sought);
+    int result = find_loaded_copy(path, sought);
     const bool loaded = result == 1;
     bool selected = false;
-    if (!loaded && hf_options.adopt != 0)
-        result = hf_adopt_selected(file, sought->copy, &selected);
+    /* Making a copy loads what it needs, which is not for a caller that only asks. */
+    if (!loaded && hf_options.adopt != 0 && (mode & RTLD_NOLOAD) == 0)
+        result = hf_adopt_selected(path, sought->copy, &selected);
     hf_own_end(before);
-    void *handle =
-        result == 1 ? original(sought->copy, mode) : open_for(original, file, mode, caller);
+    void *handle = result == 1 ? original(sought->copy, mode) : NULL;
+    /* The copy may be gone, or lie where no code can be loaded from. */
+    if (handle == NULL && !loaded) {
+        handle = original(path, mode);
+        result = result == 1 ? -ENOEXEC : result;
+    }
     hf_free(sought);
     /* Not for an object that was there before: others may have adopted it, or not wanted to. */
     if (handle != NULL && result >= 0 && selected && (mode & RTLD_NOLOAD) == 0)
         (void)hf_adopt(handle);
+    return handle;
+}
+
+/* ---- names that the caller decides about ---- */
+
+static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
+{
+    /* A loaded object is found by its name, before any folder is searched. */
+    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
+    if (loaded == NULL)
+        return open_path(original, path, mode);
+    if (!is_named(loaded, file)) {
+        dlclose(loaded);
+        return open_path(original, path, mode);
+    }
+    void *handle = original(file, mode);
+    /* After a failure the caller wants dlerror()'s message, which dlclose() would clear. */
+    if (handle != NULL)
+        dlclose(loaded);
+    return handle;
+}
+
+/* Replaces a path whose $ORIGIN the loader cannot expand either: the error is the same, and no file
+ * can be created there. */
+#define NOWHERE "/proc/self/origin-is-not-known/"
+
+static void *open_for(hf_dlopen_function *original, const char *file, int mode, const void *caller)
+{
+    const bool bare = file != NULL && strchr(file, '/') == NULL;
+    if (file == NULL || file[0] == '\0')
+        return original(file, mode);
+    if (!bare && strchr(file, '$') == NULL)
+        return open_path(original, file, mode);
+    /* dlopen() rejects this mode before any search, with a message that names the caller's file. */
+    if ((mode & RTLD_BINDING_MASK) == 0)
+        return original(file, mode);
+    const struct link_map *map = object_of(caller);
+    if (map == NULL)
+        return original(file, mode);
+    bool skipped = false;
+    /* dlopen() is not a cancellation point; the calls of the search are. */
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    const struct hf_watch_call *const before = hf_own_begin();
+    char *path = bare ? hf_search_for(map, file, &skipped) : hf_search_expand(map, file);
+    hf_own_end(before);
+    pthread_setcancelstate(cancel_state, NULL);
+    void *handle = NULL;
+    if (!bare)
+        handle = path != NULL ? open_path(original, path, mode) : original(NOWHERE, mode);
+    else if (path == NULL || skipped)
+        handle = original(file, mode);
+    else
+        handle = open_found(original, file, path, mode);
+    if (handle == NULL && skipped)
+        handle = original(path, mode); /* for its error message */
+    hf_free(path);
     return handle;
 }
 
@@ -224,7 +232,7 @@ static void *hook_dlopen(hf_dlopen_function *original, const char *file, int mod
         hf_definer_note_deep();
         (void)hf_loader_lock_run(find_last, &brought);
     }
-    void *handle = open_adopted(original, file, mode, caller);
+    void *handle = open_for(original, file, mode, caller);
     if (brings && handle != NULL) {
         brought.object = handle;
         (void)hf_loader_lock_run(note_deep, &brought);

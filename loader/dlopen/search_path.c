@@ -13,6 +13,7 @@
 
 #include "alloc/heap/internal.h"
 #include "loader/elf/origin.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/private/private_copy.h"
 
 #include <dlfcn.h>
@@ -320,6 +321,19 @@ static bool is_trusted(const char *path)
     return trusted && strstr(path, "/../") == NULL;
 }
 
+/* The folder for which $ORIGIN stands: of a copy, its original's. */
+static char *folder_of(const struct link_map *caller)
+{
+    const char *folder = hf_copy_folder(caller);
+    if (folder != NULL)
+        return hf_strdup(folder);
+    const struct hf_adopted_note *note = hf_adopted_some() ? hf_adopted_loaded(caller) : NULL;
+    if (note == NULL)
+        return origin_of(caller);
+    const size_t length = (size_t)(strrchr(note->original, '/') - note->original);
+    return hf_strndup(note->original, length > 0 ? length : 1);
+}
+
 char *hf_search_expand(const struct link_map *caller, const char *file)
 {
     const size_t length = strlen(file);
@@ -329,8 +343,7 @@ char *hf_search_expand(const struct link_map *caller, const char *file)
         return hf_strdup(file);
     if (privileged && use.middle)
         return NULL;
-    const char *folder = hf_copy_folder(caller);
-    char *origin = folder != NULL ? hf_strdup(folder) : origin_of(caller);
+    char *origin = folder_of(caller);
     /* Each variable takes less room than is counted for it. */
     size_t size = length + 1;
     for (const char *at = file; origin != NULL && (at = strchr(at, '$')) != NULL; at++)

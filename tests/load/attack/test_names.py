@@ -1,0 +1,68 @@
+"""An adopted module is one object under all names that the program has for its file, and finds what
+lies beside the file. A copy that cannot be loaded is no reason to refuse the file.
+
+Usage: test_names.py RUNNER LIBHOMEFREE PLUG BESIDE [unittest arguments]
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+
+class Names(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="homefree-names-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        (self.folder / "cache").mkdir(mode=0o700)
+        self.runner = self.folder / "runner"
+        shutil.copy(RUNNER, self.runner)
+        shutil.copy(PLUG, self.folder / "libplug.so.1")
+        shutil.copy(BESIDE, self.folder / "beside.so")
+        (self.folder / "libplug.so").symlink_to("libplug.so.1")
+
+    def opened(self, *names, **environment):
+        result = subprocess.run(
+            [self.runner, *names],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self.folder,
+            env={
+                **os.environ,
+                "LD_LIBRARY_PATH": str(Path(LIBRARY).parent),
+                "XDG_CACHE_HOME": str(self.folder / "cache"),
+                "HOMEFREE_CONF": "adopt:all",
+                **environment,
+            },
+        )
+        self.assertEqual(result.stderr, "")
+        return result.stdout.strip()
+
+    def test_all_names_of_a_file_are_one_object(self):
+        names = [
+            self.folder / "libplug.so.1",
+            "libplug.so",
+            "libplug.so.1",
+            "./libplug.so",
+            "$ORIGIN/libplug.so",
+            f"${{ORIGIN}}/../{self.folder.name}/libplug.so.1",
+        ]
+        self.assertEqual(self.opened(*names), "adopted")
+        self.assertEqual(self.opened(*reversed(names)), "adopted")
+
+    def test_a_copy_that_cannot_be_loaded_is_not_missed(self):
+        file = self.folder / "libplug.so.1"
+        self.assertEqual(self.opened(file), "adopted")
+        (copy,) = (self.folder / "cache/homefree/adopted").glob("*libplug.so.1")
+        with copy.open("r+b") as bytes:
+            bytes.write(b"torn")
+        room = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
+        self.assertEqual(self.opened(file, **room), "not adopted")
+
+
+RUNNER, LIBRARY, PLUG, BESIDE = (os.path.abspath(path) for path in sys.argv[1:5])
+unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
