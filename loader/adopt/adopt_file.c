@@ -11,6 +11,7 @@
 #include "loader/adopt/adopt_file.h"
 #include "loader/adopt/adopted_copy.h"
 #include "loader/adopt/live_guards.h"
+#include "loader/foreign/adopted_note.h"
 #include "loader/interpose/route.h"
 #include "loader/private/copy_bytes.h"
 #include "loader/private/needed.h"
@@ -22,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { LIBRARIES_MAX = 256 };
 
@@ -87,6 +89,23 @@ static int load_needed(struct adopting *adopting, const char *path, const char *
                 name);
 }
 
+/* Whether the dynamic linker has an object by that name which is neither this file nor its copy: it
+ * takes that one, wherever the file lies. */
+static bool is_another(const char *name, const char *file)
+{
+    struct link_map *map;
+    struct stat wanted, status;
+    void *handle = dlopen(name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL || dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
+        return false;
+    const struct hf_adopted_note *note = hf_adopted_loaded(map);
+    const char *from = note != NULL ? note->original : map->l_name;
+    const bool another = stat(from, &status) == 0 && stat(file, &wanted) == 0 &&
+                         (status.st_dev != wanted.st_dev || status.st_ino != wanted.st_ino);
+    dlclose(handle);
+    return another;
+}
+
 /* Loads the copies of needed libraries that have an allocator. What needs them finds them by their
  * soname. */
 static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption, unsigned depth)
@@ -101,7 +120,8 @@ static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption,
     for (size_t cursor = 0;
          error >= 0 && (name = hf_elf_needed(&adoption->elf, &cursor)) != NULL;) {
         if (depth == DEPTH_MAX || strcmp(name, adoption->library) == 0 ||
-            !hf_needed_find(&adoption->elf, folder, name, file) || !note_seen(adopting, file))
+            !hf_needed_find(&adoption->elf, folder, name, file) || !note_seen(adopting, file) ||
+            is_another(name, file))
             continue;
         error = adopt(adopting, file, path, depth + 1);
         if (error < 0 && adopting->why[0] == '\0')

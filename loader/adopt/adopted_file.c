@@ -454,6 +454,16 @@ static int fill(struct writing *writing, const char *path)
     return 0;
 }
 
+/* Whether the file's header has the address 0, so that an offset in the file can be one, too. */
+static bool begins_at_zero(struct hf_elf *elf)
+{
+    Elf64_Phdr segment;
+    for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);)
+        if (segment.p_type == PT_LOAD)
+            return segment.p_vaddr == segment.p_offset && segment.p_offset < SEGMENT;
+    return false;
+}
+
 static int make_segment(struct writing *writing)
 {
     struct hf_elf *elf = writing->elf;
@@ -471,6 +481,8 @@ static int make_segment(struct writing *writing)
         return refuse(writing, "its dynamic symbols or relocations are damaged");
     writing->old_strings_size = strings;
     writing->old_relocations_size = relocations;
+    if (!begins_at_zero(elf))
+        return refuse(writing, "its addresses do not begin at 0, as after prelinking");
     lay_out(writing, strings_added(writing, path));
     writing->bytes = calloc(1, writing->size);
     if (writing->bytes == NULL)

@@ -1,7 +1,8 @@
 """An adopted module is one object under all names that the program has for its file, and finds what
 lies beside the file. A copy that cannot be loaded is no reason to refuse the file.
 
-Usage: test_names.py RUNNER LIBHOMEFREE PLUG BESIDE [unittest arguments]
+Usage: test_names.py RUNNER ONCE-RUNNER LIBHOMEFREE PLUG PRELINKED BESIDE ONCE NEEDS
+                     [unittest arguments]
 """
 
 import os
@@ -24,9 +25,9 @@ class Names(unittest.TestCase):
         shutil.copy(BESIDE, self.folder / "beside.so")
         (self.folder / "libplug.so").symlink_to("libplug.so.1")
 
-    def opened(self, *names, **environment):
+    def opened(self, *names, runner=None, **environment):
         result = subprocess.run(
-            [self.runner, *names],
+            [runner or self.runner, *names],
             capture_output=True,
             text=True,
             timeout=60,
@@ -60,9 +61,31 @@ class Names(unittest.TestCase):
         (copy,) = (self.folder / "cache/homefree/adopted").glob("*libplug.so.1")
         with copy.open("r+b") as bytes:
             bytes.write(b"torn")
-        room = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
-        self.assertEqual(self.opened(file, **room), "not adopted")
+        self.assertEqual(self.opened(file, **ROOM), "not adopted")
+
+    def test_addresses_that_do_not_begin_at_0(self):
+        file = self.folder / "prelinked.so"
+        shutil.copy(PRELINKED, file)
+        self.assertEqual(self.opened(file, **ROOM), "not adopted")
+
+    def test_a_library_that_another_stands_for_is_not_loaded(self):
+        for name in ("one", "other"):
+            (self.folder / name).mkdir()
+            shutil.copy(ONCE, self.folder / name / "libonce.so.1")
+        shutil.copy(NEEDS, self.folder / "other/needs.so")
+        out = self.opened(
+            self.folder / "one/libonce.so.1",
+            self.folder / "other/needs.so",
+            runner=ONCE_RUNNER,
+            HOMEFREE_CONF="",
+            **ROOM,
+        )
+        self.assertEqual(out, "0 loaded")
 
 
-RUNNER, LIBRARY, PLUG, BESIDE = (os.path.abspath(path) for path in sys.argv[1:5])
-unittest.main(argv=[sys.argv[0], *sys.argv[5:]])
+# For the thread-local storage of an allocator that stays.
+ROOM = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
+RUNNER, ONCE_RUNNER, LIBRARY, PLUG, PRELINKED, BESIDE, ONCE, NEEDS = (
+    os.path.abspath(path) for path in sys.argv[1:9]
+)
+unittest.main(argv=[sys.argv[0], *sys.argv[9:]])
