@@ -19,6 +19,8 @@ struct gathering {
     bool merged;   /* it stands for all that was optimised at link time */
     bool nameless; /* perhaps: GCC's has no name, and neither has the one at the end of the table */
     size_t file_names; /* index of its first name */
+    bool named;        /* the source file has a name */
+    bool apart;        /* the linker put what it made local into a nameless file at the end */
     int error;
 };
 
@@ -31,6 +33,7 @@ static void begin_file(struct gathering *gathering, const char *name)
             functions->names[i].merged = true;
     gathering->merged = strcmp(name, "ld-temp.o") == 0 || strcmp(name, "<artificial>") == 0;
     gathering->nameless = name[0] == '\0';
+    gathering->named = !gathering->nameless;
     gathering->file_names = functions->names_count;
 }
 
@@ -73,11 +76,18 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
     if (symbol->type == STT_FILE)
         begin_file(gathering, symbol->name);
     const bool local = symbol->binding == STB_LOCAL;
-    if (!local)
+    if (!local) {
+        gathering->apart |= gathering->nameless;
         gathering->nameless = false;
+    }
     const struct hf_named named = {
-        symbol->value, symbol->size,        symbol->name,
-        symbol->type,  gathering->exported, local && gathering->merged,
+        symbol->value,
+        symbol->size,
+        symbol->name,
+        symbol->type,
+        gathering->exported,
+        local && gathering->merged,
+        local && gathering->named,
     };
     if (symbol->type == STT_OBJECT) {
         const struct hf_stretch *stretch = hf_image_stretch(gathering->image, symbol->value);
@@ -98,6 +108,20 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
     const struct hf_function function = {symbol->value,       symbol->size, symbol->name,
                                          gathering->exported, false,        false};
     return add_function(gathering, &function);
+}
+
+/* Reads a table of symbols. Where the linker did not put apart what it made local (GNU's does), a
+ * local symbol may be one that the sources shared. */
+static int add_symbols(struct gathering *gathering, struct hf_elf *elf, enum hf_elf_table table)
+{
+    struct hf_functions *functions = gathering->functions;
+    const size_t first = functions->names_count;
+    gathering->merged = gathering->nameless = gathering->named = gathering->apart = false;
+    const int error = hf_elf_symbols(elf, table, add_symbol, gathering);
+    const bool apart = gathering->apart || gathering->nameless;
+    for (size_t i = first; i < functions->names_count; i++)
+        functions->names[i].internal &= apart;
+    return error;
 }
 
 static bool add_unwound(uint64_t address, uint64_t size, void *context)
@@ -219,13 +243,12 @@ int hf_functions_open(struct hf_functions *functions, const struct hf_image *ima
 {
     *functions = (struct hf_functions){0};
     struct gathering gathering = {.functions = functions, .image = image, .exported = true};
-    int error = hf_elf_symbols(image->elf, HF_ELF_DYNSYM, add_symbol, &gathering);
-    gathering.exported = gathering.nameless = false;
+    int error = add_symbols(&gathering, image->elf, HF_ELF_DYNSYM);
+    gathering.exported = false;
     if (error == 0 || error == -ENOENT)
-        error = hf_elf_symbols(image->elf, HF_ELF_SYMTAB, add_symbol, &gathering);
-    gathering.merged = gathering.nameless = false;
+        error = add_symbols(&gathering, image->elf, HF_ELF_SYMTAB);
     if (debug != NULL && (error == 0 || error == -ENOENT))
-        error = hf_elf_symbols(debug, HF_ELF_SYMTAB, add_symbol, &gathering);
+        error = add_symbols(&gathering, debug, HF_ELF_SYMTAB);
     if (error == 0 || error == -ENOENT)
         error = hf_unwind_visit(image, add_unwound, &gathering);
     if (gathering.error != 0)

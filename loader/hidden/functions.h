@@ -19,6 +19,7 @@ struct hf_named {
     uint8_t type;  /* STT_FUNC, STT_GNU_IFUNC, STT_OBJECT */
     bool exported; /* other objects can call it by name */
     bool merged;   /* compiled together with other sources, as link-time optimisation does */
+    bool internal; /* certainly of one source alone (static in C), whose compiler saw all calls */
 };
 
 struct hf_function {

@@ -99,6 +99,11 @@ static int add_entry(struct planning *planning, const struct hf_named *named,
                       "its allocator was optimised together with other code at link time, so that "
                       "calls of " NAME " may have lost arguments",
                       named->name);
+    if (named->internal && !entry->hook)
+        return refuse(plan, -ENOTSUP,
+                      NAME " belongs to one source file alone, so that calls of it may have lost "
+                           "arguments",
+                      named->name);
     if (named->type == STT_GNU_IFUNC)
         return refuse(plan, -ENOTSUP, NAME " is chosen when the object is loaded (IFUNC)",
                       named->name);

@@ -1,8 +1,8 @@
 """An adopted module is one object under all names that the program has for its file, and finds what
-lies beside the file. A copy that cannot be loaded is no reason to refuse the file.
+lies beside the file. What cannot be adopted is loaded as it is.
 
-Usage: test_names.py RUNNER ONCE-RUNNER LIBHOMEFREE PLUG PRELINKED BESIDE ONCE NEEDS
-                     [unittest arguments]
+Usage: test_names.py RUNNER ONCE-RUNNER ADOPT-RUNNER LIBHOMEFREE
+                     PLUG PRELINKED BESIDE ONCE NEEDS STATIC [unittest arguments]
 """
 
 import os
@@ -68,6 +68,10 @@ class Names(unittest.TestCase):
         shutil.copy(PRELINKED, file)
         self.assertEqual(self.opened(file, **ROOM), "not adopted")
 
+    def test_a_static_function_may_have_lost_arguments(self):
+        out = self.opened("file", STATIC, runner=ADOPT_RUNNER)
+        self.assertRegex(out, "^-95 mi_.* belongs to one source file alone")
+
     def test_a_library_that_another_stands_for_is_not_loaded(self):
         for name in ("one", "other"):
             (self.folder / name).mkdir()
@@ -85,7 +89,7 @@ class Names(unittest.TestCase):
 
 # For the thread-local storage of an allocator that stays.
 ROOM = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
-RUNNER, ONCE_RUNNER, LIBRARY, PLUG, PRELINKED, BESIDE, ONCE, NEEDS = (
-    os.path.abspath(path) for path in sys.argv[1:9]
+RUNNER, ONCE_RUNNER, ADOPT_RUNNER, LIBRARY, PLUG, PRELINKED, BESIDE, ONCE, NEEDS, STATIC = (
+    os.path.abspath(path) for path in sys.argv[1:11]
 )
-unittest.main(argv=[sys.argv[0], *sys.argv[9:]])
+unittest.main(argv=[sys.argv[0], *sys.argv[11:]])
