@@ -12,6 +12,7 @@
 #include "loader/adopt/adopted_copy.h"
 #include "loader/adopt/live_guards.h"
 #include "loader/foreign/adopted_note.h"
+#include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
 #include "loader/private/copy_bytes.h"
 #include "loader/private/needed.h"
@@ -132,6 +133,46 @@ static int adopt_needed(struct adopting *adopting, struct hf_adoption *adoption,
     return error < 0 ? error : 0;
 }
 
+/* ---- copies that are loaded ----------------------------------------------------------------- */
+
+struct sought {
+    const char *path; /* absolute */
+    struct stat status;
+    bool exists;
+    char *copy;
+};
+
+static void find_copy(void *context)
+{
+    struct sought *sought = context;
+    const struct link_map *first[HF_NAMESPACES_MAX];
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    for (; map != NULL; map = map->l_next) {
+        const struct hf_adopted_note *note = hf_adopted_loaded(map);
+        struct stat status;
+        if (note == NULL ||
+            (strcmp(note->original, sought->path) != 0 &&
+             (!sought->exists || stat(note->original, &status) != 0 ||
+              status.st_dev != sought->status.st_dev || status.st_ino != sought->status.st_ino)))
+            continue;
+        const size_t size = strlen(map->l_name) + 1;
+        if (size <= PATH_MAX)
+            memcpy(sought->copy, map->l_name, size);
+        return;
+    }
+}
+
+bool hf_adopted_copy_of(const char *file, char copy[PATH_MAX])
+{
+    char path[PATH_MAX];
+    struct sought sought = {.path = path, .copy = copy};
+    copy[0] = '\0';
+    if (!hf_adopted_some() || hf_copy_absolute(file, path) != 0)
+        return false;
+    sought.exists = stat(file, &sought.status) == 0;
+    return hf_loader_lock_run(find_copy, &sought) == 0 && copy[0] != '\0';
+}
+
 /* ---- one file ------------------------------------------------------------------------------- */
 
 /* Guards the allocator of a file that the dynamic linker has loaded. Result: 1 if it has not;
@@ -178,6 +219,8 @@ static int adopt(struct adopting *adopting, const char *original, char path[PATH
     const char *library = own_name();
     if (library == NULL)
         return -ENOTSUP;
+    if (hf_adopted_copy_of(original, path))
+        return 1;
     int result = hf_adoption_open(&adoption, original, library);
     if (result == 0) {
         result = adopt_opened(adopting, &adoption, path, depth);

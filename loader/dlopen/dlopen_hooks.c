@@ -30,7 +30,6 @@
 #include <limits.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* dlopen() takes the program for its caller if no object contains the address. */
 static const struct link_map *object_of(const void *caller)
@@ -55,63 +54,30 @@ static bool is_named(void *handle, const char *file)
 
 /* ---- adopted copies ---- */
 
-/* A file, and the loaded copy that stands for it. */
-struct sought {
-    struct stat status;
-    char copy[PATH_MAX];
-};
-
-static void find_copy(void *context)
-{
-    struct sought *sought = context;
-    const struct link_map *first[HF_NAMESPACES_MAX];
-    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
-    for (; map != NULL; map = map->l_next) {
-        const struct hf_adopted_note *note = hf_adopted_loaded(map);
-        struct stat status;
-        if (note == NULL || stat(note->original, &status) != 0 ||
-            status.st_dev != sought->status.st_dev || status.st_ino != sought->status.st_ino)
-            continue;
-        const size_t size = strlen(map->l_name) + 1;
-        if (size <= sizeof sought->copy)
-            memcpy(sought->copy, map->l_name, size);
-        return;
-    }
-}
-
-/* The file may be loaded already, from its adopted copy, which the loader cannot know. A second
- * object from the same file would have variables of its own. */
-static bool find_loaded_copy(const char *file, struct sought *sought)
-{
-    sought->copy[0] = '\0';
-    return hf_adopted_some() && stat(file, &sought->status) == 0 &&
-           hf_loader_lock_run(find_copy, sought) == 0 && sought->copy[0] != '\0';
-}
-
 /* Opens a file, from its loaded copy if there is one. With HOMEFREE_CONF=adopt: also from one that
  * is made now. */
 static void *open_path(hf_dlopen_function *original, const char *path, int mode)
 {
     if ((hf_options.adopt == 0 && !hf_adopted_some()) || (mode & RTLD_BINDING_MASK) == 0)
         return original(path, mode);
-    struct sought *sought = hf_malloc(sizeof *sought);
-    if (sought == NULL)
+    char *copy = hf_malloc(PATH_MAX);
+    if (copy == NULL)
         return original(path, mode);
     const struct hf_watch_call *const before = hf_own_begin();
-    int result = find_loaded_copy(path, sought);
-    const bool loaded = result == 1;
+    const bool loaded = hf_adopted_copy_of(path, copy);
+    int result = loaded;
     bool selected = false;
     /* Making a copy loads what it needs, which is not for a caller that only asks. */
     if (!loaded && hf_options.adopt != 0 && (mode & RTLD_NOLOAD) == 0)
-        result = hf_adopt_selected(path, sought->copy, &selected);
+        result = hf_adopt_selected(path, copy, &selected);
     hf_own_end(before);
-    void *handle = result == 1 ? original(sought->copy, mode) : NULL;
+    void *handle = result == 1 ? original(copy, mode) : NULL;
     /* The copy may be gone, or lie where no code can be loaded from. */
     if (handle == NULL && !loaded) {
         handle = original(path, mode);
         result = result == 1 ? -ENOEXEC : result;
     }
-    hf_free(sought);
+    hf_free(copy);
     /* Not for an object that was there before: others may have adopted it, or not wanted to. */
     if (handle != NULL && result >= 0 && selected && (mode & RTLD_NOLOAD) == 0)
         (void)hf_adopt(handle);

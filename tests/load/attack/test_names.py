@@ -1,7 +1,7 @@
 """An adopted module is one object under all names that the program has for its file, and finds what
 lies beside the file. What cannot be adopted is loaded as it is.
 
-Usage: test_names.py RUNNER ONCE-RUNNER ADOPT-RUNNER LIBHOMEFREE
+Usage: test_names.py RUNNER ONCE-RUNNER REPLACED-RUNNER ADOPT-RUNNER LIBHOMEFREE
                      PLUG PRELINKED BESIDE ONCE NEEDS STATIC [unittest arguments]
 """
 
@@ -68,6 +68,13 @@ class Names(unittest.TestCase):
         shutil.copy(PRELINKED, file)
         self.assertEqual(self.opened(file, **ROOM), "not adopted")
 
+    def test_a_file_that_changes_while_it_is_loaded(self):
+        new = shutil.copy(PLUG, self.folder / "new.so")
+        out = self.opened(
+            self.folder / "libplug.so.1", new, runner=REPLACED_RUNNER, HOMEFREE_CONF=""
+        )
+        self.assertEqual(out, "3")
+
     def test_a_static_function_may_have_lost_arguments(self):
         out = self.opened("file", STATIC, runner=ADOPT_RUNNER)
         self.assertRegex(out, "^-95 mi_.* belongs to one source file alone")
@@ -89,7 +96,6 @@ class Names(unittest.TestCase):
 
 # For the thread-local storage of an allocator that stays.
 ROOM = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
-RUNNER, ONCE_RUNNER, ADOPT_RUNNER, LIBRARY, PLUG, PRELINKED, BESIDE, ONCE, NEEDS, STATIC = (
-    os.path.abspath(path) for path in sys.argv[1:11]
-)
-unittest.main(argv=[sys.argv[0], *sys.argv[11:]])
+(RUNNER, ONCE_RUNNER, REPLACED_RUNNER, ADOPT_RUNNER, LIBRARY) = map(os.path.abspath, sys.argv[1:6])
+(PLUG, PRELINKED, BESIDE, ONCE, NEEDS, STATIC) = map(os.path.abspath, sys.argv[6:12])
+unittest.main(argv=[sys.argv[0], *sys.argv[12:]])
