@@ -12,6 +12,7 @@
  */
 #include "loader/hidden/plan.h"
 
+#include "loader/hidden/code.h"
 #include "loader/hidden/entries.h"
 #include "loader/hidden/own_data.h"
 #include "loader/hidden/reach.h"
@@ -416,6 +417,66 @@ static int prove(struct planning *planning)
     return error;
 }
 
+/* Whether an instruction adds a constant to an address that is not one of the stack: add, sub, lea.
+ */
+static bool is_offset(const unsigned char *bytes, size_t size)
+{
+    if (size < 4 || (bytes[0] & 0xf8) != 0x48)
+        return false;
+    const unsigned mode = bytes[2] >> 6, operation = bytes[2] >> 3 & 7, base = bytes[2] & 7;
+    if (bytes[1] == 0x8d)
+        return (mode == 1 || mode == 2) && base != 4 && base != 5;
+    return (bytes[1] == 0x83 || bytes[1] == 0x81) && mode == 3 && base != 4 &&
+           (operation == 0 || operation == 5);
+}
+
+static bool releases(const struct hf_plan *plan, uint64_t address)
+{
+    for (size_t i = 0; i < plan->count; i++)
+        if (plan->redirections[i].address == address)
+            return strcmp(plan->redirections[i].function, "hf_free") == 0;
+    return false;
+}
+
+/* Whether a function releases another address than the one that it is given: it keeps something of
+ * its own in front of its blocks, and other code may look for it there. */
+static bool has_header(const struct planning *planning, const struct hf_redirection *redirection)
+{
+    const struct hf_code *code = planning->image->code;
+    const struct hf_function *function = hf_function_at(planning->functions, redirection->address);
+    uint64_t available;
+    const unsigned char *bytes = hf_image_at(planning->image, redirection->address, &available);
+    struct hf_instruction instruction;
+    bool offset = false;
+    if (function == NULL || bytes == NULL || available < function->size)
+        return false;
+    for (uint64_t at = 0; at < function->size; at += instruction.length) {
+        if (!code->decode(bytes + at, function->size - at, function->address + at, &instruction))
+            return false;
+        offset |= is_offset(bytes + at, instruction.length);
+        if (offset && (instruction.kind == HF_CODE_CALL || instruction.kind == HF_CODE_JUMP) &&
+            instruction.target != function->address && releases(planning->plan, instruction.target))
+            return true;
+    }
+    return false;
+}
+
+/* Functions under the names that every program knows may be the program's own. */
+static int check_headers(struct planning *planning)
+{
+    const struct hf_plan *plan = planning->plan;
+    for (size_t i = 0; planning->image->code == &hf_code_x86 && i < plan->count; i++) {
+        const struct hf_redirection *redirection = &plan->redirections[i];
+        const struct hf_entry *entry = hf_entry_named(&planning->names, redirection->name);
+        if (entry != NULL && entry->allocator == HF_ALLOCATOR_COUNT &&
+            releases(plan, redirection->address) && has_header(planning, redirection))
+            return refuse(planning->plan, -ENOTSUP,
+                          NAME " keeps something in front of the blocks of its allocator",
+                          redirection->name);
+    }
+    return 0;
+}
+
 /* Once all entries are known. */
 static int choose(struct planning *planning, bool release_only)
 {
@@ -449,6 +510,9 @@ static int make(struct hf_plan *plan, const struct hf_image *image,
         error = find_entries(&planning);
     if (error == 0)
         error = choose(&planning, release_only);
+        error = check_headers(&planning);
+    if (error == 0)
+        error = choose(&planning);
     hf_own_data_close(&planning.own);
     hf_reach_close(&planning.reach);
     hf_references_close(&planning.references);

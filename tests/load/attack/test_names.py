@@ -2,10 +2,11 @@
 lies beside the file. What cannot be adopted is loaded as it is.
 
 Usage: test_names.py RUNNER ONCE-RUNNER REPLACED-RUNNER ADOPT-RUNNER LIBHOMEFREE
-                     PLUG PRELINKED BESIDE ONCE NEEDS STATIC [unittest arguments]
+                     PLUG PRELINKED BESIDE ONCE NEEDS STATIC HEADER [unittest arguments]
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,14 @@ class Names(unittest.TestCase):
         out = self.opened("file", STATIC, runner=ADOPT_RUNNER)
         self.assertRegex(out, "^-95 mi_.* belongs to one source file alone")
 
+    @unittest.skipUnless(platform.machine() == "x86_64", "told in code for x86-64 alone")
+    def test_what_lies_in_front_of_blocks_is_not_on_the_heap(self):
+        out = self.opened("file", HEADER, runner=ADOPT_RUNNER)
+        self.assertEqual(
+            out.splitlines()[0],
+            "-95 _ZdlPv keeps something in front of the blocks of its allocator",
+        )
+
     def test_a_library_that_another_stands_for_is_not_loaded(self):
         for name in ("one", "other"):
             (self.folder / name).mkdir()
@@ -97,5 +106,5 @@ class Names(unittest.TestCase):
 # For the thread-local storage of an allocator that stays.
 ROOM = {"GLIBC_TUNABLES": "glibc.rtld.optional_static_tls=16384"}
 (RUNNER, ONCE_RUNNER, REPLACED_RUNNER, ADOPT_RUNNER, LIBRARY) = map(os.path.abspath, sys.argv[1:6])
-(PLUG, PRELINKED, BESIDE, ONCE, NEEDS, STATIC) = map(os.path.abspath, sys.argv[6:12])
-unittest.main(argv=[sys.argv[0], *sys.argv[12:]])
+(PLUG, PRELINKED, BESIDE, ONCE, NEEDS, STATIC, HEADER) = map(os.path.abspath, sys.argv[6:13])
+unittest.main(argv=[sys.argv[0], *sys.argv[13:]])
