@@ -99,6 +99,10 @@ struct hf_code {
     size_t (*jump_to)(const unsigned char *before, size_t room, uint64_t address, uint64_t target,
                       unsigned char out[HF_CODE_JUMP_MAX]);
 
+    /* Whether the instruction adds a constant to an address that is not one of the stack. NULL
+     * where that is not known. */
+    bool (*moves_address)(const unsigned char *bytes, size_t size);
+
     /*
      * Where `effect` is NULL: finds the offsets in `bytes`, from `first` to `end`, at which four
      * bytes may be the displacement of an instruction that refers to an address relative to the

@@ -121,6 +121,18 @@ static size_t may_refer(const unsigned char *bytes, size_t first, size_t end,
     return count;
 }
 
+/* add, sub, lea */
+static bool moves_address(const unsigned char *bytes, size_t size)
+{
+    if (size < 4 || (bytes[0] & 0xf8) != 0x48)
+        return false;
+    const unsigned mode = bytes[2] >> 6, operation = bytes[2] >> 3 & 7, base = bytes[2] & 7;
+    if (bytes[1] == 0x8d)
+        return (mode == 1 || mode == 2) && base != 4 && base != 5;
+    return (bytes[1] == 0x83 || bytes[1] == 0x81) && mode == 3 && base != 4 &&
+           (operation == 0 || operation == 5);
+}
+
 /* Writes a jump whose displacement is its last part, behind the landing pad that was there. */
 static size_t write_jump(const unsigned char *before, size_t room, uint64_t address,
                          const unsigned char *opcode, size_t opcode_size, uint64_t target,
@@ -159,6 +171,7 @@ const struct hf_code hf_code_x86 = {
     .is_padding = is_padding,
     .jump_through = jump_through,
     .jump_to = jump_to,
+    .moves_address = moves_address,
     .may_refer = may_refer,
     .may_branch = may_branch,
     .may_branch_near = may_branch_near,

@@ -417,19 +417,6 @@ static int prove(struct planning *planning)
     return error;
 }
 
-/* Whether an instruction adds a constant to an address that is not one of the stack: add, sub, lea.
- */
-static bool is_offset(const unsigned char *bytes, size_t size)
-{
-    if (size < 4 || (bytes[0] & 0xf8) != 0x48)
-        return false;
-    const unsigned mode = bytes[2] >> 6, operation = bytes[2] >> 3 & 7, base = bytes[2] & 7;
-    if (bytes[1] == 0x8d)
-        return (mode == 1 || mode == 2) && base != 4 && base != 5;
-    return (bytes[1] == 0x83 || bytes[1] == 0x81) && mode == 3 && base != 4 &&
-           (operation == 0 || operation == 5);
-}
-
 static bool releases(const struct hf_plan *plan, uint64_t address)
 {
     for (size_t i = 0; i < plan->count; i++)
@@ -453,7 +440,7 @@ static bool has_header(const struct planning *planning, const struct hf_redirect
     for (uint64_t at = 0; at < function->size; at += instruction.length) {
         if (!code->decode(bytes + at, function->size - at, function->address + at, &instruction))
             return false;
-        offset |= is_offset(bytes + at, instruction.length);
+        offset |= code->moves_address(bytes + at, instruction.length);
         if (offset && (instruction.kind == HF_CODE_CALL || instruction.kind == HF_CODE_JUMP) &&
             instruction.target != function->address && releases(planning->plan, instruction.target))
             return true;
@@ -465,7 +452,7 @@ static bool has_header(const struct planning *planning, const struct hf_redirect
 static int check_headers(struct planning *planning)
 {
     const struct hf_plan *plan = planning->plan;
-    for (size_t i = 0; planning->image->code == &hf_code_x86 && i < plan->count; i++) {
+    for (size_t i = 0; planning->image->code->moves_address != NULL && i < plan->count; i++) {
         const struct hf_redirection *redirection = &plan->redirections[i];
         const struct hf_entry *entry = hf_entry_named(&planning->names, redirection->name);
         if (entry != NULL && entry->allocator == HF_ALLOCATOR_COUNT &&
@@ -509,10 +496,9 @@ static int make(struct hf_plan *plan, const struct hf_image *image,
     if (error == 0)
         error = find_entries(&planning);
     if (error == 0)
-        error = choose(&planning, release_only);
         error = check_headers(&planning);
     if (error == 0)
-        error = choose(&planning);
+        error = choose(&planning, release_only);
     hf_own_data_close(&planning.own);
     hf_reach_close(&planning.reach);
     hf_references_close(&planning.references);

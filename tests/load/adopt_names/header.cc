@@ -42,6 +42,11 @@ void operator delete(void *block) noexcept
         mi_free(static_cast<std::size_t *>(block) - 2);
 }
 
+void operator delete(void *block, std::size_t) noexcept
+{
+    operator delete(block);
+}
+
 std::size_t measure(const void *block)
 {
     return static_cast<const std::size_t *>(block)[-2];
