@@ -216,10 +216,14 @@ size_t hf_guard_write(const unsigned char *bytes, size_t displaced, uint64_t add
         0x41, 0x52, /* push %r10 */
         0x41, 0x53, /* push %r11 */
     };
-    static const unsigned char second[] = {0x48, 0x89, 0xf7};  /* mov %rsi,%rdi */
-    static const unsigned char pointed[] = {0x48, 0x8b, 0x3f}; /* mov (%rdi),%rdi */
-    static const unsigned char call[] = {0xff, 0x15};          /* call *disp32(%rip) */
-    static const unsigned char test[] = {0x84, 0xc0};          /* test %al,%al */
+    static const unsigned char second[] = {0x48, 0x89, 0xf7}; /* mov %rsi,%rdi */
+    static const unsigned char pointed[] = {
+        0x48, 0x85, 0xff, /* test %rdi,%rdi */
+        0x74, 0x03,       /* je, over the next */
+        0x48, 0x8b, 0x3f, /* mov (%rdi),%rdi */
+    };
+    static const unsigned char call[] = {0xff, 0x15}; /* call *disp32(%rip) */
+    static const unsigned char test[] = {0x84, 0xc0}; /* test %al,%al */
     static const unsigned char restore[] = {
         0x41, 0x5b, 0x41, 0x5a, 0x41, 0x59, 0x41, 0x58, 0x5f, 0x5e, 0x5a, 0x59, 0x58,
     };

@@ -4,6 +4,7 @@
  */
 #include "../hidden/inner.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@ extern HIDDEN void *mi_malloc(size_t size);
 extern HIDDEN void *mi_realloc(void *block, size_t size);
 extern HIDDEN size_t mi_usable_size(const void *block);
 extern HIDDEN void mi_free(void *block);
+extern HIDDEN int mi_reallocarr(void *slot, size_t count, size_t size);
 
 static uint64_t in_use;
 
@@ -151,6 +153,15 @@ void *mi_realloc(void *block, size_t size)
     return block != NULL ? resized(block, size) : mi_malloc(size);
 }
 
+int mi_reallocarr(void *slot, size_t count, size_t size)
+{
+    if (slot == NULL)
+        return EINVAL;
+    void **const block = (void **)slot;
+    *block = mi_realloc(*block, count * size);
+    return 0;
+}
+
 #ifdef REACHES
 /* What nobody can guard: other code gives a block to an inner function. */
 HIDDEN size_t _mi_page_size(const void *block)
@@ -181,7 +192,10 @@ static void *give_object(void)
 
 static void free_strdup(void)
 {
-    mi_free(strdup("allocated by libc, freed by the allocator inside"));
+    void *text = strdup("allocated by libc, freed by the allocator inside");
+    if (mi_reallocarr(NULL, 1, 5) != EINVAL || mi_reallocarr(&text, 50, 5) != 0)
+        abort();
+    mi_free(text);
 }
 
 static size_t measure(void *block)
