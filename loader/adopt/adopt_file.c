@@ -20,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -234,7 +235,6 @@ static int adopt(struct adopting *adopting, const char *original, char path[PATH
     return result;
 }
 
-/* hf_adopt_file(); `selected`: only what HOMEFREE_CONF selects. */
 static int adopt_file(const char *path, char *out, size_t size, bool selected)
 {
     char original[PATH_MAX], copy[PATH_MAX];
@@ -260,14 +260,25 @@ static int adopt_file(const char *path, char *out, size_t size, bool selected)
     return result;
 }
 
+/* hf_adopt_file(); `selected`: only what HOMEFREE_CONF selects. Like dlopen(), it is no
+ * cancellation point, though it reads and writes files. */
+static int adopt_uncancelled(const char *path, char *out, size_t size, bool selected)
+{
+    int cancel_state;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    const int result = adopt_file(path, out, size, selected);
+    pthread_setcancelstate(cancel_state, NULL);
+    return result;
+}
+
 int hf_adopt_file(const char *path, char *out, size_t size)
 {
-    return adopt_file(path, out, size, false);
+    return adopt_uncancelled(path, out, size, false);
 }
 
 int hf_adopt_selected(const char *path, char *out, bool *selected)
 {
     char original[PATH_MAX];
     *selected = hf_copy_absolute(path, original) == 0 && hf_options_adopt(&hf_options, original);
-    return adopt_file(path, out, PATH_MAX, true);
+    return adopt_uncancelled(path, out, PATH_MAX, true);
 }

@@ -69,7 +69,7 @@ HF_API int hf_adopt(void *handle);
  * Parameters:
  *   path  in: the file, which is only read
  *   out   out, size bytes: the absolute path of what to load: of the copy, or of the file itself if
- *         it has no hidden allocator. After an error the reason, in one line, or an empty string
+ *         it has no hidden allocator. After an error the reason, in one line
  *   size  in, bytes: of out; PATH_MAX always suffices
  * Result: 1 for a copy, 0 for the file itself, 2 for the file itself, which is loaded already and
  *   whose allocator has its guards now, or a negative errno.
@@ -87,7 +87,7 @@ HF_API int hf_adopt(void *handle);
  *   others         as open(2), read(2) and write(2)
  * Frees: nothing; the copies belong to the cache, which removes them when their original changes or
  *   goes.
- * Threads: safe; takes the dynamic loader's lock, and calls malloc().
+ * Threads: safe; no cancellation point; takes the dynamic loader's lock, and calls malloc().
  * Fork: safe.
  * Signals: unsafe.
  * Since: 1.0

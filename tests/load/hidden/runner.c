@@ -11,6 +11,7 @@
  *   loaded     loads the file before it asks for the copy
  *   opened     lets blocks cross after a plain dlopen() of the file (HOMEFREE_CONF=adopt:all)
  *   again      loads the file itself once its copy is loaded, by its path and by a link
+ *   cancelled  asks for the copy on a thread that is cancelled
  *   needed     loads what needs a library with an allocator inside
  *   names      looks up functions of the double of mimalloc in its copy
  *   sealed     writes to the slots of the copy
@@ -95,6 +96,27 @@ static void open_again(void)
     must(snprintf(link, sizeof link, "/proc/self/root%s", path) < (int)sizeof link);
     must(load(link) == handle);
     must_be_alone(path);
+}
+
+static int result_of_cancelled;
+
+static void *adopt_cancelled(void *copy)
+{
+    must(pthread_cancel(pthread_self()) == 0);
+    result_of_cancelled = hf_adopt_file(path, copy, PATH_MAX);
+    pthread_testcancel();
+    return NULL;
+}
+
+/* What reads and writes files inside is no cancellation point. */
+static void cancel(void)
+{
+    char copy[PATH_MAX];
+    pthread_t thread;
+    void *result;
+    must(pthread_create(&thread, NULL, adopt_cancelled, copy) == 0);
+    must(pthread_join(thread, &result) == 0);
+    must(result == PTHREAD_CANCELED && result_of_cancelled == 1);
 }
 
 static void open_user(void)
@@ -236,6 +258,8 @@ int main(int count, char **arguments)
         must(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == handle);
     } else if (strcmp(mode, "again") == 0) {
         open_again();
+    } else if (strcmp(mode, "cancelled") == 0) {
+        cancel();
     } else if (strcmp(mode, "needed") == 0) {
         open_user();
     } else if (strcmp(mode, "names") == 0) {

@@ -84,6 +84,9 @@ class Crossings(Case):
         self.succeeds("threads", self.module("inner-c-O2"))
         self.succeeds("threads", self.module("inner-cc-O2"))
 
+    def test_on_a_thread_that_is_cancelled(self):
+        self.succeeds("cancelled", self.module("inner-c-O2"))
+
     def test_in_a_child(self):
         self.succeeds("forked", self.module("inner-c-O2"))
 
