@@ -10,6 +10,7 @@
 
 #include "loader/elf/origin.h"
 #include "loader/foreign/adopted_note.h"
+#include "loader/hidden/arrays.h"
 #include "loader/hidden/code.h"
 #include "loader/hidden/release_only.h"
 #include "loader/private/copy_bytes.h"
@@ -391,12 +392,6 @@ static void drop_thread_data(const struct writing *writing)
             relocations[i].r_info = ELF64_R_INFO(0, R_X86_64_NONE); /* 0, as R_AARCH64_NONE */
 }
 
-static int by_address(const void *left, const void *right)
-{
-    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
-    return one < other ? -1 : one > other;
-}
-
 /* Makes names of the old allocator local: the dynamic linker then finds them for nobody else. */
 static void hide_names(const struct writing *writing)
 {
@@ -404,7 +399,7 @@ static void hide_names(const struct writing *writing)
     for (size_t i = 1; writing->plan->hidden_count > 0 && i < writing->old_symbols; i++)
         if (symbols[i].st_shndx != SHN_UNDEF &&
             bsearch(&symbols[i].st_value, writing->plan->hidden, writing->plan->hidden_count,
-                    sizeof *writing->plan->hidden, by_address) != NULL)
+                    sizeof *writing->plan->hidden, hf_array_by_address) != NULL)
             symbols[i].st_info = ELF64_ST_INFO(STB_LOCAL, ELF64_ST_TYPE(symbols[i].st_info));
 }
 

@@ -8,6 +8,8 @@
  */
 #include "loader/hidden/flow.h"
 
+#include "loader/hidden/arrays.h"
+
 #include "loader/hidden/linkage_calls.h"
 
 #include <errno.h>
@@ -114,14 +116,10 @@ static uint32_t intern(struct run *run, const struct value *wanted)
         run->error = -ENOTSUP;
         return NO_VALUE;
     }
-    if (run->values_count == run->values_room) {
-        struct value *bigger = reallocarray(run->values, run->values_room * 2, sizeof *run->values);
-        if (bigger == NULL) {
-            run->error = -ENOMEM;
-            return NO_VALUE;
-        }
-        run->values = bigger;
-        run->values_room *= 2;
+    if (hf_array_more(&run->values, run->values_count, &run->values_room, sizeof *run->values) !=
+        0) {
+        run->error = -ENOMEM;
+        return NO_VALUE;
     }
     const uint32_t index = (uint32_t)run->values_count++;
     run->values[index] = *wanted;
@@ -238,15 +236,10 @@ static uint32_t begin_block(struct run *run, uint32_t piece, size_t word)
     uint32_t *block = &run->pieces[piece].blocks[word];
     if (*block != NO_BLOCK)
         return *block;
-    if (run->blocks_count == run->blocks_room) {
-        const size_t room = run->blocks_room * 2 + 64;
-        struct block *bigger = reallocarray(run->blocks, room, sizeof *bigger);
-        if (bigger == NULL) {
-            run->error = -ENOMEM;
-            return NO_BLOCK;
-        }
-        run->blocks = bigger;
-        run->blocks_room = room;
+    if (hf_array_more(&run->blocks, run->blocks_count, &run->blocks_room, sizeof *run->blocks) !=
+        0) {
+        run->error = -ENOMEM;
+        return NO_BLOCK;
     }
     *block = (uint32_t)run->blocks_count++;
     run->blocks[*block] = (struct block){.piece = piece, .first = (uint32_t)word};
@@ -364,15 +357,10 @@ static uint32_t add_piece(struct run *run, const struct hf_function *function)
         run->error = -ENOTSUP;
         return NO_BLOCK;
     }
-    if (run->pieces_count == run->pieces_room) {
-        const size_t room = run->pieces_room * 2 + 4;
-        struct piece *bigger = reallocarray(run->pieces, room, sizeof *bigger);
-        if (bigger == NULL) {
-            run->error = -ENOMEM;
-            return NO_BLOCK;
-        }
-        run->pieces = bigger;
-        run->pieces_room = room;
+    if (hf_array_more(&run->pieces, run->pieces_count, &run->pieces_room, sizeof *run->pieces) !=
+        0) {
+        run->error = -ENOMEM;
+        return NO_BLOCK;
     }
     struct piece *piece = &run->pieces[run->pieces_count];
     *piece = (struct piece){.address = function->address, .count = count, .bytes = bytes};

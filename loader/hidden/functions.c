@@ -3,6 +3,7 @@
  */
 #include "loader/hidden/functions.h"
 
+#include "loader/hidden/arrays.h"
 #include "loader/hidden/unwind_table.h"
 
 #include <errno.h>
@@ -38,19 +39,11 @@ static void begin_file(struct gathering *gathering, const char *name)
 }
 
 /* Makes room for one more element. */
-static bool more(struct gathering *gathering, void **array, size_t count, size_t *room, size_t size)
+static bool more(struct gathering *gathering, void *array, size_t count, size_t *room, size_t size)
 {
-    if (count < *room)
-        return true;
-    const size_t bigger = *room * 2 + 1024;
-    void *moved = reallocarray(*array, bigger, size);
-    if (moved == NULL) {
+    if (hf_array_more(array, count, room, size) != 0)
         gathering->error = -ENOMEM;
-        return false;
-    }
-    *array = moved;
-    *room = bigger;
-    return true;
+    return gathering->error == 0;
 }
 
 static bool add_function(struct gathering *gathering, const struct hf_function *function)
@@ -60,7 +53,7 @@ static bool add_function(struct gathering *gathering, const struct hf_function *
     if (stretch == NULL || !stretch->code ||
         hf_image_is_linkage(gathering->image, function->address))
         return true;
-    if (!more(gathering, (void **)&functions->functions, functions->count, &gathering->room,
+    if (!more(gathering, &functions->functions, functions->count, &gathering->room,
               sizeof *function))
         return false;
     functions->functions[functions->count++] = *function;
@@ -93,7 +86,7 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
         const struct hf_stretch *stretch = hf_image_stretch(gathering->image, symbol->value);
         if (stretch == NULL || symbol->size > stretch->address + stretch->size - symbol->value)
             return true;
-        if (!more(gathering, (void **)&functions->objects, functions->objects_count,
+        if (!more(gathering, &functions->objects, functions->objects_count,
                   &gathering->objects_room, sizeof named))
             return false;
         functions->objects[functions->objects_count++] = named;
@@ -101,7 +94,7 @@ static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
     }
     if (symbol->type != STT_FUNC && symbol->type != STT_GNU_IFUNC)
         return true;
-    if (!more(gathering, (void **)&functions->names, functions->names_count, &gathering->names_room,
+    if (!more(gathering, &functions->names, functions->names_count, &gathering->names_room,
               sizeof named))
         return false;
     functions->names[functions->names_count++] = named;
@@ -203,7 +196,7 @@ static void add_gaps(struct gathering *gathering, uint64_t from, uint64_t end)
         }
         const struct hf_function gap = {.address = from, .size = until - from, .gap = true};
         if (!linkage) {
-            if (!more(gathering, (void **)&functions->functions, functions->count, &gathering->room,
+            if (!more(gathering, &functions->functions, functions->count, &gathering->room,
                       sizeof gap))
                 return;
             functions->functions[functions->count++] = gap;

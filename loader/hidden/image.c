@@ -3,6 +3,8 @@
  */
 #include "loader/hidden/image.h"
 
+#include "loader/hidden/arrays.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -245,14 +247,9 @@ static bool keep_value(const struct hf_elf_symbol *symbol, void *context)
 static int add(struct relocations *relocations, uint64_t where, uint64_t to)
 {
     struct hf_image *image = relocations->image;
-    if (image->pointers_count == relocations->room) {
-        const size_t room = relocations->room * 2 + 1024;
-        struct hf_pointer *bigger = reallocarray(image->pointers, room, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        image->pointers = bigger;
-        relocations->room = room;
-    }
+    if (hf_array_more(&image->pointers, image->pointers_count, &relocations->room,
+                      sizeof *image->pointers) != 0)
+        return -ENOMEM;
     image->pointers[image->pointers_count++] = (struct hf_pointer){where, to};
     return 0;
 }
@@ -260,14 +257,9 @@ static int add(struct relocations *relocations, uint64_t where, uint64_t to)
 static int add_endless(struct relocations *relocations, uint64_t slot)
 {
     struct hf_image *image = relocations->image;
-    if (image->endless_count == relocations->endless_room) {
-        const size_t room = relocations->endless_room * 2 + 16;
-        uint64_t *bigger = reallocarray(image->endless, room, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        image->endless = bigger;
-        relocations->endless_room = room;
-    }
+    if (hf_array_more(&image->endless, image->endless_count, &relocations->endless_room,
+                      sizeof *image->endless) != 0)
+        return -ENOMEM;
     image->endless[image->endless_count++] = slot;
     return 0;
 }
@@ -279,14 +271,9 @@ static int add_thread_slot(struct relocations *relocations, uint64_t symbol,
     if ((symbol < relocations->values_count && relocations->foreign[symbol]) ||
         hf_image_stretch(image, slot.address) == NULL)
         return 0;
-    if (image->thread_slots_count == relocations->thread_room) {
-        const size_t room = relocations->thread_room * 2 + 64;
-        struct hf_thread_slot *bigger = reallocarray(image->thread_slots, room, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        image->thread_slots = bigger;
-        relocations->thread_room = room;
-    }
+    if (hf_array_more(&image->thread_slots, image->thread_slots_count, &relocations->thread_room,
+                      sizeof *image->thread_slots) != 0)
+        return -ENOMEM;
     image->thread_slots[image->thread_slots_count++] = slot;
     return 0;
 }
@@ -340,17 +327,28 @@ static int add_relocation(struct relocations *relocations, const Elf64_Rela *rel
     return hf_elf_fail(elf, -ENOTSUP, "it has a relocation of an unknown type");
 }
 
+/* The bytes of a table of relocations, none if the object has no such table. */
+static int find_table(const struct hf_image *image, int64_t table_tag, int64_t size_tag,
+                      const unsigned char **bytes, uint64_t *size)
+{
+    uint64_t table, available;
+    *bytes = NULL;
+    if (!hf_elf_tag(image->elf, table_tag, &table) || !hf_elf_tag(image->elf, size_tag, size) ||
+        *size == 0) {
+        *size = 0;
+        return 0;
+    }
+    *bytes = hf_image_at(image, table, &available);
+    return *bytes != NULL && available >= *size
+               ? 0
+               : hf_elf_fail(image->elf, -ENOEXEC, "its relocations lie outside the file");
+}
+
 static int read_rela(struct relocations *relocations, int64_t table_tag, int64_t size_tag)
 {
-    struct hf_image *image = relocations->image;
-    uint64_t table, size, available;
-    if (!hf_elf_tag(image->elf, table_tag, &table) || !hf_elf_tag(image->elf, size_tag, &size) ||
-        size == 0)
-        return 0;
-    const unsigned char *bytes = hf_image_at(image, table, &available);
-    if (bytes == NULL || available < size)
-        return hf_elf_fail(image->elf, -ENOEXEC, "its relocations lie outside the file");
-    int error = 0;
+    const unsigned char *bytes;
+    uint64_t size;
+    int error = find_table(relocations->image, table_tag, size_tag, &bytes, &size);
     for (uint64_t i = 0; error == 0 && i < size / sizeof(Elf64_Rela); i++) {
         Elf64_Rela relocation;
         memcpy(&relocation, bytes + i * sizeof relocation, sizeof relocation);
@@ -373,15 +371,9 @@ static int add_word(struct relocations *relocations, uint64_t where)
  * for each of the 63 words that follow. */
 static int read_relr(struct relocations *relocations)
 {
-    struct hf_image *image = relocations->image;
-    uint64_t table, size, available, where = 0;
-    if (!hf_elf_tag(image->elf, DT_RELR, &table) || !hf_elf_tag(image->elf, DT_RELRSZ, &size) ||
-        size == 0)
-        return 0;
-    const unsigned char *bytes = hf_image_at(image, table, &available);
-    if (bytes == NULL || available < size)
-        return hf_elf_fail(image->elf, -ENOEXEC, "its relocations lie outside the file");
-    int error = 0;
+    const unsigned char *bytes;
+    uint64_t size, where = 0;
+    int error = find_table(relocations->image, DT_RELR, DT_RELRSZ, &bytes, &size);
     for (uint64_t i = 0; error == 0 && i < size / sizeof(uint64_t); i++) {
         uint64_t word;
         memcpy(&word, bytes + i * sizeof word, sizeof word);

@@ -3,6 +3,8 @@
  */
 #include "loader/hidden/own_data.h"
 
+#include "loader/hidden/arrays.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,12 +40,6 @@ static int by_range(const void *left, const void *right)
 {
     const struct hf_own_range *one = left, *other = right;
     return one->first < other->first ? -1 : one->first > other->first;
-}
-
-static int by_address(const void *left, const void *right)
-{
-    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
-    return one < other ? -1 : one > other;
 }
 
 static struct hf_own_range range_at(const struct hf_reach *reach, uint64_t address)
@@ -85,7 +81,7 @@ int hf_own_data_open(struct hf_own_data *own, const struct hf_reach *reach, hf_o
         own->ranges[own->count++] = range_at(reach, hf_own_data_variable(reach, use->address));
     }
     if (own->addresses_count > 1)
-        qsort(own->addresses, own->addresses_count, sizeof *own->addresses, by_address);
+        qsort(own->addresses, own->addresses_count, sizeof *own->addresses, hf_array_by_address);
     merge(own);
     return 0;
 }
@@ -114,7 +110,7 @@ bool hf_own_data_has(const struct hf_own_data *own, uint64_t address, bool certa
 {
     if (!certain)
         return own->addresses_count > 0 && bsearch(&address, own->addresses, own->addresses_count,
-                                                   sizeof address, by_address) != NULL;
+                                                   sizeof address, hf_array_by_address) != NULL;
     return has(own, address) || has(own, hf_own_data_variable(own->reach, address));
 }
 

@@ -8,6 +8,8 @@
  */
 #include "loader/hidden/reach.h"
 
+#include "loader/hidden/arrays.h"
+
 #include "loader/hidden/flow.h"
 #include "loader/hidden/linkage_calls.h"
 #include "loader/hidden/scan.h"
@@ -111,14 +113,8 @@ static bool is_known(const struct hf_reach *reach, uint32_t node)
 
 static int append(struct hf_edge **edges, size_t *count, size_t *room, struct hf_edge edge)
 {
-    if (*count == *room) {
-        const size_t wanted = *room * 2 + 1024;
-        struct hf_edge *bigger = reallocarray(*edges, wanted, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        *edges = bigger;
-        *room = wanted;
-    }
+    if (hf_array_more(edges, *count, room, sizeof **edges) != 0)
+        return -ENOMEM;
     (*edges)[(*count)++] = edge;
     return 0;
 }
@@ -142,14 +138,8 @@ static int note_inside(struct hf_reach *reach, uint32_t from, uint32_t to, uint6
 
 static int add_use(struct hf_reach *reach, uint64_t address, uint32_t function)
 {
-    if (reach->uses_count == reach->uses_room) {
-        const size_t room = reach->uses_room * 2 + 1024;
-        struct hf_data_use *bigger = reallocarray(reach->uses, room, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        reach->uses = bigger;
-        reach->uses_room = room;
-    }
+    if (hf_array_more(&reach->uses, reach->uses_count, &reach->uses_room, sizeof *reach->uses) != 0)
+        return -ENOMEM;
     reach->uses[reach->uses_count++] = (struct hf_data_use){address, function};
     return 0;
 }

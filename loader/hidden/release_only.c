@@ -209,11 +209,6 @@ static int choose(struct looking *looking)
 
 /* ---- ways in -------------------------------------------------------------------------------- */
 
-static bool is_inside(const struct looking *looking, uint32_t node)
-{
-    return node != HF_REACH_UNKNOWN && (looking->reach->marks[node] & HF_REACH_IN) != 0;
-}
-
 /* Whether a function can be called by others without harm. */
 static bool is_passable(const struct looking *looking, uint32_t node)
 {
@@ -226,7 +221,7 @@ static bool is_outside(const struct looking *looking, uint32_t node)
 {
     if (node == HF_REACH_UNKNOWN)
         return true;
-    if (is_inside(looking, node))
+    if (hf_reach_is_in(looking->reach, node))
         return (looking->kinds[node] & OPENED) != 0;
     return hf_reach_is_open(looking->reach, node) && !is_passable(looking, node);
 }
@@ -247,7 +242,7 @@ static int check_ways_in(struct looking *looking)
         again = false;
         for (size_t i = 0; i < reach->edges_count; i++) {
             const struct hf_edge *edge = &reach->edges[i];
-            if (!is_inside(looking, edge->to) || is_passable(looking, edge->to) ||
+            if (!hf_reach_is_in(looking->reach, edge->to) || is_passable(looking, edge->to) ||
                 (looking->kinds[edge->to] & OPENED) != 0 || !is_outside(looking, edge->from))
                 continue;
             if ((looking->kinds[edge->to] & (OWN | TOUCHES)) != 0)
@@ -264,7 +259,7 @@ static int check_ways_in(struct looking *looking)
 static bool owns(uint32_t node, const void *context)
 {
     const struct looking *looking = context;
-    return is_inside(looking, node) && (looking->kinds[node] & OPENED) == 0;
+    return hf_reach_is_in(looking->reach, node) && (looking->kinds[node] & OPENED) == 0;
 }
 
 static bool find_intruder(uint64_t where, uint64_t target, const struct hf_function *from,
@@ -275,7 +270,8 @@ static bool find_intruder(uint64_t where, uint64_t target, const struct hf_funct
         from != NULL ? (uint32_t)(from - looking->functions->functions) : HF_REACH_UNKNOWN;
     (void)where;
     if (!hf_own_data_has(&looking->own, target, from != NULL) ||
-        (node != HF_REACH_UNKNOWN && (is_inside(looking, node) || is_passable(looking, node))))
+        (node != HF_REACH_UNKNOWN &&
+         (hf_reach_is_in(looking->reach, node) || is_passable(looking, node))))
         return true;
     const struct hf_named *object =
         hf_object_at(looking->functions, hf_own_data_variable(looking->reach, target));
@@ -343,8 +339,8 @@ static int collect_names(struct looking *looking)
     if (plan->hidden == NULL)
         return -ENOMEM;
     for (uint32_t i = 0; i < functions->count; i++)
-        if (functions->functions[i].exported && is_inside(looking, i) && !is_passable(looking, i) &&
-            (looking->kinds[i] & OPENED) == 0)
+        if (functions->functions[i].exported && hf_reach_is_in(looking->reach, i) &&
+            !is_passable(looking, i) && (looking->kinds[i] & OPENED) == 0)
             plan->hidden[plan->hidden_count++] = functions->functions[i].address;
     return 0;
 }

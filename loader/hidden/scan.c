@@ -3,6 +3,8 @@
  */
 #include "loader/hidden/scan.h"
 
+#include "loader/hidden/arrays.h"
+
 #include "loader/hidden/code.h"
 
 #include <errno.h>
@@ -193,14 +195,8 @@ static uint64_t far_target(const struct hf_stretch *stretch, uint64_t at)
 
 static int add_place(struct scan *scan, uint64_t place, bool near)
 {
-    if (scan->count == scan->room) {
-        const size_t room = scan->room * 2 + 1024;
-        uint64_t *bigger = reallocarray(scan->places, room, sizeof *bigger);
-        if (bigger == NULL)
-            return -ENOMEM;
-        scan->places = bigger;
-        scan->room = room;
-    }
+    if (hf_array_more(&scan->places, scan->count, &scan->room, sizeof *scan->places) != 0)
+        return -ENOMEM;
     scan->places[scan->count++] = place * 2 + near;
     return 0;
 }
@@ -294,12 +290,6 @@ static int find_near(struct scan *scan)
     return error;
 }
 
-static int by_place(const void *left, const void *right)
-{
-    const uint64_t one = *(const uint64_t *)left, other = *(const uint64_t *)right;
-    return one < other ? -1 : one > other;
-}
-
 int hf_scan(const struct hf_references *references, const struct hf_functions *functions,
             const struct hf_targets *targets, hf_scan_visitor *visit, void *context,
             uint64_t *where)
@@ -316,7 +306,7 @@ int hf_scan(const struct hf_references *references, const struct hf_functions *f
     if (error == 0)
         error = find_near(&scan);
     if (scan.count > 1)
-        qsort(scan.places, scan.count, sizeof *scan.places, by_place);
+        qsort(scan.places, scan.count, sizeof *scan.places, hf_array_by_address);
     for (size_t i = 0; error == 0 && !scan.ended && i < scan.count; i++) {
         if (i > 0 && scan.places[i] == scan.places[i - 1])
             continue;
