@@ -52,6 +52,7 @@ struct hf_instance_functions {
     int (*fail_count)(unsigned flags, struct hf_fail_counts *out);
     int (*fail_end)(unsigned flags, struct hf_fail_counts *out);
     void *(*lookup_for)(void *original);
+    const struct hf_space_functions *spaces; /* space/spaces.h */
 };
 
 /*

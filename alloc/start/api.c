@@ -7,6 +7,7 @@
 
 #include "alloc/deleter/release.h"
 #include "alloc/owner/owner.h"
+#include "alloc/space/spaces.h"
 #include "alloc/start/family.h"
 #include "alloc/start/stats.h"
 #include "alloc/trace/fail.h"
@@ -147,4 +148,5 @@ const struct hf_instance_functions hf_api_functions = {
     .fail_at = hf_fail_at_here,
     .fail_count = hf_fail_count_here,
     .fail_end = hf_fail_end_here,
+    .spaces = &hf_spaces_here,
 };

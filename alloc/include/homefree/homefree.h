@@ -11,6 +11,7 @@
  *   homefree/adopt.h     rebinding of a prebuilt module's allocation calls
  *   homefree/private.h   private copies of shared objects
  *   homefree/deleter.h   refcounted deleters
+ *   homefree/space.h     page-locked memory, and devices' memory
  *   homefree/watch.h     recording of what crosses between shared objects
  *   homefree/fail.h      allocation failure on demand
  *   homefree/stats.h     the heap's counters
@@ -36,6 +37,7 @@
 #include <homefree/owner.h>
 #include <homefree/private.h>
 #include <homefree/route.h>
+#include <homefree/space.h>
 #include <homefree/stats.h>
 #include <homefree/watch.h>
 

@@ -56,7 +56,10 @@ enum hf_owner_kind {
     HF_OWNER_ALLOCATOR = 4, /* another allocator, named by `allocator` and `object` */
     HF_OWNER_STACK = 5,     /* a thread's stack */
     HF_OWNER_STATIC = 6,    /* a loaded shared object or the program, named by `object` */
-    HF_OWNER_UNMAPPED = 7   /* no memory is mapped there */
+    HF_OWNER_UNMAPPED = 7,  /* no memory is mapped there */
+    HF_OWNER_PINNED = 8,    /* homefree's page-locked memory (homefree/space.h) */
+    HF_OWNER_DEVICE = 9,    /* homefree's memory of a device; `device` says which */
+    HF_OWNER_CUDA = 10      /* memory that CUDA gave to somebody else */
 };
 
 /* The owner of an address. Caller-sized. The strings are valid for the lifetime of the process. */
@@ -68,6 +71,7 @@ struct hf_owner {
     const void *block;     /* first byte of the block; NULL if unknown */
     size_t block_size;     /* usable bytes of the block; 0 if unknown */
     const char *domain;    /* CPython's "raw", "mem" or "object"; NULL if unknown */
+    int device;            /* the device's index, for HF_OWNER_DEVICE and HF_OWNER_CUDA; else -1 */
 };
 
 /*

@@ -147,6 +147,12 @@ HF_CK_INLINE const char *hf_ck_kind(enum hf_owner_kind kind)
         return "HF_OWNER_STATIC";
     case HF_OWNER_UNMAPPED:
         return "HF_OWNER_UNMAPPED";
+    case HF_OWNER_PINNED:
+        return "HF_OWNER_PINNED";
+    case HF_OWNER_DEVICE:
+        return "HF_OWNER_DEVICE";
+    case HF_OWNER_CUDA:
+        return "HF_OWNER_CUDA";
     case HF_OWNER_UNKNOWN:
         break;
     }

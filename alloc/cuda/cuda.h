@@ -1,0 +1,130 @@
+/*
+ * The seam to CUDA: the only header through which alloc/ and loader/ reach the runtime and the
+ * driver. runtime.c implements it; none.c does for builds without CUDA (-Dcuda=disabled). No other
+ * file knows a name, a type or an error number of CUDA's.
+ *
+ * Nothing is linked. hf_cuda_find() looks for a libcudart: one that is loaded already, then by
+ * soname, or the file that the option `cuda` names. The driver's functions come from the libcuda
+ * that this runtime has loaded.
+ *
+ * All functions return 0 or a negative errno, unless stated otherwise, and leave the runtime's
+ * "last error" as it was before (a caller's cudaGetLastError() must not see our failures):
+ *
+ *   -ENODEV     no runtime, no driver, no device; or its version is not known
+ *   -ENOMEM     the device or the host has no room
+ *   -EINVAL     CUDA refused an argument: no such device, stream or range
+ *   -EAGAIN     not ready yet
+ *   -EBUSY      not allowed while a stream is being captured into a graph
+ *   -ESHUTDOWN  the runtime is unloading, the process is a forked child, or a context was
+ *               destroyed: nothing may be called any more
+ *   -ENOTSUP    the driver or the device cannot do this
+ *   -EIO        any other error
+ *
+ * Any thread. No function may be called from a signal handler, or while the caller holds one of
+ * jemalloc's locks. The calling thread's current device is unchanged on return. runtime.c owns the
+ * functions' addresses, which are sealed once they are found, and a pool of events; `lock` guards
+ * both, no lock is held during a call of CUDA's.
+ */
+#ifndef HOMEFREE_CUDA_H
+#define HOMEFREE_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Finds the runtime and a device; the first success is kept. A failure is not: a runtime may be
+ * loaded later. May load a library. Never creates a context. */
+int hf_cuda_find(void);
+
+/* Whether hf_cuda_find() has succeeded. Lock-free; loads nothing. */
+bool hf_cuda_found(void);
+
+/* Why the last hf_cuda_find() failed, or the name and number of CUDA's last error in a call of
+ * ours; "" if there is none. Cut off to `size` bytes. */
+void hf_cuda_reason(char *text, size_t size);
+
+/* The number of devices, or a negative errno. */
+int hf_cuda_devices(void);
+
+/* The device that the calling thread uses now; 0 if that is not known. Creates no context. */
+int hf_cuda_current(void);
+
+/* Whether the device's primary context exists. Asks the driver; creates none. */
+bool hf_cuda_has_context(int device);
+
+/* The device's memory in bytes. May create the device's primary context. */
+int hf_cuda_memory(int device, uint64_t *free, uint64_t *total);
+
+/* ---- page-locked memory ---- */
+
+/* Locks whole pages of the host, for all devices. May create a context. */
+int hf_cuda_lock(void *at, size_t size);
+/* Unlocks what one hf_cuda_lock() locked. */
+int hf_cuda_unlock(void *at);
+
+/* ---- a device's memory ---- */
+
+/* Whether the device can map memory into a reserved range: 1 or 0, or a negative errno. */
+int hf_cuda_can_map(int device);
+
+/* The size in bytes of which hf_cuda_map()'s sizes and addresses are multiples: a power of two. */
+int hf_cuda_granularity(int device, size_t *granularity);
+
+/* Reserves addresses of the device, without memory, at a multiple of `alignment`. Creates the
+ * device's primary context. */
+int hf_cuda_reserve(int device, size_t size, size_t alignment, uintptr_t *at);
+int hf_cuda_unreserve(int device, uintptr_t at, size_t size);
+
+/* Gives memory to a part of a reserved range, readable and writable by the device, and takes it
+ * back. What is taken back was given by one call. The device must be done with it. */
+int hf_cuda_map(int device, uintptr_t at, size_t size);
+int hf_cuda_unmap(int device, uintptr_t at, size_t size);
+
+/* cudaMalloc() and cudaFree(), for a device that cannot map. */
+int hf_cuda_block(int device, size_t size, uintptr_t *at);
+int hf_cuda_unblock(int device, uintptr_t at);
+
+/* ---- streams ---- */
+
+struct hf_cuda_event;
+
+/* Marks the end of the work that is in `stream` now. device: where the stream belongs, as far as
+ * it is known; for streams 0 (the default), 1 and 2 (cudaStreamLegacy, cudaStreamPerThread) it
+ * says whose. -EBUSY if the stream is being captured. */
+int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out);
+
+/* Whether the work is done: 0; -EAGAIN while it is not. */
+int hf_cuda_is_done(struct hf_cuda_event *event);
+
+/* Returns an event to the pool. NULL does nothing. */
+void hf_cuda_drop(struct hf_cuda_event *event);
+
+/* Waits until a device has done everything. device: -1 for all that have a context. */
+int hf_cuda_wait(int device);
+
+/* ---- addresses of others ---- */
+
+enum hf_cuda_memory_type {
+    HF_CUDA_NONE,    /* CUDA knows nothing of the address */
+    HF_CUDA_PINNED,  /* page-locked by cudaHostAlloc() or cudaHostRegister() */
+    HF_CUDA_DEVICE,  /* a device's */
+    HF_CUDA_MANAGED, /* cudaMallocManaged()'s */
+};
+struct hf_cuda_address {
+    enum hf_cuda_memory_type type;
+    int device;      /* -1 if not known */
+    uintptr_t start; /* of the allocation that holds the address; 0 if not known */
+    size_t size;     /* bytes; 0 if not known */
+    uint64_t pool;   /* 1 if the memory is of a stream-ordered pool */
+};
+
+/* What the driver knows of an address. Does not look for a runtime, creates no context; HF_CUDA_NONE
+ * if there is none. */
+int hf_cuda_address(const void *ptr, struct hf_cuda_address *out);
+
+/* ---- the process ---- */
+
+/* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child. */
+void hf_cuda_forbid(void);
+
+#endif

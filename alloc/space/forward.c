@@ -1,0 +1,70 @@
+/*
+ * The exported functions of homefree/space.h, which every copy of libhomefree forwards to the
+ * heap's copy. Owns nothing, takes no lock. Any stage: the first call starts the heap.
+ */
+#include "alloc/heap/instance.h"
+#include "alloc/heap/internal.h"
+#include "alloc/space/spaces.h"
+
+#include <errno.h>
+
+/* NULL beside a heap that has no spaces. */
+static const struct hf_space_functions *spaces(void)
+{
+    if (HF_UNLIKELY(!hf_instance_started()))
+        hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    return HF_LIKELY(other == NULL) ? &hf_spaces_here : other->spaces;
+}
+
+int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size, size_t alignment,
+                   void *stream)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
+}
+
+int hf_space_free(void *ptr, void *stream)
+{
+    const struct hf_space_functions *to = spaces();
+    if (to != NULL)
+        return to->free(ptr, stream);
+    hf_free(ptr);
+    return 0;
+}
+
+int hf_space_use(void *ptr, void *stream)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->use(ptr, stream) : -EINVAL;
+}
+
+int hf_space_of(const void *ptr, struct hf_space *out)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->of(ptr, out) : -ENOENT;
+}
+
+int hf_space_stats(enum hf_space_kind kind, int device, void *stream, struct hf_space_stats *out)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->stats(kind, device, stream, out) : -ENOTSUP;
+}
+
+int hf_space_limit(enum hf_space_kind kind, int device, uint64_t bytes)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->limit(kind, device, bytes) : -ENOTSUP;
+}
+
+int hf_space_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64_t *released)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->trim(kind, device, keep, released) : -ENOTSUP;
+}
+
+int hf_space_reason(enum hf_space_kind kind, int device, char *text, size_t size)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL ? to->reason(kind, device, text, size) : -ENOTSUP;
+}
