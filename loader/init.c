@@ -8,6 +8,7 @@
  * first call (alloc/start/start.c), and routing starts here.
  */
 #include "alloc/heap/instance.h"
+#include "alloc/space/start.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
 #include "loader/adopt/live_guards.h"
@@ -51,6 +52,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
 
     /* Calls from lower layers to higher ones, set before any slot points to a stub. */
     hf_asking_offer(hf_stubs_ask_foreign);
+    hf_spaces_offer_asking(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
 
     hf_start_copies_leave();

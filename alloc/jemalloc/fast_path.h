@@ -30,6 +30,14 @@ tsd_t hf_thread_ended = TSD_INITIALIZER;
 tsd_t hf_thread_emergency = TSD_INITIALIZER;
 bool hf_thread_no_key;
 
+/* A thread's cache of a ground (ground.h). */
+struct hf_ground_cache {
+    unsigned arena;
+    unsigned number; /* the tcache's, for jemalloc */
+    tcache_t *tcache;
+};
+enum { HF_GROUND_CACHES = 8 }; /* grounds that a thread caches at a time, at most */
+
 /* A thread's data: jemalloc's, and the heap's additions. */
 struct hf_thread_data {
     tsd_t tsd;                      /* first, so that a pointer to one is a pointer to the other */
@@ -37,6 +45,7 @@ struct hf_thread_data {
     struct hf_thread_data *next;    /* in left_data.h's list */
     struct hf_gate_cell *cell;      /* the owner's; goes with the data in left_data.h */
     int thread;                     /* the owner's thread id, for left_data.h; 0: unknown */
+    struct hf_ground_cache grounds[HF_GROUND_CACHES]; /* by the arena's number */
 };
 #include "left_data.h"
 
@@ -70,6 +79,7 @@ static tsd_t *hf_thread_create(void)
     if (data == NULL)
         return NULL;
     memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
+    memset(data->grounds, 0, sizeof data->grounds);
     hf_gate_claim();
     data->cell = hf_gate_own;
     if (unlikely(hf_thread_no_key))
@@ -88,10 +98,12 @@ tsd_t *hf_thread_own(tsd_t *tsd)
 }
 
 /* Releases an ended thread's data. Called inside the gate, by that thread or on its behalf. */
+static void hf_ground_end(tsd_t *tsd);
 static void hf_thread_clean_up(tsd_t *tsd)
 {
     tsd_t *mine = hf_thread_slot;
     hf_thread_slot = tsd;
+    hf_ground_end(tsd);
     tsd_cleanup(tsd);
     hf_thread_slot = mine;
     /* Here jemalloc asks for another round of destructors. There may be none left (destructors that
@@ -302,7 +314,7 @@ static bool hf_retry(size_t size)
         tcache_flush(tsd);
     for (unsigned i = 0; i < narenas_total_get(); i++) {
         arena_t *arena = arena_get(tsd_tsdn(tsd), i, false);
-        if (arena == NULL)
+        if (arena == NULL || !ehooks_are_default(arena_get_ehooks(arena)))
             continue;
         arena_decay(tsd_tsdn(tsd), arena, false, true);
         hf_return_space(tsd_tsdn(tsd), arena);
@@ -589,6 +601,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
 }
 
 #include "find_block.h"
+#include "ground.h"
 
 size_t hf_heap_usable_entry(const void *ptr, const void *caller)
 {
@@ -655,5 +668,6 @@ void hf_heap_reset_in_child_entry(void)
     pthread_mutex_init(&hf_retry_lock, NULL);
     pthread_mutex_init(&hf_slow_lock, NULL);
     hf_put_off_threads = NULL;
+    hf_ground_reset();
     jemalloc_postfork_child();
 }

@@ -149,6 +149,51 @@ extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
 /* Frees a small block, live and of this heap, whose class and size the page map told. */
 void hf_heap_return(void *ptr, size_t class, size_t size);
 
+/*
+ * Grounds: address ranges, never accessed, in which jemalloc manages blocks as it does in the heap
+ * (ground.h). `grow` gives a ground more addresses: `size` bytes, a multiple of HF_GROUND_GRANULE
+ * and aligned to it, readable by nobody, inside the region; NULL if there are none. It is called
+ * under jemalloc's locks and must not allocate.
+ *
+ * Blocks of at most HF_GROUND_CACHED bytes are taken and given back without a lock. The others,
+ * whose sizes are whole pages, take the ground's. All functions may be called by any thread while
+ * the heap is not forwarded; in a thread that waits for another one's fork for too long they fail.
+ */
+struct hf_ground;
+#define HF_GROUND_GRANULE ((size_t)2 << 20)
+#define HF_GROUND_CACHED  ((size_t)32 << 10)
+/* NULL if there is no memory, or jemalloc has no arena left. A ground is never closed. */
+struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *space);
+/* A small block; NULL if grow gave nothing. A multiple of 256 or of 1024 as the size is aligned to
+ * that. */
+void *hf_ground_take(struct hf_ground *ground, size_t size);
+/* Gives a small block back; false if it was given back just before. */
+bool hf_ground_give(struct hf_ground *ground, void *at);
+/* A large block at a multiple of a power of two, from the addresses that the ground has: reuses the
+ * last freed one of that size, or else takes the smallest free range that fits. */
+void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
+/* Gives a large, live block back; with `keep`, for a request of its own size first. */
+void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);
+/* Gets `size` more bytes from grow. They never merge with what lies below. */
+bool hf_ground_add(struct hf_ground *ground, size_t size);
+/* Empties this thread's cache and merges all free ranges. */
+void hf_ground_empty(struct hf_ground *ground);
+/* Calls visit for each free range. visit runs under a lock of jemalloc's. */
+void hf_ground_each_free(struct hf_ground *ground,
+                         void (*visit)(void *context, void *at, size_t size), void *context);
+/* The live block that holds an address of a ground; `at` is NULL if there is none. Takes no lock.
+ * A block in a thread's cache counts as live. */
+struct hf_ground_block {
+    void *at;
+    size_t size;
+    bool small;
+    unsigned arena; /* hf_ground_arena() of its ground */
+};
+struct hf_ground_block hf_ground_find(const void *at);
+unsigned hf_ground_arena(const struct hf_ground *ground);
+/* Bytes in small blocks, live or cached. */
+uint64_t hf_ground_small(struct hf_ground *ground);
+
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);

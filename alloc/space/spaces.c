@@ -1,60 +1,353 @@
 /*
- * Owns nothing yet: a stand-in that has no space.
+ * The functions of homefree/space.h in the copy that is the heap. Owns nothing; takes no lock of
+ * its own. Any stage after the heap's start.
+ *
+ * A block comes from its stream's ground. If the part of the pool that it lies in is not backed, or
+ * the ground has no room, what is free already is looked for first, in the order in which it costs
+ * time: blocks whose streams are done, what waits for a request of its own size, blocks of unknown
+ * streams (which means waiting for the devices), more memory of the driver, and at last what other
+ * streams leave unused.
  */
 #include "alloc/space/spaces.h"
 
-#include <errno.h>
+#include "alloc/base/fatal.h"
+#include "alloc/base/sized.h"
+#include "alloc/cuda/cuda.h"
+#include "alloc/space/pool.h"
 
-static int no_alloc(void **out, enum hf_space_kind kind, int device, size_t size, size_t alignment,
-                    void *stream)
+#include <errno.h>
+#include <string.h>
+
+/* Blocks whose alignment or size is beyond this are whole pages. */
+#define PAGE ((size_t)1 << HF_LG_PAGE)
+
+static bool is_small(size_t size, size_t alignment)
 {
-    (void)out, (void)kind, (void)device, (void)size, (void)alignment, (void)stream;
-    return -ENODEV;
+    return size <= HF_GROUND_CACHED && alignment <= HF_SPACE_ALIGNMENT;
 }
-static int no_free(void *ptr, void *stream)
+
+/* ---- allocating ---- */
+
+struct request {
+    struct hf_pool *pool;
+    struct hf_stream *stream;
+    size_t size; /* rounded */
+    size_t alignment;
+    bool small;
+};
+
+static void *take(const struct request *request)
 {
-    (void)stream;
-    hf_free(ptr);
+    if (request->small)
+        return hf_ground_take(request->stream->ground, request->size);
+    return hf_ground_take_pages(request->stream->ground, request->size, request->alignment);
+}
+
+static void give_up(const struct request *request, void *shadow)
+{
+    if (request->small)
+        (void)hf_ground_give(request->stream->ground, shadow);
+    else
+        hf_ground_give_pages(request->stream->ground, shadow, false);
+}
+
+/* Takes a block that is backed, or with `back` is backed now. */
+static int take_backed(const struct request *request, bool back, void **out)
+{
+    void *shadow = take(request);
+    if (shadow == NULL)
+        return -ENOMEM;
+    int error = 0;
+    if (!hf_pool_is_backed(request->pool, shadow, request->size))
+        error = back ? hf_pool_back(request->pool, shadow, request->size) : -ENOMEM;
+    if (error != 0) {
+        give_up(request, shadow);
+        return error;
+    }
+    *out = shadow;
     return 0;
 }
-static int no_use(void *ptr, void *stream)
+
+static int grow(const struct request *request, void **out)
 {
-    (void)ptr, (void)stream;
-    return -EINVAL;
+    int error = take_backed(request, true, out);
+    if (error != -ENOMEM || request->small)
+        return error;
+    /* With no free range that is long enough, the ground needs more addresses. */
+    void *shadow = take(request);
+    if (shadow != NULL) {
+        give_up(request, shadow);
+        return error;
+    }
+    size_t room = request->size + (request->alignment > PAGE ? request->alignment : 0);
+    return hf_pool_extend(request->pool, request->stream->ground, room)
+               ? take_backed(request, true, out)
+               : -ENOMEM;
 }
-static int no_of(const void *ptr, struct hf_space *out)
+
+static __attribute__((noinline)) int take_slowly(const struct request *request, void **out)
 {
-    (void)ptr, (void)out;
-    return -ENOENT;
+    struct hf_pool *pool = request->pool;
+    if (hf_pending_poll(pool) && take_backed(request, false, out) == 0)
+        return 0;
+    hf_ground_empty(request->stream->ground);
+    if (take_backed(request, false, out) == 0)
+        return 0;
+    if (hf_pending_wait(pool, true) && take_backed(request, false, out) == 0)
+        return 0;
+    int error = grow(request, out);
+    if (error != -ENOMEM)
+        return error;
+    if (hf_pool_trim(pool, 0) != 0 && grow(request, out) == 0)
+        return 0;
+    if (!hf_pending_wait(pool, false))
+        return -ENOMEM;
+    (void)hf_pool_trim(pool, 0);
+    return grow(request, out);
 }
-static int no_stats(enum hf_space_kind kind, int device, void *stream, struct hf_space_stats *out)
+
+static int alloc_host(void **out, size_t size, size_t alignment)
 {
-    (void)kind, (void)device, (void)stream, (void)out;
-    return -ENOENT;
+    void *ptr = alignment > 16 ? hf_memalign(alignment, size) : hf_malloc(size);
+    if (ptr == NULL)
+        return -ENOMEM;
+    *out = ptr;
+    return 0;
 }
-static int no_limit(enum hf_space_kind kind, int device, uint64_t bytes)
+
+static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,
+                       size_t alignment, void *stream)
 {
-    (void)kind, (void)device, (void)bytes;
-    return -ENODEV;
+    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
+        return -EINVAL;
+    if (kind == HF_SPACE_HOST)
+        return alloc_host(out, size, alignment);
+    struct hf_pool *pool = hf_pool_at(kind, device);
+    if (HF_UNLIKELY(pool == NULL || (kind == HF_SPACE_DEVICE &&
+                                     (stream == HF_STREAM_DONE || stream == HF_STREAM_ANY))))
+        return -EINVAL;
+    int error = hf_pool_open(pool);
+    if (HF_UNLIKELY(error != 0))
+        return error;
+    if (HF_UNLIKELY(size > pool->size))
+        return -ENOMEM;
+    struct request request = {.pool = pool, .alignment = alignment};
+    request.small = HF_LIKELY(is_small(size, alignment));
+    size_t unit = request.small ? HF_SPACE_ALIGNMENT : PAGE;
+    request.size = (size + unit - 1) & -unit;
+    if (HF_UNLIKELY(request.size == 0))
+        request.size = unit;
+    request.stream = hf_stream_find(pool, stream);
+    if (HF_UNLIKELY(request.stream == NULL)) {
+        request.stream = hf_stream_open(pool, stream, &error);
+        if (request.stream == NULL)
+            return error;
+    }
+    void *shadow = take(&request);
+    if (HF_UNLIKELY(shadow == NULL || !hf_pool_is_backed(pool, shadow, request.size))) {
+        if (shadow != NULL)
+            give_up(&request, shadow);
+        error = take_slowly(&request, &shadow);
+        if (error != 0)
+            return error;
+    }
+    if (!request.small)
+        atomic_fetch_add_explicit(&request.stream->large, request.size, memory_order_relaxed);
+    *out = hf_pool_real(pool, shadow);
+    return 0;
 }
-static int no_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64_t *released)
+
+/* ---- freeing ---- */
+
+static int space_free(void *ptr, void *stream)
 {
-    (void)kind, (void)device, (void)keep, (void)released;
-    return -ENODEV;
+    struct hf_pool *pool = hf_pool_of(ptr);
+    if (HF_UNLIKELY(pool == NULL)) {
+        hf_free(ptr);
+        return 0;
+    }
+    void *shadow = hf_pool_shadow(pool, ptr);
+    if (HF_UNLIKELY(atomic_load_explicit(&hf_spaces_forked, memory_order_relaxed) ||
+                    atomic_load_explicit(&pool->lost, memory_order_relaxed))) {
+        struct hf_ground_block lost = hf_ground_find(shadow);
+        if (lost.at != shadow)
+            return -EINVAL;
+        hf_pool_leak(pool, hf_stream_of_arena(pool, lost.arena), lost.size);
+        return -ECANCELED;
+    }
+    /* On the block's own stream, and when nobody uses it, a block is free at once. */
+    bool none_else = atomic_load_explicit(&pool->uses_count, memory_order_relaxed) == 0;
+    struct hf_ground_block block = hf_ground_find(shadow);
+    if (HF_UNLIKELY(block.at != shadow))
+        return -EINVAL;
+    bool at_once = stream == HF_STREAM_DONE;
+    if (!at_once && pool->kind == HF_SPACE_DEVICE && stream != HF_STREAM_PER_THREAD) {
+        const struct hf_stream *own = hf_stream_find(pool, stream);
+        at_once = own != NULL && hf_ground_arena(own->ground) == block.arena;
+    }
+    if (HF_UNLIKELY(!none_else || !at_once))
+        return hf_pending_add(pool, &block, at_once ? HF_STREAM_DONE : stream);
+    hf_block_return(pool, shadow, block.size, block.small, block.arena);
+    return 0;
 }
-static int no_reason(enum hf_space_kind kind, int device, char *text, size_t size)
+
+/* ---- asking ---- */
+
+static int space_of(const void *ptr, struct hf_space *out)
 {
-    (void)kind, (void)device, (void)text, (void)size;
-    return -EINVAL;
+    struct hf_space space = {.kind = HF_SPACE_HOST, .device = -1};
+    if (out == NULL || out->size < offsetof(struct hf_space, device))
+        return -EINVAL;
+    struct hf_pool *pool = hf_pool_of(ptr);
+    if (pool != NULL) {
+        struct hf_ground_block block = hf_ground_find(hf_pool_shadow(pool, ptr));
+        space.kind = pool->kind;
+        space.device = pool->device;
+        if (block.at != NULL) {
+            struct hf_stream *stream = hf_stream_of_arena(pool, block.arena);
+            space.block = hf_pool_real(pool, block.at);
+            space.block_size = block.size;
+            space.stream = stream != NULL ? stream->stream : NULL;
+        }
+    } else if (hf_owned(ptr)) {
+        space.block_size = hf_heap_block(ptr, &space.block);
+    } else {
+        return -ENOENT;
+    }
+    hf_sized_copy(out, &space, sizeof space);
+    return 0;
+}
+
+static int space_use(void *ptr, void *stream)
+{
+    struct hf_pool *pool = hf_pool_of(ptr);
+    if (pool == NULL || stream == HF_STREAM_DONE)
+        return -EINVAL;
+    if (atomic_load(&hf_spaces_forked))
+        return 0;
+    void *shadow = hf_pool_shadow(pool, ptr);
+    if (hf_ground_find(shadow).at != shadow)
+        return -EINVAL;
+    return hf_pending_use(pool, shadow, stream);
+}
+
+static uint64_t allocated(struct hf_stream *stream)
+{
+    uint64_t freed = atomic_load(&stream->pending) + atomic_load(&stream->leaked);
+    uint64_t bytes = atomic_load(&stream->large) + hf_ground_small(stream->ground);
+    return bytes > freed ? bytes - freed : 0;
+}
+
+static int stats_of_stream(struct hf_pool *pool, void *stream, struct hf_space_stats *stats)
+{
+    struct hf_stream *found = hf_stream_find(pool, stream);
+    if (found == NULL)
+        return -ENOENT;
+    stats->allocated = allocated(found);
+    stats->pending = atomic_load(&found->pending);
+    stats->leaked = atomic_load(&found->leaked);
+    return 0;
+}
+
+static void stats_of_pool(struct hf_pool *pool, struct hf_space_stats *stats)
+{
+    stats->total = pool->total;
+    stats->limit = atomic_load(&pool->limit);
+    stats->reserved = atomic_load(&pool->reserved);
+    stats->reserved_peak = atomic_load(&pool->reserved_peak);
+    stats->pending = atomic_load(&pool->pending_bytes);
+    stats->leaked = atomic_load(&pool->leaked);
+    stats->leaked_blocks = atomic_load(&pool->leaked_blocks);
+    stats->streams = atomic_load(&pool->streams_count);
+    stats->grown = atomic_load(&pool->grown);
+    for (uint32_t i = 0; i < stats->streams; i++)
+        stats->allocated += allocated(&pool->streams[i]);
+    if (stats->allocated > atomic_load(&pool->allocated_peak))
+        atomic_store(&pool->allocated_peak, stats->allocated);
+    stats->allocated_peak = atomic_load(&pool->allocated_peak);
+}
+
+static int space_stats(enum hf_space_kind kind, int device, void *stream,
+                       struct hf_space_stats *out)
+{
+    struct hf_space_stats stats = {.total = 0};
+    struct hf_pool *pool = hf_pool_at(kind, device);
+    if (pool == NULL || out == NULL || out->size < offsetof(struct hf_space_stats, limit))
+        return -EINVAL;
+    if (atomic_load_explicit(&pool->open, memory_order_acquire)) {
+        if (stream == HF_STREAM_ANY)
+            stats_of_pool(pool, &stats);
+        else if (stats_of_stream(pool, stream, &stats) != 0)
+            return -ENOENT;
+    } else if (stream != HF_STREAM_ANY) {
+        return -ENOENT;
+    }
+    hf_sized_copy(out, &stats, sizeof stats);
+    return 0;
+}
+
+/* ---- managing ---- */
+
+static int space_limit(enum hf_space_kind kind, int device, uint64_t bytes)
+{
+    struct hf_pool *pool = hf_pool_at(kind, device);
+    if (pool == NULL)
+        return -EINVAL;
+    /* Before the pool is opened: a device that cannot map takes its only block then. */
+    if (!atomic_load(&pool->open) && bytes != 0)
+        atomic_store(&pool->limit, bytes);
+    int error = hf_pool_open(pool);
+    if (error == 0)
+        atomic_store(&pool->limit, bytes != 0 ? bytes : hf_pool_default_limit(pool));
+    return error;
+}
+
+static int space_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64_t *released)
+{
+    struct hf_pool *pool = hf_pool_at(kind, device);
+    if (pool == NULL)
+        return -EINVAL;
+    int error = hf_pool_open(pool);
+    if (error != 0)
+        return error;
+    (void)hf_pending_wait(pool, false);
+    uint64_t bytes = hf_pool_trim(pool, keep);
+    if (released != NULL)
+        *released = bytes;
+    return 0;
+}
+
+static int space_reason(enum hf_space_kind kind, int device, char *text, size_t size)
+{
+    struct hf_pool *pool = hf_pool_at(kind, device);
+    if (text == NULL || size == 0 || (pool == NULL && kind != HF_SPACE_HOST))
+        return -EINVAL;
+    const char *why = "";
+    text[0] = '\0';
+    if (kind == HF_SPACE_HOST)
+        return 0;
+    if (atomic_load(&hf_spaces_forked))
+        why =
+            "CUDA cannot be used in a forked child: start worker processes by spawn or forkserver";
+    else if (atomic_load(&pool->lost))
+        why = "the device's context has ended, or the CUDA runtime is unloading";
+    else
+        hf_cuda_reason(text, size);
+    if (why[0] != '\0') {
+        size_t length = strlen(why) < size - 1 ? strlen(why) : size - 1;
+        memcpy(text, why, length);
+        text[length] = '\0';
+    }
+    return 0;
 }
 
 const struct hf_space_functions hf_spaces_here = {
-    .alloc = no_alloc,
-    .free = no_free,
-    .use = no_use,
-    .of = no_of,
-    .stats = no_stats,
-    .limit = no_limit,
-    .trim = no_trim,
-    .reason = no_reason,
+    .alloc = space_alloc,
+    .free = space_free,
+    .use = space_use,
+    .of = space_of,
+    .stats = space_stats,
+    .limit = space_limit,
+    .trim = space_trim,
+    .reason = space_reason,
 };

@@ -18,6 +18,7 @@
 #include "alloc/heap/region.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
+#include "alloc/space/start.h"
 #include "alloc/start/api.h"
 #include "alloc/start/fork_handlers.h"
 
@@ -226,4 +227,5 @@ void hf_alloc_start_stages(void)
     hf_heap_start();
     hf_send_home_start();
     hf_hosted_start();
+    hf_spaces_start();
 }

@@ -1,0 +1,476 @@
+/*
+ * Grounds: arenas that manage addresses which nobody touches. Part of fast_path.h, which includes
+ * this file, like it inside jemalloc.c. seam.h describes them for their users.
+ *
+ * jemalloc keeps all its books outside of the memory that it manages, so it can just as well manage
+ * numbers. A ground's addresses lie in the region, where the page map covers them, but they are
+ * never accessible, and no user ever sees one: alloc/space/ translates them into the addresses of
+ * real memory.
+ *
+ * Blocks of at most HF_GROUND_CACHED bytes have jemalloc's size classes and go through a cache of
+ * the thread's own. Larger ones have the size that was asked for, in whole pages: they come from
+ * the retained extents, where the smallest one that fits is taken (homefree.patch), and freed ones
+ * wait in `freed` for a request of exactly their size, because programs that use such memory ask
+ * for the same sizes again and again.
+ *
+ * Owns the grounds, which are never destroyed, and the threads' caches of them. A ground's lock
+ * guards its `freed` and is taken inside the gate, before all of jemalloc's locks.
+ */
+
+enum {
+    HF_FREED_LISTS = 64,
+    HF_FREED_MAX = 512,
+    HF_FIT_SCAN = 512 /* extents that are compared for the best fit */
+};
+
+struct hf_ground {
+    extent_hooks_t hooks; /* first: jemalloc passes a pointer to it */
+    void *(*grow)(void *space, size_t size);
+    void *space;
+    arena_t *arena;
+    unsigned index; /* the arena's */
+    pthread_mutex_t lock;
+    edata_list_active_t freed[HF_FREED_LISTS];
+    size_t freed_count;
+    struct hf_ground *next;
+};
+
+static struct hf_ground *hf_grounds;
+
+/* ---- hooks ---- */
+
+static void *hf_ground_hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size,
+                                  size_t alignment, bool *zero, bool *commit, unsigned arena)
+{
+    struct hf_ground *ground = (struct hf_ground *)hooks;
+    (void)arena;
+    if (wanted != NULL || alignment > HF_GROUND_GRANULE)
+        return NULL;
+    void *at = ground->grow(ground->space, ALIGNMENT_CEILING(size, HF_GROUND_GRANULE));
+    if (at != NULL) {
+        *zero = false;
+        *commit = true;
+    }
+    return at;
+}
+
+static bool hf_ground_hook_split(extent_hooks_t *hooks, void *at, size_t size, size_t first,
+                                 size_t second, bool committed, unsigned arena)
+{
+    (void)hooks, (void)at, (void)size, (void)first, (void)second, (void)committed, (void)arena;
+    return false;
+}
+
+static bool hf_ground_hook_merge(extent_hooks_t *hooks, void *first, size_t first_size,
+                                 void *second, size_t second_size, bool committed, unsigned arena)
+{
+    (void)hooks, (void)first, (void)first_size, (void)second, (void)second_size, (void)committed,
+        (void)arena;
+    return false;
+}
+
+/* For homefree.patch: the smallest extent that fits; of several, the one with the lowest address.
+ */
+edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
+{
+    edata_t *best = NULL, *extent;
+    int seen = 0;
+    ql_foreach(extent, &eset->lru.head, ql_link_inactive)
+    {
+        uintptr_t start = (uintptr_t)edata_base_get(extent);
+        size_t room = edata_size_get(extent);
+        size_t lead = ALIGNMENT_CEILING(start, alignment) - start;
+        if (++seen > HF_FIT_SCAN)
+            break;
+        if (room < size || room - size < lead)
+            continue;
+        if (best == NULL || room < edata_size_get(best) ||
+            (room == edata_size_get(best) && start < (uintptr_t)edata_base_get(best)))
+            best = extent;
+    }
+    return best != NULL || seen <= HF_FIT_SCAN
+               ? best
+               : eset_fit(eset, size, alignment, false, SC_PTR_BITS);
+}
+
+/* ---- opening ---- */
+
+struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
+    HF_EXPORT_AS("hf_ground_open");
+void *hf_ground_take_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_take");
+bool hf_ground_give_entry(struct hf_ground *ground, void *at) HF_EXPORT_AS("hf_ground_give");
+void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t alignment)
+    HF_EXPORT_AS("hf_ground_take_pages");
+void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
+    HF_EXPORT_AS("hf_ground_give_pages");
+bool hf_ground_add_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_add");
+void hf_ground_empty_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_empty");
+void hf_ground_each_free_entry(struct hf_ground *ground,
+                               void (*visit)(void *context, void *at, size_t size), void *context)
+    HF_EXPORT_AS("hf_ground_each_free");
+struct hf_ground_block hf_ground_find_entry(const void *at) HF_EXPORT_AS("hf_ground_find");
+uint64_t hf_ground_small_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_small");
+unsigned hf_ground_arena_entry(const struct hf_ground *ground) HF_EXPORT_AS("hf_ground_arena");
+
+struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return NULL;
+    tsd_t *tsd = tsd_fetch();
+    struct hf_ground *ground = NULL;
+    if (tsd_nominal(tsd))
+        ground = base_alloc(tsd_tsdn(tsd), b0get(), sizeof *ground, CACHELINE);
+    if (ground != NULL) {
+        *ground = (struct hf_ground){
+            .hooks = {.alloc = hf_ground_hook_alloc,
+                      .split = hf_ground_hook_split,
+                      .merge = hf_ground_hook_merge},
+            .grow = grow,
+            .space = space,
+        };
+        pthread_mutex_init(&ground->lock, NULL);
+        for (int i = 0; i < HF_FREED_LISTS; i++)
+            edata_list_active_init(&ground->freed[i]);
+        arena_config_t config = {.extent_hooks = &ground->hooks, .metadata_use_hooks = false};
+        malloc_mutex_lock(tsd_tsdn(tsd), &arenas_lock);
+        unsigned index = narenas_total_get();
+        ground->arena = index <= MALLOCX_ARENA_LIMIT - 1
+                            ? arena_init_locked(tsd_tsdn(tsd), index, &config)
+                            : NULL;
+        malloc_mutex_unlock(tsd_tsdn(tsd), &arenas_lock);
+        if (ground->arena != NULL) {
+            size_t limit = HF_GROUND_GRANULE;
+            ground->index = index;
+            (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_dirty, 0);
+            (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_muzzy, 0);
+            (void)arena_retain_grow_limit_get_set(tsd, ground->arena, NULL, &limit);
+            struct hf_ground *first = __atomic_load_n(&hf_grounds, __ATOMIC_RELAXED);
+            do
+                ground->next = first;
+            while (!__atomic_compare_exchange_n(&hf_grounds, &first, ground, true, __ATOMIC_RELEASE,
+                                                __ATOMIC_RELAXED));
+        } else {
+            ground = NULL; /* base memory cannot be given back; this happens once, if at all */
+        }
+    }
+    hf_leave(&call);
+    return ground;
+}
+
+/* ---- small blocks ---- */
+
+JEMALLOC_ALWAYS_INLINE struct hf_ground_cache *hf_ground_cache_of(tsd_t *tsd, unsigned arena)
+{
+    return &((struct hf_thread_data *)tsd)->grounds[arena % HF_GROUND_CACHES];
+}
+
+/* The thread's cache of a ground; NULL if it can have none. Call inside the gate. */
+static tcache_t *hf_ground_tcache(tsd_t *tsd, const struct hf_ground *ground)
+{
+    if (tsd == &hf_thread_emergency || !tsd_nominal(tsd) || tsd_reentrancy_level_get(tsd) > 0)
+        return NULL;
+    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+    if (cache->tcache != NULL && cache->arena == ground->index)
+        return cache->tcache;
+    if (cache->tcache != NULL) /* another ground has the place */
+        tcaches_destroy(tsd, cache->number);
+    cache->tcache = NULL;
+    unsigned number;
+    if (tcaches_create(tsd, b0get(), &number))
+        return NULL;
+    cache->number = number;
+    cache->tcache = tcaches[number].tcache;
+    cache->arena = ground->index;
+    return cache->tcache;
+}
+
+/* Gives an ending thread's caches back. Call inside the gate. */
+static void hf_ground_end(tsd_t *tsd)
+{
+    for (unsigned i = 0; i < HF_GROUND_CACHES; i++) {
+        struct hf_ground_cache *cache = &((struct hf_thread_data *)tsd)->grounds[i];
+        if (cache->tcache != NULL)
+            tcaches_destroy(tsd, cache->number);
+        cache->tcache = NULL;
+    }
+}
+
+static JEMALLOC_NOINLINE void *hf_ground_take_slow(struct hf_ground *ground, size_t size)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return NULL;
+    tsd_t *tsd = tsd_fetch();
+    tcache_t *tcache = hf_ground_tcache(tsd, ground);
+    szind_t class = sz_size2index(size);
+    void *at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false,
+                            tcache != NULL && class < nhbins ? tcache : NULL, true);
+    hf_leave(&call);
+    return at;
+}
+
+void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
+{
+    tsd_t *tsd = hf_thread_slot;
+    if (likely(tsd_fast(tsd) && size <= SC_LOOKUP_MAXCLASS)) {
+        struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+        if (likely(cache->arena == ground->index && cache->tcache != NULL)) {
+            szind_t class = sz_size2index_lookup(size);
+            bool found;
+            void *at = cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
+            if (likely(found))
+                return at;
+        }
+    }
+    return hf_ground_take_slow(ground, size);
+}
+
+bool hf_ground_give_entry(struct hf_ground *ground, void *at)
+{
+    tsd_t *tsd = hf_thread_slot;
+    uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
+    szind_t class = (szind_t)(page >> LG_VADDR);
+    if (likely(tsd_fast(tsd))) {
+        struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+        if (likely(cache->arena == ground->index && cache->tcache != NULL)) {
+            cache_bin_t *bin = &cache->tcache->bins[class];
+            if (likely(class < nhbins && *bin->stack_head != at && cache_bin_dalloc_easy(bin, at)))
+                return true;
+        }
+    }
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return false;
+    tsd = tsd_fetch();
+    tcache_t *tcache = hf_ground_tcache(tsd, ground);
+    if (tcache != NULL && class < nhbins && *tcache->bins[class].stack_head == at &&
+        cache_bin_ncached_get_local(&tcache->bins[class], &tcache_bin_info[class]) > 0) {
+        hf_leave(&call);
+        return false;
+    }
+    arena_dalloc(tsd_tsdn(tsd), at, class < nhbins ? tcache : NULL, NULL, true);
+    hf_leave(&call);
+    return true;
+}
+
+/* ---- large blocks ---- */
+
+static edata_list_active_t *hf_freed_list(struct hf_ground *ground, size_t size)
+{
+    size_t pages = size >> LG_PAGE;
+    return &ground->freed[(pages ^ (pages >> 6) ^ (pages >> 12)) % HF_FREED_LISTS];
+}
+
+/* A freed block's extent has no size class, as if it were none. */
+static void *hf_ground_reuse(struct hf_ground *ground, size_t size, size_t alignment)
+{
+    edata_list_active_t *list = hf_freed_list(ground, size);
+    edata_t *extent;
+    ql_foreach(extent, &list->head, ql_link_active)
+    {
+        uintptr_t start = (uintptr_t)edata_base_get(extent);
+        if (edata_size_get(extent) != size || (start & (alignment - 1)) != 0)
+            continue;
+        edata_list_active_remove(list, extent);
+        ground->freed_count--;
+        edata_szind_set(extent, sz_size2index(size));
+        return (void *)start;
+    }
+    return NULL;
+}
+
+static void hf_ground_retain(tsdn_t *tsdn, struct hf_ground *ground, edata_t *extent)
+{
+    pac_t *pac = &ground->arena->pa_shard.pac;
+    emap_remap(tsdn, &arena_emap_global, extent, SC_NSIZES, false);
+    edata_szind_set(extent, SC_NSIZES);
+    ecache_dalloc(tsdn, pac, arena_get_ehooks(ground->arena), &pac->ecache_retained, extent);
+}
+
+static void hf_ground_retain_all(tsdn_t *tsdn, struct hf_ground *ground)
+{
+    for (int i = 0; i < HF_FREED_LISTS; i++) {
+        edata_t *extent;
+        while ((extent = edata_list_active_first(&ground->freed[i])) != NULL) {
+            edata_list_active_remove(&ground->freed[i], extent);
+            hf_ground_retain(tsdn, ground, extent);
+        }
+    }
+    ground->freed_count = 0;
+}
+
+static void *hf_ground_extract(tsdn_t *tsdn, struct hf_ground *ground, size_t size,
+                               size_t alignment)
+{
+    pac_t *pac = &ground->arena->pa_shard.pac;
+    edata_t *extent = ecache_alloc(tsdn, pac, arena_get_ehooks(ground->arena),
+                                   &pac->ecache_retained, NULL, size, alignment, false, false);
+    if (extent == NULL)
+        return NULL;
+    szind_t class = sz_size2index(size);
+    emap_remap(tsdn, &arena_emap_global, extent, class, false);
+    edata_szind_set(extent, class);
+    edata_slab_set(extent, false);
+    return edata_base_get(extent);
+}
+
+void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t alignment)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return NULL;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    alignment = alignment < PAGE ? PAGE : alignment;
+    pthread_mutex_lock(&ground->lock);
+    void *at = hf_ground_reuse(ground, size, alignment);
+    if (at == NULL)
+        at = hf_ground_extract(tsdn, ground, size, alignment);
+    pthread_mutex_unlock(&ground->lock);
+    hf_leave(&call);
+    return at;
+}
+
+void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    edata_t *extent = emap_edata_lookup(tsdn, &arena_emap_global, at);
+    pthread_mutex_lock(&ground->lock);
+    if (keep && ground->freed_count < HF_FREED_MAX) {
+        edata_szind_set(extent, SC_NSIZES);
+        /* The last one freed is the first one used again. */
+        edata_list_active_t *list = hf_freed_list(ground, edata_size_get(extent));
+        ql_elm_new(extent, ql_link_active);
+        ql_head_insert(&list->head, extent, ql_link_active);
+        ground->freed_count++;
+    } else {
+        hf_ground_retain(tsdn, ground, extent);
+    }
+    pthread_mutex_unlock(&ground->lock);
+    hf_leave(&call);
+}
+
+bool hf_ground_add_entry(struct hf_ground *ground, size_t size)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return false;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    pac_t *pac = &ground->arena->pa_shard.pac;
+    ehooks_t *ehooks = arena_get_ehooks(ground->arena);
+    bool commit = true;
+    edata_t *extent =
+        extent_alloc_wrapper(tsdn, pac, ehooks, NULL, size, PAGE, false, &commit, false);
+    if (extent != NULL)
+        ecache_dalloc(tsdn, pac, ehooks, &pac->ecache_retained, extent);
+    hf_leave(&call);
+    return extent != NULL;
+}
+
+void hf_ground_empty_entry(struct hf_ground *ground)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return;
+    tsd_t *tsd = tsd_fetch();
+    if (tsd != &hf_thread_emergency && tsd_nominal(tsd)) {
+        struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+        if (cache->tcache != NULL && cache->arena == ground->index) {
+            tcaches_destroy(tsd, cache->number);
+            cache->tcache = NULL;
+        }
+    }
+    pthread_mutex_lock(&ground->lock);
+    hf_ground_retain_all(tsd_tsdn(tsd), ground);
+    pthread_mutex_unlock(&ground->lock);
+    arena_decay(tsd_tsdn(tsd), ground->arena, false, true);
+    hf_leave(&call);
+}
+
+void hf_ground_each_free_entry(struct hf_ground *ground,
+                               void (*visit)(void *context, void *at, size_t size), void *context)
+{
+    struct hf_call call;
+    if (!hf_enter_patiently(&call))
+        return;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    ecache_t *retained = &ground->arena->pa_shard.pac.ecache_retained;
+    edata_t *extent;
+    malloc_mutex_lock(tsdn, &retained->mtx);
+    ql_foreach(extent, &retained->eset.lru.head, ql_link_inactive)
+        visit(context, edata_base_get(extent), edata_size_get(extent));
+    malloc_mutex_unlock(tsdn, &retained->mtx);
+    hf_leave(&call);
+}
+
+/* ---- looking ---- */
+
+unsigned hf_ground_arena_entry(const struct hf_ground *ground)
+{
+    return ground->index;
+}
+
+struct hf_ground_block hf_ground_find_entry(const void *at)
+{
+    struct hf_ground_block block = {.at = NULL};
+    uintptr_t address = (uintptr_t)at;
+    edata_t *extent = hf_extent_of(hf_thread_current(), address);
+    szind_t class = extent != NULL ? edata_szind_get_maybe_invalid(extent) : SC_NSIZES;
+    if (class >= SC_NSIZES)
+        return block;
+    uintptr_t start = (uintptr_t)edata_addr_get(extent);
+    block.size = edata_size_get(extent);
+    block.small = class < nhbins || edata_slab_get(extent);
+    block.arena = edata_arena_ind_get(extent);
+    if (edata_slab_get(extent)) {
+        const bin_info_t *info = &bin_infos[class];
+        size_t index = (address - start) / info->reg_size;
+        if (index >= info->nregs ||
+            !bitmap_get(edata_slab_data_get(extent)->bitmap, &info->bitmap_info, index))
+            return block;
+        start += index * info->reg_size;
+        block.size = info->reg_size;
+    } else if (block.small) {
+        block.size = sz_index2size(class);
+    }
+    block.at = (void *)start;
+    return block;
+}
+
+uint64_t hf_ground_small_entry(struct hf_ground *ground)
+{
+    struct hf_call call;
+    uint64_t bytes = 0;
+    if (!hf_enter_patiently(&call))
+        return 0;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    arena_t *arena = ground->arena;
+    for (szind_t i = 0; i < SC_NBINS; i++)
+        for (unsigned shard = 0; shard < bin_infos[i].n_shards; shard++) {
+            bin_t *bin = arena_get_bin(arena, i, shard);
+            malloc_mutex_lock(tsdn, &bin->lock);
+            bytes += bin->stats.curregs * bin_infos[i].reg_size;
+            malloc_mutex_unlock(tsdn, &bin->lock);
+        }
+    LOCKEDINT_MTX_LOCK(tsdn, arena->stats.mtx);
+    for (szind_t i = 0; i < SC_NSIZES - SC_NBINS; i++) {
+        uint64_t taken =
+            locked_read_u64(tsdn, LOCKEDINT_MTX(arena->stats.mtx), &arena->stats.lstats[i].nmalloc);
+        uint64_t given =
+            locked_read_u64(tsdn, LOCKEDINT_MTX(arena->stats.mtx), &arena->stats.lstats[i].ndalloc);
+        bytes += (taken - given) * sz_index2size(SC_NBINS + i);
+    }
+    LOCKEDINT_MTX_UNLOCK(tsdn, arena->stats.mtx);
+    hf_leave(&call);
+    return bytes;
+}
+
+/* For a forked child. */
+static void hf_ground_reset(void)
+{
+    for (struct hf_ground *ground = hf_grounds; ground != NULL; ground = ground->next)
+        pthread_mutex_init(&ground->lock, NULL);
+}

@@ -1,0 +1,154 @@
+/*
+ * Owns what makes the frees of others find the spaces: pinned memory is a hosted allocator's pages
+ * in the region; a device's memory is a foreign allocator's that is asked by a range check. Sealed;
+ * no lock.
+ */
+#include "alloc/base/dynlink.h"
+#include "alloc/base/fatal.h"
+#include "alloc/base/seal.h"
+#include "alloc/owner/foreign.h"
+#include "alloc/owner/hosted.h"
+#include "alloc/space/pool.h"
+#include "alloc/space/spaces.h"
+#include "alloc/space/start.h"
+
+#include <errno.h>
+#include <string.h>
+
+static union {
+    void (*begin)(void);
+    char pages[HF_SEAL_SIZE(void (*)(void))];
+} asking HF_SEALED;
+
+void hf_spaces_offer_asking(void (*begin)(void))
+{
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    asking.begin = begin;
+    hf_seal_close(&seal);
+}
+
+/* ---- frees that name no stream ---- */
+
+static enum hf_corruption_kind what_is(const void *ptr)
+{
+    struct hf_pool *pool = hf_pool_of(ptr);
+    struct hf_ground_block block = hf_ground_find(hf_pool_shadow(pool, ptr));
+    return block.at != NULL && hf_pool_real(pool, block.at) != ptr ? HF_CORRUPT_INSIDE
+                                                                   : HF_CORRUPT_NO_BLOCK;
+}
+
+void hf_space_free_plain(void *ptr, const void *caller)
+{
+    int saved_errno = errno;
+    if (hf_spaces_here.free(ptr, HF_STREAM_ANY) == -EINVAL)
+        hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, what_is(ptr));
+    errno = saved_errno;
+}
+
+static size_t usable_size(const void *ptr, const void *caller)
+{
+    struct hf_space space = {.size = sizeof space};
+    (void)hf_spaces_here.of(ptr, &space);
+    if (space.block != ptr)
+        hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_MEASURE, what_is(ptr));
+    return space.block_size;
+}
+
+static void describe(const void *ptr, struct hf_owner *owner)
+{
+    struct hf_space space = {.size = sizeof space};
+    (void)hf_spaces_here.of(ptr, &space);
+    owner->kind = space.kind == HF_SPACE_PINNED ? HF_OWNER_PINNED : HF_OWNER_DEVICE;
+    owner->allocator = "homefree";
+    owner->object = hf_dynlink_name(hf_dynlink_find(&hf_region));
+    owner->block = space.block;
+    owner->block_size = space.block_size;
+    owner->device = space.device;
+}
+
+/* ---- pinned memory ---- */
+
+static void *resize_pinned(void *ptr, size_t size, const void *caller)
+{
+    size_t old = usable_size(ptr, caller);
+    if (size == 0) {
+        hf_space_free_plain(ptr, caller);
+        return NULL;
+    }
+    if (size <= old && size > old / 2)
+        return ptr;
+    void *moved = NULL;
+    if (hf_spaces_here.alloc(&moved, HF_SPACE_PINNED, 0, size, 0, NULL) != 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    memcpy(moved, ptr, old < size ? old : size);
+    hf_space_free_plain(ptr, caller);
+    return moved;
+}
+
+const struct hf_hosted hf_pinned_hosted = {
+    .free = hf_space_free_plain,
+    .realloc = resize_pinned,
+    .usable_size = usable_size,
+    .describe = describe,
+};
+
+/* ---- devices' memory ---- */
+
+static void *resize_device(void *ptr, size_t size, const void *caller)
+{
+    if (size == 0) {
+        hf_space_free_plain(ptr, caller);
+        return NULL;
+    }
+    struct hf_text text;
+    hf_text_begin_fatal(&text, "realloc", ptr);
+    hf_text_add(&text, "the block is memory of CUDA device ");
+    hf_text_add_decimal(&text, hf_pool_of(ptr)->device);
+    hf_text_add(&text, ", which the host cannot copy");
+    hf_text_add_caller(&text, caller);
+    hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; allocate a "
+                       "new block with hf_space_alloc() and copy with cudaMemcpyAsync()");
+    hf_fatal(&text);
+}
+
+static const struct hf_hosted device_hosted = {
+    .free = hf_space_free_plain,
+    .realloc = resize_device,
+    .usable_size = usable_size,
+    .describe = describe,
+};
+
+static bool is_device_memory(const void *ptr)
+{
+    const struct hf_pool *pool = hf_pool_of(ptr);
+    return pool != NULL && pool->kind == HF_SPACE_DEVICE;
+}
+
+/* Called with pool.c's `opening`. */
+bool hf_owners_add_device(void)
+{
+    static bool added;
+    if (added)
+        return true;
+    unsigned number = hf_foreign_reserve();
+    if (number == 0)
+        return false;
+    const struct link_map *map = hf_dynlink_find(&hf_region);
+    const struct hf_foreign_allocator allocator = {
+        .name = "homefree",
+        .object = hf_dynlink_name(map),
+        .map = map,
+        .kind = HF_QUESTION_TRUE,
+        .question = (void *)is_device_memory,
+        .form = HF_FREE_HOSTED,
+        .hosted = &device_hosted,
+    };
+    hf_foreign_publish(number, &allocator);
+    if (asking.begin != NULL)
+        asking.begin();
+    added = true;
+    return true;
+}

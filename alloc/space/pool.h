@@ -1,0 +1,182 @@
+/*
+ * Pools: the memory of one space of one device.
+ *
+ * pool     a range of addresses, reserved when the space is first used, of which the used parts are
+ *          backed
+ * backed   page-locked (pinned memory), or mapped to memory of the device
+ * unit     what is backed and given back as a whole: one registration or one mapping
+ * granule  2 MiB; units are whole granules
+ * ground   the shadow of a pool, where jemalloc manages the pool's blocks by numbers that nobody
+ *          touches (jemalloc/seam.h). An address of the pool is its ground's address plus `delta`
+ * stream   for a device, each stream that allocates has a ground of its own: what is freed on a
+ *          stream may be handed out again on that stream at once
+ *
+ * pool.c reserves, backs and trims; streams.c finds grounds; pending.c keeps blocks that a device
+ * may still use; spaces.c allocates and frees; owners.c answers hf_owner_of() and frees that do not
+ * say which stream. Locks, in this order: a pool's `lock` (backing, units, new grounds), then
+ * jemalloc's. A pool's `waiting` guards its pending blocks alone; neither is held during the other.
+ * No lock but `lock` is held while CUDA is called.
+ */
+#ifndef HOMEFREE_POOL_H
+#define HOMEFREE_POOL_H
+
+#include "alloc/heap/internal.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { HF_DEVICES_MAX = 16, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
+enum { HF_SPACE_ALIGNMENT = 256 };
+
+/* cudaStreamLegacy and cudaStreamPerThread. */
+#define HF_STREAM_LEGACY     ((void *)(uintptr_t)1)
+#define HF_STREAM_PER_THREAD ((void *)(uintptr_t)2)
+
+struct hf_pending;
+struct hf_use;
+
+/* A stream's ground. */
+struct hf_stream {
+    void *stream;
+    struct hf_ground *ground; /* stored last */
+    _Atomic(uint64_t) large;  /* bytes of live large blocks */
+    _Atomic(uint64_t) pending, leaked;
+};
+
+struct hf_pool {
+    /* Written once, before `open`. */
+    uintptr_t base; /* what users see */
+    size_t size;
+    uintptr_t shadow; /* the grounds' addresses */
+    uint8_t *backed;  /* by granule: 1 if backed */
+    uint32_t *units;  /* by granule: the first granule of its unit, plus 1; 0 if it has none */
+    uint32_t *counts; /* by first granule: the unit's granules */
+    enum hf_space_kind kind;
+    int device; /* -1: pinned */
+    bool whole; /* one unit, from cudaMalloc(): the device cannot map */
+    uint64_t total;
+
+    _Atomic(bool) open; /* the above may be read */
+    _Atomic(bool) lost; /* the device, or the process, cannot use it any more */
+    pthread_mutex_t lock;
+    _Atomic(size_t) top; /* bytes of the range that grounds have */
+    _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
+        leaked_blocks;
+    _Atomic(uint32_t) grown;
+
+    /* Streams, in order of appearance; slots are hashed, and hold indices plus 1. */
+    _Atomic(uint32_t) streams_count;
+    struct hf_stream streams[HF_STREAMS_MAX];
+    _Atomic(uint16_t) slots[HF_STREAM_SLOTS];
+
+    pthread_mutex_t waiting;
+    struct hf_pending *pending, **pending_end; /* oldest first */
+    _Atomic(uint32_t) pending_count, any_count;
+    struct hf_use *uses;
+    _Atomic(uint32_t) uses_count;
+};
+
+/* The pools: pinned memory, then devices. */
+extern struct hf_pool hf_pools[1 + HF_DEVICES_MAX];
+
+/* The pool of a kind and device, open or not; NULL if there can be none. */
+static inline struct hf_pool *hf_pool_at(enum hf_space_kind kind, int device)
+{
+    if (kind == HF_SPACE_PINNED)
+        return &hf_pools[0];
+    if (kind != HF_SPACE_DEVICE || device < 0 || device >= HF_DEVICES_MAX)
+        return NULL;
+    return &hf_pools[1 + device];
+}
+
+/* The pool that an address lies in, or NULL. Lock-free; reads only addresses. */
+extern _Atomic(unsigned) hf_pools_open; /* the pools before this number may be open */
+static inline struct hf_pool *hf_pool_of(const void *ptr)
+{
+    unsigned count = atomic_load_explicit(&hf_pools_open, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        if ((uintptr_t)ptr - hf_pools[i].base < hf_pools[i].size)
+            return &hf_pools[i];
+    return NULL;
+}
+
+static inline void *hf_pool_shadow(const struct hf_pool *pool, const void *ptr)
+{
+    return (void *)((uintptr_t)ptr - pool->base + pool->shadow);
+}
+static inline void *hf_pool_real(const struct hf_pool *pool, const void *shadow)
+{
+    return (void *)((uintptr_t)shadow - pool->shadow + pool->base);
+}
+
+/* Opens the pool if it is not open. Returns 0 or what hf_space_alloc() returns. */
+int hf_pool_open(struct hf_pool *pool);
+
+/* Whether all granules of a block are backed. */
+static inline bool hf_pool_is_backed(const struct hf_pool *pool, const void *shadow, size_t size)
+{
+    size_t first = ((uintptr_t)shadow - pool->shadow) / HF_GROUND_GRANULE;
+    size_t last = ((uintptr_t)shadow - pool->shadow + size - 1) / HF_GROUND_GRANULE;
+    for (size_t i = first; i <= last; i++)
+        if (__atomic_load_n(&pool->backed[i], __ATOMIC_ACQUIRE) == 0)
+            return false;
+    return true;
+}
+
+/* Backs a block. -ENOMEM if the limit, the device or the host has no room. */
+int hf_pool_back(struct hf_pool *pool, const void *shadow, size_t size);
+
+/* A new ground of the pool; NULL if there can be none. */
+struct hf_ground *hf_pool_ground(struct hf_pool *pool);
+
+/* Gives a ground addresses for a large block of that size. */
+bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size);
+
+/* Gives back units in which no block is, until `keep` bytes are backed. Merges the free ranges of
+ * all grounds first. Returns how many bytes were given back. */
+uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep);
+
+/* The default limit in bytes. */
+uint64_t hf_pool_default_limit(const struct hf_pool *pool);
+
+/* Counts bytes that cannot be freed. */
+void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size);
+
+/* ---- streams.c ---- */
+
+/* The stream's ground; NULL if it has none yet. Lock-free. */
+struct hf_stream *hf_stream_find(struct hf_pool *pool, void *stream);
+/* The same; opens one. NULL with *error: -EAGAIN if there are too many, -ENOMEM. */
+struct hf_stream *hf_stream_open(struct hf_pool *pool, void *stream, int *error);
+/* The stream whose ground has this arena. */
+struct hf_stream *hf_stream_of_arena(struct hf_pool *pool, unsigned arena);
+
+/* ---- pending.c ---- */
+
+/* Keeps a freed block until `stream`, and the streams that also use it, are done, or until all
+ * devices were idle (HF_STREAM_ANY); returns it to its ground at once if all are done. 0, or
+ * -ECANCELED if the block had to be leaked. */
+int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, void *stream);
+/* Returns blocks whose streams are done to their grounds. True if any was. */
+bool hf_pending_poll(struct hf_pool *pool);
+/* Waits for all devices, and returns all blocks that were pending before. True if any was. With
+ * any_only, waits only if a block's streams are unknown. */
+bool hf_pending_wait(struct hf_pool *pool, bool any_only);
+/* hf_space_use(). */
+int hf_pending_use(struct hf_pool *pool, const void *block, void *stream);
+/* Returns a block to its ground. */
+void hf_block_return(struct hf_pool *pool, void *shadow, size_t size, bool small, unsigned arena);
+
+/* ---- owners.c ---- */
+
+/* Makes frees of the pool's addresses go home; called while the pool is opened. */
+extern const struct hf_hosted hf_pinned_hosted;
+bool hf_owners_add_device(void);
+
+/* What frees that do not name a stream call; ends the process if ptr is no live block. */
+void hf_space_free_plain(void *ptr, const void *caller);
+
+/* Whether CUDA may still be used: false in a forked child. */
+extern _Atomic(bool) hf_spaces_forked;
+
+#endif
