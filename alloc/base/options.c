@@ -27,6 +27,7 @@ static const char *const toggle_choices[] = {"off", "on"};
 static const char *const adoption_choices[] = {"none", "all", "PATTERNS"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
 static const char *const checks_choices[] = {"default", "full"};
+static const char *const file_choices[] = {"auto", "PATH"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
 
@@ -37,6 +38,7 @@ static const struct hf_option_choice choices[] = {
     {"adoption", adoption_choices, COUNT(adoption_choices)},
     {"reaction", reaction_choices, COUNT(reaction_choices)},
     {"checks", checks_choices, COUNT(checks_choices)},
+    {"file", file_choices, COUNT(file_choices)},
 };
 
 const struct hf_option_choice *hf_option_choice_of(const struct hf_option_row *row)

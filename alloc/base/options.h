@@ -13,12 +13,15 @@
 
 /* Values of adopt, and the room for file patterns. */
 enum { HF_ADOPT_NONE, HF_ADOPT_ALL, HF_ADOPT_PATTERNS, HF_PATTERNS_MAX = 1024 };
+/* Values of cuda, and the room for a path. */
+enum { HF_CUDA_AUTO, HF_CUDA_PATH, HF_PATH_MAX = 1024 };
 
 struct hf_options {
 #define HF_OPTION(name, type, preset, minimum, maximum, unit, help) uint64_t name;
 #include "alloc/base/options.def"
 #undef HF_OPTION
     char adopt_patterns[HF_PATTERNS_MAX]; /* with HF_ADOPT_PATTERNS: as they were given */
+    char cuda_path[HF_PATH_MAX];          /* with HF_CUDA_PATH */
 };
 
 /* Values of static_free. */

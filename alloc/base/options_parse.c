@@ -83,6 +83,17 @@ static bool parse_patterns(struct span value, struct hf_options *options, uint64
     return true;
 }
 
+/* A relative path would name another file in another folder, and a bare name is searched for. */
+static bool parse_path(struct span value, struct hf_options *options, uint64_t *out)
+{
+    if (value.length == 0 || value.start[0] != '/' || value.length >= sizeof options->cuda_path)
+        return false;
+    memset(options->cuda_path, 0, sizeof options->cuda_path);
+    memcpy(options->cuda_path, value.start, value.length);
+    *out = HF_CUDA_PATH;
+    return true;
+}
+
 static bool parse_value(const struct hf_option_row *row, struct span value,
                         struct hf_options *options, uint64_t *out)
 {
@@ -92,6 +103,9 @@ static bool parse_value(const struct hf_option_row *row, struct span value,
     if (strcmp(row->type, "adoption") == 0)
         parsed = (parse_choice(value, choice, &number) && number != HF_ADOPT_PATTERNS) ||
                  parse_patterns(value, options, &number);
+    else if (strcmp(row->type, "file") == 0)
+        parsed = (parse_choice(value, choice, &number) && number != HF_CUDA_PATH) ||
+                 parse_path(value, options, &number);
     else if (choice != NULL)
         parsed = parse_choice(value, choice, &number);
     else

@@ -202,6 +202,33 @@ START_TEST(files_to_adopt)
 }
 END_TEST
 
+static void parse_cuda(void *unused)
+{
+    (void)unused;
+    struct hf_options options = hf_options;
+    must(options.cuda == HF_CUDA_AUTO && options.cuda_path[0] == '\0');
+    hf_options_parse("cuda:/opt/a folder/libcudart:1.so", &options);
+    must(options.cuda == HF_CUDA_PATH);
+    must(strcmp(options.cuda_path, "/opt/a folder/libcudart:1.so") == 0);
+    hf_options_parse("cuda:/b", &options);
+    must(options.cuda == HF_CUDA_PATH && strcmp(options.cuda_path, "/b") == 0);
+    hf_options_parse("cuda:auto", &options);
+    must(options.cuda == HF_CUDA_AUTO);
+}
+
+START_TEST(a_file)
+{
+    static char text[2 * HF_PATH_MAX] = "cuda:/";
+    assert_succeeds(outcome_of_call(parse_cuda, NULL));
+    static const char *const wrong[] = {"cuda:", "cuda:PATH", "cuda:libcudart.so.12",
+                                        "cuda:./libcudart.so.12", "cuda: /libcudart.so"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        refused(wrong[i], FIELD(cuda), "cuda", "auto, or an absolute path");
+    memset(text + 6, 'a', sizeof text - 7);
+    refused(text, FIELD(cuda), "of cuda", "is ignored");
+}
+END_TEST
+
 START_TEST(items)
 {
     accepted("", FIELD(arenas), 0);
@@ -286,6 +313,6 @@ int main(void)
 {
     return RUN_SUITE(the_table_is_sound, numbers_at_their_ends_and_beyond,
                      suffixes_scale_sizes_only, overflow_is_no_number, choices, files_to_adopt,
-                     items, what_is_right_counts_beside_what_is_wrong, unknown_keys_are_named,
-                     hostile_strings_stay_one_line, jemallocs_string_fits);
+                     a_file, items, what_is_right_counts_beside_what_is_wrong,
+                     unknown_keys_are_named, hostile_strings_stay_one_line, jemallocs_string_fits);
 }
