@@ -1,29 +1,30 @@
 /*
  * The seam to CUDA: the only header through which alloc/ and loader/ reach the runtime and the
- * driver. runtime.c implements it; none.c does for builds without CUDA (-Dcuda=disabled). No other
- * file knows a name, a type or an error number of CUDA's.
+ * driver. The files beside it implement it; none.c does for builds without CUDA (-Dcuda=disabled).
+ * Nothing outside this folder knows a name, a type or an error number of CUDA's.
  *
  * Nothing is linked. hf_cuda_find() looks for a libcudart: one that is loaded already, then by
  * soname, or the file that the option `cuda` names. The driver's functions come from the libcuda
  * that this runtime has loaded.
  *
- * All functions return 0 or a negative errno, unless stated otherwise, and leave the runtime's
- * "last error" as it was before (a caller's cudaGetLastError() must not see our failures):
+ * All functions return 0 or a negative errno, unless stated otherwise. They preserve errno, and the
+ * runtime's "last error": a caller's cudaGetLastError() does not see our failures, except that
+ * hf_cuda_find() replaces an error that was there before when it finds no device.
  *
  *   -ENODEV     no runtime, no driver, no device; or its version is not known
  *   -ENOMEM     the device or the host has no room
  *   -EINVAL     CUDA refused an argument: no such device, stream or range
  *   -EAGAIN     not ready yet
  *   -EBUSY      not allowed while a stream is being captured into a graph
- *   -ESHUTDOWN  the runtime is unloading, the process is a forked child, or a context was
- *               destroyed: nothing may be called any more
+ *   -ESHUTDOWN  the runtime is unloading, the process is a forked child, or a device's primary
+ *               context was destroyed: nothing may be called any more, and nothing is
  *   -ENOTSUP    the driver or the device cannot do this
  *   -EIO        any other error
  *
  * Any thread. No function may be called from a signal handler, or while the caller holds one of
- * jemalloc's locks. The calling thread's current device is unchanged on return. runtime.c owns the
- * functions' addresses, which are sealed once they are found, and a pool of events; `lock` guards
- * both, no lock is held during a call of CUDA's.
+ * jemalloc's locks. The calling thread's current device and context are unchanged on return, and it
+ * may be capturing a stream. cuda_calls.c owns the functions' addresses, which are sealed once they
+ * are found, and events.c a pool of events; no lock is held during a call of CUDA's.
  */
 #ifndef HOMEFREE_CUDA_H
 #define HOMEFREE_CUDA_H
@@ -57,7 +58,7 @@ int hf_cuda_memory(int device, uint64_t *free, uint64_t *total);
 
 /* ---- page-locked memory ---- */
 
-/* Locks whole pages of the host, for all devices. May create a context. */
+/* Locks whole pages of the host, for all devices. May create the context of the current device. */
 int hf_cuda_lock(void *at, size_t size);
 /* Unlocks what one hf_cuda_lock() locked. */
 int hf_cuda_unlock(void *at);
@@ -90,7 +91,7 @@ struct hf_cuda_event;
 
 /* Marks the end of the work that is in `stream` now. device: where the stream belongs, as far as
  * it is known; for streams 0 (the default), 1 and 2 (cudaStreamLegacy, cudaStreamPerThread) it
- * says whose. -EBUSY if the stream is being captured. */
+ * says whose. Creates that device's primary context. -EBUSY if the stream is being captured. */
 int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out);
 
 /* Whether the work is done: 0; -EAGAIN while it is not. */
@@ -99,7 +100,9 @@ int hf_cuda_is_done(struct hf_cuda_event *event);
 /* Returns an event to the pool. NULL does nothing. */
 void hf_cuda_drop(struct hf_cuda_event *event);
 
-/* Waits until a device has done everything. device: -1 for all that have a context. */
+/* Waits until a device has done everything in its primary context. device: -1 for all that have
+ * one. -EBUSY if a stream is being captured that synchronises with the default stream; a capture of
+ * another stream of the device cannot be seen, and would be invalidated. */
 int hf_cuda_wait(int device);
 
 /* ---- addresses of others ---- */
@@ -118,13 +121,14 @@ struct hf_cuda_address {
     uint64_t pool;   /* 1 if the memory is of a stream-ordered pool */
 };
 
-/* What the driver knows of an address. Does not look for a runtime, creates no context; HF_CUDA_NONE
- * if there is none. */
+/* What the driver knows of an address. Does not look for a runtime, creates no context;
+ * HF_CUDA_NONE if there is none. */
 int hf_cuda_address(const void *ptr, struct hf_cuda_address *out);
 
 /* ---- the process ---- */
 
-/* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child. */
+/* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child
+ * alone, where it also gives up locks that other threads held. */
 void hf_cuda_forbid(void);
 
 #endif

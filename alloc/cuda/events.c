@@ -1,0 +1,210 @@
+/*
+ * Marks in streams, and waiting. Owns the pool of events that were dropped, a list for each device,
+ * guarded by hf_cuda_lock_of_state; what the pool has is published with a single store, so that it
+ * is whole in a forked child. The structures come from libc, because CUDA's own threads may free
+ * while the heap is busy with them.
+ *
+ * An event belongs to a context. Streams of a context that the user made (cuCtxCreate()) get events
+ * of that context, which are not pooled: the context may end at any time.
+ */
+#include "alloc/base/libc_functions.h"
+#include "alloc/cuda/cuda.h"
+#include "alloc/cuda/cuda_calls.h"
+
+#include <errno.h>
+
+enum { POOLED_MOST = 256 }; /* for each device; more are destroyed */
+
+struct hf_cuda_event {
+    struct hf_cuda_event *next; /* in the pool */
+    hf_cu_event event;
+    hf_cu_context context; /* the user's; NULL for a device's primary context */
+    int device;
+};
+
+static struct hf_cuda_event *pool[HF_CUDA_DEVICES_MAX];
+static unsigned pooled[HF_CUDA_DEVICES_MAX];
+
+/* ---- events ---- */
+
+static struct hf_cuda_event *take_pooled(int device)
+{
+    pthread_mutex_lock(&hf_cuda_lock_of_state);
+    struct hf_cuda_event *event = pool[device];
+    if (event != NULL) {
+        pool[device] = event->next;
+        pooled[device]--;
+    }
+    pthread_mutex_unlock(&hf_cuda_lock_of_state);
+    return event;
+}
+
+/* Within a scope, whose context is the event's. */
+static hf_cu_result make_event(const struct hf_cuda_scope *scope, int device, hf_cu_context context,
+                               struct hf_cuda_event **out)
+{
+    struct hf_cuda_event *event = hf_libc()->malloc(sizeof *event);
+    if (event == NULL)
+        return HF_CU_OUT_OF_MEMORY;
+    *event = (struct hf_cuda_event){.context = context, .device = device};
+    const hf_cu_result error =
+        scope->call->cuEventCreate(&event->event, HF_CU_EVENT_DISABLE_TIMING);
+    if (error != 0)
+        hf_libc()->free(event);
+    else
+        *out = event;
+    return error;
+}
+
+static int enter_of(struct hf_cuda_scope *scope, const struct hf_cuda_event *event)
+{
+    return event->context != NULL ? hf_cuda_enter_context(scope, event->context)
+                                  : hf_cuda_enter(scope, event->device);
+}
+
+static void destroy_event(struct hf_cuda_event *event)
+{
+    struct hf_cuda_scope scope;
+    if (enter_of(&scope, event) == 0) {
+        (void)scope.call->cuEventDestroy(event->event);
+        hf_cuda_leave(&scope);
+    }
+    hf_libc()->free(event);
+}
+
+void hf_cuda_drop(struct hf_cuda_event *event)
+{
+    bool is_kept = false;
+    if (event == NULL)
+        return;
+    if (event->context == NULL) {
+        pthread_mutex_lock(&hf_cuda_lock_of_state);
+        is_kept = pooled[event->device] < POOLED_MOST;
+        if (is_kept) {
+            event->next = pool[event->device];
+            pool[event->device] = event;
+            pooled[event->device]++;
+        }
+        pthread_mutex_unlock(&hf_cuda_lock_of_state);
+    }
+    if (!is_kept)
+        destroy_event(event);
+}
+
+/* ---- marks ---- */
+
+/* In a scope: an event at the end of the stream's work. */
+static hf_cu_result record(const struct hf_cuda_scope *scope, int device, hf_cu_context context,
+                           hf_cu_stream stream, const char **call, struct hf_cuda_event **out)
+{
+    struct hf_cuda_event *event = context == NULL ? take_pooled(device) : NULL;
+    hf_cu_result error = 0;
+    *call = "cuEventCreate";
+    if (event == NULL)
+        error = make_event(scope, device, context, &event);
+    if (error != 0)
+        return error;
+    *call = "cuEventRecord";
+    error = scope->call->cuEventRecord(event->event, stream);
+    if (error == 0)
+        *out = event;
+    else
+        hf_cuda_drop(event);
+    return error;
+}
+
+/* The stream is not one of the device's primary context: its own context is asked for. */
+static int mark_elsewhere(int device, hf_cu_stream stream, struct hf_cuda_event **out)
+{
+    struct hf_cuda_scope scope;
+    hf_cu_context context = NULL;
+    const char *call;
+    const struct hf_cuda_functions *functions = hf_cuda_functions();
+    if (functions == NULL)
+        return -ESHUTDOWN;
+    if (functions->cuStreamGetCtx(stream, &context) != 0 || context == NULL)
+        return -EINVAL;
+    const int result = hf_cuda_enter_context(&scope, context);
+    if (result != 0)
+        return result == -ESHUTDOWN && hf_cuda_ready() == 0 ? -EINVAL : result;
+    const hf_cu_result error = record(&scope, device, context, stream, &call, out);
+    hf_cuda_leave(&scope);
+    return hf_cuda_errno_of(error);
+}
+
+static bool is_special(hf_cu_stream stream)
+{
+    return (uintptr_t)stream <= HF_CU_STREAM_PER_THREAD;
+}
+
+int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
+{
+    struct hf_cuda_scope scope;
+    hf_cu_capture_status status = HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    const char *call = "cuStreamIsCapturing";
+    int result = hf_cuda_enter(&scope, device);
+    if (result != 0)
+        return result;
+    hf_cu_result error = scope.call->cuStreamIsCapturing(stream, &status);
+    if (error == 0 && status != HF_CU_STREAM_CAPTURE_STATUS_NONE) {
+        hf_cuda_leave(&scope);
+        return -EBUSY;
+    }
+    if (error == 0)
+        error = record(&scope, device, NULL, stream, &call, out);
+    const bool may_be_elsewhere =
+        !is_special(stream) && (error == HF_CU_INVALID_HANDLE || error == HF_CU_INVALID_CONTEXT ||
+                                error == HF_CU_INVALID_VALUE);
+    if (!may_be_elsewhere)
+        return hf_cuda_done(&scope, call, error);
+    hf_cuda_leave(&scope);
+    result = mark_elsewhere(device, stream, out);
+    return result == -EINVAL ? hf_cuda_failed(call, error) : result;
+}
+
+int hf_cuda_is_done(struct hf_cuda_event *event)
+{
+    struct hf_cuda_scope scope;
+    const int result = enter_of(&scope, event);
+    if (result != 0)
+        return result;
+    const hf_cu_result error = scope.call->cuEventQuery(event->event);
+    if (error == HF_CU_NOT_READY || event->context != NULL) {
+        hf_cuda_leave(&scope);
+        return hf_cuda_errno_of(error);
+    }
+    return hf_cuda_done(&scope, "cuEventQuery", error);
+}
+
+/* ---- waiting ---- */
+
+/* To wait for a device would invalidate a capture in it. That there is one can be seen only if its
+ * stream synchronises with the default stream. */
+static int wait_for(int device)
+{
+    struct hf_cuda_scope scope;
+    hf_cu_capture_status status = HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    const int result = hf_cuda_enter(&scope, device);
+    if (result != 0)
+        return result;
+    const hf_cu_result error =
+        scope.call->cuStreamIsCapturing((hf_cu_stream)(uintptr_t)HF_CU_STREAM_LEGACY, &status);
+    if (error != 0)
+        return hf_cuda_done(&scope, "cuStreamIsCapturing", error);
+    return hf_cuda_done(&scope, "cuCtxSynchronize", scope.call->cuCtxSynchronize());
+}
+
+int hf_cuda_wait(int device)
+{
+    if (device >= 0)
+        return wait_for(device);
+    int result = 0;
+    const int count = hf_cuda_devices();
+    if (count < 0)
+        return count;
+    for (int i = 0; i < count; i++) {
+        const int waited = hf_cuda_has_context(i) ? wait_for(i) : 0;
+        result = result != 0 ? result : waited;
+    }
+    return result;
+}
