@@ -8,7 +8,7 @@
  * first call (alloc/start/start.c), and routing starts here.
  */
 #include "alloc/heap/instance.h"
-#include "alloc/space/start.h"
+#include "alloc/space/owners.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
 #include "loader/adopt/live_guards.h"

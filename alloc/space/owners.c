@@ -3,6 +3,8 @@
  * in the region; a device's memory is a foreign allocator's that is asked by a range check. Sealed;
  * no lock.
  */
+#include "alloc/space/owners.h"
+
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/seal.h"
@@ -10,7 +12,6 @@
 #include "alloc/owner/hosted.h"
 #include "alloc/space/pool.h"
 #include "alloc/space/spaces.h"
-#include "alloc/space/start.h"
 
 #include <errno.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static enum hf_corruption_kind what_is(const void *ptr)
                                                                    : HF_CORRUPT_NO_BLOCK;
 }
 
-void hf_space_free_plain(void *ptr, const void *caller)
+static void free_plain(void *ptr, const void *caller)
 {
     int saved_errno = errno;
     if (hf_spaces_here.free(ptr, HF_STREAM_ANY) == -EINVAL)
@@ -73,7 +74,7 @@ static void *resize_pinned(void *ptr, size_t size, const void *caller)
 {
     size_t old = usable_size(ptr, caller);
     if (size == 0) {
-        hf_space_free_plain(ptr, caller);
+        free_plain(ptr, caller);
         return NULL;
     }
     if (size <= old && size > old / 2)
@@ -84,12 +85,12 @@ static void *resize_pinned(void *ptr, size_t size, const void *caller)
         return NULL;
     }
     memcpy(moved, ptr, old < size ? old : size);
-    hf_space_free_plain(ptr, caller);
+    free_plain(ptr, caller);
     return moved;
 }
 
-const struct hf_hosted hf_pinned_hosted = {
-    .free = hf_space_free_plain,
+static const struct hf_hosted pinned_hosted = {
+    .free = free_plain,
     .realloc = resize_pinned,
     .usable_size = usable_size,
     .describe = describe,
@@ -100,7 +101,7 @@ const struct hf_hosted hf_pinned_hosted = {
 static void *resize_device(void *ptr, size_t size, const void *caller)
 {
     if (size == 0) {
-        hf_space_free_plain(ptr, caller);
+        free_plain(ptr, caller);
         return NULL;
     }
     struct hf_text text;
@@ -115,7 +116,7 @@ static void *resize_device(void *ptr, size_t size, const void *caller)
 }
 
 static const struct hf_hosted device_hosted = {
-    .free = hf_space_free_plain,
+    .free = free_plain,
     .realloc = resize_device,
     .usable_size = usable_size,
     .describe = describe,
@@ -128,7 +129,7 @@ static bool is_device_memory(const void *ptr)
 }
 
 /* Called with pool.c's `opening`. */
-bool hf_owners_add_device(void)
+static bool add_device(void)
 {
     static bool added;
     if (added)
@@ -151,4 +152,11 @@ bool hf_owners_add_device(void)
         asking.begin();
     added = true;
     return true;
+}
+
+static const struct hf_pool_owners owners = {.pinned = &pinned_hosted, .add_device = add_device};
+
+void hf_spaces_start(void)
+{
+    hf_pool_start(&owners);
 }

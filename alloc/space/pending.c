@@ -3,8 +3,10 @@
  * that use a live block. A pool's `waiting` guards both, and is not held while CUDA is called: a
  * block that is looked at belongs to the thread that took it off the list.
  */
+#include "alloc/space/pending.h"
+
 #include "alloc/cuda/cuda.h"
-#include "alloc/space/pool.h"
+#include "alloc/space/streams.h"
 
 #include <errno.h>
 
@@ -12,10 +14,7 @@ enum { STREAMS_MAX = 8, POLLED = 16 };
 
 struct hf_pending {
     struct hf_pending *next;
-    void *shadow;
-    size_t size;
-    unsigned arena;
-    bool small;
+    struct hf_ground_block block;
     bool any; /* until all devices were idle */
     unsigned count;
     struct hf_cuda_event *events[STREAMS_MAX];
@@ -27,28 +26,26 @@ struct hf_use {
     void *stream;
 };
 
-void hf_block_return(struct hf_pool *pool, void *shadow, size_t size, bool small, unsigned arena)
+void hf_block_return(struct hf_pool *pool, const struct hf_ground_block *block)
 {
-    struct hf_stream *stream = hf_stream_of_arena(pool, arena);
-    if (small) {
-        (void)hf_ground_give(stream->ground, shadow);
+    struct hf_stream *stream = hf_stream_of_arena(pool, block->arena);
+    if (block->small) {
+        (void)hf_ground_give(stream->ground, block->at);
         return;
     }
-    atomic_fetch_sub(&stream->large, size);
-    hf_ground_give_pages(stream->ground, shadow, true);
+    atomic_fetch_sub(&stream->large, block->size);
+    hf_ground_give_pages(stream->ground, block->at, true);
 }
 
 /* ---- the list ---- */
 
-static void append(struct hf_pool *pool, struct hf_pending *block)
+static void append(struct hf_pool *pool, struct hf_pending *one)
 {
-    block->next = NULL;
+    one->next = NULL;
     pthread_mutex_lock(&pool->waiting);
-    *pool->pending_end = block;
-    pool->pending_end = &block->next;
+    *pool->pending_end = one;
+    pool->pending_end = &one->next;
     pthread_mutex_unlock(&pool->waiting);
-    atomic_fetch_add(&pool->pending_count, 1);
-    atomic_fetch_add(&pool->any_count, block->any);
 }
 
 /* Takes the whole list. */
@@ -75,66 +72,69 @@ static void put_back(struct hf_pool *pool, struct hf_pending *first, struct hf_p
     pthread_mutex_unlock(&pool->waiting);
 }
 
-static void forget(struct hf_pool *pool, struct hf_pending *block)
+static void forget(struct hf_pool *pool, struct hf_pending *one)
 {
-    struct hf_stream *stream = hf_stream_of_arena(pool, block->arena);
-    for (unsigned i = 0; i < block->count; i++)
-        hf_cuda_drop(block->events[i]);
+    struct hf_stream *stream = hf_stream_of_arena(pool, one->block.arena);
+    for (unsigned i = 0; i < one->count; i++)
+        hf_cuda_drop(one->events[i]);
     atomic_fetch_sub(&pool->pending_count, 1);
-    atomic_fetch_sub(&pool->any_count, block->any);
-    atomic_fetch_sub(&pool->pending_bytes, block->size);
-    atomic_fetch_sub(&stream->pending, block->size);
-    hf_free(block);
+    atomic_fetch_sub(&pool->any_count, one->any);
+    atomic_fetch_sub(&pool->pending_bytes, one->block.size);
+    atomic_fetch_sub(&stream->pending, one->block.size);
+    hf_free(one);
 }
 
-static void finish(struct hf_pool *pool, struct hf_pending *block)
+static void finish(struct hf_pool *pool, struct hf_pending *one)
 {
-    hf_block_return(pool, block->shadow, block->size, block->small, block->arena);
-    forget(pool, block);
+    hf_block_return(pool, &one->block);
+    forget(pool, one);
 }
 
-static void leak(struct hf_pool *pool, struct hf_pending *block)
+static void leak(struct hf_pool *pool, struct hf_pending *one)
 {
-    hf_pool_leak(pool, hf_stream_of_arena(pool, block->arena), block->size);
-    forget(pool, block);
+    hf_pool_leak(pool, hf_stream_of_arena(pool, one->block.arena), one->block.size);
+    forget(pool, one);
 }
 
 /* Drops the events that are done. 0 if all are, -EAGAIN, or -ESHUTDOWN. */
-static int look(struct hf_pending *block)
+static int look(struct hf_pool *pool, struct hf_pending *one)
 {
-    while (block->count > 0) {
-        int error = hf_cuda_is_done(block->events[block->count - 1]);
+    while (one->count > 0) {
+        int error = hf_cuda_is_done(one->events[one->count - 1]);
         if (error == -EAGAIN || error == -ESHUTDOWN || error == -EBUSY)
             return error == -EBUSY ? -EAGAIN : error;
-        hf_cuda_drop(block->events[--block->count]);
-        if (error != 0)
-            return -EAGAIN; /* an event that fails: as if its stream were unknown */
+        hf_cuda_drop(one->events[--one->count]);
+        if (error != 0 && !one->any) {
+            /* As if the stream were unknown. */
+            one->any = true;
+            atomic_fetch_add(&pool->any_count, 1);
+        }
     }
-    return block->any ? -EAGAIN : 0;
+    return one->any ? -EAGAIN : 0;
 }
 
 bool hf_pending_poll(struct hf_pool *pool)
 {
     if (atomic_load_explicit(&pool->pending_count, memory_order_relaxed) == 0)
         return false;
-    struct hf_pending *block = detach(pool), *kept = NULL, **end = &kept;
+    struct hf_pending *one = detach(pool), *kept = NULL, **end = &kept;
     bool any = false;
-    for (int looked = 0; block != NULL;) {
-        struct hf_pending *next = block->next;
-        bool had_events = block->count > 0;
-        int error = looked < POLLED && (had_events || !block->any) ? look(block) : -EAGAIN;
+    for (int looked = 0; one != NULL;) {
+        struct hf_pending *next = one->next;
+        bool had_events = one->count > 0;
+        int error = looked < POLLED && (had_events || !one->any) ? look(pool, one) : -EAGAIN;
         looked += had_events;
         if (error == 0) {
-            finish(pool, block);
+            finish(pool, one);
             any = true;
         } else if (error == -ESHUTDOWN) {
             atomic_store(&pool->lost, true);
-            leak(pool, block);
+            leak(pool, one);
         } else {
-            *end = block;
-            end = &block->next;
+            *end = one;
+            end = &one->next;
         }
-        block = next;
+        one = next;
     }
     put_back(pool, kept, end);
     return any;
@@ -144,22 +144,22 @@ bool hf_pending_wait(struct hf_pool *pool, bool any_only)
 {
     if (atomic_load(&pool->pending_count) == 0 || (any_only && atomic_load(&pool->any_count) == 0))
         return false;
-    struct hf_pending *block = detach(pool), *kept = NULL, **end = &kept;
-    int error = block != NULL ? hf_cuda_wait(-1) : 0;
+    struct hf_pending *one = detach(pool), *kept = NULL, **end = &kept;
+    int error = one != NULL ? hf_cuda_wait(-1) : 0;
     bool any = false;
-    while (block != NULL) {
-        struct hf_pending *next = block->next;
+    while (one != NULL) {
+        struct hf_pending *next = one->next;
         if (error == 0) {
-            finish(pool, block);
+            finish(pool, one);
             any = true;
         } else if (error == -ESHUTDOWN) {
             atomic_store(&pool->lost, true);
-            leak(pool, block);
+            leak(pool, one);
         } else {
-            *end = block;
-            end = &block->next;
+            *end = one;
+            end = &one->next;
         }
-        block = next;
+        one = next;
     }
     put_back(pool, kept, end);
     return any;
@@ -189,51 +189,48 @@ static bool take_use(struct hf_pool *pool, const void *shadow, void **stream)
 
 /* Adds what a stream's work needs. Whatever CUDA cannot mark (a stream that is captured, or was
  * destroyed) waits until everything was idle. */
-static int mark(struct hf_pool *pool, struct hf_pending *block, void *stream)
+static int mark(struct hf_pool *pool, struct hf_pending *one, void *stream)
 {
     if (stream == HF_STREAM_DONE)
         return 0;
-    if (stream == HF_STREAM_ANY || block->count == STREAMS_MAX) {
-        block->any = true;
+    if (stream == HF_STREAM_ANY || one->count == STREAMS_MAX) {
+        one->any = true;
         return 0;
     }
     int device = pool->device >= 0 ? pool->device : hf_cuda_current();
-    int error = hf_cuda_mark(device, stream, &block->events[block->count]);
+    int error = hf_cuda_mark(device, stream, &one->events[one->count]);
     if (error == 0)
-        block->count++;
+        one->count++;
     else if (error != -ESHUTDOWN)
-        block->any = true;
+        one->any = true;
     return error == -ESHUTDOWN ? error : 0;
 }
 
-int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *from, void *stream)
+int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, void *stream)
 {
-    struct hf_pending *block = hf_malloc(sizeof *block);
-    struct hf_stream *owner = hf_stream_of_arena(pool, from->arena);
-    if (block == NULL) {
-        hf_pool_leak(pool, owner, from->size);
+    struct hf_pending *one = hf_malloc(sizeof *one);
+    struct hf_stream *owner = hf_stream_of_arena(pool, block->arena);
+    if (one == NULL) {
+        hf_pool_leak(pool, owner, block->size);
         return -ECANCELED;
     }
-    *block = (struct hf_pending){
-        .shadow = from->at, .size = from->size, .arena = from->arena, .small = from->small};
+    *one = (struct hf_pending){.block = *block};
+    int error = mark(pool, one, stream);
+    while (error == 0 && take_use(pool, block->at, &stream))
+        error = mark(pool, one, stream);
+    atomic_fetch_add(&pool->pending_count, 1);
+    atomic_fetch_add(&pool->any_count, one->any);
     atomic_fetch_add(&pool->pending_bytes, block->size);
     atomic_fetch_add(&owner->pending, block->size);
-    int error = mark(pool, block, stream);
-    while (error == 0 && take_use(pool, from->at, &stream))
-        error = mark(pool, block, stream);
     if (error != 0) {
         atomic_store(&pool->lost, true);
-        atomic_fetch_add(&pool->pending_count, 1);
-        atomic_fetch_add(&pool->any_count, block->any);
-        leak(pool, block);
+        leak(pool, one);
         return -ECANCELED;
     }
-    if (block->count == 0 && !block->any) {
-        atomic_fetch_add(&pool->pending_count, 1);
-        finish(pool, block);
-        return 0;
-    }
-    append(pool, block);
+    if (one->count == 0 && !one->any)
+        finish(pool, one);
+    else
+        append(pool, one);
     return 0;
 }
 

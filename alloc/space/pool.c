@@ -7,12 +7,10 @@
  */
 #include "alloc/space/pool.h"
 
-#include "alloc/base/fork_lock.h"
+#include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
 #include "alloc/heap/region.h"
 #include "alloc/jemalloc/fork_gate.h"
-#include "alloc/owner/hosted.h"
-#include "alloc/space/start.h"
 
 #include <errno.h>
 #include <string.h>
@@ -32,6 +30,11 @@ _Atomic(bool) hf_spaces_forked;
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
+static union {
+    const struct hf_pool_owners *owners;
+    char pages[HF_SEAL_SIZE(const struct hf_pool_owners *)];
+} table HF_SEALED;
+
 /* ---- reserving ---- */
 
 static uint64_t host_memory(void)
@@ -45,7 +48,7 @@ uint64_t hf_pool_default_limit(const struct hf_pool *pool)
 }
 
 /* Zeroed memory that is only taken as it is used. */
-static void *table(size_t size)
+static void *lazy_table(size_t size)
 {
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                     -1, 0);
@@ -77,7 +80,7 @@ static void release_shadow(uintptr_t at, size_t size)
 /* Pages of the region that are lent to the pool: what lies there goes home by a range check. */
 static int reserve_pinned(struct hf_pool *pool, size_t size)
 {
-    void *at = hf_hosted_map(&hf_pinned_hosted, size, GRANULE);
+    void *at = hf_hosted_map(table.owners->pinned, size, GRANULE);
     if (at == NULL)
         return -ENOMEM;
     /* Readable and writable is only what is page-locked. */
@@ -119,9 +122,9 @@ static int reserve(struct hf_pool *pool, size_t size)
         return error;
     size_t granules = size / GRANULE;
     pool->shadow = reserve_shadow(size);
-    pool->backed = table(granules);
-    pool->units = table(granules * sizeof *pool->units);
-    pool->counts = table(granules * sizeof *pool->counts);
+    pool->backed = lazy_table(granules);
+    pool->units = lazy_table(granules * sizeof *pool->units);
+    pool->counts = lazy_table(granules * sizeof *pool->counts);
     if (pool->shadow != 0 && pool->backed != NULL && pool->units != NULL && pool->counts != NULL) {
         pool->size = size;
         return 0;
@@ -186,7 +189,7 @@ static int open_locked(struct hf_pool *pool)
         size_t granularity = 0;
         pool->whole =
             maps == 0 || hf_cuda_granularity(number, &granularity) != 0 || granularity > GRANULE;
-        if (!hf_owners_add_device())
+        if (!table.owners->add_device())
             return -ENOMEM;
     }
     pthread_mutex_init(&pool->lock, NULL);
@@ -439,7 +442,11 @@ static void in_child(void)
     }
 }
 
-void hf_spaces_start(void)
+void hf_pool_start(const struct hf_pool_owners *owners)
 {
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    table.owners = owners;
+    hf_seal_close(&seal);
     pthread_atfork(NULL, NULL, in_child);
 }

@@ -12,8 +12,8 @@
  *          stream may be handed out again on that stream at once
  *
  * pool.c reserves, backs and trims; streams.c finds grounds; pending.c keeps blocks that a device
- * may still use; spaces.c allocates and frees; owners.c answers hf_owner_of() and frees that do not
- * say which stream. Locks, in this order: a pool's `lock` (backing, units, new grounds), then
+ * may still use; spaces.c allocates and frees; owners.c makes frees that do not say which stream
+ * find the pools. Locks, in this order: a pool's `lock` (backing, units, new grounds), then
  * jemalloc's. A pool's `waiting` guards its pending blocks alone; neither is held during the other.
  * No lock but `lock` is held while CUDA is called.
  */
@@ -21,6 +21,7 @@
 #define HOMEFREE_POOL_H
 
 #include "alloc/heap/internal.h"
+#include "alloc/owner/hosted.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -142,41 +143,14 @@ uint64_t hf_pool_default_limit(const struct hf_pool *pool);
 /* Counts bytes that cannot be freed. */
 void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size);
 
-/* ---- streams.c ---- */
-
-/* The stream's ground; NULL if it has none yet. Lock-free. */
-struct hf_stream *hf_stream_find(struct hf_pool *pool, void *stream);
-/* The same; opens one. NULL with *error: -EAGAIN if there are too many, -ENOMEM. */
-struct hf_stream *hf_stream_open(struct hf_pool *pool, void *stream, int *error);
-/* The stream whose ground has this arena. */
-struct hf_stream *hf_stream_of_arena(struct hf_pool *pool, unsigned arena);
-
-/* ---- pending.c ---- */
-
-/* Keeps a freed block until `stream`, and the streams that also use it, are done, or until all
- * devices were idle (HF_STREAM_ANY); returns it to its ground at once if all are done. 0, or
- * -ECANCELED if the block had to be leaked. */
-int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, void *stream);
-/* Returns blocks whose streams are done to their grounds. True if any was. */
-bool hf_pending_poll(struct hf_pool *pool);
-/* Waits for all devices, and returns all blocks that were pending before. True if any was. With
- * any_only, waits only if a block's streams are unknown. */
-bool hf_pending_wait(struct hf_pool *pool, bool any_only);
-/* hf_space_use(). */
-int hf_pending_use(struct hf_pool *pool, const void *block, void *stream);
-/* Returns a block to its ground. */
-void hf_block_return(struct hf_pool *pool, void *shadow, size_t size, bool small, unsigned arena);
-
-/* ---- owners.c ---- */
-
-/* Makes frees of the pool's addresses go home; called while the pool is opened. */
-extern const struct hf_hosted hf_pinned_hosted;
-bool hf_owners_add_device(void);
-
-/* What frees that do not name a stream call; ends the process if ptr is no live block. */
-void hf_space_free_plain(void *ptr, const void *caller);
-
-/* Whether CUDA may still be used: false in a forked child. */
+/* Whether this process is a forked child, which cannot use CUDA. */
 extern _Atomic(bool) hf_spaces_forked;
+
+/* Makes frees of a pool's addresses go home. Handed in by owners.c, before the first pool opens. */
+struct hf_pool_owners {
+    const struct hf_hosted *pinned;
+    bool (*add_device)(void); /* false if there is no room; called under a lock of pool.c's */
+};
+void hf_pool_start(const struct hf_pool_owners *owners);
 
 #endif

@@ -10,10 +10,10 @@
  */
 #include "alloc/space/spaces.h"
 
-#include "alloc/base/fatal.h"
 #include "alloc/base/sized.h"
 #include "alloc/cuda/cuda.h"
-#include "alloc/space/pool.h"
+#include "alloc/space/pending.h"
+#include "alloc/space/streams.h"
 
 #include <errno.h>
 #include <string.h>
@@ -108,7 +108,7 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
 
 static int alloc_host(void **out, size_t size, size_t alignment)
 {
-    void *ptr = alignment > 16 ? hf_memalign(alignment, size) : hf_malloc(size);
+    void *ptr = alignment > 16 ? hf_heap_aligned(alignment, size) : hf_malloc(size);
     if (ptr == NULL)
         return -ENOMEM;
     *out = ptr;
@@ -187,7 +187,7 @@ static int space_free(void *ptr, void *stream)
     }
     if (HF_UNLIKELY(!none_else || !at_once))
         return hf_pending_add(pool, &block, at_once ? HF_STREAM_DONE : stream);
-    hf_block_return(pool, shadow, block.size, block.small, block.arena);
+    hf_block_return(pool, &block);
     return 0;
 }
 

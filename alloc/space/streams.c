@@ -6,7 +6,7 @@
  * default stream by another name. cudaStreamPerThread is another stream in each thread, so its
  * ground gets no block back before an event says so (spaces.c).
  */
-#include "alloc/space/pool.h"
+#include "alloc/space/streams.h"
 
 #include <errno.h>
 

@@ -18,7 +18,7 @@
 #include "alloc/heap/region.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
-#include "alloc/space/start.h"
+#include "alloc/space/owners.h"
 #include "alloc/start/api.h"
 #include "alloc/start/fork_handlers.h"
 

@@ -1,11 +1,11 @@
 /*
- * A stage of libhomefree's start (start/start.h), and what spaces call of higher layers. Owns
- * nothing.
+ * Frees that do not say which stream used a block: free(), realloc(), hf_free() and the like. Owns
+ * what owners.c says.
  */
-#ifndef HOMEFREE_SPACE_START_H
-#define HOMEFREE_SPACE_START_H
+#ifndef HOMEFREE_SPACE_OWNERS_H
+#define HOMEFREE_SPACE_OWNERS_H
 
-/* Registers the fork handler. */
+/* A stage of libhomefree's start (start/start.h). */
 void hf_spaces_start(void);
 
 /* loader/ hands in, from its constructor, the function by which routed calls begin to ask who owns
