@@ -99,6 +99,8 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *spac
     HF_EXPORT_AS("hf_ground_open");
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_take");
 bool hf_ground_give_entry(struct hf_ground *ground, void *at) HF_EXPORT_AS("hf_ground_give");
+bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
+    HF_EXPORT_AS("hf_ground_give_fast");
 void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t alignment)
     HF_EXPORT_AS("hf_ground_take_pages");
 void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
@@ -111,6 +113,7 @@ void hf_ground_each_free_entry(struct hf_ground *ground,
 struct hf_ground_block hf_ground_find_entry(const void *at) HF_EXPORT_AS("hf_ground_find");
 uint64_t hf_ground_small_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_small");
 unsigned hf_ground_arena_entry(const struct hf_ground *ground) HF_EXPORT_AS("hf_ground_arena");
+void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active) HF_EXPORT_AS("hf_ground_totals");
 
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
 {
@@ -213,12 +216,13 @@ static JEMALLOC_NOINLINE void *hf_ground_take_slow(struct hf_ground *ground, siz
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
 {
     tsd_t *tsd = hf_thread_slot;
-    if (likely(tsd_fast(tsd) && size <= SC_LOOKUP_MAXCLASS)) {
+    if (likely(tsd_fast(tsd))) {
         struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
         if (likely(cache->arena == ground->index && cache->tcache != NULL)) {
-            szind_t class = sz_size2index_lookup(size);
-            bool found;
-            void *at = cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
+            szind_t class = sz_size2index(size);
+            bool found = false;
+            void *at =
+                class >= nhbins ? NULL : cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
             if (likely(found))
                 return at;
         }
@@ -226,32 +230,54 @@ void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
     return hf_ground_take_slow(ground, size);
 }
 
-bool hf_ground_give_entry(struct hf_ground *ground, void *at)
+/* Whether a thread's cache has room for blocks of a class, and holds those of grounds. */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_is_cached(szind_t class)
+{
+    return class <= sz_size2index_compute(HF_GROUND_CACHED) && class < nhbins;
+}
+
+bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
 {
     tsd_t *tsd = hf_thread_slot;
     uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
-    szind_t class = (szind_t)(page >> LG_VADDR);
-    if (likely(tsd_fast(tsd))) {
-        struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-        if (likely(cache->arena == ground->index && cache->tcache != NULL)) {
-            cache_bin_t *bin = &cache->tcache->bins[class];
-            if (likely(class < nhbins && *bin->stack_head != at && cache_bin_dalloc_easy(bin, at)))
-                return true;
-        }
-    }
+    rtree_contents_t found = rtree_leaf_elm_bits_decode(page);
+    szind_t class = found.metadata.szind;
+    if (unlikely(!tsd_fast(tsd) || page == 0 || !hf_ground_is_cached(class)))
+        return false;
+    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+    if (unlikely(cache->tcache == NULL || cache->arena != ground->index ||
+                 edata_arena_ind_get(found.edata) != ground->index))
+        return false;
+    size_t offset = (uintptr_t)at - (uintptr_t)edata_addr_get(found.edata);
+    if (unlikely(class >= SC_NBINS ? offset != 0
+                                   : div_compute(&arena_binind_div_info[class], offset) *
+                                             bin_infos[class].reg_size !=
+                                         offset))
+        return false;
+    cache_bin_t *bin = &cache->tcache->bins[class];
+    return likely(*bin->stack_head != at) && cache_bin_dalloc_easy(bin, at);
+}
+
+bool hf_ground_give_entry(struct hf_ground *ground, void *at)
+{
     struct hf_call call;
+    if (hf_ground_give_fast_entry(ground, at))
+        return true;
     if (!hf_enter_patiently(&call))
         return false;
-    tsd = tsd_fetch();
+    tsd_t *tsd = tsd_fetch();
     tcache_t *tcache = hf_ground_tcache(tsd, ground);
-    if (tcache != NULL && class < nhbins && *tcache->bins[class].stack_head == at &&
-        cache_bin_ncached_get_local(&tcache->bins[class], &tcache_bin_info[class]) > 0) {
-        hf_leave(&call);
-        return false;
-    }
-    arena_dalloc(tsd_tsdn(tsd), at, class < nhbins ? tcache : NULL, NULL, true);
+    szind_t class =
+        (szind_t)(__atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED) >>
+                  LG_VADDR);
+    tcache = class < nhbins ? tcache : NULL;
+    bool twice = tcache != NULL &&
+                 cache_bin_ncached_get_local(&tcache->bins[class], &tcache_bin_info[class]) > 0 &&
+                 *tcache->bins[class].stack_head == at;
+    if (!twice)
+        arena_dalloc(tsd_tsdn(tsd), at, tcache, NULL, true);
     hf_leave(&call);
-    return true;
+    return !twice;
 }
 
 /* ---- large blocks ---- */
@@ -423,7 +449,7 @@ struct hf_ground_block hf_ground_find_entry(const void *at)
         return block;
     uintptr_t start = (uintptr_t)edata_addr_get(extent);
     block.size = edata_size_get(extent);
-    block.small = class < nhbins || edata_slab_get(extent);
+    block.small = block.size <= HF_GROUND_CACHED || edata_slab_get(extent);
     block.arena = edata_arena_ind_get(extent);
     if (edata_slab_get(extent)) {
         const bin_info_t *info = &bin_infos[class];
@@ -466,6 +492,17 @@ uint64_t hf_ground_small_entry(struct hf_ground *ground)
     LOCKEDINT_MTX_UNLOCK(tsdn, arena->stats.mtx);
     hf_leave(&call);
     return bytes;
+}
+
+void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active)
+{
+    struct hf_ground *ground = __atomic_load_n(&hf_grounds, __ATOMIC_ACQUIRE);
+    *allocated = *active = 0;
+    for (; ground != NULL; ground = ground->next) {
+        *allocated += hf_ground_small_entry(ground);
+        *active += (uint64_t)atomic_load_zu(&ground->arena->pa_shard.nactive, ATOMIC_RELAXED)
+                   << LG_PAGE;
+    }
 }
 
 /* For a forked child. */

@@ -169,6 +169,9 @@ struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *
 void *hf_ground_take(struct hf_ground *ground, size_t size);
 /* Gives a small block back; false if it was given back just before. */
 bool hf_ground_give(struct hf_ground *ground, void *at);
+/* The same if at is the first byte of a small block of this ground and the thread's cache has
+ * room; otherwise does nothing and returns false. */
+bool hf_ground_give_fast(const struct hf_ground *ground, void *at);
 /* A large block at a multiple of a power of two, from the addresses that the ground has: reuses the
  * last freed one of that size, or else takes the smallest free range that fits. */
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
@@ -193,6 +196,8 @@ struct hf_ground_block hf_ground_find(const void *at);
 unsigned hf_ground_arena(const struct hf_ground *ground);
 /* Bytes in small blocks, live or cached. */
 uint64_t hf_ground_small(struct hf_ground *ground);
+/* What jemalloc's statistics count for all grounds: bytes in small blocks, and in their pages. */
+void hf_ground_totals(uint64_t *allocated, uint64_t *active);
 
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */

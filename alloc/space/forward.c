@@ -1,10 +1,15 @@
 /*
- * The exported functions of homefree/space.h, which every copy of libhomefree forwards to the
- * heap's copy. Owns nothing, takes no lock. Any stage: the first call starts the heap.
+ * The exported functions of homefree/space.h: the fast paths of small blocks, and for everything
+ * else spaces.c of the copy of libhomefree that is the heap. Owns nothing. Any stage: the first
+ * call starts the heap.
+ *
+ * A fast path takes no lock and asks nobody. It serves what was used before: a pool is ready, in
+ * the heap's copy alone, when all that can be said against it is false.
  */
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
 #include "alloc/space/spaces.h"
+#include "alloc/space/streams.h"
 
 #include <errno.h>
 
@@ -17,15 +22,65 @@ static const struct hf_space_functions *spaces(void)
     return HF_LIKELY(other == NULL) ? &hf_spaces_here : other->spaces;
 }
 
+/* A small block of a pool that is ready, from a cache of this thread, or NULL. */
+static inline void *take_small(enum hf_space_kind kind, int device, size_t size, void *stream)
+{
+    size_t number = kind == HF_SPACE_PINNED ? 0 : 1 + (size_t)(unsigned)device;
+    if (HF_UNLIKELY(number > HF_DEVICES_MAX ||
+                    (kind != HF_SPACE_PINNED && kind != HF_SPACE_DEVICE)))
+        return NULL;
+    struct hf_pool *pool = &hf_pools[number];
+    if (HF_UNLIKELY(!hf_pool_is_ready(pool)))
+        return NULL;
+    const struct hf_stream *found =
+        kind == HF_SPACE_PINNED ? &pool->streams[0] : hf_stream_find(pool, stream);
+    if (HF_UNLIKELY(found == NULL))
+        return NULL;
+    size = (size + HF_SPACE_ALIGNMENT - 1) & -(size_t)HF_SPACE_ALIGNMENT;
+    void *shadow = hf_ground_take(found->ground, size);
+    if (HF_UNLIKELY(shadow == NULL))
+        return NULL;
+    if (HF_UNLIKELY(!hf_pool_is_backed(pool, shadow, size))) {
+        (void)hf_ground_give(found->ground, shadow);
+        return NULL;
+    }
+    return hf_pool_real(pool, shadow);
+}
+
+/* Whether a small block could be given back to a cache of this thread: on its own stream, and while
+ * no other stream uses any block. */
+static inline bool give_small(void *ptr, void *stream)
+{
+    struct hf_pool *pool = hf_pool_of(ptr);
+    if (HF_UNLIKELY(pool == NULL || !hf_pool_is_ready(pool) ||
+                    atomic_load_explicit(&pool->uses_count, memory_order_relaxed) != 0))
+        return false;
+    const struct hf_stream *found;
+    if (pool->kind == HF_SPACE_PINNED)
+        found = stream == HF_STREAM_DONE ? &pool->streams[0] : NULL;
+    else
+        found = stream == HF_STREAM_PER_THREAD ? NULL : hf_stream_find(pool, stream);
+    return found != NULL && hf_ground_give_fast(found->ground, hf_pool_shadow(pool, ptr));
+}
+
 int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size, size_t alignment,
                    void *stream)
 {
+    if (HF_LIKELY(size - 1 < HF_GROUND_CACHED && alignment == 0 && out != NULL)) {
+        void *ptr = take_small(kind, device, size, stream);
+        if (HF_LIKELY(ptr != NULL)) {
+            *out = ptr;
+            return 0;
+        }
+    }
     const struct hf_space_functions *to = spaces();
     return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
 }
 
 int hf_space_free(void *ptr, void *stream)
 {
+    if (HF_LIKELY(give_small(ptr, stream)))
+        return 0;
     const struct hf_space_functions *to = spaces();
     if (to != NULL)
         return to->free(ptr, stream);

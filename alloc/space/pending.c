@@ -128,7 +128,7 @@ bool hf_pending_poll(struct hf_pool *pool)
             finish(pool, one);
             any = true;
         } else if (error == -ESHUTDOWN) {
-            atomic_store(&pool->lost, true);
+            hf_pool_lose(pool);
             leak(pool, one);
         } else {
             *end = one;
@@ -153,7 +153,7 @@ bool hf_pending_wait(struct hf_pool *pool, bool any_only)
             finish(pool, one);
             any = true;
         } else if (error == -ESHUTDOWN) {
-            atomic_store(&pool->lost, true);
+            hf_pool_lose(pool);
             leak(pool, one);
         } else {
             *end = one;
@@ -223,7 +223,7 @@ int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, vo
     atomic_fetch_add(&pool->pending_bytes, block->size);
     atomic_fetch_add(&owner->pending, block->size);
     if (error != 0) {
-        atomic_store(&pool->lost, true);
+        hf_pool_lose(pool);
         leak(pool, one);
         return -ECANCELED;
     }

@@ -212,6 +212,12 @@ static int open_locked(struct hf_pool *pool)
     return 0;
 }
 
+void hf_pool_lose(struct hf_pool *pool)
+{
+    atomic_store(&pool->lost, true);
+    atomic_store(&pool->ready, false);
+}
+
 int hf_pool_open(struct hf_pool *pool)
 {
     if (HF_UNLIKELY(atomic_load_explicit(&hf_spaces_forked, memory_order_relaxed) ||
@@ -341,7 +347,7 @@ int hf_pool_back(struct hf_pool *pool, const void *shadow, size_t size)
     }
     pthread_mutex_unlock(&pool->lock);
     if (error == -ESHUTDOWN) {
-        atomic_store(&pool->lost, true);
+        hf_pool_lose(pool);
         return -ENODEV;
     }
     return error;
@@ -419,6 +425,15 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
     return before > after ? before - after : 0;
 }
 
+uint64_t hf_pools_region(void)
+{
+    uint64_t bytes = 0;
+    unsigned count = atomic_load_explicit(&hf_pools_open, memory_order_acquire);
+    for (unsigned i = 0; i < count; i++)
+        bytes += hf_pools[i].size * (hf_pools[i].kind == HF_SPACE_PINNED ? 2 : 1);
+    return bytes;
+}
+
 void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size)
 {
     atomic_fetch_add(&pool->leaked, size);
@@ -437,6 +452,7 @@ static void in_child(void)
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
         if (!atomic_load(&hf_pools[i].open))
             continue;
+        atomic_store(&hf_pools[i].ready, false);
         pthread_mutex_init(&hf_pools[i].lock, NULL);
         pthread_mutex_init(&hf_pools[i].waiting, NULL);
     }

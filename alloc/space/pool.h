@@ -57,8 +57,9 @@ struct hf_pool {
     bool whole; /* one unit, from cudaMalloc(): the device cannot map */
     uint64_t total;
 
-    _Atomic(bool) open; /* the above may be read */
-    _Atomic(bool) lost; /* the device, or the process, cannot use it any more */
+    _Atomic(bool) open;  /* the above may be read */
+    _Atomic(bool) ready; /* and the first stream has a ground, and none of the below is true */
+    _Atomic(bool) lost;  /* the device, or the process, cannot use it any more */
     pthread_mutex_t lock;
     _Atomic(size_t) top; /* bytes of the range that grounds have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
@@ -110,6 +111,15 @@ static inline void *hf_pool_real(const struct hf_pool *pool, const void *shadow)
     return (void *)((uintptr_t)shadow - pool->shadow + pool->base);
 }
 
+/* For fast paths. */
+static inline bool hf_pool_is_ready(struct hf_pool *pool)
+{
+    return atomic_load_explicit(&pool->ready, memory_order_acquire);
+}
+
+/* The pool cannot be used any more. */
+void hf_pool_lose(struct hf_pool *pool);
+
 /* Opens the pool if it is not open. Returns 0 or what hf_space_alloc() returns. */
 int hf_pool_open(struct hf_pool *pool);
 
@@ -139,6 +149,9 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep);
 
 /* The default limit in bytes. */
 uint64_t hf_pool_default_limit(const struct hf_pool *pool);
+
+/* Bytes of the region that pools and their grounds have. */
+uint64_t hf_pools_region(void);
 
 /* Counts bytes that cannot be freed. */
 void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size);

@@ -54,6 +54,8 @@ static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *er
     while (atomic_load(&pool->slots[slot]) != 0)
         slot = (slot + 1) % HF_STREAM_SLOTS;
     atomic_store_explicit(&pool->slots[slot], (uint16_t)(index + 1), memory_order_release);
+    if (!atomic_load(&pool->lost) && !atomic_load(&hf_spaces_forked))
+        atomic_store_explicit(&pool->ready, true, memory_order_release);
     return found;
 }
 

@@ -8,6 +8,7 @@
 #include "alloc/deleter/release.h"
 #include "alloc/heap/internal.h"
 #include "alloc/heap/region.h"
+#include "alloc/space/pool.h"
 
 #include <errno.h>
 
@@ -28,13 +29,16 @@ int hf_stats_here(struct hf_stats *out)
     unsigned arenas = 0;
     size_t arenas_size = sizeof arenas;
     hf_heap_control("opt.narenas", &arenas, &arenas_size, NULL, 0);
+    /* jemalloc counts the blocks of spaces too; hf_space_stats() is for these. */
+    uint64_t spaces_allocated, spaces_active;
+    hf_ground_totals(&spaces_allocated, &spaces_active);
     struct hf_release_counts releases = hf_release_count();
     struct hf_stats stats = {
         .region_reserved = hf_region.size,
-        .region_used = hf_region_used(),
-        .allocated = counter("stats.allocated"),
-        .active = counter("stats.active"),
-        .resident = counter("stats.resident"),
+        .region_used = hf_region_used() - hf_pools_region(),
+        .allocated = counter("stats.allocated") - spaces_allocated,
+        .active = counter("stats.active") - spaces_active,
+        .resident = counter("stats.resident") - spaces_active,
         .metadata = counter("stats.metadata"),
         .arenas = arenas,
         .releases_live = releases.live,
