@@ -98,6 +98,11 @@ edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
     HF_EXPORT_AS("hf_ground_open");
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_take");
+void *hf_ground_take_cached_entry(const struct hf_ground *ground, size_t size)
+    HF_EXPORT_AS("hf_ground_take_cached");
+bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
+                                 bool (*visit)(void *context, void *at, size_t size), void *context)
+    HF_EXPORT_AS("hf_ground_each_cached");
 bool hf_ground_give_entry(struct hf_ground *ground, void *at) HF_EXPORT_AS("hf_ground_give");
 bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
     HF_EXPORT_AS("hf_ground_give_fast");
@@ -199,7 +204,19 @@ static void hf_ground_end(tsd_t *tsd)
     }
 }
 
-static JEMALLOC_NOINLINE void *hf_ground_take_slow(struct hf_ground *ground, size_t size)
+void *hf_ground_take_cached_entry(const struct hf_ground *ground, size_t size)
+{
+    tsd_t *tsd = hf_thread_slot;
+    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+    szind_t class = sz_size2index(size);
+    bool found;
+    if (unlikely(!tsd_fast(tsd) || cache->arena != ground->index || cache->tcache == NULL ||
+                 class >= nhbins))
+        return NULL;
+    return cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
+}
+
+void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
 {
     struct hf_call call;
     if (!hf_enter_patiently(&call))
@@ -208,26 +225,27 @@ static JEMALLOC_NOINLINE void *hf_ground_take_slow(struct hf_ground *ground, siz
     tcache_t *tcache = hf_ground_tcache(tsd, ground);
     szind_t class = sz_size2index(size);
     void *at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false,
-                            tcache != NULL && class < nhbins ? tcache : NULL, true);
+                            class < nhbins ? tcache : NULL, true);
     hf_leave(&call);
     return at;
 }
 
-void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
+bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
+                                 bool (*visit)(void *context, void *at, size_t size), void *context)
 {
-    tsd_t *tsd = hf_thread_slot;
-    if (likely(tsd_fast(tsd))) {
-        struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-        if (likely(cache->arena == ground->index && cache->tcache != NULL)) {
-            szind_t class = sz_size2index(size);
-            bool found = false;
-            void *at =
-                class >= nhbins ? NULL : cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
-            if (likely(found))
-                return at;
-        }
-    }
-    return hf_ground_take_slow(ground, size);
+    tsd_t *tsd = hf_thread_current();
+    szind_t class = sz_size2index(size);
+    if (tsd == NULL || tsd == &hf_thread_emergency || class >= nhbins)
+        return true;
+    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+    if (cache->arena != ground->index || cache->tcache == NULL)
+        return true;
+    cache_bin_t *bin = &cache->tcache->bins[class];
+    cache_bin_sz_t count = cache_bin_ncached_get_local(bin, &tcache_bin_info[class]);
+    for (cache_bin_sz_t i = 0; i < count; i++)
+        if (!visit(context, bin->stack_head[i], sz_index2size(class)))
+            return false;
+    return true;
 }
 
 /* Whether a thread's cache has room for blocks of a class, and holds those of grounds. */

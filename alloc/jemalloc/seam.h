@@ -167,6 +167,11 @@ struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *
 /* A small block; NULL if grow gave nothing. A multiple of 256 or of 1024 as the size is aligned to
  * that. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
+/* The same, from the thread's cache alone; NULL if that has none. Takes no lock. */
+void *hf_ground_take_cached(const struct hf_ground *ground, size_t size);
+/* Calls visit for each block of that size in the thread's cache, until it returns false. */
+bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
+                           bool (*visit)(void *context, void *at, size_t size), void *context);
 /* Gives a small block back; false if it was given back just before. */
 bool hf_ground_give(struct hf_ground *ground, void *at);
 /* The same if at is the first byte of a small block of this ground and the thread's cache has

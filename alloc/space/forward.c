@@ -36,15 +36,9 @@ static inline void *take_small(enum hf_space_kind kind, int device, size_t size,
         kind == HF_SPACE_PINNED ? &pool->streams[0] : hf_stream_find(pool, stream);
     if (HF_UNLIKELY(found == NULL))
         return NULL;
-    size = (size + HF_SPACE_ALIGNMENT - 1) & -(size_t)HF_SPACE_ALIGNMENT;
-    void *shadow = hf_ground_take(found->ground, size);
-    if (HF_UNLIKELY(shadow == NULL))
-        return NULL;
-    if (HF_UNLIKELY(!hf_pool_is_backed(pool, shadow, size))) {
-        (void)hf_ground_give(found->ground, shadow);
-        return NULL;
-    }
-    return hf_pool_real(pool, shadow);
+    void *shadow = hf_ground_take_cached(found->ground, (size + HF_SPACE_ALIGNMENT - 1) &
+                                                            -(size_t)HF_SPACE_ALIGNMENT);
+    return HF_LIKELY(shadow != NULL) ? hf_pool_real(pool, shadow) : NULL;
 }
 
 /* Whether a small block could be given back to a cache of this thread: on its own stream, and while

@@ -51,6 +51,31 @@ static void give_up(const struct request *request, void *shadow)
         hf_ground_give_pages(request->stream->ground, shadow, false);
 }
 
+/* A thread's cache holds only blocks that are backed, so that nobody looks there: after it was
+ * filled, all of it is backed, or emptied again. */
+struct filled {
+    struct hf_pool *pool;
+    bool back;
+    int error;
+};
+
+static bool look_at_filled(void *context, void *at, size_t size)
+{
+    struct filled *filled = context;
+    if (!hf_pool_is_backed(filled->pool, at, size))
+        filled->error = filled->back ? hf_pool_back(filled->pool, at, size) : -ENOMEM;
+    return filled->error == 0;
+}
+
+static int back_filled(const struct request *request, bool back)
+{
+    struct filled filled = {.pool = request->pool, .back = back};
+    if (request->small &&
+        !hf_ground_each_cached(request->stream->ground, request->size, look_at_filled, &filled))
+        hf_ground_empty(request->stream->ground);
+    return filled.error;
+}
+
 /* Takes a block that is backed, or with `back` is backed now. */
 static int take_backed(const struct request *request, bool back, void **out)
 {
@@ -60,9 +85,12 @@ static int take_backed(const struct request *request, bool back, void **out)
     int error = 0;
     if (!hf_pool_is_backed(request->pool, shadow, request->size))
         error = back ? hf_pool_back(request->pool, shadow, request->size) : -ENOMEM;
-    if (error != 0) {
+    int others = back_filled(request, back && error == 0);
+    if (error != 0 || (others != 0 && !back)) {
         give_up(request, shadow);
-        return error;
+        if (request->small)
+            hf_ground_empty(request->stream->ground);
+        return error != 0 ? error : others;
     }
     *out = shadow;
     return 0;
@@ -143,10 +171,8 @@ static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t s
         if (request.stream == NULL)
             return error;
     }
-    void *shadow = take(&request);
-    if (HF_UNLIKELY(shadow == NULL || !hf_pool_is_backed(pool, shadow, request.size))) {
-        if (shadow != NULL)
-            give_up(&request, shadow);
+    void *shadow;
+    if (take_backed(&request, false, &shadow) != 0) {
         error = take_slowly(&request, &shadow);
         if (error != 0)
             return error;
