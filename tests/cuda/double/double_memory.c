@@ -83,26 +83,35 @@ static struct double_range *starts_at(uintptr_t at, enum double_kind first, enum
 
 /* All addresses of devices, in the order in which they were handed out. */
 static uintptr_t devices, next_of_devices;
-#define DEVICES_SIZE ((size_t)1 << 42)
+static size_t devices_size;
 
 bool double_is_devices(uintptr_t at)
 {
-    return devices != 0 && at - devices < DEVICES_SIZE;
+    return devices != 0 && at - devices < devices_size;
+}
+
+/* As much as there is: valgrind has little. */
+static void reserve_for_devices(void)
+{
+    const size_t most = (size_t)1 << 42, least = (size_t)1 << 34;
+    void *start = MAP_FAILED;
+    for (size_t size = most; start == MAP_FAILED && size >= least; size /= 2) {
+        start = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        devices_size = size;
+    }
+    if (start == MAP_FAILED)
+        double_broken("there is no address space");
+    devices = next_of_devices = (uintptr_t)start;
 }
 
 static uintptr_t addresses_of_devices(size_t size, size_t alignment)
 {
-    if (devices == 0) {
-        void *start =
-            mmap(NULL, DEVICES_SIZE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (start == MAP_FAILED)
-            double_broken("there is no address space");
-        devices = next_of_devices = (uintptr_t)start;
-    }
+    if (devices == 0)
+        reserve_for_devices();
     if (alignment < GRANULE)
         alignment = GRANULE;
     const uintptr_t at = up(next_of_devices, alignment);
-    if (size > DEVICES_SIZE || at - devices > DEVICES_SIZE - size)
+    if (size > devices_size || at - devices > devices_size - size)
         return 0;
     next_of_devices = at + size;
     return at;
@@ -125,11 +134,11 @@ static void forbid_touching(uintptr_t at, size_t size)
 
 struct double_physical *double_physical_of(unsigned long long handle)
 {
-    struct double_physical *physical = (struct double_physical *)(uintptr_t)handle;
-    for (size_t i = 0; i < PHYSICAL_MAX; i++)
-        if (&physicals[i] == physical)
-            return physical->bytes != NULL && physical->handles > 0 ? physical : NULL;
-    return NULL;
+    const uintptr_t offset = (uintptr_t)handle - (uintptr_t)physicals;
+    if (offset >= sizeof physicals || offset % sizeof physicals[0] != 0)
+        return NULL;
+    struct double_physical *physical = &physicals[offset / sizeof physicals[0]];
+    return physical->bytes != NULL && physical->handles > 0 ? physical : NULL;
 }
 
 static int take(int device, size_t size)

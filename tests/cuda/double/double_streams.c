@@ -30,7 +30,7 @@ static struct double_stream streams[STREAMS_MAX];
 static struct double_event events[EVENTS_MAX];
 static struct double_work works[WORK_MAX];
 static struct double_work *free_works;
-static size_t work_count, used_works;
+static size_t work_count, used_works, used_streams;
 
 /* ---- streams ---- */
 
@@ -48,7 +48,7 @@ void double_each_stream(struct double_context *context,
         visit(&context->legacy, argument);
         visit(&context->per_thread, argument);
     }
-    for (size_t i = 0; i < STREAMS_MAX; i++)
+    for (size_t i = 0; i < used_streams; i++)
         if (streams[i].context != NULL && (context == NULL || context == streams[i].context))
             visit(&streams[i], argument);
 }
@@ -78,6 +78,8 @@ int double_new_stream(struct double_context *context, bool is_blocking, struct d
         if (stream->context != NULL)
             continue;
         *stream = (struct double_stream){.context = context, .is_blocking = is_blocking};
+        if (used_streams <= (size_t)(stream - streams))
+            used_streams = (size_t)(stream - streams) + 1;
         *out = stream;
         return 0;
     }
