@@ -9,7 +9,7 @@
 # homefree_build FOLDER TARGETS [meson options]
 #   Configures FOLDER if need be and builds TARGETS (a list of words) in it. Shows the log when something fails.
 #
-# homefree_wheels FOLDER     Environments with the real libraries of tests/real.
+# homefree_wheels FOLDER     Environments with the real libraries of tests/real and tests/cuda.
 # homefree_tools FOLDER      FOLDER/wheels/tools: an environment with what examples are built with.
 # homefree_wheel FOLDER      FOLDER/dist: homefree's own wheel, as pip makes it for a user.
 # homefree_pytest FOLDER     Environments with pytest and its extensions, for tests/pytest_plugin.
@@ -268,7 +268,7 @@ homefree_python() {
 }
 
 # homefree_wheels FOLDER: virtual environments with the real libraries that tests/real imports, one
-# for each CPython from 3.9 on, and one with Debian's torch and NumPy.
+# for each CPython from 3.9 on, and one with Debian's torch and NumPy; and one with CUDA's runtimes.
 homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
     made=
@@ -296,6 +296,9 @@ EOT
         homefree_environment "$1/cpython-$version" "$python" --clear \
             'real libraries for tests/real' numpy pyarrow polars duckdb
     done
+    # They need no device.
+    homefree_environment "$1/cuda" "$(homefree_python)" --clear \
+        'NVIDIA'"'"'s runtimes, for tests/cuda' nvidia-cuda-runtime-cu12 nvidia-cuda-runtime
 }
 
 # Tools from PyPI that extensions are built with. torch and NumPy are Debian's, and setuptools is
