@@ -97,6 +97,9 @@ int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out);
 /* Whether the work is done: 0; -EAGAIN while it is not. */
 int hf_cuda_is_done(struct hf_cuda_event *event);
 
+/* Waits until the work is done. */
+int hf_cuda_await(struct hf_cuda_event *event);
+
 /* Returns an event to the pool. NULL does nothing. */
 void hf_cuda_drop(struct hf_cuda_event *event);
 

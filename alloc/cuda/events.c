@@ -162,6 +162,20 @@ int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
     return result == -EINVAL ? hf_cuda_failed(call, error) : result;
 }
 
+int hf_cuda_await(struct hf_cuda_event *event)
+{
+    struct hf_cuda_scope scope;
+    const int result = enter_of(&scope, event);
+    if (result != 0)
+        return result;
+    const hf_cu_result error = scope.call->cuEventSynchronize(event->event);
+    if (event->context != NULL) {
+        hf_cuda_leave(&scope);
+        return hf_cuda_errno_of(error);
+    }
+    return hf_cuda_done(&scope, "cuEventSynchronize", error);
+}
+
 int hf_cuda_is_done(struct hf_cuda_event *event)
 {
     struct hf_cuda_scope scope;

@@ -168,6 +168,12 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *spac
 
 /* ---- small blocks ---- */
 
+/* Whether a block of this class is a small one: large ones are longer (hf_ground_take_pages()). */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_is_small(szind_t class)
+{
+    return class <= sz_size2index_compute(HF_GROUND_CACHED);
+}
+
 JEMALLOC_ALWAYS_INLINE struct hf_ground_cache *hf_ground_cache_of(tsd_t *tsd, unsigned arena)
 {
     return &((struct hf_thread_data *)tsd)->grounds[arena % HF_GROUND_CACHES];
@@ -248,19 +254,13 @@ bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
     return true;
 }
 
-/* Whether a thread's cache has room for blocks of a class, and holds those of grounds. */
-JEMALLOC_ALWAYS_INLINE bool hf_ground_is_cached(szind_t class)
-{
-    return class <= sz_size2index_compute(HF_GROUND_CACHED) && class < nhbins;
-}
-
 bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
 {
     tsd_t *tsd = hf_thread_slot;
     uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
     rtree_contents_t found = rtree_leaf_elm_bits_decode(page);
     szind_t class = found.metadata.szind;
-    if (unlikely(!tsd_fast(tsd) || page == 0 || !hf_ground_is_cached(class)))
+    if (unlikely(!tsd_fast(tsd) || page == 0 || !hf_ground_is_small(class) || class >= nhbins))
         return false;
     struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
     if (unlikely(cache->tcache == NULL || cache->arena != ground->index ||
@@ -467,7 +467,7 @@ struct hf_ground_block hf_ground_find_entry(const void *at)
         return block;
     uintptr_t start = (uintptr_t)edata_addr_get(extent);
     block.size = edata_size_get(extent);
-    block.small = block.size <= HF_GROUND_CACHED || edata_slab_get(extent);
+    block.small = hf_ground_is_small(class);
     block.arena = edata_arena_ind_get(extent);
     if (edata_slab_get(extent)) {
         const bin_info_t *info = &bin_infos[class];

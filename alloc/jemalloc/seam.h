@@ -177,7 +177,7 @@ bool hf_ground_give(struct hf_ground *ground, void *at);
 /* The same if at is the first byte of a small block of this ground and the thread's cache has
  * room; otherwise does nothing and returns false. */
 bool hf_ground_give_fast(const struct hf_ground *ground, void *at);
-/* A large block at a multiple of a power of two, from the addresses that the ground has: reuses the
+/* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of two, from the addresses that the ground has: reuses the
  * last freed one of that size, or else takes the smallest free range that fits. */
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
 /* Gives a large, live block back; with `keep`, for a request of its own size first. */

@@ -8,6 +8,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/seal.h"
+#include "alloc/cuda/cuda.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
 #include "alloc/space/pool.h"
@@ -152,6 +153,25 @@ static bool add_device(void)
         asking.begin();
     added = true;
     return true;
+}
+
+/* ---- memory that CUDA gave to others ---- */
+
+void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner)
+{
+    struct hf_cuda_address found = {.type = HF_CUDA_NONE};
+    if (!hf_cuda_found() || hf_cuda_address(ptr, &found) != 0 || found.type == HF_CUDA_NONE)
+        return;
+    static const char *const names[] = {
+        [HF_CUDA_PINNED] = "CUDA, page-locked memory",
+        [HF_CUDA_DEVICE] = "CUDA, memory of a device",
+        [HF_CUDA_MANAGED] = "CUDA, managed memory",
+    };
+    owner->kind = HF_OWNER_CUDA;
+    owner->allocator = found.pool != 0 ? "CUDA, a stream-ordered pool" : names[found.type];
+    owner->block = (const void *)found.start;
+    owner->block_size = found.size;
+    owner->device = found.device;
 }
 
 static const struct hf_pool_owners owners = {.pinned = &pinned_hosted, .add_device = add_device};

@@ -48,11 +48,12 @@ static void append(struct hf_pool *pool, struct hf_pending *one)
     pthread_mutex_unlock(&pool->waiting);
 }
 
-/* Takes the whole list. */
-static struct hf_pending *detach(struct hf_pool *pool)
+/* Takes the whole list; *end is where it ends. */
+static struct hf_pending *detach(struct hf_pool *pool, struct hf_pending ***end)
 {
     pthread_mutex_lock(&pool->waiting);
     struct hf_pending *first = pool->pending;
+    *end = pool->pending_end;
     pool->pending = NULL;
     pool->pending_end = &pool->pending;
     pthread_mutex_unlock(&pool->waiting);
@@ -113,55 +114,79 @@ static int look(struct hf_pool *pool, struct hf_pending *one)
     return one->any ? -EAGAIN : 0;
 }
 
+/* What became of a block that was looked at. */
+static bool settle(struct hf_pool *pool, struct hf_pending *one, int error,
+                   struct hf_pending ***kept)
+{
+    if (error == 0) {
+        finish(pool, one);
+        return true;
+    }
+    if (error == -ESHUTDOWN) {
+        hf_pool_lose(pool);
+        leak(pool, one);
+        return false;
+    }
+    **kept = one;
+    *kept = &one->next;
+    return false;
+}
+
 bool hf_pending_poll(struct hf_pool *pool)
 {
     if (atomic_load_explicit(&pool->pending_count, memory_order_relaxed) == 0)
         return false;
-    struct hf_pending *one = detach(pool), *kept = NULL, **end = &kept;
+    struct hf_pending **end, *one = detach(pool, &end), *first = NULL, **kept = &first;
     bool any = false;
-    for (int looked = 0; one != NULL;) {
+    for (int looked = 0; one != NULL && looked < POLLED; looked++) {
         struct hf_pending *next = one->next;
-        bool had_events = one->count > 0;
-        int error = looked < POLLED && (had_events || !one->any) ? look(pool, one) : -EAGAIN;
-        looked += had_events;
-        if (error == 0) {
-            finish(pool, one);
-            any = true;
-        } else if (error == -ESHUTDOWN) {
-            hf_pool_lose(pool);
-            leak(pool, one);
-        } else {
-            *end = one;
-            end = &one->next;
-        }
+        any |= settle(pool, one, look(pool, one), &kept);
         one = next;
     }
-    put_back(pool, kept, end);
+    *kept = one;
+    put_back(pool, first, one != NULL ? end : kept);
     return any;
 }
 
-bool hf_pending_wait(struct hf_pool *pool, bool any_only)
+static bool wait_for_oldest(struct hf_pool *pool)
 {
-    if (atomic_load(&pool->pending_count) == 0 || (any_only && atomic_load(&pool->any_count) == 0))
+    struct hf_pending **end, *one = detach(pool, &end), *first = NULL, **kept = &first;
+    while (one != NULL && (one->any || one->count == 0)) {
+        *kept = one;
+        kept = &one->next;
+        one = one->next;
+    }
+    bool any = false;
+    if (one != NULL) {
+        struct hf_pending *next = one->next;
+        int error = 0;
+        for (unsigned i = 0; i < one->count && error == 0; i++)
+            error = hf_cuda_await(one->events[i]);
+        any = settle(pool, one, error == 0 ? look(pool, one) : error, &kept);
+        one = next;
+    }
+    *kept = one;
+    put_back(pool, first, one != NULL ? end : kept);
+    return any;
+}
+
+bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
+{
+    if (atomic_load(&pool->pending_count) == 0 ||
+        (what == HF_WAIT_UNKNOWN && atomic_load(&pool->any_count) == 0))
         return false;
-    struct hf_pending *one = detach(pool), *kept = NULL, **end = &kept;
+    if (what == HF_WAIT_OLDEST)
+        return wait_for_oldest(pool);
+    struct hf_pending **end, *one = detach(pool, &end), *first = NULL, **kept = &first;
     int error = one != NULL ? hf_cuda_wait(-1) : 0;
     bool any = false;
     while (one != NULL) {
         struct hf_pending *next = one->next;
-        if (error == 0) {
-            finish(pool, one);
-            any = true;
-        } else if (error == -ESHUTDOWN) {
-            hf_pool_lose(pool);
-            leak(pool, one);
-        } else {
-            *end = one;
-            end = &one->next;
-        }
+        any |= settle(pool, one, error, &kept);
         one = next;
     }
-    put_back(pool, kept, end);
+    *kept = NULL;
+    put_back(pool, first, kept);
     return any;
 }
 

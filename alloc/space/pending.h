@@ -14,9 +14,13 @@ int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, vo
 /* Returns blocks whose streams are done to their grounds. True if any was. */
 bool hf_pending_poll(struct hf_pool *pool);
 
-/* Waits for all devices, and returns all blocks that were pending before. True if any was. With
- * any_only, waits only if a block's streams are unknown. */
-bool hf_pending_wait(struct hf_pool *pool, bool any_only);
+/* Waits, and returns what is free then to the grounds. True if anything is. */
+enum hf_pending_what {
+    HF_WAIT_ALL,     /* for all devices */
+    HF_WAIT_UNKNOWN, /* for all devices, if there is a block whose streams are unknown */
+    HF_WAIT_OLDEST   /* for the oldest block whose streams are known */
+};
+bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what);
 
 /* hf_space_use() of a live block. */
 int hf_pending_use(struct hf_pool *pool, const void *block, void *stream);

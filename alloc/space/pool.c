@@ -408,12 +408,14 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
     if (before > keep)
         for (uint32_t i = 0; i < streams; i++)
             hf_ground_each_free(pool->streams[i].ground, mark_units, pool);
+    /* What was freed on a stream may still be in use there. Nobody can take what is marked. */
+    bool idle = before <= keep || pool->kind == HF_SPACE_PINNED || hf_cuda_wait(pool->device) == 0;
     size_t end = atomic_load(&pool->top) / GRANULE;
     for (size_t i = end; i-- > 0;) {
         if (pool->units[i] >> 30 != LEAVING)
             continue;
         pool->units[i] &= ~((uint32_t)LEAVING << 30);
-        if (atomic_load(&pool->reserved) > keep) {
+        if (idle && atomic_load(&pool->reserved) > keep) {
             (void)unback_unit(pool, i);
             continue;
         }

@@ -21,6 +21,11 @@
 /* Blocks whose alignment or size is beyond this are whole pages. */
 #define PAGE ((size_t)1 << HF_LG_PAGE)
 
+enum {
+    FRAGMENTED_PART = 16, /* a sixteenth of what is reserved may be unused */
+    PENDING_PART = 2      /* half of it may wait for a device */
+};
+
 static bool is_small(size_t size, size_t alignment)
 {
     return size <= HF_GROUND_CACHED && alignment <= HF_SPACE_ALIGNMENT;
@@ -113,6 +118,28 @@ static int grow(const struct request *request, void **out)
                : -ENOMEM;
 }
 
+/* Bytes that are backed, in which there is no block. */
+static uint64_t unused(struct hf_pool *pool)
+{
+    uint64_t used = atomic_load(&pool->pending_bytes);
+    uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
+    for (uint32_t i = 0; i < streams; i++)
+        used += atomic_load(&pool->streams[i].large) + hf_ground_small(pool->streams[i].ground);
+    uint64_t reserved = atomic_load(&pool->reserved);
+    return reserved > used ? reserved - used : 0;
+}
+
+/* More is not asked from the driver while a good part of what there is is unused, but in pieces
+ * that are too short: those units move to where they are needed. It costs a wait for the device. */
+static void gather(const struct request *request)
+{
+    struct hf_pool *pool = request->pool;
+    uint64_t reserved = atomic_load(&pool->reserved), need = request->size + HF_GROUND_GRANULE;
+    if (request->small || unused(pool) < reserved / FRAGMENTED_PART || reserved < need)
+        return;
+    (void)hf_pool_trim(pool, reserved - need);
+}
+
 static __attribute__((noinline)) int take_slowly(const struct request *request, void **out)
 {
     struct hf_pool *pool = request->pool;
@@ -121,14 +148,20 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
     hf_ground_empty(request->stream->ground);
     if (take_backed(request, false, out) == 0)
         return 0;
-    if (hf_pending_wait(pool, true) && take_backed(request, false, out) == 0)
+    if (hf_pending_wait(pool, HF_WAIT_UNKNOWN) && take_backed(request, false, out) == 0)
         return 0;
+    /* Rather than grow without end ahead of a device that is slower. */
+    while (atomic_load(&pool->pending_bytes) > atomic_load(&pool->reserved) / PENDING_PART &&
+           hf_pending_wait(pool, HF_WAIT_OLDEST))
+        if (take_backed(request, false, out) == 0)
+            return 0;
+    gather(request);
     int error = grow(request, out);
     if (error != -ENOMEM)
         return error;
     if (hf_pool_trim(pool, 0) != 0 && grow(request, out) == 0)
         return 0;
-    if (!hf_pending_wait(pool, false))
+    if (!hf_pending_wait(pool, HF_WAIT_ALL))
         return -ENOMEM;
     (void)hf_pool_trim(pool, 0);
     return grow(request, out);
@@ -165,6 +198,9 @@ static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t s
     request.size = (size + unit - 1) & -unit;
     if (HF_UNLIKELY(request.size == 0))
         request.size = unit;
+    /* A block that only its alignment makes large. */
+    if (HF_UNLIKELY(!request.small && request.size <= HF_GROUND_CACHED))
+        request.size = HF_GROUND_CACHED + PAGE;
     request.stream = hf_stream_find(pool, stream);
     if (HF_UNLIKELY(request.stream == NULL)) {
         request.stream = hf_stream_open(pool, stream, &error);
@@ -336,7 +372,7 @@ static int space_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64
     int error = hf_pool_open(pool);
     if (error != 0)
         return error;
-    (void)hf_pending_wait(pool, false);
+    (void)hf_pending_wait(pool, HF_WAIT_ALL);
     uint64_t bytes = hf_pool_trim(pool, keep);
     if (released != NULL)
         *released = bytes;

@@ -5,8 +5,10 @@
  */
 #include "alloc/start/api.h"
 
+#include "alloc/base/sized.h"
 #include "alloc/deleter/release.h"
 #include "alloc/owner/owner.h"
+#include "alloc/space/owners.h"
 #include "alloc/space/spaces.h"
 #include "alloc/start/family.h"
 #include "alloc/start/stats.h"
@@ -25,10 +27,22 @@ static const struct hf_instance_functions *other_copy(void)
 
 /* ---- owners and statistics ---- */
 
+/* In this copy, with what CUDA's driver knows. */
+static int owner_of_any(const void *ptr, struct hf_owner *out)
+{
+    int error = hf_owner_of_here(ptr, out);
+    if (error != 0 || (out->kind != HF_OWNER_UNKNOWN && out->kind != HF_OWNER_UNMAPPED))
+        return error;
+    struct hf_owner owner = {.kind = out->kind, .device = -1};
+    hf_spaces_describe_other(ptr, &owner);
+    hf_sized_copy(out, &owner, sizeof owner);
+    return 0;
+}
+
 int hf_owner_of(const void *ptr, struct hf_owner *out)
 {
     const struct hf_instance_functions *other = other_copy();
-    return other != NULL ? other->owner_of(ptr, out) : hf_owner_of_here(ptr, out);
+    return other != NULL ? other->owner_of(ptr, out) : owner_of_any(ptr, out);
 }
 
 int hf_stats(struct hf_stats *out)
@@ -140,7 +154,7 @@ int hf_fail_end(unsigned flags, struct hf_fail_counts *out)
 
 const struct hf_instance_functions hf_api_functions = {
     .heap = {hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_usable_size},
-    .owner_of = hf_owner_of_here,
+    .owner_of = owner_of_any,
     .stats = hf_stats_here,
     .release_make = hf_release_make,
     .watch_begin = hf_watch_begin_here,

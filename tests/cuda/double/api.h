@@ -81,6 +81,7 @@ CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 CUresult cuEventCreate(CUevent *event, unsigned flags);
 CUresult cuEventRecord(CUevent event, CUstream stream);
 CUresult cuEventQuery(CUevent event);
+CUresult cuEventSynchronize(CUevent event);
 CUresult cuEventDestroy_v2(CUevent event);
 
 /* ---- libcudart.so.13 ---- */

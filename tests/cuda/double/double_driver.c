@@ -316,6 +316,11 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     DOUBLE_CALL("cuEventRecord", "cudaEventRecord", double_record(event, stream));
 }
 
+CUresult cuEventSynchronize(CUevent event)
+{
+    DOUBLE_CALL("cuEventSynchronize", "cudaEventSynchronize", double_event_wait(event));
+}
+
 CUresult cuEventQuery(CUevent event)
 {
     DOUBLE_CALL("cuEventQuery", "cudaEventQuery", double_event_query(event));
