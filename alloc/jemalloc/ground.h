@@ -230,8 +230,19 @@ void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
     tsd_t *tsd = tsd_fetch();
     tcache_t *tcache = hf_ground_tcache(tsd, ground);
     szind_t class = sz_size2index(size);
-    void *at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false,
-                            class < nhbins ? tcache : NULL, true);
+    void *at = NULL;
+    bool found = false;
+    if (class < SC_NBINS) {
+        at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false,
+                          class < nhbins ? tcache : NULL, true);
+    } else {
+        /* jemalloc spreads such blocks over a page, by multiples of their alignment. */
+        if (tcache != NULL && class < nhbins)
+            at = cache_bin_alloc(&tcache->bins[class], &found);
+        if (at == NULL)
+            at = large_palloc(tsd_tsdn(tsd), ground->arena, sz_index2size(class),
+                              HF_GROUND_ALIGNMENT, false);
+    }
     hf_leave(&call);
     return at;
 }

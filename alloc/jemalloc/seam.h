@@ -160,12 +160,13 @@ void hf_heap_return(void *ptr, size_t class, size_t size);
  * the heap is not forwarded; in a thread that waits for another one's fork for too long they fail.
  */
 struct hf_ground;
-#define HF_GROUND_GRANULE ((size_t)2 << 20)
-#define HF_GROUND_CACHED  ((size_t)32 << 10)
+#define HF_GROUND_GRANULE   ((size_t)2 << 20)
+#define HF_GROUND_CACHED    ((size_t)32 << 10)
+#define HF_GROUND_ALIGNMENT ((size_t)256)
 /* NULL if there is no memory, or jemalloc has no arena left. A ground is never closed. */
 struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *space);
-/* A small block; NULL if grow gave nothing. A multiple of 256 or of 1024 as the size is aligned to
- * that. */
+/* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
+ * grow gave nothing. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
 /* The same, from the thread's cache alone; NULL if that has none. Takes no lock. */
 void *hf_ground_take_cached(const struct hf_ground *ground, size_t size);
@@ -177,8 +178,9 @@ bool hf_ground_give(struct hf_ground *ground, void *at);
 /* The same if at is the first byte of a small block of this ground and the thread's cache has
  * room; otherwise does nothing and returns false. */
 bool hf_ground_give_fast(const struct hf_ground *ground, void *at);
-/* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of two, from the addresses that the ground has: reuses the
- * last freed one of that size, or else takes the smallest free range that fits. */
+/* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of
+ * two, from the addresses that the ground has: reuses the last freed one of that size, or else
+ * takes the smallest free range that fits. */
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
 /* Gives a large, live block back; with `keep`, for a request of its own size first. */
 void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);

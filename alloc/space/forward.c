@@ -36,8 +36,8 @@ static inline void *take_small(enum hf_space_kind kind, int device, size_t size,
         kind == HF_SPACE_PINNED ? &pool->streams[0] : hf_stream_find(pool, stream);
     if (HF_UNLIKELY(found == NULL))
         return NULL;
-    void *shadow = hf_ground_take_cached(found->ground, (size + HF_SPACE_ALIGNMENT - 1) &
-                                                            -(size_t)HF_SPACE_ALIGNMENT);
+    void *shadow = hf_ground_take_cached(found->ground,
+                                         (size + HF_GROUND_ALIGNMENT - 1) & -HF_GROUND_ALIGNMENT);
     return HF_LIKELY(shadow != NULL) ? hf_pool_real(pool, shadow) : NULL;
 }
 

@@ -449,6 +449,8 @@ void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size)
 static void in_child(void)
 {
     pthread_mutex_init(&opening, NULL);
+    if (!hf_cuda_found())
+        return; /* the child may be the first to use CUDA */
     atomic_store(&hf_spaces_forked, true);
     hf_cuda_forbid();
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {

@@ -27,7 +27,6 @@
 #include <stdatomic.h>
 
 enum { HF_DEVICES_MAX = 16, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
-enum { HF_SPACE_ALIGNMENT = 256 };
 
 /* cudaStreamLegacy and cudaStreamPerThread. */
 #define HF_STREAM_LEGACY     ((void *)(uintptr_t)1)

@@ -28,7 +28,7 @@ enum {
 
 static bool is_small(size_t size, size_t alignment)
 {
-    return size <= HF_GROUND_CACHED && alignment <= HF_SPACE_ALIGNMENT;
+    return size <= HF_GROUND_CACHED && alignment <= HF_GROUND_ALIGNMENT;
 }
 
 /* ---- allocating ---- */
@@ -194,7 +194,7 @@ static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t s
         return -ENOMEM;
     struct request request = {.pool = pool, .alignment = alignment};
     request.small = HF_LIKELY(is_small(size, alignment));
-    size_t unit = request.small ? HF_SPACE_ALIGNMENT : PAGE;
+    size_t unit = request.small ? HF_GROUND_ALIGNMENT : PAGE;
     request.size = (size + unit - 1) & -unit;
     if (HF_UNLIKELY(request.size == 0))
         request.size = unit;
