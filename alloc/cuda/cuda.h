@@ -128,6 +128,10 @@ struct hf_cuda_address {
  * HF_CUDA_NONE if there is none. */
 int hf_cuda_address(const void *ptr, struct hf_cuda_address *out);
 
+/* ---- what routed calls return to CUDA's callers ---- */
+
+enum { HF_CUDA_SUCCESS = 0, HF_CUDA_INVALID_VALUE = 1, HF_CUDA_NOT_REGISTERED = 713 };
+
 /* ---- the process ---- */
 
 /* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child

@@ -155,6 +155,23 @@ static bool add_device(void)
     return true;
 }
 
+/* ---- CUDA's own functions ---- */
+
+bool hf_spaces_freed(void *ptr, void *stream, int *result)
+{
+    bool ours = hf_pool_of(ptr) != NULL;
+    if (HF_LIKELY(!ours && !hf_owned(ptr)))
+        return false;
+    *result = HF_CUDA_SUCCESS;
+    if (stream == HF_SPACE_UNREGISTERS)
+        *result = HF_CUDA_NOT_REGISTERED;
+    else if (!ours)
+        hf_free(ptr);
+    else if (hf_spaces_here.free(ptr, stream) == -EINVAL)
+        *result = HF_CUDA_INVALID_VALUE;
+    return true;
+}
+
 /* ---- memory that CUDA gave to others ---- */
 
 void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner)

@@ -11,6 +11,15 @@
  * the driver if a runtime was found; loads nothing. */
 void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner);
 
+/*
+ * For routed calls of CUDA's functions that give memory back. Frees a pointer of a space, or one of
+ * the heap, and returns true with CUDA's result for the caller; false: the pointer is not
+ * homefree's. HF_SPACE_UNREGISTERS, as the stream: the call ends a registration, of which spaces
+ * have none that is a caller's. Calls nothing of CUDA's, but to mark a stream.
+ */
+bool hf_spaces_freed(void *ptr, void *stream, int *result);
+#define HF_SPACE_UNREGISTERS ((void *)(intptr_t)-3)
+
 /* A stage of libhomefree's start (start/start.h). */
 void hf_spaces_start(void);
 

@@ -29,6 +29,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
+#include "alloc/space/owners.h"
 #include "alloc/start/family.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/foreign/object_role.h"
@@ -251,6 +252,18 @@ INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
     return REAL(measure_function, function, index)(ptr);
 }
 
+/* -- CUDA's functions that give memory back -- */
+
+typedef int space_free_function(void *ptr, void *second);
+
+INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *second, void *stream)
+{
+    int result;
+    if (HF_UNLIKELY(hf_spaces_freed(ptr, stream, &result)))
+        return result;
+    return CALL(space_free_function, function, index)(ptr, second);
+}
+
 /* ---- functions of the loader ---- */
 
 /* These functions depend on the caller's address (search paths, RTLD_NEXT). Their stubs end in a
@@ -464,6 +477,10 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "HF_EACH_ORIGINAL makes eight");
     ENTRIES(ask, name, ask_measure, size_t, (void *ptr), ptr)
 #include "shim/functions.def"
 
+#define HF_SPACE_FREES(name, stream) \
+    ENTRIES(stub, name, free_space, int, (void *ptr, void *second), ptr, second, stream)
+#include "shim/functions.def"
+
 ENTRIES(stub, dlopen, open_object, void *, (const char *file, int mode), file, mode)
 ENTRIES(stub, dlmopen, open_in_namespace, void *, (Lmid_t namespace, const char *file, int mode),
         namespace, file, mode)
@@ -508,6 +525,7 @@ static const struct row {
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
 #define HF_DELETE(symbol, ...)                                 ROW(symbol)
 #define HF_MAPS(name)                                          PLAIN_ROW(name)
+#define HF_SPACE_FREES(name, stream)                           PLAIN_ROW(name)
     [HF_ROUTED_madvise] = {{NULL}, {NULL}},
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
 #include "shim/functions.def"
