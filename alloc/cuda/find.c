@@ -219,10 +219,14 @@ static int find(void)
     if (result != -ENOENT && result != -EAGAIN)
         return result;
     /* What was refused says more than what was not there. */
-    if (result == -ENOENT && is_named)
-        hf_cuda_set_reason("the file that the option cuda names cannot be loaded: ", dlerror(),
+    if (result == -ENOENT && is_named) {
+        char refused[256] = "";
+        if (loaded == -EAGAIN)
+            hf_cuda_reason(refused, sizeof refused);
+        hf_cuda_set_reason(refused, refused[0] != '\0' ? "; " : "",
+                           "the file that the option cuda names cannot be loaded: ", dlerror(),
                            NULL);
-    else if (result == -ENOENT && loaded == -ENOENT)
+    } else if (result == -ENOENT && loaded == -ENOENT)
         hf_cuda_set_reason("no CUDA runtime is loaded, and ", sonames[0], ", ", sonames[1], " and ",
                            sonames[2], " cannot be loaded", NULL);
     return -ENODEV;

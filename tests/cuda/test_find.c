@@ -85,6 +85,7 @@ static void loaded_hashed(void *unused)
     find_nothing_else();
     snprintf(path, sizeof path, "%s/libcudart-9335f6a2.so.12", scratch_folder);
     must(symlink(in_folder("libcudart.so.13"), path) == 0);
+    load(in_folder("libcuda.so.1"), RTLD_NOW | RTLD_LOCAL);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     must(unlink(path) == 0);
     must(handle != NULL);
