@@ -1,5 +1,5 @@
 /* Our declarations of CUDA's types, numbers and functions (alloc/cuda/cuda_types.h and
- * cuda_functions.def) are those of NVIDIA's headers. It is enough that this file compiles. */
+ * cuda_functions.def) are those of NVIDIA's headers. Nearly all is said when this compiles. */
 #include "alloc/cuda/cuda_types.h"
 
 #include <cuda.h>
@@ -63,11 +63,9 @@ SAME_ERROR(STREAM_CAPTURE_UNSUPPORTED, cudaErrorStreamCaptureUnsupported);
 SAME_ERROR(STREAM_CAPTURE_IMPLICIT, cudaErrorStreamCaptureImplicit);
 SAME_ERROR(STREAM_CAPTURE_WRONG_THREAD, cudaErrorStreamCaptureWrongThread);
 
-#define SAME_NUMBER(name) SAME((size_t)HF_CU_##name == (size_t)CU_##name)
+#define SAME_NUMBER(name) SAME((int)HF_CU_##name == (int)CU_##name)
 SAME_NUMBER(MEMHOSTREGISTER_PORTABLE);
 SAME_NUMBER(EVENT_DISABLE_TIMING);
-SAME_NUMBER(STREAM_LEGACY);
-SAME_NUMBER(STREAM_PER_THREAD);
 SAME_NUMBER(STREAM_CAPTURE_STATUS_NONE);
 SAME_NUMBER(STREAM_CAPTURE_MODE_RELAXED);
 SAME_NUMBER(MEM_ALLOCATION_TYPE_PINNED);
@@ -133,7 +131,9 @@ SAME_SIZE(hf_cu_handle, CUmemGenericAllocationHandle);
 #define HF_CUDA_DRIVER_OPTIONAL(name, symbol, parameters) HF_CUDA_DRIVER(name, symbol, parameters)
 #include "alloc/cuda/cuda_functions.def"
 
+/* These are pointers, which only a program can compare. */
 int main(void)
 {
-    return 0;
+    return (size_t)CU_STREAM_LEGACY != HF_CU_STREAM_LEGACY ||
+           (size_t)CU_STREAM_PER_THREAD != HF_CU_STREAM_PER_THREAD;
 }
