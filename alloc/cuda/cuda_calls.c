@@ -143,12 +143,14 @@ int hf_cuda_failed(const char *call, hf_cu_result error)
         return 0;
     const char *name = NULL;
     char number[32];
+    const int saved_errno = errno;
     if (hf_cuda_ready() != 0 || table.functions.cuGetErrorName(error, &name) != 0 || name == NULL)
         name = "error";
     snprintf(number, sizeof number, " (%d)", error);
     hf_cuda_set_reason(call, ": ", name, number, NULL);
     if (result == -ESHUTDOWN)
         atomic_store(&over, true);
+    errno = saved_errno;
     return result;
 }
 

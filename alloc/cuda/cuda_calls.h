@@ -51,7 +51,7 @@ int hf_cuda_ready(void);
 void hf_cuda_set_reason(const char *first, ...) __attribute__((sentinel));
 
 /* The errno of an error of CUDA's, which becomes the reason. An error that says that the primary
- * contexts are gone ends all calls. */
+ * contexts are gone ends all calls. Preserves errno. */
 int hf_cuda_failed(const char *call, hf_cu_result error);
 
 /* The errno of an error, and nothing else. */

@@ -159,6 +159,7 @@ int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
         return hf_cuda_done(&scope, call, error);
     hf_cuda_leave(&scope);
     result = mark_elsewhere(device, stream, out);
+    errno = scope.saved_errno;
     return result == -EINVAL ? hf_cuda_failed(call, error) : result;
 }
 

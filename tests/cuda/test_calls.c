@@ -312,6 +312,11 @@ static void last_error(void *unused)
     fail_each();
     must(cudaGetLastError() == 101);
     must(cuCtxGetCurrent(&after) == 0 && before == after);
+    /* Where that is not possible, no error is made to look as if there was none. */
+    must(cudaSetDevice(9) == 101 && cuCtxSetCurrent(NULL) == 0);
+    double_fail("cudaGetDevice", 1, 999);
+    must(hf_cuda_current() == 0);
+    must(cudaGetLastError() == 999);
 }
 CALL_TEST(the_last_error_is_kept, last_error, NULL)
 
@@ -347,11 +352,13 @@ static void no_context(void *unused)
     int local;
     (void)unused;
     start();
+    errno = EBADF;
     must(hf_cuda_find() == 0 && hf_cuda_found() && hf_cuda_devices() == 2);
     must(hf_cuda_current() == 0 && !hf_cuda_has_context(0) && !hf_cuda_has_context(7));
     must(hf_cuda_can_map(0) == 1 && hf_cuda_granularity(0, &granularity) == 0);
     must(hf_cuda_address(&local, &address) == 0);
     must(hf_cuda_wait(-1) == 0);
+    must(errno == EBADF);
     must(hf_cuda_unlock(&local) == -EINVAL);
     must(contexts() == 0);
     must(cudaFree(NULL) == 0);

@@ -95,6 +95,9 @@ static void own_context(void *unused)
     must(hf_cuda_is_done(event) == -EAGAIN);
     must(cuStreamSynchronize(stream) == 0);
     must(hf_cuda_is_done(event) == 0);
+    double_fail("cuCtxPushCurrent", 1, 709);
+    must(hf_cuda_is_done(event) == -ESHUTDOWN);
+    must(hf_cuda_is_done(event) == 0);
     hf_cuda_drop(event);
     (void)double_leaks(&live);
     must(live.events == 2); /* the tried one of the device's, and `ended` */
@@ -117,7 +120,9 @@ static void destroyed(void *unused)
     (void)unused;
     must(hf_cuda_find() == 0);
     must(cudaStreamCreate(&stream) == 0 && cudaStreamDestroy(stream) == 0);
+    errno = EBADF;
     must(hf_cuda_mark(0, stream, &event) == -EINVAL && event == NULL);
+    must(errno == EBADF);
     must(reason_has("CUDA_ERROR_INVALID_HANDLE (400)"));
 }
 CALL_TEST(a_stream_that_is_destroyed, destroyed, NULL)
@@ -207,6 +212,43 @@ static void threads(void *unused)
 }
 CALL_TEST(many_threads, threads, NULL)
 
+/* No event is two threads' at a time. */
+static _Atomic(struct hf_cuda_event *) held[THREADS];
+
+static void *take_events(void *argument)
+{
+    const size_t own = (size_t)argument;
+    struct hf_cuda_event *event;
+    atomic_fetch_add(&ready, 1);
+    while (atomic_load(&ready) < THREADS)
+        sched_yield();
+    for (int round = 0; round < times(4 * ROUNDS); round++) {
+        must(hf_cuda_mark(0, NULL, &event) == 0);
+        atomic_store(&held[own], event);
+        for (size_t i = 0; i < THREADS; i++)
+            must(i == own || atomic_load(&held[i]) != event);
+        must(own != 0 || hf_cuda_wait(0) == 0);
+        atomic_store(&held[own], NULL);
+        hf_cuda_drop(event);
+    }
+    return NULL;
+}
+
+static void taking(void *unused)
+{
+    pthread_t thread[THREADS];
+    struct double_live live;
+    (void)unused;
+    must(hf_cuda_find() == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        must(pthread_create(&thread[i], NULL, take_events, (void *)i) == 0);
+    for (size_t i = 0; i < THREADS; i++)
+        must(pthread_join(thread[i], NULL) == 0);
+    (void)double_leaks(&live);
+    must(live.events <= THREADS);
+}
+CALL_TEST(no_event_is_two_threads, taking, NULL)
+
 /* Threads that look for the runtime at the same time all find it. */
 static void *find(void *unused)
 {
@@ -236,5 +278,5 @@ int main(void)
     return RUN_SUITE(marks_follow_the_work, default_streams_of_each_device,
                      a_stream_of_another_device, a_stream_of_the_users_context,
                      a_stream_that_is_destroyed, failures_lose_no_event, the_pool_has_an_end,
-                     many_threads, many_threads_find_it);
+                     many_threads, no_event_is_two_threads, many_threads_find_it);
 }

@@ -5,6 +5,7 @@
 #include "control.h"
 #include "double.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -147,6 +148,7 @@ int double_enter(const char *function, const char *alias)
 int double_leave(int error)
 {
     double_unlock();
+    errno = ENOTTY; /* the driver's calls of the system leave theirs */
     return error;
 }
 
