@@ -34,6 +34,9 @@ struct functions {
     void (*drop)(struct hf_release *record);
     int (*run)(struct hf_release *record);
     int (*forbid)(struct hf_release *record);
+    int (*device)(const struct hf_release *record);
+    void *(*stream)(const struct hf_release *record);
+    int (*set_stream)(struct hf_release *record, void *stream);
 };
 
 struct hf_release {
@@ -47,8 +50,17 @@ struct hf_release {
     const struct link_map *unpinned; /* must still hold destroy when it is called; NULL if pinned */
     _Atomic(uint32_t) references;
     _Atomic(uint32_t) state;
-    char text[]; /* the name */
+    char text[]; /* the name, behind struct of_space if the memory is a space's */
 };
+
+/* What a record of a space's memory has besides. Others are not larger for it. */
+struct of_space {
+    int (*give_back)(void *pointer, void *stream);
+    _Atomic(void *) stream;
+    int device;
+};
+_Static_assert(offsetof(struct hf_release, text) % _Alignof(struct of_space) == 0,
+               "it follows the record");
 
 static _Atomic(uint64_t) live, run, leaked;
 static _Atomic(bool) over;
@@ -127,6 +139,23 @@ static bool take_state(struct hf_release *record, enum state state)
     return atomic_compare_exchange_strong(&record->state, &expected, state);
 }
 
+static struct of_space *of_space(const struct hf_release *record)
+{
+    return (struct of_space *)(uintptr_t)record->text;
+}
+
+static int destroy_pointer(struct hf_release *record)
+{
+    if (record->attempt != NULL)
+        return record->attempt(record->pointer);
+    if (record->destroy == NULL) {
+        struct of_space *space = of_space(record);
+        return space->give_back(record->pointer, atomic_load(&space->stream));
+    }
+    record->destroy(record->pointer);
+    return 0;
+}
+
 static int release_run(struct hf_release *record)
 {
     if (!take_state(record, RUN))
@@ -140,11 +169,7 @@ static int release_run(struct hf_release *record)
         return -ECANCELED;
     }
     int saved_errno = errno;
-    int result = 0;
-    if (record->attempt != NULL)
-        result = record->attempt(record->pointer);
-    else
-        record->destroy(record->pointer);
+    int result = destroy_pointer(record);
     errno = saved_errno;
     count_down(result < 0 ? &leaked : &run);
     return result < 0 ? -ECANCELED : 0;
@@ -169,14 +194,83 @@ static int release_forbid(struct hf_release *record)
     return 0;
 }
 
+static int no_device(const struct hf_release *record)
+{
+    (void)record;
+    return -1;
+}
+
+static void *no_stream(const struct hf_release *record)
+{
+    (void)record;
+    return HF_STREAM_DONE;
+}
+
+static int set_no_stream(struct hf_release *record, void *stream)
+{
+    (void)record, (void)stream;
+    return -EINVAL;
+}
+
+static int space_device(const struct hf_release *record)
+{
+    return of_space(record)->device;
+}
+
+static void *space_stream(const struct hf_release *record)
+{
+    return atomic_load(&of_space(record)->stream);
+}
+
+static int set_space_stream(struct hf_release *record, void *stream)
+{
+    if (atomic_load(&record->state) != WAITING)
+        return -EALREADY;
+    atomic_store(&of_space(record)->stream, stream);
+    return 0;
+}
+
 static const struct functions own_functions = {
     .take = release_take,
     .drop = release_drop,
     .run = release_run,
     .forbid = release_forbid,
+    .device = no_device,
+    .stream = no_stream,
+    .set_stream = set_no_stream,
+};
+
+static const struct functions space_functions = {
+    .take = release_take,
+    .drop = release_drop,
+    .run = release_run,
+    .forbid = release_forbid,
+    .device = space_device,
+    .stream = space_stream,
+    .set_stream = set_space_stream,
 };
 
 /* ---- creating a record ---- */
+
+/* A record with `extra` zero bytes in front of its name; NULL if there is no memory. */
+static struct hf_release *new_record(void *pointer, const struct functions *functions, size_t extra,
+                                     const char *name)
+{
+    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
+    int saved_errno = errno;
+    struct hf_release *record = hf_malloc(sizeof *record + extra + name_size);
+    errno = saved_errno;
+    if (record == NULL)
+        return NULL;
+    *record = (struct hf_release){.magic = MAGIC, .functions = functions, .pointer = pointer};
+    atomic_init(&record->references, 1);
+    atomic_init(&record->state, WAITING);
+    memset(record->text, 0, extra);
+    if (name != NULL)
+        record->name = memcpy(record->text + extra, name, name_size);
+    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    return record;
+}
 
 int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                     int (*attempt)(void *pointer), const char *name)
@@ -184,25 +278,27 @@ int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void
     const struct link_map *map =
         hf_dynlink_find((const void *)(attempt != NULL ? (uintptr_t)attempt : (uintptr_t)destroy));
     const struct link_map *unpinned = map != NULL && pin(map) != 0 ? map : NULL;
-    size_t name_size = name != NULL ? strlen(name) + 1 : 0;
-    int saved_errno = errno;
-    struct hf_release *record = hf_malloc(sizeof *record + name_size);
-    errno = saved_errno;
+    struct hf_release *record = new_record(pointer, &own_functions, 0, name);
     if (record == NULL)
         return -ENOMEM;
-    *record = (struct hf_release){
-        .magic = MAGIC,
-        .functions = &own_functions,
-        .pointer = pointer,
-        .destroy = destroy,
-        .attempt = attempt,
-        .unpinned = unpinned,
-    };
-    atomic_init(&record->references, 1);
-    atomic_init(&record->state, WAITING);
-    if (name != NULL)
-        record->name = memcpy(record->text, name, name_size);
-    atomic_fetch_add_explicit(&live, 1, memory_order_relaxed);
+    record->destroy = destroy;
+    record->attempt = attempt;
+    record->unpinned = unpinned;
+    *out = record;
+    return 0;
+}
+
+int hf_release_make_space(struct hf_release **out, void *pointer, int device, void *stream,
+                          int (*give_back)(void *pointer, void *stream), const char *name)
+{
+    struct hf_release *record =
+        new_record(pointer, &space_functions, sizeof(struct of_space), name);
+    if (record == NULL)
+        return -ENOMEM;
+    struct of_space *space = of_space(record);
+    space->give_back = give_back;
+    space->device = device;
+    atomic_init(&space->stream, stream);
     *out = record;
     return 0;
 }
@@ -238,6 +334,21 @@ void *hf_release_pointer(const struct hf_release *record)
 const char *hf_release_name(const struct hf_release *record)
 {
     return record->name;
+}
+
+int hf_release_device(const struct hf_release *record)
+{
+    return record->functions->device(record);
+}
+
+void *hf_release_stream(const struct hf_release *record)
+{
+    return record->functions->stream(record);
+}
+
+int hf_release_set_stream(struct hf_release *record, void *stream)
+{
+    return record->functions->set_stream(record, stream);
 }
 
 bool hf_release_is_record(const void *block, size_t size)

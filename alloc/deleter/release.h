@@ -25,6 +25,11 @@
 int hf_release_make(struct hf_release **out, void *pointer, void (*destroy)(void *pointer),
                     int (*attempt)(void *pointer), const char *name);
 
+/* hf_release_new_space() without forwarding. Spaces lie above records: `give_back` is their
+ * hf_space_free(), and is never unloaded. */
+int hf_release_make_space(struct hf_release **out, void *pointer, int device, void *stream,
+                          int (*give_back)(void *pointer, void *stream), const char *name);
+
 /* Whether a live block of this size is a record. */
 bool hf_release_is_record(const void *block, size_t size);
 

@@ -53,6 +53,8 @@ struct hf_instance_functions {
     int (*fail_end)(unsigned flags, struct hf_fail_counts *out);
     void *(*lookup_for)(void *original);
     const struct hf_space_functions *spaces; /* space/spaces.h */
+    int (*release_make_space)(struct hf_release **out, void *pointer, void *stream,
+                              const char *name);
 };
 
 /*

@@ -88,6 +88,12 @@ int hf_space_use(void *ptr, void *stream)
     return to != NULL ? to->use(ptr, stream) : -EINVAL;
 }
 
+int hf_space_order(int device, void *before, void *after)
+{
+    const struct hf_space_functions *to = spaces();
+    return to != NULL && to->order != NULL ? to->order(device, before, after) : -ENOTSUP;
+}
+
 int hf_space_of(const void *ptr, struct hf_space *out)
 {
     const struct hf_space_functions *to = spaces();

@@ -13,6 +13,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/cuda/cuda.h"
 #include "alloc/space/pending.h"
+#include "alloc/space/stream_order.h"
 #include "alloc/space/streams.h"
 
 #include <errno.h>
@@ -412,4 +413,5 @@ const struct hf_space_functions hf_spaces_here = {
     .limit = space_limit,
     .trim = space_trim,
     .reason = space_reason,
+    .order = hf_space_order_here,
 };

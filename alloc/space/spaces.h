@@ -18,6 +18,7 @@ struct hf_space_functions {
     int (*limit)(enum hf_space_kind kind, int device, uint64_t bytes);
     int (*trim)(enum hf_space_kind kind, int device, uint64_t keep, uint64_t *released);
     int (*reason)(enum hf_space_kind kind, int device, char *text, size_t size);
+    int (*order)(int device, void *before, void *after);
 };
 extern const struct hf_space_functions hf_spaces_here __attribute__((visibility("hidden")));
 

@@ -97,6 +97,26 @@ int hf_release_new_attempt(struct hf_release **out, void *pointer, int (*attempt
     return make_release(out, pointer, NULL, attempt, name);
 }
 
+/* The heap's copy frees, which is never unloaded. */
+static int make_space_release(struct hf_release **out, void *pointer, void *stream,
+                              const char *name)
+{
+    struct hf_space space = {.size = sizeof space, .device = -1};
+    (void)hf_spaces_here.of(pointer, &space); /* -ENOENT: the pointer goes to hf_free() */
+    return hf_release_make_space(out, pointer, space.device, stream, hf_spaces_here.free, name);
+}
+
+int hf_release_new_space(struct hf_release **out, void *pointer, void *stream, const char *name)
+{
+    if (out == NULL || pointer == NULL)
+        return -EINVAL;
+    const struct hf_instance_functions *other = other_copy();
+    if (other == NULL)
+        return make_space_release(out, pointer, stream, name);
+    return other->release_make_space != NULL ? other->release_make_space(out, pointer, stream, name)
+                                             : -ENOTSUP;
+}
+
 bool hf_release_is(const void *ptr)
 {
     const struct hf_instance_functions *other = hf_instance_forward();
@@ -163,4 +183,5 @@ const struct hf_instance_functions hf_api_functions = {
     .fail_count = hf_fail_count_here,
     .fail_end = hf_fail_end_here,
     .spaces = &hf_spaces_here,
+    .release_make_space = make_space_release,
 };

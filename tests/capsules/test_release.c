@@ -135,6 +135,45 @@ START_TEST(what_its_function_cannot_free_is_counted)
 }
 END_TEST
 
+START_TEST(memory_of_a_space_has_a_stream)
+{
+    struct hf_stats before = stats_now();
+    struct hf_release *record = NULL;
+    int first, second;
+    void *block = hf_malloc(100); /* the heap is a space, too */
+    ck_assert_int_eq(hf_release_new_space(&record, block, &first, "block"), 0);
+    ck_assert_ptr_eq(hf_release_pointer(record), block);
+    ck_assert_str_eq(hf_release_name(record), "block");
+    ck_assert(hf_release_is(record));
+    ck_assert_int_eq(hf_release_device(record), -1);
+    ck_assert_ptr_eq(hf_release_stream(record), &first);
+    ck_assert_int_eq(hf_release_set_stream(record, &second), 0);
+    ck_assert_ptr_eq(hf_release_stream(record), &second);
+    hf_release_take(record);
+    hf_release_drop(record);
+    assert_counts(&before, 1, 0, 0);
+    ck_assert_int_eq(hf_release_run(record), 0);
+    ck_assert_int_eq(hf_release_set_stream(record, &first), -EALREADY);
+    ck_assert_ptr_eq(hf_release_stream(record), &second);
+    hf_release_drop(record);
+    assert_counts(&before, 0, 1, 0);
+
+    ck_assert_int_eq(hf_release_new_space(NULL, block, NULL, NULL), -EINVAL);
+    ck_assert_int_eq(hf_release_new_space(&record, NULL, NULL, NULL), -EINVAL);
+}
+END_TEST
+
+START_TEST(other_memory_has_no_stream)
+{
+    struct hf_release *record = make("matrix");
+    ck_assert_int_eq(hf_release_device(record), -1);
+    ck_assert_ptr_eq(hf_release_stream(record), HF_STREAM_DONE);
+    ck_assert_int_eq(hf_release_set_stream(record, NULL), -EINVAL);
+    ck_assert_uint_eq(hf_usable_size(record), 80); /* no room for one */
+    hf_release_drop(record);
+}
+END_TEST
+
 START_TEST(the_name_is_copied)
 {
     char *name = hf_strdup("a name that goes");
@@ -352,8 +391,9 @@ int main(int count, char **arguments)
      * loader reorder the destructors. */
     return RUN_SUITE(too_late_it_is_leaked, the_last_reference_frees_once,
                      run_early_it_is_not_run_again, forbidden_it_is_the_callers,
-                     what_its_function_cannot_free_is_counted, the_name_is_copied,
-                     wrong_use_is_an_error, no_other_address_is_a_record, threads_free_once,
-                     threads_count_references, the_functions_object_stays, code_is_pinned_or_not,
-                     exit_handlers_still_free, a_forked_child_has_records_of_its_own);
+                     what_its_function_cannot_free_is_counted, memory_of_a_space_has_a_stream,
+                     other_memory_has_no_stream, the_name_is_copied, wrong_use_is_an_error,
+                     no_other_address_is_a_record, threads_free_once, threads_count_references,
+                     the_functions_object_stays, code_is_pinned_or_not, exit_handlers_still_free,
+                     a_forked_child_has_records_of_its_own);
 }

@@ -16,6 +16,7 @@
  *   - The shared object of the freeing function could not be kept loaded, because the loader knows
  *     it under another object's name, and has been unloaded.
  *   - The function given to hf_release_new_attempt() reported that it could not free.
+ *   - hf_space_free() failed for memory of hf_release_new_space().
  *
  * A deleter that is never dropped counts as live (releases_live) until the process ends.
  *
@@ -61,6 +62,30 @@ HF_API int hf_release_new(struct hf_release **out, void *pointer, void (*destroy
                           const char *name);
 HF_API int hf_release_new_attempt(struct hf_release **out, void *pointer,
                                   int (*attempt)(void *pointer), const char *name);
+
+/*
+ * Makes a deleter with one reference for memory of a space: it frees the pointer by
+ * hf_space_free(), on the stream that it carries.
+ *
+ * Parameters:
+ *   out      out: the deleter; unchanged on error
+ *   pointer  in: the first byte of a block of hf_space_alloc(), of any kind; not NULL
+ *   stream   in: the stream that uses the memory last, HF_STREAM_DONE or HF_STREAM_ANY
+ *   name     in: for messages and for PyCapsule; copied; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL   out or pointer is NULL
+ *   -ENOMEM   there is no memory
+ *   -ENOTSUP  another libhomefree in this process is the heap, and it is too old
+ * Frees: on success the deleter owns the pointer, and the caller drops the reference with
+ *   hf_release_drop(). On error the caller still owns the pointer.
+ * Threads: safe.
+ * Fork: safe; in the child, memory of a space other than HF_SPACE_HOST is leaked and counted.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_release_new_space(struct hf_release **out, void *pointer, void *stream,
+                                const char *name);
 
 /*
  * Takes one more reference to a deleter.
@@ -141,6 +166,43 @@ HF_API int hf_release_forbid(struct hf_release *record);
  */
 HF_API void *hf_release_pointer(const struct hf_release *record);
 HF_API const char *hf_release_name(const struct hf_release *record);
+
+/*
+ * Returns the device and the stream of a deleter of hf_release_new_space().
+ *
+ * Parameters:
+ *   record  in: the deleter
+ * Result: the device's index, -1 for memory of the host; the stream on which the pointer will be
+ *   freed. For any other deleter -1 and HF_STREAM_DONE.
+ * Errors: none.
+ * Frees: nothing. Whoever made the stream keeps it until the pointer is freed.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
+HF_API int hf_release_device(const struct hf_release *record);
+HF_API void *hf_release_stream(const struct hf_release *record);
+
+/*
+ * Changes the stream on which a deleter of hf_release_new_space() will free its pointer. Orders no
+ * work: what used the memory on the old stream must be known to come first (hf_space_order()), or
+ * be recorded (hf_space_use()).
+ *
+ * Parameters:
+ *   record  in/out: the deleter
+ *   stream  in: as for hf_release_new_space()
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL    the deleter was made by another function
+ *   -EALREADY  the pointer was freed or given back, or another thread is freeing it
+ * Frees: nothing.
+ * Threads: safe; of two threads at once, the later one decides.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
+HF_API int hf_release_set_stream(struct hf_release *record, void *stream);
 
 /*
  * Tells whether an address is that of a deleter that has references.

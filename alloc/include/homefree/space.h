@@ -124,6 +124,29 @@ HF_API int hf_space_free(void *ptr, void *stream);
 HF_API int hf_space_use(void *ptr, void *stream);
 
 /*
+ * Makes the work that comes into a stream from now on wait for what is in another stream now. The
+ * calling thread does not wait.
+ *
+ * Parameters:
+ *   device  in: the device of the streams; it says whose default stream is meant
+ *   before  in: the stream whose work comes first. HF_STREAM_DONE orders nothing, and so only asks
+ *           whether there is such a device; for HF_STREAM_ANY the calling thread waits until the
+ *           device has done everything
+ *   after   in: the stream that waits
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  a stream or the device is not possible
+ *   -ENODEV  as for hf_space_alloc(); no context is created to find that out
+ *   -EBUSY   a stream is being captured into a graph, and the other is not
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe; -ENODEV in the child.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_space_order(int device, void *before, void *after);
+
+/*
  * Tells which space an address belongs to. Takes no lock and asks no driver.
  *
  * Parameters:
