@@ -463,6 +463,139 @@ class DLPack(Case):
             capsules.delete_twice(capsules.dlpack(capsules.capsule()))
 
 
+CPU, CUDA, PINNED, MANAGED = 1, 2, 3, 13
+LEGACY, PER_THREAD, NO_ORDER, ANY = 1, 2, -1, -2
+
+
+class Asks:
+    """A producer on a device, which answers what it was asked."""
+
+    def __init__(self, device, versioned=True):
+        self.device, self.versioned, self.asked = device, versioned, []
+
+    def __dlpack__(self, **keywords):
+        self.asked.append(keywords)
+        if not self.versioned and "max_version" in keywords:
+            raise TypeError("__dlpack__() got an unexpected keyword argument 'max_version'")
+        return capsules.answer(*self.device, NO_ORDER, {**keywords, "stream": None})
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class Has:
+    """A producer of one tensor."""
+
+    def __init__(self, device, tensor):
+        self.device, self.tensor = device, tensor
+
+    def __dlpack__(self, **asked):
+        return self.tensor
+
+    def __dlpack_device__(self):
+        return self.device
+
+
+class Streams(Case):
+    """DLPack's rules for streams. No device is needed where nothing is to be ordered."""
+
+    def test_streams_of_a_producer(self):
+        for device in (CUDA, MANAGED):
+            for producer, stream in (
+                (0, None),
+                (0, LEGACY),
+                (LEGACY, None),
+                (PER_THREAD, PER_THREAD),
+                (4096, 4096),
+                (4096, NO_ORDER),
+                (NO_ORDER, 4096),
+            ):
+                with self.subTest(device=device, producer=producer, stream=stream), self.one():
+                    made = capsules.answer(device, 0, producer, {"stream": stream})
+                    self.assertEqual(capsules.name_of(made), "dltensor")
+                    del made
+
+    def test_what_cannot_be_ordered(self):
+        for producer, stream in ((0, PER_THREAD), (0, 4096), (PER_THREAD, None)):
+            with (
+                self.subTest(producer=producer, stream=stream),
+                self.one(),
+                self.assertRaisesRegex(BufferError, "stream=-1"),
+            ):
+                capsules.answer(CUDA, 0, producer, {"stream": stream})
+
+    def test_wrong_streams(self):
+        for device, stream, error, text in (
+            (CUDA, 0, ValueError, "stream=0 could be either"),
+            (CUDA, -2, ValueError, "negative"),
+            (CUDA, 1 << 70, OverflowError, ""),
+            (CUDA, "1", TypeError, "cudaStream_t"),
+            (CPU, 1, ValueError, "stream=None"),
+            (PINNED, 0, ValueError, "stream=None"),
+        ):
+            with (
+                self.subTest(device=device, stream=stream),
+                self.one(),
+                self.assertRaisesRegex(error, text),
+            ):
+                capsules.answer(device, 0, 0, {"stream": stream})
+
+    def test_page_locked_memory(self):
+        for keywords, device in (
+            ({}, (PINNED, 0)),
+            ({"stream": NO_ORDER}, (PINNED, 0)),
+            ({"dl_device": (PINNED, 0)}, (PINNED, 0)),
+            ({"dl_device": (CPU, 0)}, (CPU, 0)),
+        ):
+            with self.subTest(**keywords), self.changes(run=2, destroyed=1):
+                tensor = capsules.answer(PINNED, 0, 0, {"max_version": (1, 0), **keywords})
+                self.assertEqual(capsules.import_of(Has(device, tensor), 0)[:3], (*device, 0.0))
+                del tensor
+
+    def test_no_copies(self):
+        for keywords, error, text in (
+            ({"copy": True}, BufferError, "copies none"),
+            ({"dl_device": (CPU, 0)}, BufferError, r"\(2, 0\).*\(1, 0\)"),
+            ({"dl_device": (CUDA, 1)}, BufferError, "copy what you get"),
+            ({"dl_device": CPU}, TypeError, "tuple"),
+            ({"dl_device": (1, 2, 3)}, TypeError, "tuple"),
+            ({"wrong": 1}, TypeError, "wrong"),
+        ):
+            with self.subTest(**keywords), self.one(), self.assertRaisesRegex(error, text):
+                capsules.answer(CUDA, 0, 0, keywords)
+        for keywords in ({"copy": False}, {"copy": None}, {"dl_device": (CUDA, 0)}):
+            with self.subTest(**keywords), self.one():
+                capsules.answer(CUDA, 0, 0, keywords)
+
+    def test_what_a_consumer_asks(self):
+        for device, stream, asked in (
+            ((CPU, 0), 7, {}),
+            ((PINNED, 0), 7, {}),
+            ((CUDA, 3), 0, {"stream": 1}),
+            ((CUDA, 3), NO_ORDER, {"stream": -1}),
+            ((CUDA, 3), 4096, {"stream": 4096}),
+            ((MANAGED, 0), PER_THREAD, {"stream": 2}),
+        ):
+            for versioned in (True, False):
+                case = self.subTest(device=device, versioned=versioned)
+                with case, self.changes(run=2, destroyed=1):
+                    source = Asks(device, versioned)
+                    taken = capsules.import_of(source, stream)
+                    self.assertEqual(taken[:3], (*device, 0.0))
+                    wanted = [{"max_version": (1, 0), **asked}, asked]
+                    self.assertEqual(source.asked, wanted[: 1 if versioned else 2])
+                    del taken
+
+    def test_wrong_producers(self):
+        with self.assertRaisesRegex(TypeError, "does not speak DLPack"):
+            capsules.import_of(3, 0)
+        with self.assertRaisesRegex(ValueError, "HF_STREAM_ANY"):
+            capsules.import_of(Asks((CUDA, 0)), ANY)
+        for wrong in (3, (1,), ("a", "b")):
+            with self.subTest(wrong=wrong), self.assertRaises(TypeError):
+                capsules.import_of(Asks(wrong), 0)
+
+
 class Arrow(Case):
     def test_released(self):
         with self.changes(run=2, arrow=2):

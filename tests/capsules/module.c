@@ -526,6 +526,59 @@ static PyObject *consume(PyObject *self, PyObject *object)
     return made;
 }
 
+/* answer(device type, id, producer, keywords): (capsule of what __dlpack__() returned, its device)
+ * for memory that pretends to be there. */
+static PyObject *answer(PyObject *self, PyObject *args)
+{
+    int64_t shape[1];
+    struct hf_dl_tensor tensor;
+    struct hf_dlpack_request request;
+    struct hf_release *record;
+    PyObject *keywords, *empty, *made = NULL;
+    Py_ssize_t producer;
+    int type, id;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iinO!", &type, &id, &producer, &PyDict_Type, &keywords))
+        return NULL;
+    shape[0] = ELEMENTS;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.device.type = type;
+    tensor.device.id = id;
+    tensor.ndim = 1;
+    tensor.shape = shape;
+    tensor.dtype.code = HF_DL_FLOAT;
+    tensor.dtype.bits = 64;
+    tensor.dtype.lanes = 1;
+    record = memory();
+    empty = PyTuple_New(0);
+    if (record != NULL && empty != NULL && hf_dlpack_read_request(empty, keywords, &request) == 0) {
+        tensor.data = hf_release_pointer(record);
+        made = hf_dlpack_answer(record, &tensor, 0, (void *)producer, &request);
+    }
+    Py_XDECREF(empty);
+    hf_python_drop(record);
+    return made;
+}
+
+/* import_of(object, stream): (device type, id, first element, capsule of the memory) */
+static PyObject *import_of(PyObject *self, PyObject *args)
+{
+    PyObject *object, *made;
+    Py_ssize_t stream;
+    struct hf_dl_tensor *tensor;
+    struct hf_release *record;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "On", &object, &stream))
+        return NULL;
+    record = hf_dlpack_import(object, (void *)stream, &tensor, NULL);
+    if (record == NULL)
+        return NULL;
+    made = Py_BuildValue("iidN", (int)tensor->device.type, (int)tensor->device.id,
+                         *(double *)tensor->data, hf_capsule_of(record));
+    hf_release_drop(record);
+    return made;
+}
+
 static struct hf_dl_managed_versioned forged;
 
 static void forged_deleter(struct hf_dl_managed_versioned *unused)
@@ -657,6 +710,8 @@ static PyMethodDef methods[] = {
     {"dlpack", dlpack, METH_VARARGS, NULL},
     {"wrong_dlpack", wrong_dlpack, METH_VARARGS, NULL},
     {"consume", consume, METH_O, NULL},
+    {"answer", answer, METH_VARARGS, NULL},
+    {"import_of", import_of, METH_VARARGS, NULL},
     {"forge", forge, METH_VARARGS, NULL},
     {"delete_twice", delete_twice, METH_O, NULL},
     {"thread_delete", thread_delete, METH_O, NULL},

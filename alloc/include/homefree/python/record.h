@@ -137,6 +137,37 @@ static inline struct hf_release *hf_python_record(void *pointer, const char *nam
 }
 
 /*
+ * Makes a deleter of a space's memory, as hf_release_new_space() does, and raises exceptions.
+ *
+ * Parameters:
+ *   pointer  in: the first byte of a block of hf_space_alloc(); not NULL
+ *   name     in: copied; may be NULL
+ *   stream   in: the stream that uses the memory last, HF_STREAM_DONE or HF_STREAM_ANY
+ * Result: a deleter with one reference; NULL with an exception set.
+ * Errors:
+ *   ValueError   pointer is NULL
+ *   MemoryError  there is no memory
+ * Frees: on success the deleter owns the pointer, and the caller drops the reference with
+ *   hf_release_drop(). On error the caller still owns the pointer.
+ * Threads: attached.
+ * Fork: safe; in the child, memory of a space other than HF_SPACE_HOST is leaked and counted.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+static inline struct hf_release *hf_python_space_record(void *pointer, const char *name,
+                                                        void *stream)
+{
+    struct hf_release *record = NULL;
+    if (pointer == NULL)
+        PyErr_SetString(PyExc_ValueError,
+                        "homefree: the pointer is NULL: there is nothing to free; check what "
+                        "hf_space_alloc() returned before sharing the memory with Python");
+    else if (hf_release_new_space(&record, pointer, stream, name) != 0)
+        PyErr_NoMemory();
+    return record;
+}
+
+/*
  * Drops one reference to a deleter, as hf_release_drop() does, in code that certainly holds the
  * GIL.
  *
