@@ -27,7 +27,8 @@ static int execute(PyObject *module)
 {
     PyMethodDef *const tables[] = {homefree_host_methods,     homefree_doctor_methods,
                                    homefree_diagnose_methods, homefree_check_methods,
-                                   homefree_load_methods,     homefree_warm_methods};
+                                   homefree_load_methods,     homefree_cuda_methods,
+                                   homefree_warm_methods};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
             return -1;

@@ -47,6 +47,8 @@ extern PyMethodDef homefree_diagnose_methods[];
 extern PyMethodDef homefree_check_methods[];
 /* load.c: homefree.load() */
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
+/* cuda_module.c: homefree.cuda */
+extern PyMethodDef homefree_cuda_methods[];
 /* warm.c: homefree.extension */
 extern PyMethodDef homefree_warm_methods[];
 

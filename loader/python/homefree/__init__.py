@@ -44,6 +44,7 @@ __all__ = [
     "Owner",
     "RouteEntry",
     "RouteReport",
+    "cuda",
     "diagnose",
     "doctor",
     "extension",
@@ -67,6 +68,7 @@ __version__ = _homefree.version()
 # of import circles reads this table.
 _LAZY = {
     "ImportHook": "_load",
+    "cuda": "cuda",
     "diagnose": "_diagnose",
     "doctor": "_doctor",
     "extension": "extension",

@@ -1,5 +1,6 @@
 from typing import Literal
 
+from . import cuda as cuda
 from . import extension as extension
 from ._diagnose import diagnose as diagnose
 from ._doctor import doctor as doctor

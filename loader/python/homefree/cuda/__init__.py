@@ -1,0 +1,70 @@
+"""Page-locked memory and devices' memory: the spaces of homefree/space.h, for Python.
+
+Importing this package neither loads nor needs CUDA. The first allocation looks for a CUDA runtime
+that is loaded already, then for libcudart.so.13, .12 and .11, or for the file that the option
+`cuda` names. Where there is none, or no device, available() is False, and what allocates raises
+Unavailable, which says why.
+
+Everything here may be called from any thread and any interpreter. After fork() the child cannot use
+CUDA. Since 1.0.
+"""
+
+from ._space import Unavailable, available, limit, reason, stats, trim
+
+__all__ = [
+    "DeviceArray",
+    "Unavailable",
+    "available",
+    "cuda_core_resource",
+    "cupy_allocator",
+    "empty",
+    "empty_pinned",
+    "from_dlpack",
+    "limit",
+    "pin_memory",
+    "reason",
+    "record_stream",
+    "rmm_resource",
+    "stats",
+    "torch_allocator",
+    "torch_mem_pool",
+    "trim",
+    "use_cupy",
+    "use_numba",
+    "use_rmm",
+    "use_torch",
+]
+
+# Names that are imported when they are first used, and the module that has each.
+_LAZY = {
+    "DeviceArray": "_array",
+    "cuda_core_resource": "_cuda_core",
+    "cupy_allocator": "_cupy",
+    "empty": "_array",
+    "empty_pinned": "_pinned",
+    "from_dlpack": "_array",
+    "pin_memory": "_pinned",
+    "record_stream": "_pinned",
+    "rmm_resource": "_rmm",
+    "torch_allocator": "_torch_cuda",
+    "torch_mem_pool": "_torch_cuda",
+    "use_cupy": "_cupy",
+    "use_numba": "_numba",
+    "use_rmm": "_rmm",
+    "use_torch": "_torch_cuda",
+}
+
+
+def __getattr__(name):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module("." + module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})
