@@ -6,7 +6,8 @@ The folder is copied to an empty place; the commands in its README are run there
 its own tests, under pytest; then `homefree inspect` on everything that the commands built.
 
 An example in Rust needs cargo, maturin (in an environment whose bin folder is on PATH), and the
-folder that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them.
+folder that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One with
+kernels for CUDA needs nvcc, and no device.
 """
 
 import argparse
@@ -25,7 +26,15 @@ PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.execu
 
 # What a module may need besides libhomefree and what the example itself builds.
 SYSTEM = re.compile(r"(libc|libm|libgcc_s|libstdc\+\+|libpthread|ld-linux[-\w]*)\.so\.\d+")
-TORCH = re.compile(r"lib(torch|torch_cpu|torch_python|c10)\.so(\.[\d.]+)?")
+CUDA = re.compile(r"libcudart\.so\.\d+")
+TORCH = re.compile(r"lib(torch|torch_cpu|torch_cuda|torch_python|c10|c10_cuda)\.so(\.[\d.]+)?")
+
+
+def find_nvcc():
+    """CUDA's compiler, or None."""
+    usual = "/usr/local/cuda/bin/nvcc"
+    found = os.environ.get("CUDACXX") or shutil.which("nvcc")
+    return found or (usual if os.path.exists(usual) else None)
 
 
 def commands(readme):
@@ -77,6 +86,7 @@ def check_needed(path, names):
     torch = "libtorch" in dynamic or "libc10" in dynamic
     for name in needed:
         fine = name == "libhomefree.so.1" or name in names or SYSTEM.fullmatch(name)
+        fine = fine or CUDA.fullmatch(name)
         if not fine and not (torch and TORCH.fullmatch(name)):
             sys.exit(f"{path.name} needs {name}")
     print(f"{path.name} needs {', '.join(needed)}")
@@ -94,6 +104,9 @@ def main():
     tools = arguments.build / "wheels/tools"
     if not (tools / "ready").exists():
         print("the tools that the examples are built with are missing; tests/run installs them")
+        return 77
+    if any(arguments.example.glob("*.cu")) and not find_nvcc():
+        print("an example with kernels for CUDA: nvcc is missing")
         return 77
     if (arguments.example / "Cargo.toml").exists():
         for path, what in (
@@ -156,6 +169,9 @@ def check(arguments, tools, place):
         PIP_ROOT_USER_ACTION="ignore",
         NO_COLOR="1",
     )
+
+    if any(source.glob("*.cu")):
+        variables["CUDACXX"] = find_nvcc()
 
     # Copies only the example and the files beside it that examples of its kind share.
     work = place / "work"
