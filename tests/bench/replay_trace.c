@@ -110,6 +110,7 @@ static void play(const struct rival *rival, const struct trace *trace, void **bl
         const struct operation *each = &trace->operations[i];
         if (each->size == 0) {
             rival->give(blocks[each->block], streams[each->stream]);
+            rival_go_on();
             continue;
         }
         blocks[each->block] = rival->take(each->size, streams[each->stream]);

@@ -231,6 +231,20 @@ void *rival_stream(unsigned number)
     return streams[number];
 }
 
+void rival_go_on(void)
+{
+    static void (*advance)(unsigned steps);
+    static bool looked;
+    /* A device's blocks come back to the stream that had them, without an event. */
+    if (!looked && chosen == &rivals[PINNED]) {
+        void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+        advance = driver != NULL ? (void (*)(unsigned))dlsym(driver, "double_advance") : NULL;
+        looked = true;
+    }
+    if (advance != NULL)
+        advance(1);
+}
+
 uint64_t rival_reserved(void)
 {
     if (chosen <= &rivals[DEVICE]) {

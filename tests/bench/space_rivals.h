@@ -29,6 +29,10 @@ const struct rival *rival_open(int argc, char **argv);
 /* A stream for a number of a trace: 0 is the default stream; others are made once. */
 void *rival_stream(unsigned number);
 
+/* Lets a double of CUDA go on, whose work is done only when somebody says so. A device does that by
+ * itself, and nothing happens. */
+void rival_go_on(void);
+
 /* The most bytes that the rival has reserved so far; 0 if it does not tell. */
 uint64_t rival_reserved(void);
 

@@ -47,11 +47,7 @@ CUDA_PEERS = {
 }
 CUDA_SIZE = 1 << 20
 # Each trace, and the space it is played in.
-TRACES = {
-    "training": ("device", {}),
-    "serving": ("device", {}),
-    "loader": ("pinned", {}),
-}
+TRACES = {"training": "device", "serving": "device", "loader": "pinned"}
 COUNTS = (200, 1200)
 
 
@@ -103,9 +99,9 @@ def measure_pairs(sampler, options):
     return rows
 
 
-def written(folder):
+def written(folder, **changes):
     """The traces as files, with the operations."""
-    for name, (space, changes) in TRACES.items():
+    for name, space in TRACES.items():
         operations = traces.make(name, **changes)
         file = folder / f"{name}.trace"
         file.write_text("".join(" ".join(map(str, each)) + "\n" for each in operations))
@@ -188,7 +184,7 @@ def measure_instructions(sampler, options):
             what = f"pair of {shown(size)}, {space}"
             rows.append(counted_row(what, counts[space], counts["heap"], WANTED_PAIR))
     with tempfile.TemporaryDirectory(prefix="homefree-traces-") as folder:
-        for name, space, file, operations in written(Path(folder)):
+        for name, space, file, operations in written(Path(folder), model="tiny"):
             if space not in options.spaces:
                 continue
             pairs = len(operations) // 2
@@ -231,6 +227,9 @@ def main():
         before = os.environ.get("LD_LIBRARY_PATH")
         folders = [str(options.double.resolve())] + ([before] if before else [])
         os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
+        # Nothing of it is touched, but valgrind has little address space.
+        memory = 1 << 30 if options.callgrind else 32 << 30
+        os.environ.setdefault("DOUBLE_CUDA_MEMORY", str(memory))
     programs, library = options.programs.resolve(), options.library.resolve()
     rows, failures, samples = [], [], {}
     measures = [measure_instructions] if options.callgrind else []
