@@ -42,7 +42,9 @@ class Tensor
             Storage::destroy(storage.release());
             throw py::error_already_set();
         }
-        std::fill_n(static_cast<float *>(storage.release()->data), bytes / sizeof(float), 0.0f);
+        const Storage *made = storage.release();
+        if (made->home->is_hosts())
+            std::fill_n(static_cast<float *>(made->data), bytes / sizeof(float), 0.0f);
     }
     Tensor(const Tensor &) = delete;
     Tensor &operator=(const Tensor &) = delete;
@@ -56,8 +58,12 @@ class Tensor
         return storage().home->device();
     }
 
-    py::object dlpack(const py::object &max_version)
+    // `stream`: a number as in DLPack, which is the consumer's; -1 asks for no order.
+    py::object dlpack(const py::object &stream, const py::object &max_version)
     {
+        const std::intptr_t number = stream.is_none() ? 0 : stream.cast<std::intptr_t>();
+        if (number != -1)
+            storage().home->share(storage().data, reinterpret_cast<void *>(number));
         hf_dl_tensor tensor{};
         tensor.data = storage().data;
         tensor.device = device();
@@ -87,13 +93,15 @@ PYBIND11_MODULE(HOMEFREE_MODULE_NAME, m)
     m.doc() = "Tensors of float32 that hold their allocator.";
     py::class_<Allocator, std::shared_ptr<Allocator>>(m, "Allocator")
         .def(py::init(&allocator_of), py::arg("space") = "host", py::arg("trace") = false,
+             py::arg("device") = 0, py::arg("stream") = py::none(),
              "The allocator of a space; with trace it says what comes back.")
         .def_property_readonly("live", [](const Allocator &self) { return self.live.load(); })
         .def_property_readonly("returned",
                                [](const Allocator &self) { return self.returned.load(); });
     py::class_<Tensor>(m, "Tensor")
         .def(py::init<std::vector<int64_t>, std::shared_ptr<Allocator>>(), py::arg("shape"),
-             py::arg("allocator").none(false), "Zeros, in memory of the allocator.")
+             py::arg("allocator").none(false),
+             "Zeros, in memory of the allocator; a device's memory is not filled.")
         .def("__dlpack_device__",
              [](const Tensor &self) {
                  const hf_dl_device device = self.device();
@@ -101,7 +109,7 @@ PYBIND11_MODULE(HOMEFREE_MODULE_NAME, m)
              })
         .def(
             "__dlpack__",
-            [](Tensor &self, const py::object &, const py::object &max_version, const py::args &,
-               const py::kwargs &) { return self.dlpack(max_version); },
+            [](Tensor &self, const py::object &stream, const py::object &max_version,
+               const py::args &, const py::kwargs &) { return self.dlpack(stream, max_version); },
             py::arg("stream") = py::none(), py::arg("max_version") = py::none());
 }
