@@ -46,6 +46,8 @@ CUDA_PEERS = {
     "device": {"async": 0.2, "cudamalloc": None},
 }
 CUDA_SIZE = 1 << 20
+# Beside a trace only what is quick enough to play it.
+TRACE_PEERS = {"pinned": (), "device": ("async",)}
 # Each trace, and the space it is played in.
 TRACES = {"training": "device", "serving": "device", "loader": "pinned"}
 COUNTS = (200, 1200)
@@ -85,7 +87,9 @@ def measure_pairs(sampler, options):
     rivals = [*options.spaces, "heap"]
     if options.cuda:
         rivals += [peer for space in options.spaces for peer in CUDA_PEERS[space]]
-    variants = {how: (variant(sampler, options, "space_pairs", how), None) for how in rivals}
+    # The runtime's functions take up to tens of milliseconds.
+    few = ["--repeats", 5] if options.cuda else []
+    variants = {how: (variant(sampler, options, "space_pairs", how, *few), None) for how in rivals}
     sampler.interleave(variants, options.rounds)
     rows = []
     for space in options.spaces:
@@ -116,7 +120,7 @@ def measure_traces(sampler, options):
                 continue
             names = {space: f"{name} {space}", "heap": f"{name} heap"}
             if options.cuda:
-                names.update({peer: f"{name} {peer}" for peer in CUDA_PEERS[space]})
+                names.update({peer: f"{name} {peer}" for peer in TRACE_PEERS[space]})
             variants = {
                 names[how]: (variant(sampler, options, "replay_trace", how, "--trace", file), None)
                 for how in names
@@ -146,7 +150,7 @@ def trace_rows(sampler, options, name, space, names, operations):
     row.value = 1e3 / statistics.median(ours["trace.pair"])
     row.beside = f"hf_malloc {1e3 / sampler.median(names['heap'], 'trace.pair'):.2f}"
     rows.append(row)
-    for peer in CUDA_PEERS[space] if options.cuda else ():
+    for peer in TRACE_PEERS[space] if options.cuda else ():
         if names[peer] in sampler.samples:
             what = f"{title}: pair / {peer}"
             rows.append(ratio_row(sampler, what, names[space], names[peer], "trace.real"))
