@@ -168,22 +168,11 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
     return grow(request, out);
 }
 
-static int alloc_host(void **out, size_t size, size_t alignment)
-{
-    void *ptr = alignment > 16 ? hf_heap_aligned(alignment, size) : hf_malloc(size);
-    if (ptr == NULL)
-        return -ENOMEM;
-    *out = ptr;
-    return 0;
-}
-
 static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,
                        size_t alignment, void *stream)
 {
     if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
         return -EINVAL;
-    if (kind == HF_SPACE_HOST)
-        return alloc_host(out, size, alignment);
     struct hf_pool *pool = hf_pool_at(kind, device);
     if (HF_UNLIKELY(pool == NULL || (kind == HF_SPACE_DEVICE &&
                                      (stream == HF_STREAM_DONE || stream == HF_STREAM_ANY))))

@@ -57,6 +57,19 @@ static inline bool give_small(void *ptr, void *stream)
     return found != NULL && hf_ground_give_fast(found->ground, hf_pool_shadow(pool, ptr));
 }
 
+static int alloc_host(void **out, size_t size, size_t alignment)
+{
+    if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
+        return -EINVAL;
+    int saved_errno = errno;
+    void *ptr = alignment != 0 ? hf_memalign(alignment, size) : hf_malloc(size);
+    errno = saved_errno;
+    if (ptr == NULL)
+        return -ENOMEM;
+    *out = ptr;
+    return 0;
+}
+
 int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size, size_t alignment,
                    void *stream)
 {
@@ -67,6 +80,8 @@ int hf_space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,
             return 0;
         }
     }
+    if (kind == HF_SPACE_HOST)
+        return alloc_host(out, size, alignment);
     const struct hf_space_functions *to = spaces();
     return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
 }
