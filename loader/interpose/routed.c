@@ -32,6 +32,11 @@ bool hf_routed_is_operator(enum hf_routed function)
     return rows[function].is_operator;
 }
 
+bool hf_routed_is_cudas(enum hf_routed function)
+{
+    return function >= HF_ROUTED_cudaFree && function < HF_ROUTED_dlopen;
+}
+
 bool hf_routed_is_loader(enum hf_routed function)
 {
     return function >= HF_ROUTED_dlopen && function <= HF_ROUTED_dlvsym;

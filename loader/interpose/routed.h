@@ -48,6 +48,8 @@ int hf_routed_by_name(const char *name);
 extern const struct hf_function_names hf_routed_names;
 /* Returns whether the function is an operator delete. */
 bool hf_routed_is_operator(enum hf_routed function);
+/* Returns whether it is a function of CUDA's, which its library may give a version. */
+bool hf_routed_is_cudas(enum hf_routed function);
 /* Returns whether it is dlopen, dlmopen, dlsym or dlvsym: routed to handle objects loaded later. */
 bool hf_routed_is_loader(enum hf_routed function);
 /* Returns whether it maps or unmaps memory: routed for mmap tracking. */

@@ -291,7 +291,8 @@ struct hf_decision hf_slot_decide(const struct hf_object *object, enum hf_object
     /* NULL: a weak function without a definition. */
     if (value == NULL || is_exempt(role, scope, slot->function))
         return ignore();
-    if (hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(function)))
+    if (!hf_routed_is_cudas(function) &&
+        hf_slot_is_foreign(object, slot->symbol, hf_routed_is_operator(function)))
         return refuse("the object asks for this function from a library other than libc");
     /* A replacement, or the malloc family of a library that serves the process. */
     if (is_ours(value))
