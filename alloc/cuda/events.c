@@ -118,6 +118,7 @@ static int mark_elsewhere(int device, hf_cu_stream stream, struct hf_cuda_event 
 {
     struct hf_cuda_scope scope;
     hf_cu_context context = NULL;
+    hf_cu_capture_status status = HF_CU_STREAM_CAPTURE_STATUS_NONE;
     const char *call;
     const struct hf_cuda_functions *functions = hf_cuda_functions();
     if (functions == NULL)
@@ -127,9 +128,12 @@ static int mark_elsewhere(int device, hf_cu_stream stream, struct hf_cuda_event 
     const int result = hf_cuda_enter_context(&scope, context);
     if (result != 0)
         return result == -ESHUTDOWN && hf_cuda_ready() == 0 ? -EINVAL : result;
-    const hf_cu_result error = record(&scope, device, context, stream, &call, out);
+    hf_cu_result error = scope.call->cuStreamIsCapturing(stream, &status);
+    const bool is_capturing = error == 0 && status != HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    if (error == 0 && !is_capturing)
+        error = record(&scope, device, context, stream, &call, out);
     hf_cuda_leave(&scope);
-    return hf_cuda_errno_of(error);
+    return is_capturing ? -EBUSY : hf_cuda_errno_of(error);
 }
 
 static bool is_special(hf_cu_stream stream)

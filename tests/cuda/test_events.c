@@ -78,6 +78,13 @@ static void wrong_device(void *unused)
     must(cudaStreamSynchronize(stream) == 0);
     must(hf_cuda_is_done(event) == 0);
     hf_cuda_drop(event);
+    /* While it is being captured, whoever is asked about that. */
+    cudaGraph_t graph;
+    must(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal) == 0);
+    must(hf_cuda_mark(0, stream, &event) == -EBUSY);
+    double_fail("cudaStreamIsCapturing", 1, 400);
+    must(hf_cuda_mark(0, stream, &event) == -EBUSY);
+    must(cudaStreamEndCapture(stream, &graph) == 0 && cudaGraphDestroy(graph) == 0);
 }
 CALL_TEST(a_stream_of_another_device, wrong_device, NULL)
 
