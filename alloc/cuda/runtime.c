@@ -86,13 +86,14 @@ int hf_cuda_memory(int device, uint64_t *free, uint64_t *total)
 int hf_cuda_lock(void *at, size_t size)
 {
     struct hf_cuda_scope scope;
+    const unsigned flags = HF_CU_MEMHOSTREGISTER_PORTABLE | HF_CU_MEMHOSTREGISTER_DEVICEMAP;
     int result = hf_cuda_enter_any(&scope);
     if (result == -EINVAL)
         result = hf_cuda_enter(&scope, hf_cuda_current());
     if (result != 0)
         return result;
     return hf_cuda_done(&scope, "cuMemHostRegister",
-                        scope.call->cuMemHostRegister(at, size, HF_CU_MEMHOSTREGISTER_PORTABLE));
+                        scope.call->cuMemHostRegister(at, size, flags));
 }
 
 int hf_cuda_unlock(void *at)

@@ -66,6 +66,7 @@ CALL_TEST(the_current_device, current, NULL)
 static void locking(void *unused)
 {
     char *host = pages(2 * MIB), *spanning;
+    unsigned flags;
     void *block;
     (void)unused;
     start();
@@ -75,6 +76,7 @@ static void locking(void *unused)
     must(reason_has("cuMemHostRegister: CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED (712)"));
     must(hf_cuda_lock(host + MIB, MIB) == 0);
     spanning = host + MIB - 1;
+    must(cudaHostGetFlags(&flags, host) == 0 && flags == 3); /* portable and mapped */
     must(cudaMalloc(&block, MIB) == 0);
     must(cudaMemcpy(block, host, MIB, cudaMemcpyDefault) == 0);
     must(cudaMemcpy(block, spanning, 2, cudaMemcpyDefault) == 1);

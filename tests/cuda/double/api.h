@@ -131,6 +131,7 @@ cudaError_t cudaMemGetInfo(size_t *free, size_t *total);
 
 cudaError_t cudaHostRegister(void *at, size_t size, unsigned flags);
 cudaError_t cudaHostUnregister(void *at);
+cudaError_t cudaHostGetFlags(unsigned *flags, void *host);
 cudaError_t cudaHostAlloc(void **out, size_t size, unsigned flags);
 cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned flags);
 cudaError_t cudaMallocHost(void **out, size_t size);

@@ -35,6 +35,20 @@ cudaError_t cudaHostUnregister(void *at)
     DOUBLE_RUNTIME_IN_CONTEXT("cudaHostUnregister", unlock_host(at));
 }
 
+static int flags_of(unsigned *flags, void *host)
+{
+    const struct double_range *range = double_range_of((uintptr_t)host);
+    if (range == NULL || range->physical != NULL)
+        return INVALID_VALUE;
+    *flags = range->flags;
+    return 0;
+}
+
+cudaError_t cudaHostGetFlags(unsigned *flags, void *host)
+{
+    DOUBLE_RUNTIME_IN_CONTEXT("cudaHostGetFlags", flags_of(flags, host));
+}
+
 static int allocate_host(void **out, size_t size, unsigned flags)
 {
     const int error = double_unsafe();
