@@ -72,7 +72,7 @@ int hf_cuda_can_map(int device);
 int hf_cuda_granularity(int device, size_t *granularity);
 
 /* Reserves addresses of the device, without memory, at a multiple of `alignment`. Creates the
- * device's primary context. */
+ * device's primary context. -ENOTSUP if the driver does not keep such an alignment. */
 int hf_cuda_reserve(int device, size_t size, size_t alignment, uintptr_t *at);
 int hf_cuda_unreserve(int device, uintptr_t at, size_t size);
 

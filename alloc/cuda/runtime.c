@@ -175,8 +175,13 @@ int hf_cuda_reserve(int device, size_t size, size_t alignment, uintptr_t *at)
     int result = enter_to_map(&scope, device);
     if (result != 0)
         return result;
-    result = hf_cuda_done(&scope, "cuMemAddressReserve",
-                          scope.call->cuMemAddressReserve(&reserved, size, alignment, 0, 0));
+    hf_cu_result error = scope.call->cuMemAddressReserve(&reserved, size, alignment, 0, 0);
+    /* That the alignment is kept is documented, but few programs ask for one. */
+    if (error == 0 && alignment != 0 && reserved % alignment != 0) {
+        (void)scope.call->cuMemAddressFree(reserved, size);
+        error = HF_CU_NOT_SUPPORTED;
+    }
+    result = hf_cuda_done(&scope, "cuMemAddressReserve", error);
     if (result == 0)
         *at = (uintptr_t)reserved;
     return result;

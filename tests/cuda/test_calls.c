@@ -150,6 +150,19 @@ static void mapping_fails(void *unused)
 }
 CALL_TEST(mapping_that_fails_leaves_nothing, mapping_fails, NULL)
 
+static void misaligned(void *unused)
+{
+    uintptr_t at;
+    (void)unused;
+    start();
+    double_ignore_alignment(1);
+    must(hf_cuda_reserve(0, MAPPING, MAPPING, &at) == 0 && at % MAPPING == 0);
+    must(hf_cuda_unreserve(0, at, MAPPING) == 0);
+    must(hf_cuda_reserve(0, MAPPING, 1 << 30, &at) == -ENOTSUP);
+    must(double_leaks(NULL) == 0);
+}
+CALL_TEST(an_alignment_that_is_not_kept, misaligned, NULL)
+
 static void no_mapping(void *unused)
 {
     uintptr_t block;
@@ -409,9 +422,10 @@ CALL_TEST(captures_stay_valid, captures, NULL)
 
 int main(void)
 {
-    return RUN_SUITE(
-        memory_of_a_device, the_current_device, locking_pages, locking_uses_the_current_device,
-        mapping_memory, mapping_that_fails_leaves_nothing, blocks_of_a_device_that_cannot_map,
-        addresses_of_others, errors_of_each_call, a_reason_is_cut_off, the_last_error_is_kept,
-        the_threads_context_is_kept, those_that_create_no_context, captures_stay_valid);
+    return RUN_SUITE(memory_of_a_device, the_current_device, locking_pages,
+                     locking_uses_the_current_device, mapping_memory,
+                     mapping_that_fails_leaves_nothing, an_alignment_that_is_not_kept,
+                     blocks_of_a_device_that_cannot_map, addresses_of_others, errors_of_each_call,
+                     a_reason_is_cut_off, the_last_error_is_kept, the_threads_context_is_kept,
+                     those_that_create_no_context, captures_stay_valid);
 }

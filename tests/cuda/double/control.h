@@ -27,6 +27,9 @@ void double_memory(int device, size_t bytes);
 /* Whether it supports virtual memory management, as it does at first. */
 void double_can_map(int device, int can);
 
+/* Whether cuMemAddressReserve() gives addresses that are only as aligned as mappings are. */
+void double_ignore_alignment(int ignore);
+
 /* Whether its primary context exists, and how often one was created. */
 int double_has_context(int device);
 unsigned double_contexts_created(int device);

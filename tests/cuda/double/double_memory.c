@@ -84,6 +84,7 @@ static struct double_range *starts_at(uintptr_t at, enum double_kind first, enum
 /* All addresses of devices, in the order in which they were handed out. */
 static uintptr_t devices, next_of_devices;
 static size_t devices_size;
+static bool ignores_alignment;
 
 bool double_is_devices(uintptr_t at)
 {
@@ -201,7 +202,9 @@ int double_reserve(uintptr_t *at, size_t size, size_t alignment)
 {
     if (size == 0 || size % GRANULE != 0 || (alignment & (alignment - 1)) != 0)
         return INVALID_VALUE;
-    const uintptr_t start = addresses_of_devices(size, alignment);
+    uintptr_t start = addresses_of_devices(size, ignores_alignment ? 0 : alignment);
+    if (ignores_alignment && alignment > GRANULE && start % alignment == 0)
+        start = addresses_of_devices(size, 0);
     if (start == 0)
         return OUT_OF_MEMORY;
     if (reserved_count == RESERVED_MAX)
@@ -407,6 +410,13 @@ int double_unregister(void *at)
 }
 
 /* ---- control.h ---- */
+
+void double_ignore_alignment(int ignore)
+{
+    double_lock();
+    ignores_alignment = ignore != 0;
+    double_unlock();
+}
 
 size_t double_leaks(struct double_live *out)
 {
