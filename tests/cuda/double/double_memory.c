@@ -10,6 +10,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { RANGES_MAX = 65536, RESERVED_MAX = 8192, PHYSICAL_MAX = 65536, PAGE = 4096 };
 
@@ -381,9 +382,9 @@ int double_host_free(void *at)
 static bool is_there(uintptr_t at, size_t size)
 {
     unsigned char resident;
-    const uintptr_t start = at / PAGE * PAGE;
-    for (uintptr_t page = start; page < at + size; page += PAGE)
-        if (mincore((void *)page, PAGE, &resident) != 0)
+    const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
+    for (uintptr_t page = at / page_size * page_size; page < at + size; page += page_size)
+        if (mincore((void *)page, page_size, &resident) != 0)
             return false;
     return true;
 }
