@@ -100,6 +100,10 @@ int hf_cuda_is_done(struct hf_cuda_event *event);
 /* Waits until the work is done. */
 int hf_cuda_await(struct hf_cuda_event *event);
 
+/* Makes the work that comes into the stream `after` from now on wait for what is in `before` now;
+ * does not wait itself. device: as for hf_cuda_mark(), of both. Equal streams need nothing. */
+int hf_cuda_order(int device, void *before, void *after);
+
 /* Returns an event to the pool. NULL does nothing. */
 void hf_cuda_drop(struct hf_cuda_event *event);
 

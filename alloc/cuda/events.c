@@ -167,6 +167,23 @@ int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
     return result == -EINVAL ? hf_cuda_failed(call, error) : result;
 }
 
+int hf_cuda_order(int device, void *before, void *after)
+{
+    struct hf_cuda_scope scope;
+    struct hf_cuda_event *event;
+    if (before == after)
+        return 0;
+    int result = hf_cuda_mark(device, before, &event);
+    if (result != 0)
+        return result;
+    result = hf_cuda_enter(&scope, device);
+    if (result == 0)
+        result = hf_cuda_done(&scope, "cuStreamWaitEvent",
+                              scope.call->cuStreamWaitEvent(after, event->event, 0));
+    hf_cuda_drop(event);
+    return result;
+}
+
 int hf_cuda_await(struct hf_cuda_event *event)
 {
     struct hf_cuda_scope scope;

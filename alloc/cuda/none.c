@@ -121,6 +121,12 @@ int hf_cuda_is_done(struct hf_cuda_event *event)
     return -ENODEV;
 }
 
+int hf_cuda_order(int device, void *before, void *after)
+{
+    (void)device, (void)before, (void)after;
+    return -ENODEV;
+}
+
 int hf_cuda_await(struct hf_cuda_event *event)
 {
     (void)event;

@@ -316,6 +316,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     DOUBLE_CALL("cuEventRecord", "cudaEventRecord", double_record(event, stream));
 }
 
+CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+{
+    (void)flags;
+    DOUBLE_CALL("cuStreamWaitEvent", "cudaStreamWaitEvent", double_stream_wait(stream, event));
+}
+
 CUresult cuEventSynchronize(CUevent event)
 {
     DOUBLE_CALL("cuEventSynchronize", "cudaEventSynchronize", double_event_wait(event));
