@@ -98,14 +98,10 @@ edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
     HF_EXPORT_AS("hf_ground_open");
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_take");
-void *hf_ground_take_cached_entry(const struct hf_ground *ground, size_t size)
-    HF_EXPORT_AS("hf_ground_take_cached");
 bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
                                  bool (*visit)(void *context, void *at, size_t size), void *context)
     HF_EXPORT_AS("hf_ground_each_cached");
 bool hf_ground_give_entry(struct hf_ground *ground, void *at) HF_EXPORT_AS("hf_ground_give");
-bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
-    HF_EXPORT_AS("hf_ground_give_fast");
 void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t alignment)
     HF_EXPORT_AS("hf_ground_take_pages");
 void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
@@ -210,18 +206,6 @@ static void hf_ground_end(tsd_t *tsd)
     }
 }
 
-void *hf_ground_take_cached_entry(const struct hf_ground *ground, size_t size)
-{
-    tsd_t *tsd = hf_thread_slot;
-    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-    szind_t class = sz_size2index(size);
-    bool found;
-    if (unlikely(!tsd_fast(tsd) || cache->arena != ground->index || cache->tcache == NULL ||
-                 class >= nhbins))
-        return NULL;
-    return cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
-}
-
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
 {
     struct hf_call call;
@@ -265,7 +249,8 @@ bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
     return true;
 }
 
-bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
+/* Gives a small block of this ground, if it is one, to the thread's cache, if that has room. */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_give_cached(const struct hf_ground *ground, void *at)
 {
     tsd_t *tsd = hf_thread_slot;
     uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
@@ -290,7 +275,7 @@ bool hf_ground_give_fast_entry(const struct hf_ground *ground, void *at)
 bool hf_ground_give_entry(struct hf_ground *ground, void *at)
 {
     struct hf_call call;
-    if (hf_ground_give_fast_entry(ground, at))
+    if (hf_ground_give_cached(ground, at))
         return true;
     if (!hf_enter_patiently(&call))
         return false;
@@ -307,6 +292,62 @@ bool hf_ground_give_entry(struct hf_ground *ground, void *at)
         arena_dalloc(tsd_tsdn(tsd), at, tcache, NULL, true);
     hf_leave(&call);
     return !twice;
+}
+
+/* ---- the fast paths of homefree/space.h ---- */
+
+struct hf_fast_spaces hf_fast_spaces;
+
+enum { HF_KIND_PINNED = 1, HF_KIND_DEVICE = 2 }; /* enum hf_space_kind */
+
+int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t alignment,
+                         void *stream) HF_EXPORT_AS("hf_space_alloc")
+    JEMALLOC_ATTR(visibility("default"));
+int hf_space_free_entry(void *ptr, void *stream) HF_EXPORT_AS("hf_space_free")
+    JEMALLOC_ATTR(visibility("default"));
+
+/* Like hf_malloc, without a call on the way. */
+int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t alignment,
+                         void *stream)
+{
+    size_t number = kind == HF_KIND_PINNED ? 0 : (size_t)(unsigned)device + 1;
+    if (likely(number < HF_SPACES_MAX && size - 1 < HF_GROUND_CACHED && alignment == 0 &&
+               out != NULL)) {
+        const struct hf_fast_space *space = &hf_fast_spaces.at[number];
+        const struct hf_ground *ground = __atomic_load_n(&space->ground, __ATOMIC_ACQUIRE);
+        tsd_t *tsd = hf_thread_slot;
+        if (likely(
+                ground != NULL && tsd_fast(tsd) &&
+                (kind == HF_KIND_PINNED || (kind == HF_KIND_DEVICE && stream == space->stream)))) {
+            struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
+            szind_t class = sz_size2index(ALIGNMENT_CEILING(size, HF_GROUND_ALIGNMENT));
+            bool found = false;
+            if (likely(cache->arena == ground->index && cache->tcache != NULL && class < nhbins)) {
+                void *at = cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
+                if (likely(found)) {
+                    *out = (void *)((uintptr_t)at + space->delta);
+                    return 0;
+                }
+            }
+        }
+    }
+    return hf_space_alloc_slow(out, kind, device, size, alignment, stream);
+}
+
+int hf_space_free_entry(void *ptr, void *stream)
+{
+    const struct hf_fast_space *space = hf_fast_spaces.at;
+    const struct hf_fast_space *end = space + hf_fast_spaces.count;
+    while (space != end && (uintptr_t)ptr - space->base >= space->size)
+        space++;
+    if (likely(space != end)) {
+        const struct hf_ground *ground = __atomic_load_n(&space->ground, __ATOMIC_ACQUIRE);
+        if (likely(ground != NULL && stream == space->stream &&
+                   __atomic_load_n(&space->uses, __ATOMIC_RELAXED) == 0 &&
+                   hf_ground_give_cached(ground, (void *)((uintptr_t)ptr - space->delta))))
+            return 0;
+    }
+    return hf_space_free_slow(ptr, stream);
 }
 
 /* ---- large blocks ---- */

@@ -168,16 +168,11 @@ struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *
 /* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
  * grow gave nothing. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
-/* The same, from the thread's cache alone; NULL if that has none. Takes no lock. */
-void *hf_ground_take_cached(const struct hf_ground *ground, size_t size);
 /* Calls visit for each block of that size in the thread's cache, until it returns false. */
 bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
                            bool (*visit)(void *context, void *at, size_t size), void *context);
 /* Gives a small block back; false if it was given back just before. */
 bool hf_ground_give(struct hf_ground *ground, void *at);
-/* The same if at is the first byte of a small block of this ground and the thread's cache has
- * room; otherwise does nothing and returns false. */
-bool hf_ground_give_fast(const struct hf_ground *ground, void *at);
 /* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of
  * two, from the addresses that the ground has: reuses the last freed one of that size, or else
  * takes the smallest free range that fits. */
@@ -205,6 +200,32 @@ unsigned hf_ground_arena(const struct hf_ground *ground);
 uint64_t hf_ground_small(struct hf_ground *ground);
 /* What jemalloc's statistics count for all grounds: bytes in small blocks, and in their pages. */
 void hf_ground_totals(uint64_t *allocated, uint64_t *active);
+
+/*
+ * What the fast paths of hf_space_alloc() and hf_space_free() know of a space: number 0 is pinned
+ * memory, the others are devices. Small blocks of one ground, that of the space's first stream, go
+ * through the thread's cache there; everything else is for the two functions below, which alloc/
+ * implements. `ground` is NULL, and stored last, until the space can be used, and as soon as it no
+ * longer can; entries from `count` on are empty.
+ */
+enum { HF_SPACES_MAX = 17 };
+struct hf_fast_space {
+    uintptr_t base;
+    size_t size;
+    uintptr_t delta; /* what turns an address of the ground into one of the space */
+    void *stream;    /* that allocates and frees at once; for pinned memory HF_STREAM_DONE */
+    const struct hf_ground *ground;
+    uint32_t uses; /* streams that use blocks beside those that the blocks belong to */
+};
+struct hf_fast_spaces {
+    size_t count;
+    struct hf_fast_space at[HF_SPACES_MAX];
+};
+extern struct hf_fast_spaces hf_fast_spaces __asm__("hf_fast_spaces")
+    __attribute__((visibility("hidden")));
+int hf_space_alloc_slow(void **out, int kind, int device, size_t size, size_t alignment,
+                        void *stream);
+int hf_space_free_slow(void *ptr, void *stream);
 
 /* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
  * negative errno; -EAGAIN if another thread's fork takes long. */

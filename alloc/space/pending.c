@@ -195,7 +195,7 @@ bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
 /* Takes the next other stream that uses a block off the list. */
 static bool take_use(struct hf_pool *pool, const void *shadow, void **stream)
 {
-    if (atomic_load_explicit(&pool->uses_count, memory_order_relaxed) == 0)
+    if (__atomic_load_n(&hf_pool_fast(pool)->uses, __ATOMIC_RELAXED) == 0)
         return false;
     pthread_mutex_lock(&pool->waiting);
     struct hf_use **at = &pool->uses;
@@ -204,7 +204,7 @@ static bool take_use(struct hf_pool *pool, const void *shadow, void **stream)
     struct hf_use *use = *at;
     if (use != NULL) {
         *at = use->next;
-        atomic_fetch_sub(&pool->uses_count, 1);
+        __atomic_fetch_sub(&hf_pool_fast(pool)->uses, 1, __ATOMIC_SEQ_CST);
         *stream = use->stream;
     }
     pthread_mutex_unlock(&pool->waiting);
@@ -267,7 +267,7 @@ int hf_pending_use(struct hf_pool *pool, const void *shadow, void *stream)
     pthread_mutex_lock(&pool->waiting);
     *use = (struct hf_use){.next = pool->uses, .shadow = shadow, .stream = stream};
     pool->uses = use;
-    atomic_fetch_add(&pool->uses_count, 1);
+    __atomic_fetch_add(&hf_pool_fast(pool)->uses, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&pool->waiting);
     return 0;
 }

@@ -215,7 +215,7 @@ static int open_locked(struct hf_pool *pool)
 void hf_pool_lose(struct hf_pool *pool)
 {
     atomic_store(&pool->lost, true);
-    atomic_store(&pool->ready, false);
+    __atomic_store_n(&hf_pool_fast(pool)->ground, NULL, __ATOMIC_RELEASE);
 }
 
 int hf_pool_open(struct hf_pool *pool)
@@ -456,7 +456,7 @@ static void in_child(void)
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
         if (!atomic_load(&hf_pools[i].open))
             continue;
-        atomic_store(&hf_pools[i].ready, false);
+        hf_fast_spaces.at[i].ground = NULL;
         pthread_mutex_init(&hf_pools[i].lock, NULL);
         pthread_mutex_init(&hf_pools[i].waiting, NULL);
     }

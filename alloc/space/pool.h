@@ -26,7 +26,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { HF_DEVICES_MAX = 16, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
+enum { HF_DEVICES_MAX = HF_SPACES_MAX - 1, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
 
 /* cudaStreamLegacy and cudaStreamPerThread. */
 #define HF_STREAM_LEGACY     ((void *)(uintptr_t)1)
@@ -56,9 +56,8 @@ struct hf_pool {
     bool whole; /* one unit, from cudaMalloc(): the device cannot map */
     uint64_t total;
 
-    _Atomic(bool) open;  /* the above may be read */
-    _Atomic(bool) ready; /* and the first stream has a ground, and none of the below is true */
-    _Atomic(bool) lost;  /* the device, or the process, cannot use it any more */
+    _Atomic(bool) open; /* the above may be read */
+    _Atomic(bool) lost; /* the device, or the process, cannot use it any more */
     pthread_mutex_t lock;
     _Atomic(size_t) top; /* bytes of the range that grounds have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
@@ -73,8 +72,7 @@ struct hf_pool {
     pthread_mutex_t waiting;
     struct hf_pending *pending, **pending_end; /* oldest first */
     _Atomic(uint32_t) pending_count, any_count;
-    struct hf_use *uses;
-    _Atomic(uint32_t) uses_count;
+    struct hf_use *uses; /* counted in hf_pool_fast() */
 };
 
 /* The pools: pinned memory, then devices. */
@@ -110,10 +108,10 @@ static inline void *hf_pool_real(const struct hf_pool *pool, const void *shadow)
     return (void *)((uintptr_t)shadow - pool->shadow + pool->base);
 }
 
-/* For fast paths. */
-static inline bool hf_pool_is_ready(struct hf_pool *pool)
+/* What the fast paths know of the pool. */
+static inline struct hf_fast_space *hf_pool_fast(const struct hf_pool *pool)
 {
-    return atomic_load_explicit(&pool->ready, memory_order_acquire);
+    return &hf_fast_spaces.at[pool - hf_pools];
 }
 
 /* The pool cannot be used any more. */

@@ -228,7 +228,7 @@ static int space_free(void *ptr, void *stream)
         return -ECANCELED;
     }
     /* On the block's own stream, and when nobody uses it, a block is free at once. */
-    bool none_else = atomic_load_explicit(&pool->uses_count, memory_order_relaxed) == 0;
+    bool none_else = __atomic_load_n(&hf_pool_fast(pool)->uses, __ATOMIC_RELAXED) == 0;
     struct hf_ground_block block = hf_ground_find(shadow);
     if (HF_UNLIKELY(block.at != shadow))
         return -EINVAL;
