@@ -101,7 +101,8 @@ int hf_cuda_is_done(struct hf_cuda_event *event);
 int hf_cuda_await(struct hf_cuda_event *event);
 
 /* Makes the work that comes into the stream `after` from now on wait for what is in `before` now;
- * does not wait itself. device: as for hf_cuda_mark(), of both. Equal streams need nothing. */
+ * does not wait itself. device: as for hf_cuda_mark(), of both. Equal streams need nothing. -EBUSY
+ * if one of them is being captured: an event from outside would invalidate the capture. */
 int hf_cuda_order(int device, void *before, void *after);
 
 /* Returns an event to the pool. NULL does nothing. */

@@ -167,19 +167,52 @@ int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
     return result == -EINVAL ? hf_cuda_failed(call, error) : result;
 }
 
-int hf_cuda_order(int device, void *before, void *after)
+/* In a scope: makes the stream wait, unless it is being captured, which an event from outside would
+ * invalidate. */
+static hf_cu_result wait_in(const struct hf_cuda_scope *scope, hf_cu_stream stream,
+                            const struct hf_cuda_event *event, const char **call,
+                            bool *is_capturing)
+{
+    hf_cu_capture_status status = HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    *call = "cuStreamIsCapturing";
+    const hf_cu_result error = scope->call->cuStreamIsCapturing(stream, &status);
+    *is_capturing = error == 0 && status != HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    if (error != 0 || *is_capturing)
+        return error;
+    *call = "cuStreamWaitEvent";
+    return scope->call->cuStreamWaitEvent(stream, event->event, 0);
+}
+
+static int order_after(int device, const struct hf_cuda_event *event, hf_cu_stream after)
 {
     struct hf_cuda_scope scope;
-    struct hf_cuda_event *event;
+    hf_cu_context context = NULL;
+    const char *call;
+    bool is_capturing = false;
+    int result = hf_cuda_enter(&scope, device);
+    if (result != 0)
+        return result;
+    hf_cu_result error = wait_in(&scope, after, event, &call, &is_capturing);
+    if (error != 0 && !is_special(after) && scope.call->cuStreamGetCtx(after, &context) == 0 &&
+        context != NULL) {
+        hf_cuda_leave(&scope);
+        result = hf_cuda_enter_context(&scope, context);
+        if (result != 0)
+            return result;
+        error = wait_in(&scope, after, event, &call, &is_capturing);
+    }
+    result = hf_cuda_done(&scope, call, error);
+    return is_capturing ? -EBUSY : result;
+}
+
+int hf_cuda_order(int device, void *before, void *after)
+{
+    struct hf_cuda_event *event = NULL;
     if (before == after)
         return 0;
     int result = hf_cuda_mark(device, before, &event);
-    if (result != 0)
-        return result;
-    result = hf_cuda_enter(&scope, device);
-    if (result == 0)
-        result = hf_cuda_done(&scope, "cuStreamWaitEvent",
-                              scope.call->cuStreamWaitEvent(after, event->event, 0));
+    if (result == 0 && event != NULL)
+        result = order_after(device, event, after);
     hf_cuda_drop(event);
     return result;
 }

@@ -43,6 +43,55 @@ static void marks(void *unused)
 }
 CALL_TEST(marks_follow_the_work, marks, NULL)
 
+static void order(void *unused)
+{
+    cudaStream_t first, second, there;
+    cudaGraph_t graph;
+    struct double_live live;
+    (void)unused;
+    must(hf_cuda_find() == 0);
+    must(cudaStreamCreateWithFlags(&first, cudaStreamNonBlocking) == 0);
+    must(cudaStreamCreateWithFlags(&second, cudaStreamNonBlocking) == 0);
+    must(double_enqueue(first, work, NULL) == 0);
+    must(hf_cuda_order(0, first, second) == 0);
+    must(double_enqueue(second, work, NULL) == 0);
+    const size_t waiting = double_pending();
+    double_advance_stream(second, 3);
+    must(double_pending() == waiting);
+    double_advance_stream(first, 3);
+    double_advance_stream(second, 3);
+    must(double_pending() == 0);
+    must(double_leaks(&live) > 0 && live.events == 1);
+    /* The default streams of each device; nothing for one stream. */
+    must(hf_cuda_order(1, NULL, address(2)) == 0 && hf_cuda_order(0, address(2), NULL) == 0);
+    const unsigned long calls = double_calls("cuStreamWaitEvent");
+    must(hf_cuda_order(0, first, first) == 0 && double_calls("cuStreamWaitEvent") == calls);
+    must(hf_cuda_order(0, address(0x1000), first) == -EINVAL);
+    must(hf_cuda_order(0, first, address(0x1000)) == -EINVAL);
+    must(hf_cuda_wait(-1) == 0);
+    /* Across devices. */
+    must(cudaSetDevice(1) == 0);
+    must(cudaStreamCreateWithFlags(&there, cudaStreamNonBlocking) == 0);
+    must(cudaSetDevice(0) == 0);
+    must(double_enqueue(first, work, NULL) == 0);
+    must(hf_cuda_order(0, first, there) == 0);
+    const size_t elsewhere = double_pending();
+    double_advance_stream(there, 3);
+    must(double_pending() == elsewhere && hf_cuda_order(0, there, second) == 0);
+    must(hf_cuda_wait(0) == 0 && hf_cuda_wait(1) == 0 && double_pending() == 0);
+    /* A capture stays valid. */
+    must(cudaStreamBeginCapture(first, cudaStreamCaptureModeGlobal) == 0);
+    must(hf_cuda_order(0, first, second) == -EBUSY);
+    const unsigned long ordered = double_calls("cuStreamWaitEvent");
+    must(hf_cuda_order(0, second, first) == -EBUSY);
+    must(double_calls("cuStreamWaitEvent") == ordered);
+    must(cudaStreamEndCapture(first, &graph) == 0);
+    must(cudaGraphDestroy(graph) == 0);
+    must(hf_cuda_order(0, second, first) == 0);
+    must(cudaGetLastError() == 0);
+}
+CALL_TEST(one_stream_waits_for_another, order, NULL)
+
 static void defaults(void *unused)
 {
     struct hf_cuda_event *event;
@@ -282,8 +331,9 @@ CALL_TEST(many_threads_find_it, finding, NULL)
 
 int main(void)
 {
-    return RUN_SUITE(marks_follow_the_work, default_streams_of_each_device,
-                     a_stream_of_another_device, a_stream_of_the_users_context,
-                     a_stream_that_is_destroyed, failures_lose_no_event, the_pool_has_an_end,
-                     many_threads, no_event_is_two_threads, many_threads_find_it);
+    return RUN_SUITE(marks_follow_the_work, one_stream_waits_for_another,
+                     default_streams_of_each_device, a_stream_of_another_device,
+                     a_stream_of_the_users_context, a_stream_that_is_destroyed,
+                     failures_lose_no_event, the_pool_has_an_end, many_threads,
+                     no_event_is_two_threads, many_threads_find_it);
 }

@@ -31,6 +31,7 @@ START_TEST(there_is_none)
     ck_assert_int_eq(hf_cuda_block(0, 1, &at), -ENODEV);
     ck_assert_int_eq(hf_cuda_unblock(0, 0), -ENODEV);
     ck_assert_int_eq(hf_cuda_mark(0, NULL, &event), -ENODEV);
+    ck_assert_int_eq(hf_cuda_order(0, NULL, NULL), -ENODEV);
     ck_assert_int_eq(hf_cuda_is_done(NULL), -ENODEV);
     hf_cuda_drop(NULL);
     ck_assert_int_eq(hf_cuda_wait(-1), -ENODEV);

@@ -137,7 +137,7 @@ HF_API int hf_space_use(void *ptr, void *stream);
  * Errors:
  *   -EINVAL  a stream or the device is not possible
  *   -ENODEV  as for hf_space_alloc(); no context is created to find that out
- *   -EBUSY   a stream is being captured into a graph, and the other is not
+ *   -EBUSY   a stream is being captured into a graph
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe; -ENODEV in the child.
