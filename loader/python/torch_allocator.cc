@@ -8,6 +8,7 @@
  */
 #include <homefree/homefree.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -85,16 +86,20 @@ void hf_torch_empty_cache(void)
     each_device([](int device) { (void)hf_space_trim(HF_SPACE_DEVICE, device, 0, nullptr); });
 }
 
-/* torch.cuda.set_per_process_memory_fraction(). */
+/* torch.cuda.set_per_process_memory_fraction(), also before the first allocation. */
 void hf_torch_memory_fraction(double fraction, int device)
 {
     struct hf_space_stats stats = {};
     stats.size = sizeof stats;
-    int error = hf_space_stats(HF_SPACE_DEVICE, device, HF_STREAM_ANY, &stats);
-    if (error == 0 && stats.total != 0 && fraction >= 0)
-        error =
-            hf_space_limit(HF_SPACE_DEVICE, device,
-                           static_cast<std::uint64_t>(fraction * static_cast<double>(stats.total)));
+    /* The default limit, which tells what the device has. */
+    int error = fraction >= 0 ? hf_space_limit(HF_SPACE_DEVICE, device, 0) : -EINVAL;
+    if (error == 0)
+        error = hf_space_stats(HF_SPACE_DEVICE, device, HF_STREAM_ANY, &stats);
+    if (error == 0)
+        error = hf_space_limit(
+            HF_SPACE_DEVICE, device,
+            std::max<std::uint64_t>(
+                1, static_cast<std::uint64_t>(fraction * static_cast<double>(stats.total))));
     if (error != 0)
         throw std::runtime_error("homefree: no limit for CUDA device " + std::to_string(device) +
                                  ": " + reason_of(error, device));
