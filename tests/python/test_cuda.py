@@ -392,7 +392,7 @@ class Devices(support.TestCase):
         self.fine(
             """
             import numpy
-            a = stream()
+            a, b = stream(), stream()
             target = cuda.empty(1 << 20, "uint8", stream=a)
             def copy(source):
                 assert runtime.cudaMemcpyAsync(
@@ -414,10 +414,12 @@ class Devices(support.TestCase):
             cuda.record_stream(known, a)
             del known
             assert pinned_pending() >= 1 << 20
+            work(target, b)  # nobody waits for this
             driver.double_advance_stream(ctypes.c_void_p(a), 64)
-            again = cuda.empty_pinned(1 << 20, "uint8")
-            other = cuda.empty_pinned(1 << 20, "uint8")
-            assert at in (again.ctypes.data, other.ctypes.data)
+            again = [cuda.empty_pinned(1 << 20, "uint8") for _ in range(3)]
+            assert at in [one.ctypes.data for one in again]
+            assert driver.double_pending() > 0
+            driver.double_advance(64)
             assert driver.double_faults() == 0
             """
         )
