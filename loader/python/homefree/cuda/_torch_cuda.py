@@ -28,15 +28,22 @@ def torch_allocator():
     For torch.cuda.memory.change_current_allocator(), which use_torch() calls, or as the argument
     of a torch.cuda.MemPool. Tensor.record_stream(), torch.cuda.empty_cache() and
     set_per_process_memory_fraction() work with it. It is the same at each call, and needs no
-    device. Raises ImportError without torch 2.0 or later. Threads: any. Since 1.0.
+    device. Raises ImportError without torch, RuntimeError for one before 2.0. Threads: any. Since
+    1.0.
     """
     global _made
-    from torch.cuda.memory import CUDAPluggableAllocator
+    import torch
 
+    pluggable = getattr(torch.cuda.memory, "CUDAPluggableAllocator", None)
+    if pluggable is None:
+        raise RuntimeError(
+            f"homefree.cuda: torch {torch.__version__} takes no allocator of others; use torch 2.0 "
+            "or later"
+        )
     with _lock:
         if _made is None:
             path = _library()
-            made = CUDAPluggableAllocator(path, "hf_torch_alloc", "hf_torch_free")
+            made = pluggable(path, "hf_torch_alloc", "hf_torch_free")
             library, inner = ctypes.CDLL(path), made.allocator()
             for setter, function in _FUNCTIONS.items():
                 if hasattr(inner, setter):  # since different versions of torch
