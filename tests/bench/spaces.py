@@ -231,6 +231,10 @@ def main():
         before = os.environ.get("LD_LIBRARY_PATH")
         folders = [str(options.double.resolve())] + ([before] if before else [])
         os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
+        # What its stream-ordered functions free comes back only when its clock is moved.
+        for peers in CUDA_PEERS.values():
+            peers.pop("async", None)
+        TRACE_PEERS["device"] = ()
         # Nothing of it is touched, but valgrind has little address space.
         memory = 1 << 30 if options.callgrind else 32 << 30
         os.environ.setdefault("DOUBLE_CUDA_MEMORY", str(memory))

@@ -124,6 +124,5 @@ class Core(unittest.TestCase):
 
 if __name__ == "__main__":
     if not cuda.available():
-        print(f"skipped: {cuda.reason()}")
-        sys.exit(77)
+        sys.exit(f"homefree finds no device, where there is one: {cuda.reason()}")
     unittest.main()

@@ -65,6 +65,7 @@ class Allocator(unittest.TestCase):
             del made
             with torch.cuda.stream(stream):
                 torch.full((1 << 20,), -1, device="cuda")  # would take its memory
+            other.synchronize()
             wanted = sum(range(1 << 20)) + number * (1 << 20)
             self.assertEqual(sums.item(), wanted)
 
