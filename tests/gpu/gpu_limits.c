@@ -32,15 +32,15 @@ static void trimmed(void)
         void *blocks[COUNT];
         for (int i = 0; i < COUNT; i++)
             blocks[i] = gpu_take(kind, 16 * GPU_MIB, NULL);
-        gpu_check(gpu_stats(kind).reserved >= COUNT * 16 * GPU_MIB);
-        gpu_check(gpu_stats(kind).allocated >= COUNT * 16 * GPU_MIB);
+        gpu_check(gpu_stats(kind).reserved >= COUNT * (16 * GPU_MIB));
+        gpu_check(gpu_stats(kind).allocated >= COUNT * (16 * GPU_MIB));
         if (kind == HF_SPACE_DEVICE)
-            gpu_check(driver_free() <= before - COUNT * 16 * GPU_MIB);
+            gpu_check(driver_free() <= before - COUNT * (16 * GPU_MIB));
         for (int i = 0; i < COUNT; i++)
             gpu_give(blocks[i], NULL);
         uint64_t released = 0;
         gpu_equal(hf_space_trim(kind, 0, 0, &released), 0);
-        gpu_check(released >= COUNT * 16 * GPU_MIB);
+        gpu_check(released >= COUNT * (16 * GPU_MIB));
         gpu_check(gpu_stats(kind).reserved <= 32 * GPU_MIB);
         if (kind == HF_SPACE_DEVICE)
             gpu_check(driver_free() + 64 * GPU_MIB >= before);
