@@ -33,6 +33,37 @@ static void other_stream_waits(void)
         late_write(writer, writer, other);
 }
 
+static void *on_stream(cudaStream_t stream)
+{
+    return stream;
+}
+
+static void *on_any(cudaStream_t stream)
+{
+    (void)stream;
+    return HF_STREAM_ANY;
+}
+
+/* There is room for one of the blocks, so that the second stream gets the memory of the first. */
+static void little_room(void *(*freed_on)(cudaStream_t stream))
+{
+    gpu_equal(hf_space_limit(HF_SPACE_DEVICE, 0, 5 * GPU_MIB), 0);
+    cudaStream_t writer = gpu_stream(), other = gpu_stream();
+    for (int i = 0; i < ROUNDS; i++)
+        late_write(writer, freed_on(writer), other);
+    gpu_check(gpu_stats(HF_SPACE_DEVICE).reserved_peak <= 5 * GPU_MIB);
+}
+
+static void little_room_stream(void)
+{
+    little_room(on_stream);
+}
+
+static void little_room_any(void)
+{
+    little_room(on_any);
+}
+
 static void any_stream(void)
 {
     cudaStream_t writer = gpu_stream(), other = gpu_stream();
@@ -74,6 +105,24 @@ static void used_by_another(void)
     }
 }
 
+/* As many as torch has in its pools of streams, and more. */
+static void many_streams(void)
+{
+    enum { COUNT = 100 };
+    cudaStream_t streams[COUNT];
+    void *blocks[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        streams[i] = gpu_stream();
+        blocks[i] = gpu_take(HF_SPACE_DEVICE, GPU_MIB, streams[i]);
+        gpu_cuda(cudaMemsetAsync(blocks[i], i, GPU_MIB, streams[i]));
+    }
+    gpu_cuda(cudaDeviceSynchronize());
+    for (int i = 0; i < COUNT; i++) {
+        gpu_check(gpu_all_bytes(blocks[i], GPU_MIB, (unsigned char)i));
+        gpu_give(blocks[i], streams[i]);
+    }
+}
+
 /* A copy from a pinned block starts late; the block was freed, and others are written meanwhile. */
 static void late_copy(void *(*freed_on)(cudaStream_t stream))
 {
@@ -95,17 +144,6 @@ static void late_copy(void *(*freed_on)(cudaStream_t stream))
     }
     gpu_give(device, stream);
     gpu_give(back, stream);
-}
-
-static void *on_stream(cudaStream_t stream)
-{
-    return stream;
-}
-
-static void *on_any(cudaStream_t stream)
-{
-    (void)stream;
-    return HF_STREAM_ANY;
 }
 
 static void pinned_waits(void)
@@ -184,6 +222,9 @@ static void ordered(void)
 
 const struct gpu_case gpu_order[] = {
     {"another stream waits for a late write", other_stream_waits, false},
+    {"another stream gets the memory after a late write", little_room_stream, false},
+    {"the same, freed for any stream", little_room_any, false},
+    {"many streams", many_streams, false},
     {"freed for any stream, after a late write", any_stream, false},
     {"the same stream has its memory at once", same_stream_reuses, false},
     {"a block that another stream uses", used_by_another, false},
