@@ -28,16 +28,18 @@ static PyStructSequence_Desc installed_type = {
     "homefree.Installed", "What install() did, including earlier calls.", installed_fields, 2};
 
 static PyStructSequence_Field owner_fields[] = {
-    {"kind", "'heap', 'pymalloc', 'libc', 'allocator', 'stack', 'static', 'unmapped' or 'unknown'"},
+    {"kind", "'heap', 'pymalloc', 'libc', 'allocator', 'stack', 'static', 'unmapped', 'pinned', "
+             "'device', 'cuda' or 'unknown'"},
     {"allocator", "the allocator's name, or None"},
     {"object", "path of the shared object that contains the allocator or the address, or None"},
     {"block", "address of the block's first byte; None if it is unknown or no block is live"},
     {"size", "usable bytes of that block, or None"},
     {"domain", "CPython's 'raw', 'mem' or 'object', or None if it is unknown"},
+    {"device", "the device's index for 'device' and, if it is known, for 'cuda', or None"},
     {NULL, NULL},
 };
 static PyStructSequence_Desc owner_type = {
-    "homefree.Owner", "The allocator that an address belongs to.", owner_fields, 6};
+    "homefree.Owner", "The allocator that an address belongs to.", owner_fields, 7};
 
 static PyStructSequence_Field report_fields[] = {
     {"objects", "shared objects and the program, in every namespace"},
@@ -198,9 +200,10 @@ static PyObject *uninstall(PyObject *module, PyObject *unused)
 
 static PyObject *owner_of(PyObject *module, PyObject *value)
 {
-    static const char *const kinds[] = {"unknown",   "heap",  "pymalloc", "libc",
-                                        "allocator", "stack", "static",   "unmapped"};
-    struct hf_owner owner = {.size = sizeof owner};
+    static const char *const kinds[] = {"unknown",   "heap",   "pymalloc", "libc",
+                                        "allocator", "stack",  "static",   "unmapped",
+                                        "pinned",    "device", "cuda"};
+    struct hf_owner owner = {.size = sizeof owner, .device = -1};
     const void *ptr = value;
     if (PyLong_Check(value)) {
         unsigned long long number = PyLong_AsUnsignedLongLong(value);
@@ -224,8 +227,9 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
         address(owner.block),
         owner.block != NULL ? PyLong_FromSize_t(owner.block_size) : none(),
         text(owner.domain),
+        owner.device >= 0 ? PyLong_FromLong(owner.device) : none(),
     };
-    return sequence(state_of(module)->owner, values, 6);
+    return sequence(state_of(module)->owner, values, 7);
 }
 
 static int set_number(PyObject *dict, const char *key, unsigned long long value)

@@ -218,6 +218,24 @@ class Devices(support.TestCase):
             """
         )
 
+    def test_owners(self):
+        self.fine(
+            """
+            from homefree import check
+            array = cuda.empty(1000, "uint8", device=1)
+            owner = homefree.owner_of(array.ptr)
+            assert (owner.kind, owner.device, owner.block) == ("device", 1, array.ptr), owner
+            check.assert_owner(array.ptr, "device")
+            theirs = ctypes.c_void_p()
+            assert runtime.cudaMalloc(ctypes.byref(theirs), ctypes.c_size_t(1000)) == 0
+            owner = homefree.owner_of(theirs.value)
+            assert (owner.kind, owner.device) == ("cuda", 0), owner
+            check.assert_owner(theirs.value, "cuda")
+            raised(AssertionError, check.assert_owner, theirs.value, "device")
+            assert homefree.owner_of(id(owner)).device is None
+            """
+        )
+
     def test_no_room(self):
         self.fine(
             """
@@ -366,6 +384,7 @@ class Devices(support.TestCase):
             array[...] = numpy.arange(12).reshape(3, 4)
             assert array.flags.c_contiguous and array.flags.writeable and not array.flags.owndata
             assert _homefree.space_of(array.ctypes.data)[0] == 1
+            assert homefree.owner_of(array.ctypes.data).kind == "pinned"
             view = array[1:, ::2]
             del array
             gc.collect()

@@ -5,12 +5,25 @@ class Installed(NamedTuple):
     numpy: Literal["off", "later", "installed", "context", "too old", "refused"]
 
 class Owner(NamedTuple):
-    kind: Literal["unknown", "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped"]
+    kind: Literal[
+        "unknown",
+        "heap",
+        "pymalloc",
+        "libc",
+        "allocator",
+        "stack",
+        "static",
+        "unmapped",
+        "pinned",
+        "device",
+        "cuda",
+    ]
     allocator: str | None
     object: str | None
     block: int | None
     size: int | None
     domain: Literal["raw", "mem", "object"] | None
+    device: int | None
 
 class RouteEntry(NamedTuple):
     state: Literal["changed", "refused", "out of reach"]

@@ -50,7 +50,19 @@ __all__ = [
 ]
 
 
-_KINDS = ("heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped", "unknown")
+_KINDS = (
+    "heap",
+    "pymalloc",
+    "libc",
+    "allocator",
+    "stack",
+    "static",
+    "unmapped",
+    "pinned",
+    "device",
+    "cuda",
+    "unknown",
+)
 
 
 class Crossing(NamedTuple):
@@ -198,8 +210,8 @@ def _refuse_dropped(seen, what):
 def assert_owner(obj_or_address, kind):
     """Assert that an address has an owner of this kind; for an object, its id() is the address.
 
-    kind: "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped" or "unknown", as
-    homefree.owner_of() names it.
+    kind: "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped", "pinned",
+    "device", "cuda" or "unknown", as homefree.owner_of() names it.
 
     Raises AssertionError, which names the owner; ValueError for another kind. Threads: any. Since
     1.0.

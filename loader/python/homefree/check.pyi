@@ -34,7 +34,17 @@ def watch(room: int = 0) -> Watch: ...
 def assert_owner(
     obj_or_address: Any,
     kind: Literal[
-        "unknown", "heap", "pymalloc", "libc", "allocator", "stack", "static", "unmapped"
+        "unknown",
+        "heap",
+        "pymalloc",
+        "libc",
+        "allocator",
+        "stack",
+        "static",
+        "unmapped",
+        "pinned",
+        "device",
+        "cuda",
     ],
 ) -> None: ...
 def assert_freed_once(address: int, *, room: int = 0) -> AbstractContextManager[Watch]: ...
