@@ -28,13 +28,10 @@ def test_forward_and_backward_are_right(made):
 
 
 @needs_device
-def test_the_result_is_the_devices_and_is_freed_once(plain):
+def test_the_result_lies_in_homefrees_memory_of_the_device(plain):
     x = plain.to_device(numpy.ones((3, 5), "float32"))
     result = plain.forward(x, x)
-    address = result.__cuda_array_interface__["data"][0]
-    check.assert_owner(address, "device")
-    with check.assert_freed_once(address):
-        del result
+    check.assert_owner(result.__cuda_array_interface__["data"][0], "device")
 
 
 @needs_device
