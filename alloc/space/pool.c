@@ -268,8 +268,11 @@ bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)
             step = SEGMENT_GRANULES * GRANULE;
         if (want < step)
             want = step;
-    } else if (want < pool->size / 16) {
-        want = pool->size / 16 & -GRANULE;
+    } else {
+        /* Of what is left, so that there is always some for another stream. */
+        uint64_t part = (pool->size - atomic_load(&pool->top)) / 16 & -GRANULE;
+        if (want < part)
+            want = part;
     }
     return hf_ground_add(ground, want) || (want != least && hf_ground_add(ground, least));
 }
