@@ -7,7 +7,7 @@
  */
 #include <stddef.h>
 
-#define VISIBLE __attribute__((visibility("default"), noinline))
+#define VISIBLE __attribute__((visibility("default")))
 #define HIDDEN  __attribute__((visibility("hidden"), noinline))
 
 static char pages[1 << 16];
