@@ -57,12 +57,12 @@ static void begin_deep(const struct link_map *serving, const struct link_map *ma
     hf_asking_begin();
 }
 
-void hf_definer_note(enum hf_routed function, const void *original)
+/* Not inlined: the common case, which needs no struct, may run on a small stack. */
+static __attribute__((noinline)) void note_served(enum hf_routed function, const void *original,
+                                                  const struct link_map *serving,
+                                                  const struct link_map *libc)
 {
-    const struct link_map *libc, *serving = hf_serving_object(&libc);
     struct hf_object object;
-    if (HF_LIKELY(serving == NULL) || hf_foreign_is_deep())
-        return;
     /* A tracer may interpose free() alone. */
     if (function == HF_ROUTED_realloc &&
         (!hf_dynlink_open(serving, &object) || hf_object_address(&object, "realloc") == NULL))
@@ -70,6 +70,13 @@ void hf_definer_note(enum hf_routed function, const void *original)
     if ((function == HF_ROUTED_free || function == HF_ROUTED_realloc) &&
         hf_dynlink_find(original) == libc)
         begin_deep(serving, libc);
+}
+
+void hf_definer_note(enum hf_routed function, const void *original)
+{
+    const struct link_map *libc, *serving = hf_serving_object(&libc);
+    if (HF_UNLIKELY(serving != NULL) && !hf_foreign_is_deep())
+        note_served(function, original, serving, libc);
 }
 
 void hf_definer_note_deep(void)
@@ -101,14 +108,17 @@ static void *definition(struct hf_scope *scope, enum hf_routed function)
     return scope->definitions[function];
 }
 
-/* Returns whether more than one object of the namespace defines free(). */
+/* Returns whether more than one object of the namespace defines free(). The dynamic linker's own,
+ * which old ones export, does not count: libc precedes it in every scope, and asking the loader
+ * takes kilobytes of a stack that may be small, because its resolver saves all registers. */
 static bool has_several_frees(struct hf_scope *scope)
 {
     if (scope->frees == HF_SCOPE_UNKNOWN) {
         int count = 0;
         struct hf_object object;
         for (const struct link_map *map = scope->first; map != NULL && count < 2; map = map->l_next)
-            if (hf_dynlink_open(map, &object) && hf_object_address(&object, "free") != NULL)
+            if (hf_dynlink_open(map, &object) && hf_object_role(&object) != HF_ROLE_LINKER &&
+                hf_object_address(&object, "free") != NULL)
                 count++;
         scope->frees = count < 2 ? HF_SCOPE_ONE_FREE : HF_SCOPE_SEVERAL_FREES;
     }
