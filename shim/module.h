@@ -42,4 +42,21 @@
     int shim_##name parameters VARIADIC_BODY(last, call)
 #include "shim/functions.def"
 
+/*
+ * A module that calls nothing but these functions would not need libc, as its linker sees it. Then
+ * auditwheel, which learns from that which libc a wheel is for, refuses the wheel. So they need a
+ * function of libc's: an undefined symbol that nothing refers to, which linkers count as a need
+ * (lld with --gc-sections does not). Start files refer to it anyway, weakly: no relocation is
+ * added, no name, and no version that is later than the first.
+ *
+ * No other function may need libc by itself. GCC does not tell a linker that optimises about calls
+ * of these functions, which it knows, until members were chosen. If libc was needed by then, it
+ * gets the calls.
+ */
+#if defined HF_PICK_malloc || defined HF_PICK_calloc || defined HF_PICK_realloc ||             \
+    defined HF_PICK_free || defined HF_PICK_aligned_alloc || defined HF_PICK_posix_memalign || \
+    defined HF_PICK_strdup || defined HF_PICK_strndup
+__asm__(".globl __cxa_finalize");
+#endif
+
 #endif

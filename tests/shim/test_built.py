@@ -2,7 +2,7 @@
 
 The shim must define every function of functions.def, hidden, and nothing else that a module could
 export; the library must export exactly what the headers declare; a C module must not come to need
-libstdc++, and a module exports what its version script says.
+libstdc++, a module exports what its version script says, and says that it needs libc.
 
 Usage: test_built.py --functions FILE --archive FILE --library FILE --include FOLDER --map FILE
                      --entries FILE --c-modules FILE… --cxx-modules FILE… [unittest arguments]
@@ -11,8 +11,10 @@ Usage: test_built.py --functions FILE --archive FILE --library FILE --include FO
 import argparse
 import platform
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -111,7 +113,7 @@ class Archive(unittest.TestCase):
         ).stdout
         for member in re.split(r"\n(?=\S+:\n)", members):
             if "module" in member.lstrip().split(":")[0]:
-                self.assertNotRegex(member, r" U (_Z|__cxa|__gxx)")
+                self.assertNotRegex(member, r" U (_Z|__cxa_(?!finalize\b)|__gxx)")
                 return
         self.fail("no member of module.c")
 
@@ -209,6 +211,73 @@ class Modules(unittest.TestCase):
         for module in arguments.cxx_modules:
             names = {name.split("@")[0] for *_, name in symbols(readelf("--dyn-syms", module))}
             self.assertNotIn("dlsym", names)
+
+
+class Linkers(unittest.TestCase):
+    """What linkers make of modules, each linker that is here."""
+
+    C = """
+        #include <stdlib.h>
+        void *give(void);
+        void *give(void) { return malloc(7); }
+        void take(void *);
+        void take(void *block) { free(block); }
+    """
+    CXX = """
+        #include <cstdlib>
+        #include <cstring>
+        extern "C" {
+            int *make() { return new int[7]; }
+            void *give() { return std::calloc(7, 3); }
+            char *copy(const char *text) { return strdup(text); }
+            void take(void *block) { std::free(block); }
+        }
+    """
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
+        (self.folder / "greet.c").write_text(self.C)
+        (self.folder / "greet.cc").write_text(self.CXX)
+
+    def link(self, linker, source, *flags):
+        """The module. The compiler takes `ld` from the folder after -B."""
+        (self.folder / "ld").unlink(missing_ok=True)
+        (self.folder / "ld").symlink_to(linker)
+        module = self.folder / "greet.so"
+        subprocess.run(
+            ["cc" if source.endswith(".c") else "c++", "-shared", "-fPIC", f"-B{self.folder}"]
+            + [source, "-Wl,--as-needed", *flags, arguments.archive.resolve()]
+            + [arguments.library.resolve(), "-o", module],
+            cwd=self.folder,
+            check=True,
+        )
+        return module
+
+    def test_module_needs_libc_in_its_first_version(self):
+        linkers = [shutil.which(f"ld.{name}") for name in ("bfd", "gold", "lld", "mold")]
+        self.assertTrue(any(linkers))
+        for linker in filter(None, linkers):
+            for flags in [], ["-Wl,--gc-sections"]:
+                if "lld" in linker and flags:  # which keeps nothing that no relocation refers to
+                    continue
+                with self.subTest(linker=linker, flags=flags):
+                    module = self.link(linker, "greet.c", "-fno-builtin", *flags)
+                    self.assertEqual(sorted(needed(module)), ["libc.so.6", "libhomefree.so.1"])
+                    versions = set(re.findall(r"GLIBC_[\d.]+", readelf("--dyn-syms", module)))
+                    self.assertEqual(len(versions), 1, versions)
+                    self.assertIn(versions.pop(), ("GLIBC_2.2.5", "GLIBC_2.17"))
+
+    def test_link_time_optimisation(self):
+        """GCC tells the linker about calls of malloc() and the like only when it has optimised."""
+        said = subprocess.run(["c++", "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
+        if "gcc version" not in said or not shutil.which("ld.bfd"):
+            self.skipTest("this is about GCC and GNU's linker")
+        module = self.link(shutil.which("ld.bfd"), "greet.cc", "-O2", "-flto")
+        asked = {name.split("@")[0] for *_, name in symbols(readelf("--dyn-syms", module))}
+        self.assertEqual(asked & shim_names(), set())
+        self.assertLessEqual({"hf_calloc", "hf_strdup", "hf_free"}, asked)
 
 
 if __name__ == "__main__":
