@@ -89,8 +89,19 @@ def scribble(size=None):
 _INFO = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
 
 
-class _Info(ctypes.Structure if ctypes is not None else object):
-    _fields_ = [(name, ctypes.c_size_t) for name in _INFO.split()] if ctypes is not None else []
+def _mallinfo():
+    """glibc's function that counts what its heap has in use, or None. Before 2.33 the counts have
+    32 bits; what grows past 4 GiB is then no leak as far as is known."""
+    for name, number in ("mallinfo2", "c_size_t"), ("mallinfo", "c_uint"):
+        function = getattr(_libc, name, None) if ctypes is not None else None
+        if function is not None:
+            fields = [(field, getattr(ctypes, number)) for field in _INFO.split()]
+            function.restype = type("_Info", (ctypes.Structure,), {"_fields_": fields})
+            return function
+    return None
+
+
+_info = _mallinfo()
 
 
 def live():
@@ -102,9 +113,7 @@ def live():
     homefree = sys.modules.get("homefree")
     if homefree is not None:
         used += homefree.stats()["allocated"]
-    mallinfo = getattr(_libc, "mallinfo2", None) if ctypes is not None else None
-    if mallinfo is not None:
-        mallinfo.restype = _Info
-        info = mallinfo()
-        used += info.uordblks + info.hblkhd
+    if _info is not None:
+        found = _info()
+        used += found.uordblks + found.hblkhd
     return used, sys.getallocatedblocks()
