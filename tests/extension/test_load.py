@@ -2,6 +2,7 @@
 
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,17 @@ def exported(path):
     return [line.split()[-1] for line in done.stdout.splitlines()]
 
 
+def cxx20():
+    """The value of __cplusplus in C++20. GCC 10 still has a draft's."""
+    macros = subprocess.run(
+        ["c++", "-std=c++20", "-x", "c++", "-dM", "-E", os.devnull],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    ).stdout
+    return re.search(r"__cplusplus (\w+)", macros)[1]
+
+
 class Result(support.TestCase):
     """The module that is built."""
 
@@ -39,7 +51,7 @@ class Result(support.TestCase):
     def test_c_module_has_one_export_and_needs_nothing_unused(self):
         self.value()
         self.assertEqual(exported(self.module()), ["PyInit_fast"])
-        self.assertEqual(set(needed(self.module())) - {"libc.so.6"}, {"libhomefree.so.1"})
+        self.assertEqual(needed(self.module()), ["libc.so.6", "libhomefree.so.1"])
         self.assert_clean(self.module())
 
     def test_memory_of_a_cxx_module_is_the_heaps(self):
@@ -113,13 +125,13 @@ class Result(support.TestCase):
 
     def test_standard_is_cxx17_unless_another_is_given(self):
         self.write("odd.cc", CXX_MODULE)
-        for number, flags in {"201703L": "[]", "202002L": "['-std=c++20']"}.items():
+        for number, flags in {"201703L": "[]", cxx20(): "['-std=c++20']"}.items():
             self.write("value.h", f'static_assert(__cplusplus == {number}, "");\n#define VALUE 1\n')
             self.fine(f"load('odd', ['odd.cc'], extra_cflags={flags})")
 
     def test_standard_in_the_compilers_command_is_kept(self):
         self.write("odd.cc", CXX_MODULE)
-        self.write("value.h", 'static_assert(__cplusplus == 202002L, "");\n#define VALUE 1\n')
+        self.write("value.h", f'static_assert(__cplusplus == {cxx20()}, "");\n#define VALUE 1\n')
         self.fine("load('odd', ['odd.cc'])", CXX="c++ -std=c++20")
         self.fine("load('even', ['odd.cc'])", CPPFLAGS="-std=c++20")
 
@@ -149,6 +161,8 @@ class Result(support.TestCase):
             subprocess.run(["ar", "rc", self.work / f"lib/lib{name}.a"], check=True)
         self.write("odd.cc", CXX_MODULE)
         for required, used in {"201402L": "201703L", "202002L": "202002L"}.items():
+            if used == "202002L" and cxx20() != used:
+                self.skipTest("this compiler's C++20 is a draft, which torch's headers refuse")
             self.write(
                 "include/ATen/ATen.h",
                 f"""
