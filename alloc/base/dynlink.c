@@ -312,14 +312,28 @@ static const ElfW(Ehdr) *header_at(const void *file)
     return file != NULL && memcmp(file, ELFMAG, SELFMAG) == 0 ? file : NULL;
 }
 
+/* The same before glibc 2.35. The load bias is not where the object's memory starts if the linker
+ * gave it other addresses than those from 0 on; then nothing may be mapped there. */
+static const ElfW(Ehdr) *header_by_dladdr(const struct hf_object *object)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1(object->map->l_ld, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 &&
+                   map == object->map
+               ? header_at(info.dli_fbase)
+               : NULL;
+}
+
 const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
 {
+    if (hf_dl_find_object == NULL)
+        return header_by_dladdr(object);
     /* If the segments do not adjoin, glibc knows them one by one. The symbol table is in the first,
      * unless a tool has moved it. */
     const void *const inside[] = {object->map->l_ld, object->symbols, (const void *)object->base};
     struct hf_find_result found;
     bool is_known = false;
-    for (size_t i = 0; hf_dl_find_object != NULL && i < sizeof inside / sizeof inside[0]; i++)
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
         if (hf_dl_find_object((void *)(uintptr_t)inside[i], &found) == 0 &&
             found.link_map == object->map) {
             is_known = true;

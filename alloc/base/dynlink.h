@@ -3,9 +3,10 @@
  * dynamic sections. No other file depends on the details of <link.h>'s structures.
  *
  * Constraint: callers run before the other objects are relocated, in constructors and in the fatal
- * function, so nothing here allocates or takes a lock, except that hf_dynlink_find() takes the
- * loader's before glibc 2.35. The lists are stable only under the loader's lock (in a constructor,
- * or under hf_loader_lock_run() of loader/); without it a walk may miss or repeat an object.
+ * function, so nothing here allocates or takes a lock, except that before glibc 2.35
+ * hf_dynlink_find() and whatever reads an object's headers take the loader's. The lists are stable
+ * only under the loader's lock (in a constructor, or under hf_loader_lock_run() of loader/);
+ * without it a walk may miss or repeat an object.
  *
  * Relies on these properties of glibc: r_debug and DT_DEBUG (gABI), r_debug_extended.r_next from
  * glibc 2.35 on (<link.h>), _dl_find_object from 2.35 on (<dlfcn.h>), d_ptr entries relocated in
