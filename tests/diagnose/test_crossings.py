@@ -13,7 +13,7 @@ import sys
 import unittest
 from pathlib import Path
 
-from diagnosis import Diagnosis, DiagnosisTest
+from diagnosis import Diagnosis, DiagnosisTest, needs_names_of_modules
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--homefree", required=True)
@@ -100,4 +100,5 @@ if __name__ == "__main__":
     if not list(arguments.modules.glob("crossings_private.*.so")):
         print("skipped: the examples were not built")
         sys.exit(77)
+    needs_names_of_modules()
     unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
