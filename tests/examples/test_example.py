@@ -36,6 +36,28 @@ def find_nvcc():
     found = os.environ.get("CUDACXX") or shutil.which("nvcc")
     return found or (usual if os.path.exists(usual) else None)
 
+# The library of the system's Python that an example works with, and its first release that has what
+# the example uses. Debian 11 has older ones.
+NEEDS = {
+    "cython": ("numpy", (1, 20), "declarations for Cython 3"),
+    "dataloader": ("torch", (1, 11), "default_collate()"),
+    "device_allocator": ("numpy", (1, 23), "from_dlpack()"),
+    "torch_op": ("torch", (1, 11), "a header for each operator"),
+}
+
+
+def lacks(example):
+    """What the system's Python has too old a release of, in words; None if it has all."""
+    if example not in NEEDS:
+        return None
+    library, wanted, what = NEEDS[example]
+    code = f"import importlib.metadata as m; print(m.version({library!r}))"
+    done = subprocess.run([PYTHON, "-c", code], capture_output=True, text=True)
+    found = done.stdout.strip() or "none"
+    if tuple(map(int, re.findall(r"\d+", found)[:2])) >= wanted:
+        return None
+    return f"it needs {library} {wanted[0]}.{wanted[1]} for {what}; {PYTHON} has {found}"
+
 
 def commands(readme):
     blocks = re.findall(r"^```sh\n(.*?)^```$", readme.read_text(), re.MULTILINE | re.DOTALL)
@@ -107,6 +129,9 @@ def main():
         return 77
     if any(arguments.example.glob("*.cu")) and not find_nvcc():
         print("an example with kernels for CUDA: nvcc is missing")
+        return 77
+    if missing := lacks(arguments.example.name):
+        print(missing)
         return 77
     if (arguments.example / "Cargo.toml").exists():
         for path, what in (

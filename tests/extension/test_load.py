@@ -275,6 +275,8 @@ class Result(support.TestCase):
             ),
         )
         outcome = self.run_code("assert load('named', ['named.cc'], torch=True).owned()")
+        if "No module named 'setuptools'" in outcome.err:
+            self.skipTest("this torch needs setuptools to say how its extensions are compiled")
         self.assertEqual(outcome.status, 0, outcome.err)
         self.assertNotIn("libtorch.so", " ".join(needed(self.module("named"))))
 
