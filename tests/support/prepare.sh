@@ -343,6 +343,6 @@ homefree_setup_tools() {
         [ -x "$made" ] || continue
         version=${made##*/cpython-}
         homefree_environment "$1/setup-${version%%/*}" "$made" --clear \
-            'the newest setuptools, for tests/setuptools' setuptools wheel cython pybind11
+            'the newest setuptools, for tests/setuptools' --upgrade setuptools wheel cython pybind11
     done
 }
