@@ -29,10 +29,10 @@ enum {
 };
 
 /*
- * The file of a refusal: this mark; a note, of which only `key` and `file_size` mean the same as in
- * a copy, and `slots` is the errno; the original's path; the reason.
+ * The file of a refusal: this mark, null included; a note, of which only `key` and `file_size` mean
+ * the same as in a copy, and `slots` is the errno; the original's path; the reason.
  */
-static const char refusal_mark[16] = "homefree refused";
+static const char refusal_mark[] = "homefree refused";
 #define REFUSAL_SUFFIX ".refused"
 
 /* Opens a folder below another one, and makes it if it is missing. */
