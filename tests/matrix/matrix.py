@@ -119,7 +119,10 @@ class Allocator:
     libraries: tuple = ()  # linked by the other side
     private: bool = False  # a hidden copy inside the other side: nobody reaches its own free()
     adopted: bool = False  # the same, and the other side is loaded from its adopted copy
-    without: tuple = ()  # pairs of functions that do not fit together in this allocator itself
+    # Pairs of functions that do not fit together in this allocator itself: always, and where they
+    # fail without homefree.
+    without: tuple = ()
+    doubtful: tuple = ()
 
 
 ALLOCATORS = [
@@ -127,9 +130,12 @@ ALLOCATORS = [
     Allocator(
         "jemalloc-shared",
         ("-ljemalloc",),
-        # Its aligned operator new calls aligned_alloc() by name, which may be libc's; its sized
-        # operator delete does not ask.
+        # Its aligned operator new calls aligned_alloc() by name, which is libc's where libc comes
+        # first. Its sized operator delete takes the block for its own. So does the plain one from
+        # 5.3.1 on; before, that one called free() by name. A delete[] in another module gets there,
+        # too: the C++ runtime's calls the delete of the scope that the runtime was loaded in.
         without=("new-aligned/delete-aligned-sized", "new[]-aligned/delete[]-aligned-sized"),
+        doubtful=("new-aligned/delete-aligned", "new[]-aligned/delete[]-aligned"),
     ),
     Allocator("mimalloc-shared", ("-lmimalloc",)),
     Allocator("tcmalloc-shared", ("-ltcmalloc_minimal",)),
@@ -402,6 +408,7 @@ def run(builder, configuration, chosen):
         configuration.scope,
         gives(configuration),
         ",".join(configuration.allocator.without),
+        ",".join(configuration.allocator.doubtful),
         *chosen,
     ]
     environment = dict(

@@ -3,19 +3,19 @@
  * of functions under every condition. Each cell runs in a forked process, whose death is its
  * result.
  *
- * usage: runner MODULE OTHER SCOPE GIVES WITHOUT [PART OF SEED | CELL]
+ * usage: runner MODULE OTHER SCOPE GIVES WITHOUT DOUBTFUL [PART OF SEED | CELL]
  *   MODULE  the side that is linked with homefree
  *   OTHER   the side with another allocator
  *   SCOPE   how OTHER is loaded: local, global, deepbind, namespace (dlmopen)
  *   GIVES   which side gives: both, other (calls of OTHER's own free() are out of reach), module
  *           (OTHER's blocks cannot be told from libc's)
- *   WITHOUT pairs of functions to leave out, "new/delete,new[]/delete[]"
+ *   WITHOUT pairs of functions to leave out where OTHER gives, "new/delete,new[]/delete[]"
+ *   DOUBTFUL  pairs to leave out there if they fail within OTHER, before homefree is loaded
  *   PART OF SEED  runs PART cells of every OF, chosen by their names and SEED
  *   CELL    runs the one of that name
  *
- * A pair that fails within OTHER, before homefree is loaded, is left out. Prints a line for each
- * cell that did not end well, "CELL: what happened", and at the end "N cells, M failed, L left
- * out". Exit status: 0 all passed, 1 some failed, 3 could not run.
+ * Prints a line for each cell that did not end well, "CELL: what happened", and at the end
+ * "N cells, M failed, L pairs left out". Exit status: 0 all passed, 1 some failed, 3 could not run.
  */
 #define _GNU_SOURCE
 #include "../support/signal_name.h"
@@ -35,7 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SIZES = 7, ROUNDS = 2, SECONDS = 20, FAILED = 9, COULD_NOT = 3 };
+enum { SIZES = 7, ROUNDS = 2, SECONDS = 20, FAILED = 9, COULD_NOT = 3, LISTED = 1000 };
 static const size_t sizes[SIZES] = {1, 24, 100, 1000, 5000, 70000, 300000};
 
 struct cell {
@@ -251,7 +251,7 @@ enum { CONDITIONS = sizeof conditions / sizeof conditions[0] };
 
 static int errors; /* what a cell printed */
 static unsigned long ran, failures, left_out;
-static const char *without; /* pairs of functions, "allocate/release,…" */
+static char without[LISTED]; /* pairs of functions, "allocate/release,…" */
 static const char *only;
 static unsigned long part = 1, of = 1;
 static const char *seed = "";
@@ -298,11 +298,9 @@ static void run_here(struct cell *cell, int condition)
     take(cell);
 }
 
-/* Runs a cell in a process of its own. */
-static void run(const char *name, struct cell *cell, int condition)
+/* Runs a cell in a process of its own. Returns how that ended, as waitpid() tells it. */
+static int run_apart(struct cell *cell, int condition)
 {
-    if (!chosen(name))
-        return;
     if (ftruncate(errors, 0) != 0 || lseek(errors, 0, SEEK_SET) != 0)
         exit(COULD_NOT);
     fflush(NULL);
@@ -316,6 +314,14 @@ static void run(const char *name, struct cell *cell, int condition)
     int status;
     if (child < 0 || waitpid(child, &status, 0) != child)
         exit(COULD_NOT);
+    return status;
+}
+
+static void run(const char *name, struct cell *cell, int condition)
+{
+    if (!chosen(name))
+        return;
+    int status = run_apart(cell, condition);
     ran++;
     if (status != 0) {
         failures++;
@@ -323,17 +329,38 @@ static void run(const char *name, struct cell *cell, int condition)
     }
 }
 
-static bool is_without(const char *allocate, const char *release)
+static bool is_in(const char *list, const char *pair)
 {
-    char pair[100];
-    snprintf(pair, sizeof pair, "%s/%s", allocate, release);
-    const char *found = strstr(without, pair);
-    return found != NULL && (found == without || found[-1] == ',') &&
-           strchr(",", found[strlen(pair)]) != NULL;
+    const size_t length = strlen(pair);
+    for (const char *found = list; (found = strstr(found, pair)) != NULL; found += length)
+        if ((found == list || found[-1] == ',') && strchr(",", found[length]) != NULL)
+            return true;
+    return false;
+}
+
+/* Adds the pairs to `without` that do not fit together in OTHER alone. Where homefree is preloaded,
+ * it is not alone: what fails there is homefree's fault. */
+static void leave_out_failing(const struct side *other, const char *doubtful)
+{
+    if (dlsym(RTLD_DEFAULT, "hf_owns") != NULL)
+        return;
+    for (const struct side_allocate *allocate = other->allocates; allocate->name != NULL;
+         allocate++)
+        for (const struct side_release *release = other->releases; release->name != NULL;
+             release++) {
+            char pair[100];
+            snprintf(pair, sizeof pair, "%s/%s", allocate->name, release->name);
+            struct cell cell = {allocate, release, .giver = NULL};
+            if (!is_in(doubtful, pair) || run_apart(&cell, 0) == 0)
+                continue;
+            size_t length = strlen(without);
+            snprintf(without + length, sizeof without - length, "%s%s", length != 0 ? "," : "",
+                     pair);
+        }
 }
 
 static void run_pairs(const char *direction, const struct side *giver, void *giver_handle,
-                      const struct side *taker, bool late)
+                      const struct side *taker, bool late, bool other_gives)
 {
     for (const struct side_allocate *allocate = giver->allocates; allocate->name != NULL;
          allocate++)
@@ -341,7 +368,9 @@ static void run_pairs(const char *direction, const struct side *giver, void *giv
              release++) {
             if (allocate->group != release->group)
                 continue;
-            if (is_without(allocate->name, release->name)) {
+            char pair[100];
+            snprintf(pair, sizeof pair, "%s/%s", allocate->name, release->name);
+            if (other_gives && is_in(without, pair)) {
                 left_out++;
                 continue;
             }
@@ -349,7 +378,7 @@ static void run_pairs(const char *direction, const struct side *giver, void *giv
                 if ((conditions[condition].run == NULL) != late)
                     continue;
                 char name[200];
-                snprintf(name, sizeof name, "%s/%s/%s/%s", direction, allocate->name, release->name,
+                snprintf(name, sizeof name, "%s/%s/%s", direction, pair,
                          conditions[condition].name);
                 struct cell cell = {allocate, release, .giver = giver_handle};
                 run(name, &cell, condition);
@@ -359,8 +388,9 @@ static void run_pairs(const char *direction, const struct side *giver, void *giv
 
 int main(int count, char **arguments)
 {
-    if (count != 6 && count != 7 && count != 9) {
-        fputs("usage: runner MODULE OTHER SCOPE GIVES WITHOUT [PART OF SEED | CELL]\n", stderr);
+    if (count != 7 && count != 8 && count != 10) {
+        fputs("usage: runner MODULE OTHER SCOPE GIVES WITHOUT DOUBTFUL [PART OF SEED | CELL]\n",
+              stderr);
         return COULD_NOT;
     }
     module_path = arguments[1];
@@ -368,13 +398,13 @@ int main(int count, char **arguments)
     scope = arguments[3];
     bool other_gives = strcmp(arguments[4], "module") != 0;
     bool module_gives = strcmp(arguments[4], "other") != 0;
-    without = arguments[5];
-    if (count == 7)
-        only = arguments[6];
-    if (count == 9) {
-        part = strtoul(arguments[6], NULL, 10);
-        of = strtoul(arguments[7], NULL, 10);
-        seed = arguments[8];
+    snprintf(without, sizeof without, "%s", arguments[5]);
+    if (count == 8)
+        only = arguments[7];
+    if (count == 10) {
+        part = strtoul(arguments[7], NULL, 10);
+        of = strtoul(arguments[8], NULL, 10);
+        seed = arguments[9];
     }
     setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
     errors = memfd_create("errors", 0);
@@ -383,15 +413,16 @@ int main(int count, char **arguments)
 
     void *other_handle = load(other_path, scope);
     const struct side *other = side_of(other_handle);
+    leave_out_failing(other, arguments[6]);
     /* MODULE is not there yet: its functions that free have the names that OTHER's have. */
     if (other_gives)
-        run_pairs("other-to-module", other, other_handle, other, true);
+        run_pairs("other-to-module", other, other_handle, other, true, true);
     void *module_handle = load(module_path, "local");
     const struct side *module = side_of(module_handle);
     if (other_gives)
-        run_pairs("other-to-module", other, other_handle, module, false);
+        run_pairs("other-to-module", other, other_handle, module, false, true);
     if (module_gives)
-        run_pairs("module-to-other", module, module_handle, other, false);
+        run_pairs("module-to-other", module, module_handle, other, false, false);
     printf("%lu cells, %lu failed, %lu pairs left out\n", ran, failures, left_out);
     return failures == 0 ? 0 : 1;
 }
