@@ -36,6 +36,10 @@ static inline __attribute__((always_inline)) bool hf_small_find(const void *ptr,
         return false;
     out->class = page >> HF_LG_ADDRESS;
     out->room = hf_class_sizes[out->class];
+    /* Behind the last block of a slab there need be no memory. */
+    if (HF_UNLIKELY(((uintptr_t)ptr ^ ((uintptr_t)ptr + out->room - 1)) >> HF_LG_PAGE != 0) &&
+        HF_UNLIKELY(hf_heap_room(ptr) == 0))
+        return false;
     out->word = hf_trailer_load(ptr, out->room);
     return true;
 }

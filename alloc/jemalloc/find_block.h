@@ -71,10 +71,23 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
     return size;
 }
 
-/* jemalloc knows the first page of each live block, and all pages of slabs. */
+static uintptr_t hf_page_word(uintptr_t address)
+{
+    return __atomic_load_n(&hf_page_map[address >> LG_PAGE], __ATOMIC_RELAXED);
+}
+
+/* jemalloc knows the first page of each live block, and all pages of slabs. What begins inside the
+ * last block of a slab would end behind the slab. A large extent has a page more than its block. */
 size_t hf_heap_room_entry(const void *ptr)
 {
-    uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)ptr >> LG_PAGE], __ATOMIC_RELAXED);
+    uintptr_t address = (uintptr_t)ptr, page = hf_page_word(address);
     szind_t class = (szind_t)(page >> LG_VADDR);
-    return likely(page != 0 && class < SC_NSIZES) ? sz_index2size(class) : 0;
+    if (unlikely(page == 0 || class >= SC_NSIZES))
+        return 0;
+    size_t size = sz_index2size(class);
+    uintptr_t last = address + size - 1;
+    if ((page & HF_PAGE_SMALL) == 0 || (address ^ last) >> LG_PAGE == 0)
+        return size;
+    uintptr_t end = last - hf_region.base < hf_region.size ? hf_page_word(last) : 0;
+    return (end & HF_PAGE_SMALL) != 0 && end >> LG_VADDR == class ? size : 0;
 }

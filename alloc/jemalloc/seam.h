@@ -117,9 +117,9 @@ size_t hf_heap_asked(const void *ptr, const void *caller);
  * if there is none. Takes no lock. */
 size_t hf_heap_block(const void *ptr, const void **block);
 
-/* The size of the block that starts at an address of the region, 0 if none can start there. One
- * lookup: whether the address is a block's first byte, and whether the block is live, is not
- * checked. The heap must have started and not be forwarded. */
+/* The size of the block that starts at an address of the region, 0 if none can start there. One or
+ * two lookups: whether the address is a block's first byte, and whether the block is live, is not
+ * checked; but as many bytes can be read. The heap must have started and not be forwarded. */
 size_t hf_heap_room(const void *ptr);
 
 /* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory, the
