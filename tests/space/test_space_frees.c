@@ -108,7 +108,7 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(free_of_any_space, functions_of_the_runtime,
-                     what_is_wrong_is_an_error_of_cuda, resized_page_locked_memory_is_page_locked,
+    return RUN_SUITE(free_of_any_space, functions_of_the_runtime, what_is_wrong_is_an_error_of_cuda,
+                     resized_page_locked_memory_is_page_locked,
                      the_middle_of_a_block_ends_the_process);
 }

@@ -68,8 +68,8 @@ static void allocate(void *const streams[STREAMS])
                           .mark = (unsigned char)chance()};
     size_t alignment = chance() % 8 == 0 ? (size_t)1 << (chance() % 22) : 0;
     void *at = NULL;
-    int error = hf_space_alloc(&at, block.kind, block.device, block.size, alignment,
-                               some_stream(streams));
+    int error =
+        hf_space_alloc(&at, block.kind, block.device, block.size, alignment, some_stream(streams));
     if (error == -ENOMEM)
         return;
     ck_assert_int_eq(error, 0);
