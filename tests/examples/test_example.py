@@ -36,6 +36,7 @@ def find_nvcc():
     found = os.environ.get("CUDACXX") or shutil.which("nvcc")
     return found or (usual if os.path.exists(usual) else None)
 
+
 # The library of the system's Python that an example works with, and its first release that has what
 # the example uses. Debian 11 has older ones.
 NEEDS = {
