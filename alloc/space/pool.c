@@ -141,11 +141,11 @@ static int reserve(struct hf_pool *pool, size_t size)
     return -ENOMEM;
 }
 
-/* Addresses are cheap, and more of them keep large blocks from fragmenting the rest: four times
- * what there is, but no more than an eighth of the region. */
+/* Addresses are cheap, each stream has its own, and more of them keep large blocks from fragmenting
+ * the rest: several times what there is, but no more than an eighth of the region. */
 static int reserve_most(struct hf_pool *pool)
 {
-    uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : 4);
+    uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : 8);
     if (wanted > hf_region.size / 8)
         wanted = hf_region.size / 8;
     if (pool->whole) {
