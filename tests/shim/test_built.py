@@ -21,6 +21,7 @@ from pathlib import Path
 parser = argparse.ArgumentParser()
 for option in ("functions", "archive", "library", "include", "map", "entries"):
     parser.add_argument(f"--{option}", required=True, type=Path)
+parser.add_argument("--asks", required=True)
 parser.add_argument("--c-modules", nargs="+", required=True)
 parser.add_argument("--cxx-modules", nargs="+", required=True)
 
@@ -278,6 +279,19 @@ class Linkers(unittest.TestCase):
         asked = {name.split("@")[0] for *_, name in symbols(readelf("--dyn-syms", module))}
         self.assertEqual(asked & shim_names(), set())
         self.assertLessEqual({"hf_calloc", "hf_strdup", "hf_free"}, asked)
+
+    def test_link_time_optimisation_beside_plain_objects(self):
+        """Once libc is needed, GNU's linker no longer looks for members; what links the shim asks
+        for them."""
+        plain = self.folder / "plain.c"
+        plain.write_text("#include <unistd.h>\nint process(void) { return getpid(); }")
+        subprocess.run(["cc", "-c", "-fPIC", "plain.c"], cwd=self.folder, check=True)
+        for linker in filter(None, (shutil.which(f"ld.{name}") for name in ("bfd", "gold"))):
+            with self.subTest(linker=linker):
+                module = self.link(linker, "greet.cc", "-O2", "-flto", "plain.o", arguments.asks)
+                asked = {name.split("@")[0] for *_, name in symbols(readelf("--dyn-syms", module))}
+                self.assertEqual(asked & shim_names(), set())
+                self.assertLessEqual({"hf_calloc", "hf_strdup", "hf_free"}, asked)
 
 
 if __name__ == "__main__":

@@ -176,7 +176,7 @@ def arguments(script, folders):
     script is the version script, or None; folders become the RUNPATH, in this order.
     """
     # --as-needed also drops unused libraries that the compiler adds after these (libm for C++).
-    words = ["-Wl,--as-needed", *libraries()]
+    words = ["-Wl,--as-needed", _paths.SHIM_ASKS, *libraries()]
     if script is not None:
         words += linker_words(f"--version-script={script}")
     if folders:
