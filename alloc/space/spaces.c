@@ -24,7 +24,8 @@
 
 enum {
     FRAGMENTED_PART = 16, /* a sixteenth of what is reserved may be unused */
-    PENDING_PART = 2      /* half of it may wait for a device */
+    RETRIES = 16,
+    PENDING_PART = 2 /* half of it may wait for a device */
 };
 
 static bool is_small(size_t size, size_t alignment)
@@ -160,12 +161,16 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
     int error = grow(request, out);
     if (error != -ENOMEM)
         return error;
-    if (hf_pool_trim(pool, 0) != 0 && grow(request, out) == 0)
-        return 0;
-    if (!hf_pending_wait(pool, HF_WAIT_ALL))
-        return -ENOMEM;
-    (void)hf_pool_trim(pool, 0);
-    return grow(request, out);
+    /* Another thread may take what is found. */
+    for (int tries = 0; tries < RETRIES; tries++) {
+        bool found = hf_pool_trim(pool, 0) != 0;
+        error = grow(request, out);
+        if (error != -ENOMEM)
+            return error;
+        if (!hf_pending_wait(pool, HF_WAIT_ALL) && !found)
+            return -ENOMEM;
+    }
+    return -ENOMEM;
 }
 
 static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,

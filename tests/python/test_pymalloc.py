@@ -82,8 +82,8 @@ assert kind([1, 2]) == "pymalloc" and kind(object()) == "pymalloc"
             + """
 assert owner_of(late[99]).domain == owner_of(early[99]).domain == "object"
 block = mem_malloc(50)
-assert owner_of(block)[3:] == (block, 50, "mem"), owner_of(block)
-assert owner_of(block - 8)[3:] == (block, 50, "mem")
+assert owner_of(block)[3:6] == (block, 50, "mem"), owner_of(block)
+assert owner_of(block - 8)[3:6] == (block, 50, "mem")
 """,
             PYTHONMALLOC="debug",
         )
