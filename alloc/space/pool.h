@@ -54,10 +54,10 @@ struct hf_pool {
     enum hf_space_kind kind;
     int device; /* -1: pinned */
     bool whole; /* one unit, from cudaMalloc(): the device cannot map */
-    uint64_t total;
 
-    _Atomic(bool) open; /* the above may be read */
+    _Atomic(bool) open; /* what is above, and total, may be read */
     _Atomic(bool) lost; /* the device, or the process, cannot use it any more */
+    uint64_t total;     /* bytes that the device, or the host, has */
     pthread_mutex_t lock;
     _Atomic(size_t) top; /* bytes of the range that grounds have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,

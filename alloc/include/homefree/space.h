@@ -147,8 +147,8 @@ HF_API int hf_space_use(void *ptr, void *stream);
 HF_API int hf_space_order(int device, void *before, void *after);
 
 /*
- * Tells which space an address belongs to. Takes no lock and asks no driver. A block of up to 32 KiB
- * counts as live until it has left the cache of the thread that freed it.
+ * Tells which space an address belongs to. Takes no lock and asks no driver. A block of up to 32
+ * KiB counts as live until it has left the cache of the thread that freed it.
  *
  * Parameters:
  *   ptr  in: any value; it is not accessed
