@@ -94,7 +94,8 @@ struct hf_cuda_event;
  * says whose. Creates that device's primary context. -EBUSY if the stream is being captured. */
 int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out);
 
-/* Whether the work is done: 0; -EAGAIN while it is not. */
+/* Whether the work is done: 0; -EAGAIN while it is not; -EINVAL if it was in a context of the user's
+ * that has ended. */
 int hf_cuda_is_done(struct hf_cuda_event *event);
 
 /* Waits until the work is done. */
@@ -142,5 +143,7 @@ enum { HF_CUDA_SUCCESS = 0, HF_CUDA_INVALID_VALUE = 1, HF_CUDA_NOT_REGISTERED = 
 /* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child
  * alone, where it also gives up locks that other threads held. */
 void hf_cuda_forbid(void);
+/* In a forked child of a process that never found CUDA: it may be found here. */
+void hf_cuda_begin_again(void);
 
 #endif

@@ -69,6 +69,11 @@ void hf_cuda_forbid(void)
     pthread_mutex_init(&hf_cuda_lock_of_state, NULL);
 }
 
+void hf_cuda_begin_again(void)
+{
+    pthread_mutex_init(&hf_cuda_lock_of_state, NULL);
+}
+
 /* ---- errors ---- */
 
 void hf_cuda_set_reason(const char *first, ...)

@@ -217,16 +217,22 @@ int hf_cuda_order(int device, void *before, void *after)
     return result;
 }
 
+/* The end of a context that the user made ends nothing else. */
+static int end_elsewhere(const struct hf_cuda_event *event, int error)
+{
+    return error == -ESHUTDOWN && event->context != NULL && hf_cuda_ready() == 0 ? -EINVAL : error;
+}
+
 int hf_cuda_await(struct hf_cuda_event *event)
 {
     struct hf_cuda_scope scope;
     const int result = enter_of(&scope, event);
     if (result != 0)
-        return result;
+        return end_elsewhere(event, result);
     const hf_cu_result error = scope.call->cuEventSynchronize(event->event);
     if (event->context != NULL) {
         hf_cuda_leave(&scope);
-        return hf_cuda_errno_of(error);
+        return end_elsewhere(event, hf_cuda_errno_of(error));
     }
     return hf_cuda_done(&scope, "cuEventSynchronize", error);
 }
@@ -236,11 +242,11 @@ int hf_cuda_is_done(struct hf_cuda_event *event)
     struct hf_cuda_scope scope;
     const int result = enter_of(&scope, event);
     if (result != 0)
-        return result;
+        return end_elsewhere(event, result);
     const hf_cu_result error = scope.call->cuEventQuery(event->event);
     if (error == HF_CU_NOT_READY || event->context != NULL) {
         hf_cuda_leave(&scope);
-        return hf_cuda_errno_of(error);
+        return end_elsewhere(event, hf_cuda_errno_of(error));
     }
     return hf_cuda_done(&scope, "cuEventQuery", error);
 }

@@ -102,6 +102,8 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->owner_of = functions->owner_of;
     own->stats = functions->stats;
     own->release_make = functions->release_make;
+    own->release_make_space = functions->release_make_space;
+    own->spaces = functions->spaces;
     own->watch_begin = functions->watch_begin;
     own->fail_at = functions->fail_at;
     own->fail_count = functions->fail_count;

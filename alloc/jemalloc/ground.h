@@ -20,7 +20,8 @@
 enum {
     HF_FREED_LISTS = 64,
     HF_FREED_MAX = 512,
-    HF_FIT_SCAN = 512 /* extents that are compared for the best fit */
+    HF_GROUND_TRIES = 15, /* of two seconds */
+    HF_FIT_SCAN = 512     /* extents that are compared for the best fit */
 };
 
 struct hf_ground {
@@ -36,6 +37,18 @@ struct hf_ground {
 };
 
 static struct hf_ground *hf_grounds;
+
+/* What grounds have must not be lost, so a fork is waited for longer than elsewhere. False only in
+ * a thread that another thread's fork waits for. */
+static bool hf_ground_enter(struct hf_call *call)
+{
+    for (int tries = 0; tries < HF_GROUND_TRIES; tries++) {
+        if (likely(hf_enter_patiently(call)))
+            return true;
+        hf_gate_wait_long();
+    }
+    return false;
+}
 
 /* ---- hooks ---- */
 
@@ -107,6 +120,7 @@ void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t a
 void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
     HF_EXPORT_AS("hf_ground_give_pages");
 bool hf_ground_add_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_add");
+void hf_ground_retire_entry(void *at) HF_EXPORT_AS("hf_ground_retire");
 void hf_ground_empty_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_empty");
 void hf_ground_each_free_entry(struct hf_ground *ground,
                                void (*visit)(void *context, void *at, size_t size), void *context)
@@ -119,7 +133,7 @@ void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active) HF_EXPORT_AS(
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return NULL;
     tsd_t *tsd = tsd_fetch();
     struct hf_ground *ground = NULL;
@@ -209,7 +223,7 @@ static void hf_ground_end(tsd_t *tsd)
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return NULL;
     tsd_t *tsd = tsd_fetch();
     tcache_t *tcache = hf_ground_tcache(tsd, ground);
@@ -277,7 +291,7 @@ bool hf_ground_give_entry(struct hf_ground *ground, void *at)
     struct hf_call call;
     if (hf_ground_give_cached(ground, at))
         return true;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return false;
     tsd_t *tsd = tsd_fetch();
     tcache_t *tcache = hf_ground_tcache(tsd, ground);
@@ -414,7 +428,7 @@ static void *hf_ground_extract(tsdn_t *tsdn, struct hf_ground *ground, size_t si
 void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t alignment)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return NULL;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
     alignment = alignment < PAGE ? PAGE : alignment;
@@ -430,7 +444,7 @@ void *hf_ground_take_pages_entry(struct hf_ground *ground, size_t size, size_t a
 void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
     edata_t *extent = emap_edata_lookup(tsdn, &arena_emap_global, at);
@@ -449,10 +463,20 @@ void hf_ground_give_pages_entry(struct hf_ground *ground, void *at, bool keep)
     hf_leave(&call);
 }
 
+void hf_ground_retire_entry(void *at)
+{
+    struct hf_call call;
+    if (!hf_ground_enter(&call))
+        return;
+    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
+    edata_szind_set(emap_edata_lookup(tsdn, &arena_emap_global, at), SC_NSIZES);
+    hf_leave(&call);
+}
+
 bool hf_ground_add_entry(struct hf_ground *ground, size_t size)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return false;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
     pac_t *pac = &ground->arena->pa_shard.pac;
@@ -469,7 +493,7 @@ bool hf_ground_add_entry(struct hf_ground *ground, size_t size)
 void hf_ground_empty_entry(struct hf_ground *ground)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return;
     tsd_t *tsd = tsd_fetch();
     if (tsd != &hf_thread_emergency && tsd_nominal(tsd)) {
@@ -490,7 +514,7 @@ void hf_ground_each_free_entry(struct hf_ground *ground,
                                void (*visit)(void *context, void *at, size_t size), void *context)
 {
     struct hf_call call;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
     ecache_t *retained = &ground->arena->pa_shard.pac.ecache_retained;
@@ -532,7 +556,8 @@ struct hf_ground_block hf_ground_find_entry(const void *at)
     } else if (block.small) {
         block.size = sz_index2size(class);
     }
-    block.at = (void *)start;
+    if (address - start < block.size)
+        block.at = (void *)start;
     return block;
 }
 
@@ -540,7 +565,7 @@ uint64_t hf_ground_small_entry(struct hf_ground *ground)
 {
     struct hf_call call;
     uint64_t bytes = 0;
-    if (!hf_enter_patiently(&call))
+    if (!hf_ground_enter(&call))
         return 0;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
     arena_t *arena = ground->arena;

@@ -179,6 +179,8 @@ bool hf_ground_give(struct hf_ground *ground, void *at);
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
 /* Gives a large, live block back; with `keep`, for a request of its own size first. */
 void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);
+/* A large block that is to be given back later no longer counts as live. */
+void hf_ground_retire(void *at);
 /* Gets `size` more bytes from grow. They never merge with what lies below. */
 bool hf_ground_add(struct hf_ground *ground, size_t size);
 /* Empties this thread's cache and merges all free ranges. */

@@ -78,7 +78,7 @@ static void *resize_pinned(void *ptr, size_t size, const void *caller)
         free_plain(ptr, caller);
         return NULL;
     }
-    if (size <= old && size > old / 2)
+    if (size <= old)
         return ptr;
     void *moved = NULL;
     if (hf_spaces_here.alloc(&moved, HF_SPACE_PINNED, 0, size, 0, NULL) != 0) {
@@ -160,7 +160,8 @@ static bool add_device(void)
 bool hf_spaces_freed(void *ptr, void *stream, int *result)
 {
     bool ours = hf_pool_of(ptr) != NULL;
-    if (HF_LIKELY(!ours && !hf_owned(ptr)))
+    /* A caller may have registered blocks of the heap. */
+    if (HF_LIKELY(!ours && (stream == HF_SPACE_UNREGISTERS || !hf_owned(ptr))))
         return false;
     *result = HF_CUDA_SUCCESS;
     if (stream == HF_SPACE_UNREGISTERS)

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-enum { STREAMS_MAX = 8, POLLED = 16 };
+enum { STREAMS_MAX = 8, POLLED = 64 };
 
 struct hf_pending {
     struct hf_pending *next;
@@ -123,7 +123,7 @@ static bool settle(struct hf_pool *pool, struct hf_pending *one, int error,
         return true;
     }
     if (error == -ESHUTDOWN) {
-        hf_pool_lose(pool);
+        hf_pools_lose();
         leak(pool, one);
         return false;
     }
@@ -134,7 +134,8 @@ static bool settle(struct hf_pool *pool, struct hf_pending *one, int error,
 
 bool hf_pending_poll(struct hf_pool *pool)
 {
-    if (atomic_load_explicit(&pool->pending_count, memory_order_relaxed) == 0)
+    if (atomic_load_explicit(&pool->pending_count, memory_order_relaxed) == 0 ||
+        pthread_mutex_trylock(&pool->settling) != 0)
         return false;
     struct hf_pending **end, *one = detach(pool, &end), *first = NULL, **kept = &first;
     bool any = false;
@@ -143,9 +144,26 @@ bool hf_pending_poll(struct hf_pool *pool)
         any |= settle(pool, one, look(pool, one), &kept);
         one = next;
     }
-    *kept = one;
-    put_back(pool, first, one != NULL ? end : kept);
+    *kept = NULL;
+    if (one == NULL) {
+        put_back(pool, first, kept);
+    } else {
+        /* Those that are not done go behind the others, which are looked at the next time. */
+        *end = first;
+        put_back(pool, one, first != NULL ? kept : end);
+    }
+    pthread_mutex_unlock(&pool->settling);
     return any;
+}
+
+static int wait_for_all(void)
+{
+    int error = hf_cuda_wait(-1);
+    unsigned count = atomic_load_explicit(&hf_pools_open, memory_order_acquire);
+    for (unsigned i = 1; i < count && error == 0; i++)
+        if (atomic_load_explicit(&hf_pools[i].open, memory_order_acquire))
+            error = hf_pool_wait(&hf_pools[i]);
+    return error;
 }
 
 static bool wait_for_oldest(struct hf_pool *pool)
@@ -170,15 +188,10 @@ static bool wait_for_oldest(struct hf_pool *pool)
     return any;
 }
 
-bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
+static bool wait_for_list(struct hf_pool *pool)
 {
-    if (atomic_load(&pool->pending_count) == 0 ||
-        (what == HF_WAIT_UNKNOWN && atomic_load(&pool->any_count) == 0))
-        return false;
-    if (what == HF_WAIT_OLDEST)
-        return wait_for_oldest(pool);
     struct hf_pending **end, *one = detach(pool, &end), *first = NULL, **kept = &first;
-    int error = one != NULL ? hf_cuda_wait(-1) : 0;
+    int error = one != NULL ? wait_for_all() : 0;
     bool any = false;
     while (one != NULL) {
         struct hf_pending *next = one->next;
@@ -187,6 +200,20 @@ bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
     }
     *kept = NULL;
     put_back(pool, first, kept);
+    return any;
+}
+
+bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
+{
+    if (atomic_load(&pool->pending_count) == 0 ||
+        (what == HF_WAIT_UNKNOWN && atomic_load(&pool->any_count) == 0))
+        return false;
+    /* What another thread has waited for meanwhile may be free, too. */
+    bool any = pthread_mutex_trylock(&pool->settling) != 0;
+    if (any)
+        pthread_mutex_lock(&pool->settling);
+    any |= what == HF_WAIT_OLDEST ? wait_for_oldest(pool) : wait_for_list(pool);
+    pthread_mutex_unlock(&pool->settling);
     return any;
 }
 
@@ -248,14 +275,17 @@ int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, vo
     atomic_fetch_add(&pool->pending_bytes, block->size);
     atomic_fetch_add(&owner->pending, block->size);
     if (error != 0) {
-        hf_pool_lose(pool);
+        hf_pools_lose();
         leak(pool, one);
         return -ECANCELED;
     }
-    if (one->count == 0 && !one->any)
+    if (one->count == 0 && !one->any) {
         finish(pool, one);
-    else
-        append(pool, one);
+        return 0;
+    }
+    if (!block->small)
+        hf_ground_retire(block->at);
+    append(pool, one);
     return 0;
 }
 
@@ -265,6 +295,14 @@ int hf_pending_use(struct hf_pool *pool, const void *shadow, void *stream)
     if (use == NULL)
         return -ENOMEM;
     pthread_mutex_lock(&pool->waiting);
+    const struct hf_use *same = pool->uses;
+    while (same != NULL && (same->shadow != shadow || same->stream != stream))
+        same = same->next;
+    if (same != NULL) {
+        pthread_mutex_unlock(&pool->waiting);
+        hf_free(use);
+        return 0;
+    }
     *use = (struct hf_use){.next = pool->uses, .shadow = shadow, .stream = stream};
     pool->uses = use;
     __atomic_fetch_add(&hf_pool_fast(pool)->uses, 1, __ATOMIC_SEQ_CST);

@@ -29,6 +29,7 @@ _Atomic(unsigned) hf_pools_open;
 _Atomic(bool) hf_spaces_forked;
 
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic(unsigned) opening_threads; /* that have the lock or wait for it */
 
 static union {
     const struct hf_pool_owners *owners;
@@ -142,12 +143,13 @@ static int reserve(struct hf_pool *pool, size_t size)
 }
 
 /* Addresses are cheap, each stream has its own, and more of them keep large blocks from fragmenting
- * the rest: several times what there is, but no more than an eighth of the region. */
+ * the rest: several times what there is. All pools together leave the heap half of the region. */
 static int reserve_most(struct hf_pool *pool)
 {
     uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : 8);
-    if (wanted > hf_region.size / 8)
-        wanted = hf_region.size / 8;
+    uint64_t most = hf_region.size / 2 - hf_pools_region();
+    if (wanted > most / 4)
+        wanted = most / 4;
     if (pool->whole) {
         uint64_t available, total;
         int error = hf_cuda_memory(pool->device, &available, &total);
@@ -193,6 +195,7 @@ static int open_locked(struct hf_pool *pool)
             return -ENOMEM;
     }
     pthread_mutex_init(&pool->lock, NULL);
+    pthread_mutex_init(&pool->settling, NULL);
     pthread_mutex_init(&pool->waiting, NULL);
     pool->pending_end = &pool->pending;
     int error = reserve_most(pool);
@@ -212,10 +215,12 @@ static int open_locked(struct hf_pool *pool)
     return 0;
 }
 
-void hf_pool_lose(struct hf_pool *pool)
+void hf_pools_lose(void)
 {
-    atomic_store(&pool->lost, true);
-    __atomic_store_n(&hf_pool_fast(pool)->ground, NULL, __ATOMIC_RELEASE);
+    for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
+        atomic_store(&hf_pools[i].lost, true);
+        __atomic_store_n(&hf_fast_spaces.at[i].ground, NULL, __ATOMIC_RELEASE);
+    }
 }
 
 int hf_pool_open(struct hf_pool *pool)
@@ -225,9 +230,11 @@ int hf_pool_open(struct hf_pool *pool)
         return -ENODEV;
     if (HF_LIKELY(atomic_load_explicit(&pool->open, memory_order_acquire)))
         return 0;
+    atomic_fetch_add(&opening_threads, 1);
     pthread_mutex_lock(&opening);
     int error = atomic_load(&pool->open) ? 0 : open_locked(pool);
     pthread_mutex_unlock(&opening);
+    atomic_fetch_sub(&opening_threads, 1);
     return error;
 }
 
@@ -350,13 +357,29 @@ int hf_pool_back(struct hf_pool *pool, const void *shadow, size_t size)
     }
     pthread_mutex_unlock(&pool->lock);
     if (error == -ESHUTDOWN) {
-        hf_pool_lose(pool);
+        hf_pools_lose();
         return -ENODEV;
     }
     return error;
 }
 
 /* ---- trimming ---- */
+
+int hf_pool_wait(struct hf_pool *pool)
+{
+    int error = hf_cuda_wait(pool->device);
+    uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
+    for (uint32_t i = 0; i < streams && error == 0 && pool->device >= 0; i++) {
+        struct hf_cuda_event *event = NULL;
+        error = hf_cuda_mark(pool->device, pool->streams[i].stream, &event);
+        if (error == 0)
+            error = hf_cuda_await(event);
+        hf_cuda_drop(event);
+        if (error == -EINVAL)
+            error = 0; /* a stream that was destroyed */
+    }
+    return error;
+}
 
 enum { LEAVING = 2 };
 
@@ -412,7 +435,7 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
         for (uint32_t i = 0; i < streams; i++)
             hf_ground_each_free(pool->streams[i].ground, mark_units, pool);
     /* What was freed on a stream may still be in use there. Nobody can take what is marked. */
-    bool idle = before <= keep || pool->kind == HF_SPACE_PINNED || hf_cuda_wait(pool->device) == 0;
+    bool idle = before <= keep || pool->kind == HF_SPACE_PINNED || hf_pool_wait(pool) == 0;
     size_t end = atomic_load(&pool->top) / GRANULE;
     for (size_t i = end; i-- > 0;) {
         if (pool->units[i] >> 30 != LEAVING)
@@ -452,8 +475,11 @@ void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size)
 static void in_child(void)
 {
     pthread_mutex_init(&opening, NULL);
-    if (!hf_cuda_found())
-        return; /* the child may be the first to use CUDA */
+    /* The child may be the first to use CUDA, unless a thread was looking for it. */
+    if (!hf_cuda_found() && atomic_load(&opening_threads) == 0) {
+        hf_cuda_begin_again();
+        return;
+    }
     atomic_store(&hf_spaces_forked, true);
     hf_cuda_forbid();
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
@@ -461,6 +487,7 @@ static void in_child(void)
             continue;
         hf_fast_spaces.at[i].ground = NULL;
         pthread_mutex_init(&hf_pools[i].lock, NULL);
+        pthread_mutex_init(&hf_pools[i].settling, NULL);
         pthread_mutex_init(&hf_pools[i].waiting, NULL);
     }
 }

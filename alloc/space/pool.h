@@ -69,6 +69,7 @@ struct hf_pool {
     struct hf_stream streams[HF_STREAMS_MAX];
     _Atomic(uint16_t) slots[HF_STREAM_SLOTS];
 
+    pthread_mutex_t settling; /* whoever took blocks off the list; before `waiting` */
     pthread_mutex_t waiting;
     struct hf_pending *pending, **pending_end; /* oldest first */
     _Atomic(uint32_t) pending_count, any_count;
@@ -114,8 +115,8 @@ static inline struct hf_fast_space *hf_pool_fast(const struct hf_pool *pool)
     return &hf_fast_spaces.at[pool - hf_pools];
 }
 
-/* The pool cannot be used any more. */
-void hf_pool_lose(struct hf_pool *pool);
+/* No pool can be used any more: the process, or a device's context, is at its end. */
+void hf_pools_lose(void);
 
 /* Opens the pool if it is not open. Returns 0 or what hf_space_alloc() returns. */
 int hf_pool_open(struct hf_pool *pool);
@@ -139,6 +140,10 @@ struct hf_ground *hf_pool_ground(struct hf_pool *pool);
 
 /* Gives a ground addresses for a large block of that size. */
 bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size);
+
+/* Waits until the device has done everything, also in streams of contexts that are not the device's
+ * primary one. 0 or what the seam returns. */
+int hf_pool_wait(struct hf_pool *pool);
 
 /* Gives back units in which no block is, until `keep` bytes are backed. Merges the free ranges of
  * all grounds first. Returns how many bytes were given back. */

@@ -123,7 +123,7 @@ static int grow(const struct request *request, void **out)
 /* Bytes that are backed, in which there is no block. */
 static uint64_t unused(struct hf_pool *pool)
 {
-    uint64_t used = atomic_load(&pool->pending_bytes);
+    uint64_t used = 0;
     uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
     for (uint32_t i = 0; i < streams; i++)
         used += atomic_load(&pool->streams[i].large) + hf_ground_small(pool->streams[i].ground);
