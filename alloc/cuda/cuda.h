@@ -94,8 +94,8 @@ struct hf_cuda_event;
  * says whose. Creates that device's primary context. -EBUSY if the stream is being captured. */
 int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out);
 
-/* Whether the work is done: 0; -EAGAIN while it is not; -EINVAL if it was in a context of the user's
- * that has ended. */
+/* Whether the work is done: 0; -EAGAIN while it is not; -EINVAL if it was in a context of the
+ * user's that has ended. */
 int hf_cuda_is_done(struct hf_cuda_event *event);
 
 /* Waits until the work is done. */

@@ -159,7 +159,7 @@ static void own_context(void *unused)
     must(live.events == 2); /* the tried one of the device's, and `ended` */
     must(cuCtxDestroy_v2(context) == 0);
     /* Its end is not the end of all. */
-    must(hf_cuda_is_done(ended) == -ESHUTDOWN);
+    must(hf_cuda_is_done(ended) == -EINVAL);
     hf_cuda_drop(ended);
     must(hf_cuda_mark(0, stream, &event) == -EINVAL);
     must(hf_cuda_mark(0, NULL, &event) == 0);
