@@ -70,6 +70,28 @@ START_TEST(what_is_wrong_is_an_error_of_cuda)
 }
 END_TEST
 
+START_TEST(a_registration_of_the_callers_own)
+{
+    void *block = hf_memalign(4096, 8192);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(cudaHostRegister(block, 8192, 0), 0);
+        ck_assert_int_eq(cudaHostUnregister(block), 0);
+    }
+    hf_free(block);
+}
+END_TEST
+
+START_TEST(a_block_that_waits_is_not_live)
+{
+    void *at = block_of(HF_SPACE_PINNED);
+    ck_assert_int_eq(hf_space_free(at, HF_STREAM_ANY), 0);
+    ck_assert_int_eq(hf_space_free(at, HF_STREAM_DONE), -EINVAL);
+    struct hf_space space = {.size = sizeof space};
+    ck_assert_int_eq(hf_space_of(at, &space), 0);
+    ck_assert_ptr_null(space.block);
+}
+END_TEST
+
 START_TEST(resized_page_locked_memory_is_page_locked)
 {
     char *at = block_of(HF_SPACE_PINNED);
@@ -109,6 +131,7 @@ END_TEST
 int main(void)
 {
     return RUN_SUITE(free_of_any_space, functions_of_the_runtime, what_is_wrong_is_an_error_of_cuda,
+                     a_registration_of_the_callers_own, a_block_that_waits_is_not_live,
                      resized_page_locked_memory_is_page_locked,
                      the_middle_of_a_block_ends_the_process);
 }
