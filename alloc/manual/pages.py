@@ -131,7 +131,7 @@ def functions_in(code):
     """The public functions and macros that a stretch of a header declares, each once."""
     found = {}
     for name, parameters in re.findall(r"^#define (\w+)(?:\(([^)\n]*)\))?", code, re.MULTILINE):
-        function_like = name.startswith("hf_ck_") or name == "HF_MODULE_INIT"
+        function_like = name.startswith(("hf_ck_", "HF_MODULE_"))
         if function_like and not INTERNAL.match(name):
             found[name] = Function(name, None, split_at_commas(parameters) if parameters else None)
     code = without_bodies(DIRECTIVE.sub("", COMMENT.sub("", code)))

@@ -21,7 +21,7 @@ static const struct {
     const char *summary;
 } commands[] = {
     {"doctor", hf_command_doctor, "show the allocators in a process and who uses which"},
-    {"exports", hf_command_exports, "write a version script that hides all but PyInit_"},
+    {"exports", hf_command_exports, "write a version script that hides all but what Python calls"},
     {"inspect", hf_command_inspect, "show what shared objects would do to a process"},
     {"report", hf_command_report, "show what a diagnosed process recorded"},
     {"run", hf_command_run_program, "run a program with the whole process on the heap"},

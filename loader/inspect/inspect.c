@@ -5,6 +5,7 @@
 #include "loader/inspect/inspect.h"
 
 #include "loader/inspect/inspect_findings.h"
+#include "loader/inspect/module_functions.h"
 
 #include "loader/foreign/allocator_strings.h"
 
@@ -86,13 +87,6 @@ static bool is_linkers(const struct hf_elf_symbol *symbol)
     return false;
 }
 
-static const char *module_of(const char *name)
-{
-    if (strncmp(name, "PyInit_", 7) == 0)
-        return name + 7;
-    return strncmp(name, "PyInitU_", 8) == 0 ? name + 8 : NULL;
-}
-
 /* Whether the module's name is the file's name up to the first dot, which is the name that Python
  * imports. */
 static bool is_files_name(const struct hf_gather *gather, const char *module)
@@ -102,15 +96,26 @@ static bool is_files_name(const struct hf_gather *gather, const char *module)
     return strncmp(module, base, length) == 0 && module[length] == '\0';
 }
 
-static void note_module(struct hf_gather *gather, const char *init, const char *module)
+/* A module may have several functions; each of them counts as one only if the name is another. */
+static void note_module(struct hf_gather *gather, const char *init,
+                        enum hf_module_function function, const char *module)
 {
-    gather->modules++;
     const bool fits = is_files_name(gather, module);
+    const bool same = gather->module != NULL && strcmp(gather->module, module) == 0;
+    if (!same)
+        gather->modules++;
     if (gather->module == NULL || (fits && !gather->module_fits)) {
         gather->init = init;
         gather->module = module;
         gather->module_fits = fits;
+        gather->functions_of_module = 0;
+    } else if (!same) {
+        return;
     }
+    gather->functions_of_module |= 1U << function;
+    /* The one that every CPython calls represents them. */
+    if (function == HF_MODULE_FUNCTION_INIT)
+        gather->init = init;
 }
 
 /* A library such as libpython contains the functions of many modules and is not a module. */
@@ -144,9 +149,10 @@ static void gather_defined(struct hf_gather *gather, const struct hf_elf_symbol 
         note_allocator(gather, (size_t)pattern, symbol->name, exported);
     if (!exported || symbol->type == STT_SECTION || symbol->type == STT_FILE)
         return;
-    const char *module = module_of(symbol->name);
-    if (module != NULL) {
-        note_module(gather, symbol->name, module);
+    const char *rest = "";
+    const enum hf_module_function function = hf_module_function_of(symbol->name, &rest);
+    if (function != HF_MODULE_FUNCTION_NONE) {
+        note_module(gather, symbol->name, function, hf_module_function_module(rest));
         gather->inspection->exports++;
         return;
     }

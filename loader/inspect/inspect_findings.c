@@ -5,12 +5,15 @@
 #include "loader/inspect/inspect_findings.h"
 
 #include "loader/foreign/allocator_strings.h"
+#include "loader/inspect/module_functions.h"
 
 #include <homefree/homefree.h>
 
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__aarch64__)
@@ -53,14 +56,36 @@ static void add_names(struct hf_gather *gather, struct hf_inspection_finding *fi
     hf_gather_copy(gather, names, finding->names, &finding->names_count);
 }
 
-/* Whether a file is named like a Python module: its suffix names an interpreter or the limited
- * API. */
-static bool is_tagged(const char *path)
+/* Whether a file is named like a Python module: its suffix names an interpreter or a stable ABI.
+ * From CPython 3.16 on, the machine may follow the latter: ".abi3-x86_64-linux-gnu.so". */
+static bool is_tagged(const char *base)
 {
-    static const char *const tags[] = {".cpython-", ".abi3.", ".pypy", ".graalpy"};
-    const char *base = hf_gather_base_name(path);
+    static const char *const tags[] = {".cpython-", ".abi3.", ".abi3-",  ".abi3t.",
+                                       ".abi3t-",   ".pypy",  ".graalpy"};
     for (size_t i = 0; i < sizeof tags / sizeof tags[0]; i++)
         if (strstr(base, tags[i]) != NULL)
+            return true;
+    return false;
+}
+
+/* The minor version of the CPython 3 that a file is named for; UINT_MAX if it names none. */
+static unsigned tagged_minor(const char *base)
+{
+    static const char tag[] = ".cpython-3";
+    const char *found = strstr(base, tag);
+    if (found == NULL)
+        return UINT_MAX;
+    const char *digits = found + sizeof tag - 1;
+    char *end = NULL;
+    const unsigned long minor = strtoul(digits, &end, 10);
+    return end == digits || minor > UINT_MAX ? UINT_MAX : (unsigned)minor;
+}
+
+/* Whether the module has a function that the CPython calls that the file is named for. */
+static bool has_called_function(const struct hf_gather *gather, unsigned minor)
+{
+    for (int i = 0; i < HF_MODULE_FUNCTION_COUNT; i++)
+        if ((gather->functions_of_module & 1U << i) != 0 && hf_module_functions[i].minor <= minor)
             return true;
     return false;
 }
@@ -68,16 +93,26 @@ static bool is_tagged(const char *path)
 static void find_module(struct hf_gather *gather)
 {
     const char *base = hf_gather_base_name(gather->inspection->path);
-    const int length = (int)strcspn(base, ".");
+    int length = (int)strcspn(base, ".");
     bool plain = true;
     for (int i = 0; i < length; i++)
         plain &= (unsigned char)base[i] < 0x80;
-    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || !is_tagged(base) ||
-        gather->module_fits || (gather->modules != 0 && !plain))
+    if (gather->inspection->kind != HF_KIND_SHARED_OBJECT || !is_tagged(base))
         return;
-    find(gather, HF_RULE_NO_INIT_FUNCTION,
-         "it is named like a Python module but exports no PyInit_%.*s", length < 100 ? length : 100,
-         plain ? base : "");
+    const unsigned minor = tagged_minor(base);
+    length = length < 100 ? length : 100;
+    if (gather->module_fits && !has_called_function(gather, minor))
+        find(gather, HF_RULE_NO_INIT_FUNCTION,
+             "it is named for CPython 3.%u, which does not call its %.100s; it exports no %s_%.*s",
+             minor, gather->init, hf_module_functions[HF_MODULE_FUNCTION_INIT].name, length, base);
+    else if (!gather->module_fits && plain)
+        find(gather, HF_RULE_NO_INIT_FUNCTION,
+             "it is named like a Python module but exports no %s_%.*s and no %s_%.*s",
+             hf_module_functions[HF_MODULE_FUNCTION_INIT].name, length, base,
+             hf_module_functions[HF_MODULE_FUNCTION_EXPORT].name, length, base);
+    else if (!gather->module_fits && gather->modules == 0)
+        find(gather, HF_RULE_NO_INIT_FUNCTION,
+             "it is named like a Python module but exports no function for Python to call");
 }
 
 static void find_machine(struct hf_gather *gather)

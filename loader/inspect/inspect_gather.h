@@ -26,10 +26,11 @@ struct hf_gather {
     struct hf_kept_names allocating; /* imported: malloc, operator new and the like */
     struct hf_kept_names memory; /* all imported functions that allocate, free or hand out memory */
     bool own_free, other_free;   /* it defines a hidden free(); it imports or exports a free() */
-    const char *init;   /* the PyInit_ function: the one for the file's name, or the first */
+    const char *init;   /* what CPython calls: for the module of the file's name, or the first */
     const char *module; /* the module's name in `init` */
-    size_t modules;     /* number of PyInit_ functions */
-    bool module_fits;   /* `module` is the file's name */
+    unsigned functions_of_module;       /* bits: the functions that it has (module_functions.def) */
+    size_t modules;                     /* number of modules that have such a function */
+    bool module_fits;                   /* `module` is the file's name */
     struct hf_inspection_finding spare; /* written to when `findings` is full */
     bool out_of_memory;
 };

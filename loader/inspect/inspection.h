@@ -83,7 +83,7 @@ struct hf_inspection {
     enum hf_inspection_kind kind;
     const char *machine; /* "x86-64", "aarch64", or "unknown" */
     const char *soname;  /* or NULL */
-    const char *module;  /* a Python module: the name after PyInit_; otherwise NULL */
+    const char *module;  /* a Python module: the name after PyInit_ or PyModExport_; or NULL */
     size_t imports, exports;
     uint64_t tls_size;
     bool tls_static;

@@ -10,6 +10,7 @@
 #include "loader/python/extension_module.h"
 
 #include "loader/inspect/inspect.h"
+#include "loader/inspect/module_functions.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,11 +20,12 @@
 #include <string.h>
 
 PyDoc_STRVAR(facts_doc,
-             "file_facts(path, function)\n--\n\n"
+             "file_facts(path, rest)\n--\n\n"
              "Facts about an extension's file, read without running any of it: a dict with "
              "errors (rule, message and remedy of each error that inspect finds), allocators "
-             "(names of the embedded ones), found (whether it defines that function) and "
-             "functions (the first few PyInit_ functions that it defines).");
+             "(names of the embedded ones), found (those of _paths.MODULE_FUNCTIONS that it "
+             "defines with that rest of the name) and functions (the first few functions of "
+             "modules that it defines, as pairs of such a function and the rest).");
 PyDoc_STRVAR(open_doc, "open_file(path)\n--\n\nLoads a shared object with RTLD_LOCAL; a handle.");
 PyDoc_STRVAR(close_doc, "close_handle(handle)\n--\n\nCloses a handle.");
 PyDoc_STRVAR(adopt_doc, "adopt(handle, path)\n--\n\nhf_adopt(): the number of slots changed.");
@@ -32,9 +34,10 @@ PyDoc_STRVAR(adopt_file_doc, "adopt_file(path)\n--\n\nhf_adopt_file(): what to l
 PyDoc_STRVAR(copy_doc, "private_copy(path)\n--\n\nhf_private_copy(): the copy's path.");
 PyDoc_STRVAR(remove_doc, "private_remove(path)\n--\n\nhf_private_remove().");
 PyDoc_STRVAR(start_doc,
-             "start(handle, function, name)\n--\n\n"
-             "Calls a PyInit function in this interpreter, without Python's import system: a "
-             "module (single-phase initialisation), or a definition for make().");
+             "start(handle, rest, name, minor)\n--\n\n"
+             "Calls a module's PyInit function in this interpreter, without Python's import "
+             "system: a module (single-phase initialisation), or a definition for make(). None if "
+             "CPython 3.minor calls another function of the module, which shares nothing.");
 PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().");
 PyDoc_STRVAR(gil_doc,
              "needs_no_gil(made)\n--\n\n"
@@ -62,27 +65,35 @@ static const char *bytes_of(PyObject *path, PyObject **owner)
 
 /* ---- facts ---- */
 
-enum { FUNCTIONS_MAX = 4, NAME_SHOWN = 200 };
+/* NAME_LONGEST: more than CPython's own import system allows. */
+enum { FUNCTIONS_MAX = 4, NAME_SHOWN = 200, NAME_LONGEST = 512 };
 
 struct facts {
     struct hf_inspection inspection;
     const char *why;    /* after a failure */
-    const char *wanted; /* the PyInit function that is looked for */
-    bool found;
-    char functions[FUNCTIONS_MAX][NAME_SHOWN];
+    const char *wanted; /* the rest of the name of the functions that are looked for */
+    bool found[HF_MODULE_FUNCTION_COUNT];
+    struct {
+        enum hf_module_function function;
+        char rest[NAME_SHOWN];
+    } functions[FUNCTIONS_MAX];
     size_t functions_count;
 };
 
 static bool look_at_symbol(const struct hf_elf_symbol *symbol, void *context)
 {
     struct facts *facts = context;
-    if (!symbol->defined || strncmp(symbol->name, "PyInit", 6) != 0)
+    const char *rest = "";
+    const enum hf_module_function function = hf_module_function_of(symbol->name, &rest);
+    if (!symbol->defined || function == HF_MODULE_FUNCTION_NONE)
         return true;
-    if (strcmp(symbol->name, facts->wanted) == 0)
-        facts->found = true;
-    if (facts->functions_count < FUNCTIONS_MAX)
-        snprintf(facts->functions[facts->functions_count++], NAME_SHOWN, "%.*s", NAME_SHOWN - 1,
-                 symbol->name);
+    if (strcmp(rest, facts->wanted) == 0)
+        facts->found[function] = true;
+    if (facts->functions_count < FUNCTIONS_MAX) {
+        const size_t at = facts->functions_count++;
+        facts->functions[at].function = function;
+        snprintf(facts->functions[at].rest, NAME_SHOWN, "%.*s", NAME_SHOWN - 1, rest);
+    }
     return true;
 }
 
@@ -123,7 +134,8 @@ static PyObject *text_of(const char *text)
 static PyObject *facts_dict(const struct facts *facts)
 {
     const struct hf_inspection *inspection = &facts->inspection;
-    PyObject *errors = PyList_New(0), *allocators = PyList_New(0), *functions = PyList_New(0);
+    PyObject *errors = PyList_New(0), *allocators = PyList_New(0), *functions = PyList_New(0),
+             *found = PyList_New(0);
     for (size_t i = 0; i < inspection->findings_count; i++) {
         const struct hf_rule_text *rule = &hf_rules[inspection->findings[i].rule];
         if (rule->severity == HF_SEVERITY_ERROR)
@@ -136,14 +148,20 @@ static PyObject *facts_dict(const struct facts *facts)
             append(allocators,
                    PyUnicode_FromString(hf_allocator_name(inspection->allocators[i].allocator)));
     for (size_t i = 0; i < facts->functions_count; i++)
-        functions = append(functions, text_of(facts->functions[i]));
+        functions = append(
+            functions, Py_BuildValue("sN", hf_module_functions[facts->functions[i].function].name,
+                                     text_of(facts->functions[i].rest)));
+    for (size_t i = 0; i < HF_MODULE_FUNCTION_COUNT; i++)
+        if (facts->found[i])
+            found = append(found, PyUnicode_FromString(hf_module_functions[i].name));
     PyObject *result = NULL;
-    if (errors != NULL && allocators != NULL && functions != NULL)
+    if (errors != NULL && allocators != NULL && functions != NULL && found != NULL)
         result = Py_BuildValue("{sOsOsOsO}", "errors", errors, "allocators", allocators, "found",
-                               facts->found ? Py_True : Py_False, "functions", functions);
+                               found, "functions", functions);
     Py_XDECREF(errors);
     Py_XDECREF(allocators);
     Py_XDECREF(functions);
+    Py_XDECREF(found);
     return result;
 }
 
@@ -247,27 +265,51 @@ static PyObject *adopt(PyObject *module, PyObject *arguments)
     return PyLong_FromLong(result);
 }
 
+/* The first function by which CPython 3.minor enters the module with that rest of its functions'
+ * names, and its address; or HF_MODULE_FUNCTION_NONE. */
+static enum hf_module_function find_function(void *handle, const char *rest, unsigned minor,
+                                             void **address)
+{
+    char symbol[NAME_LONGEST];
+    for (int i = 0; i < HF_MODULE_FUNCTION_COUNT; i++) {
+        if (hf_module_functions[i].minor > minor)
+            continue;
+        snprintf(symbol, sizeof symbol, "%s%s", hf_module_functions[i].name, rest);
+        *address = dlsym(handle, symbol);
+        if (*address != NULL)
+            return (enum hf_module_function)i;
+    }
+    return HF_MODULE_FUNCTION_NONE;
+}
+
 /*
  * Python's import system loads a single-phase module into another interpreter by running its PyInit
  * function in the main one and copying the module's dict (3.13), or from its own copy of the dict.
  * Either way, objects of one interpreter reach another. A private copy is a new file, so its PyInit
- * function is called in the interpreter that wants it.
+ * function is called in the interpreter that wants it. Modules that have PyModExport are never of
+ * that kind.
  */
 static PyObject *start(PyObject *module, PyObject *arguments)
 {
     (void)module;
     PyObject *number;
-    const char *function, *name;
-    if (!PyArg_ParseTuple(arguments, "Oss:start", &number, &function, &name))
+    const char *rest, *name;
+    unsigned minor;
+    void *address = NULL;
+    if (!PyArg_ParseTuple(arguments, "OssI:start", &number, &rest, &name, &minor))
         return NULL;
     void *handle = PyLong_AsVoidPtr(number);
     if (handle == NULL && PyErr_Occurred())
         return NULL;
-    PyObject *(*init)(void) = (PyObject * (*)(void)) dlsym(handle, function);
-    if (init == NULL) {
-        PyErr_Format(PyExc_ImportError, "%s is not defined", function);
+    const enum hf_module_function function = find_function(handle, rest, minor, &address);
+    if (function == HF_MODULE_FUNCTION_NONE) {
+        PyErr_Format(PyExc_ImportError, "%s%s is not defined",
+                     hf_module_functions[HF_MODULE_FUNCTION_INIT].name, rest);
         return NULL;
     }
+    if (function != HF_MODULE_FUNCTION_INIT)
+        Py_RETURN_NONE;
+    PyObject *(*init)(void) = (PyObject * (*)(void)) address;
     PyObject *made = init();
     if ((made == NULL) != (PyErr_Occurred() != NULL)) {
         /* CPython's own messages. The definition of a multi-phase module is a borrowed

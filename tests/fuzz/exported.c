@@ -54,6 +54,12 @@ void fuzz_check_script(const struct hf_exports *list, const char *node)
         const char *symbol = hf_exports_symbol(list, i);
         ck_assert_ptr_null(hf_exports_symbol_fault(symbol));
         at += strspn(at, " \t\n");
+        if (hf_exports_is_optional(list, i)) {
+            const size_t before = strcspn(symbol, "_");
+            ck_assert_int_eq(strncmp(at, symbol, before), 0);
+            at = skip(skip(skip(at + before, "[_]"), symbol + before + 1), ";");
+            continue;
+        }
         const bool quoted = *at == '"';
         at = skip(skip(at, quoted ? "\"" : ""), symbol);
         at = skip(skip(at, quoted ? "\"" : ""), ";");

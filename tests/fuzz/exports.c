@@ -6,6 +6,7 @@
 #include "fuzz.h"
 #include "loader/command/command.h"
 #include "loader/command/exports/version_script.h"
+#include "loader/inspect/module_functions.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,9 @@ static void generate(const char *node, const char *module, struct fuzz_part rest
     ck_assert_ptr_nonnull(list);
     if (hf_exports_module_fault(module) == NULL) {
         ck_assert_int_eq(hf_exports_add_module(list, module), 0);
-        ck_assert(hf_exports_is_init(hf_exports_symbol(list, 0)));
+        ck_assert_uint_eq(hf_exports_count(list), HF_MODULE_FUNCTION_COUNT);
+        for (int i = 0; i < HF_MODULE_FUNCTION_COUNT; i++)
+            ck_assert_int_eq(hf_module_function_of(hf_exports_symbol(list, (size_t)i), NULL), i);
     }
     while (rest.size > 0) {
         char *symbol = fuzz_text(fuzz_take(&rest, "\n"));

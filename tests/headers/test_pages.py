@@ -29,6 +29,8 @@ NOT_FUNCTIONS_OF_USERS = {
     "hf_region_range",
 }
 INTERNAL = re.compile(r"hf_py_|hf_ck_(?!assert_|(?:fail_at|fail_reset|calls)\b)|HF_")
+# Macros that are names of functions.
+MODULE_NAMES = {"HF_MODULE_INIT", "HF_MODULE_EXPORT"}
 # Includes another page.
 LINK = re.compile(r"\.so man3/(\S+)\n")
 
@@ -88,7 +90,7 @@ class Contents(unittest.TestCase):
         public = {name for name in declared if not INTERNAL.match(name)}
         self.assertGreater(len(public), 70)
         self.assertEqual(public - set(PAGES), set())
-        known = {"HF_MODULE_INIT"} | ({"hf_numpy_own"} if FOUND["numpy"] is None else set())
+        known = MODULE_NAMES | ({"hf_numpy_own"} if FOUND["numpy"] is None else set())
         pages = {name for name in PAGES if not name.startswith("homefree")}
         if FOUND["check"] and FOUND["python"]:
             self.assertEqual(pages - public - known, set())
@@ -125,7 +127,7 @@ class Contents(unittest.TestCase):
                     for other, file in PAGES.items()
                     if LINK.fullmatch(file.read_text()) and f"/{name}.3" in file.read_text()
                 }
-                if name != "HF_MODULE_INIT":
+                if name not in MODULE_NAMES:
                     self.assertEqual(set(functions), links | {name})
                 compiled += len(functions)
         self.assertGreater(compiled, 60)

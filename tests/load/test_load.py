@@ -6,6 +6,7 @@ usage: test_load.py MODULES-FOLDER
 
 import os
 import shutil
+import sys
 import unittest
 
 import pieces
@@ -191,6 +192,45 @@ class Refuses(pieces.TestCase):
         path = self.take("multi", "other.so")
         self.refused(path, "it defines PyInit_multi, not PyInit_other", "name='multi'")
 
+    @unittest.skipIf(sys.version_info >= (3, 15), "this CPython calls PyModExport")
+    def test_of_a_later_python(self):
+        """PEP 793: CPython calls PyModExport from 3.15 on, and every CPython calls PyInit."""
+        path = self.take("later")
+        alone = "it defines PyModExport_later alone, which CPython calls from 3.15 on"
+        for arguments in ("", ", private=True", ", adopt=True"):
+            self.refused(path, alone, "PyInit_later", "for this Python", arguments=arguments)
+        path = self.take("later", "other.so")
+        self.refused(path, "it defines PyModExport_later, not PyInit_other", "name='later'")
+
+    @unittest.skipIf(sys.version_info >= (3, 15), "this CPython calls PyModExport")
+    def test_of_earlier_and_later_pythons(self):
+        path = self.take("both")
+        self.fine(
+            f"""
+            for options in ({{}}, {{"private": True}}, {{"private": True, "adopt": True}}):
+                module = homefree.load({str(path)!r}, **options)
+                assert (module.count(), module.count()) == (1, 2)
+                assert module.__file__ == {str(path)!r}
+            assert sys.modules["both"].count() == 3
+            """,
+            prelude=pieces.PRELUDE,
+        )
+        path = self.take("both", "other.so")
+        both = ("PyInit_both", "PyModExport_both", "not PyInit_other", "name='both'")
+        self.refused(path, *both)
+
+    def test_names_of_functions(self):
+        """PyInitU and PyModExportU stand for names beyond ASCII (PEP 489)."""
+        self.fine("""
+            from homefree import _load
+            rests = {"a.b.greet": "_greet", "größe": "U_gre_6ka8i", "é": "U_9ca",
+                     "pkg.naïve_mod": "U_nave_mod_v2a", "模块": "U_gfs105b"}
+            for name, rest in rests.items():
+                assert _load._rest(name) == rest
+                assert _load._name_of(rest) == name.rpartition(".")[2]
+            assert _load._name_of("U_\\u00e9") and _load._name_of("U_") == ""
+        """)
+
     def test_no_module(self):
         path = self.take("worker-c-now", "worker.so")
         self.refused(path, "PyInit_worker", "ctypes")
@@ -286,8 +326,8 @@ class Refuses(pieces.TestCase):
                 before="""
             from homefree import _homefree
             look = _homefree.file_facts
-            def change(path, function):
-                result = look(path, function)
+            def change(path, rest):
+                result = look(path, rest)
                 os.utime(path, ns=(1, os.stat(path).st_mtime_ns + 1))
                 return result
             _homefree.file_facts = change""",

@@ -124,6 +124,24 @@ assert public.count() == 2
                 with self.subTest(name=name, own=own):
                     self.run_code(code)
 
+    def test_of_a_python_that_calls_another_function(self):
+        """CPython 3.15 calls PyModExport, whose modules share nothing, so its own loader creates
+        them. Here that loader calls PyInit, in two phases, which shares nothing either."""
+        path = self.take("both")
+        self.run_code(f"""
+            from homefree import _load
+            _load._MINOR = 15
+            called = []
+            create = _load._create_module
+            _load._create_module = lambda *given: called.append(given) or create(*given)
+            modules = [homefree.load({str(path)!r}, private=True) for _ in range(2)]
+            assert len(called) == 2
+            for module in modules:
+                assert (module.count(), module.count(), module.starts) == (1, 2, 1)
+                assert module.__file__ == module.__spec__.origin == {str(path)!r}
+                assert module.__name__ == "both" and "both" not in sys.modules
+        """)
+
     def test_what_an_interpreter_refuses(self):
         """Without private, an interpreter with a GIL of its own refuses single-phase modules,
         also after a private one was loaded."""

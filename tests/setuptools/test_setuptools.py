@@ -566,6 +566,22 @@ class Parameters(Case):
         self.assertEqual(exports(module), ["PyInitU_gre_6ka8i"])
         self.assert_owned("größe", cwd=self.source)
 
+    def test_what_later_pythons_call(self):
+        """PEP 793: CPython 3.15 looks for PyModExport first. Nothing here calls it."""
+        later = "void *PyModExport_greet(void) { return 0; }\nint more(void) { return 1; }\n"
+        init = "void *PyInit_greet(void) { return 0; }\n"
+        for source, functions in (
+            (later, ["PyModExport_greet"]),
+            (later + init, ["PyInit_greet", "PyModExport_greet"]),
+        ):
+            self.project("[Extension('greet', ['greet.c'])]")
+            self.write("greet.c", source)
+            self.setup("build_ext", "--inplace", "--force")
+            self.assertEqual(exports(self.built("greet.*.so")), functions)
+        self.write("greet.c", later.replace("_greet", "_other"))
+        said = self.setup("build_ext", "--inplace", "--force", fails=True)
+        self.assertIn("defines no PyInit_greet and no PyModExport_greet", said)
+
     def test_many_side_by_side(self):
         # A source for each: setuptools names object files after sources, and would write one four
         # times.
@@ -861,7 +877,7 @@ class WrongInput(Case):
         )
         said = self.setup("build_ext", "--inplace", fails=True)
         self.assertRegex(
-            said, "error: wrong: homefree exports: '.*' defines no PyInit_wrong, so Py"
+            said, "error: wrong: homefree exports: '.*' defines no PyInit_wrong and no PyMod"
         )
         self.assertEqual(list(self.source.glob("*.so")), [])
 
@@ -884,7 +900,7 @@ class WrongInput(Case):
             "static void begin(void) { memory = malloc(1); }\n",
         )
         said = self.setup("build_ext", "--inplace")
-        self.assertIn("greet: it has no PyInit function, so nothing can import it; ", said)
+        self.assertIn("greet: it has no PyInit function and no PyModExport function, so noth", said)
         library = self.built("greet.*.so")
         self.assertEqual(exports(library), [])
         self.assertIn(LIBRARY, dynamic(library, "NEEDED"))

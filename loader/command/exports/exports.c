@@ -8,6 +8,7 @@
 #include "loader/command/arguments.h"
 #include "loader/command/exports/object_names.h"
 #include "loader/command/exports/version_script.h"
+#include "loader/inspect/module_functions.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -58,14 +59,15 @@ static int take_symbols(void *request, const char *value)
 static const struct hf_argument arguments_table[] = {
     {.name = "module",
      .value = "NAME...",
-     .help = "export the functions that initialize these modules;\n"
-             "only the last component of a dotted name counts",
+     .help = "export the functions that CPython calls in these\n"
+             "modules; of a dotted name, the last component\n"
+             "counts",
      .take = take_module,
      .several = true},
     {.name = "from-objects",
      .value = "OBJECT...",
-     .help = "export every PyInit_ function that these objects,\n"
-             "archives or shared objects define",
+     .help = "export every PyInit_ and PyModExport_ function that\n"
+             "these objects, archives or shared objects define",
      .take = take_objects,
      .several = true},
     {.name = "symbols",
@@ -78,7 +80,7 @@ static const struct hf_argument arguments_table[] = {
                        "changes; '-' is stdout, the default"),
     HF_VALUE_ARGUMENT("check", check, "FILE",
                       "write nothing; fail unless the linked module FILE\n"
-                      "exports what initializes each --module"),
+                      "exports a function for each --module"),
     {.name = NULL},
 };
 
@@ -88,10 +90,10 @@ static const struct hf_command command = {
              "                        [--version NODE] [-o FILE]\n"
              "       homefree exports --module NAME... --check FILE\n",
     .about = "Writes the linker's version script for an extension module. It exports the module's\n"
-             "PyInit_ function and hides everything else.\n",
+             "PyInit_ or PyModExport_ function, or both, and hides everything else.\n",
     .notes =
-        "Exit status: 0 written or checked, 1 no PyInit_ function or symbol found, 2 wrong usage,\n"
-        "3 failed.\n"
+        "Exit status: 0 written or checked, 1 no function of a module or symbol found, 2 wrong\n"
+        "usage, 3 failed.\n"
         "\n"
         "Example: homefree exports --module fast -o fast.map\n"
         "         c++ -shared ... -Wl,--version-script=fast.map\n",
@@ -226,12 +228,13 @@ static int collect(struct hf_exports *list, const struct request *request)
     if (objects_asked && seen.defined == 0) {
         if (seen.hidden != 0)
             hf_command_complain(who,
-                                "the objects define a PyInit_ function with hidden visibility, "
-                                "which cannot be exported; declare it PyMODINIT_FUNC");
+                                "the objects define a PyInit_ or PyModExport_ function with hidden "
+                                "visibility, which cannot be exported; declare it PyMODINIT_FUNC "
+                                "or PyMODEXPORT_FUNC");
         else
             hf_command_complain(who,
-                                "none of the objects defines a PyInit_ function; give the objects "
-                                "of the module's own sources, or --module NAME");
+                                "none of the objects defines a PyInit_ or PyModExport_ function; "
+                                "give the objects of the module's own sources, or --module NAME");
         return HF_EXIT_FINDINGS;
     }
     if (hf_exports_count(list) == 0) {
@@ -265,44 +268,51 @@ static int write_script(const struct request *request)
 
 /* ---- the check ------------------------------------------------------------------------------ */
 
-static int strike_out(const char *symbol, void *missing)
+struct wanted {
+    const char *rest; /* of the name of each function that would do */
+    bool found;
+};
+
+static int look_for(const char *symbol, void *context)
 {
-    const char **wanted = missing;
-    if (*wanted != NULL && strcmp(symbol, *wanted) == 0)
-        *wanted = NULL;
+    struct wanted *wanted = context;
+    const char *rest = "";
+    if (hf_module_function_of(symbol, &rest) != HF_MODULE_FUNCTION_NONE &&
+        strcmp(rest, wanted->rest) == 0)
+        wanted->found = true;
     return 0;
 }
 
-/* Whether a linked module exports `symbol`, the function that initializes it. */
-static int check_symbol(const char *path, const char *symbol)
+/* Whether a linked module exports a function by which CPython enters the module `name`. */
+static int check_name(const char *path, const char *name)
 {
-    struct hf_objects_seen seen = {0};
-    const char *missing = symbol;
+    char rest[HF_EXPORTS_REST_SIZE];
     char why[160];
-    if (hf_objects_read(path, strike_out, &missing, &seen, why, sizeof why) != 0) {
+    struct hf_objects_seen seen = {0};
+    (void)hf_exports_module_rest(name, rest); /* the name is valid */
+    struct wanted wanted = {.rest = rest};
+    if (hf_objects_read(path, look_for, &wanted, &seen, why, sizeof why) != 0) {
         if (why[0] == '\0')
             return hf_command_out_of_memory(who);
         hf_command_complain(who, "'%s' %s", path, why);
         return HF_EXIT_FAILED;
     }
-    if (missing == NULL)
+    if (wanted.found)
         return HF_EXIT_CLEAN;
     hf_command_complain(who,
-                        "'%s' defines no %s, so Python cannot import it: give the build the name "
-                        "of the module that the source has",
-                        path, symbol);
+                        "'%s' defines no %s%s and no %s%s, so Python cannot import it: give the "
+                        "build the name of the module that the source has",
+                        path, hf_module_functions[HF_MODULE_FUNCTION_INIT].name, rest,
+                        hf_module_functions[HF_MODULE_FUNCTION_EXPORT].name, rest);
     return HF_EXIT_FINDINGS;
 }
 
-static int check_module(const struct request *request)
+/* With --check, all inputs are modules. */
+static int check_modules(const struct request *request)
 {
-    struct hf_exports *list = hf_exports_new();
-    if (list == NULL)
-        return hf_command_out_of_memory(who);
-    int result = collect(list, request);
-    for (size_t i = 0; i < hf_exports_count(list) && result == HF_EXIT_CLEAN; i++)
-        result = check_symbol(request->check, hf_exports_symbol(list, i));
-    hf_exports_free(list);
+    int result = HF_EXIT_CLEAN;
+    for (size_t i = 0; i < request->count && result == HF_EXIT_CLEAN; i++)
+        result = check_name(request->check, request->inputs[i].value);
     return result;
 }
 
@@ -316,7 +326,7 @@ int hf_command_exports(int count, char **arguments)
     struct hf_operand_list none;
     int result = hf_command_read(&command, &request, count, arguments, &none);
     if (result == HF_EXIT_NONE && (result = check_request(&request)) == HF_EXIT_CLEAN)
-        result = request.check != NULL ? check_module(&request) : write_script(&request);
+        result = request.check != NULL ? check_modules(&request) : write_script(&request);
     free(request.inputs);
     return result;
 }

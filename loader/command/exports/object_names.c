@@ -11,6 +11,7 @@
 #include "loader/command/exports/version_script.h"
 #include "loader/elf/archive.h"
 #include "loader/elf/elf_object.h"
+#include "loader/inspect/module_functions.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -75,12 +76,13 @@ static int read_symbol(struct reading *reading, const struct hf_elf_symbol *symb
         return fail(reading, -ENOEXEC,
                     "holds only link-time-optimization code, not its symbols; compile it with "
                     "-ffat-lto-objects");
-    if (!hf_exports_is_init(name) || !is_function_for_others(symbol))
+    if (hf_module_function_of(name, NULL) == HF_MODULE_FUNCTION_NONE ||
+        !is_function_for_others(symbol))
         return 0;
     /* The name is written to a script for the linker, so only a valid symbol may pass. */
     if (strnlen(name, LONGEST_SYMBOL + 1) > LONGEST_SYMBOL || hf_exports_symbol_fault(name) != NULL)
         return fail(reading, -ENOEXEC,
-                    "defines a PyInit_ symbol whose name no version script can hold");
+                    "defines a function of a module whose name no version script can hold");
 
     if (symbol->visibility == STV_HIDDEN || symbol->visibility == STV_INTERNAL) {
         reading->seen->hidden++;

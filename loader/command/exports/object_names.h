@@ -1,9 +1,9 @@
 /*
  * Finds the modules that object files define.
  *
- * Owns: reading the initialization functions (PyInit_…, PyInitU_…) from relocatable objects,
- * archives and shared objects of any machine. Used by: the command `homefree exports` and the Check
- * suites.
+ * Owns: reading the functions by which CPython enters a module (PyInit_…, PyModExport_…) from
+ * relocatable objects, archives and shared objects of any machine. Used by: the command `homefree
+ * exports` and the Check suites.
  *
  * Constraint: files are hostile. Whatever a file contains, the result is its symbols or an error.
  */
@@ -15,7 +15,7 @@
 /* Counts, accumulated over the files that were read with the same struct. */
 struct hf_objects_seen {
     size_t objects; /* ELF files, members of archives counted one by one */
-    size_t defined; /* initialization functions that can be exported */
+    size_t defined; /* functions of modules that can be exported */
     size_t hidden;  /* those that cannot, because they were compiled with hidden visibility */
 };
 
@@ -23,8 +23,8 @@ struct hf_objects_seen {
 typedef int hf_objects_found(const char *symbol, void *argument);
 
 /*
- * Reads one file and calls `found` for each initialization function that it defines as a global or
- * weak symbol which can be exported, in the order of the symbol table; a symbol may come twice.
+ * Reads one file and calls `found` for each such function that it defines as a global or weak
+ * symbol which can be exported, in the order of the symbol table; a symbol may come twice.
  * Shared objects are asked for what they export, the others for what they define.
  *
  *   path      in: a relocatable object, an archive of them (not a thin one) or a shared object

@@ -9,6 +9,7 @@
 
 #include "loader/command/exports/punycode.h"
 #include "loader/command/utf8.h"
+#include "loader/inspect/module_functions.h"
 
 #include <errno.h>
 #include <search.h>
@@ -17,14 +18,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A module is a file, and no Linux file system allows a longer file name (NAME_MAX). */
-enum { LONGEST_COMPONENT = 255 };
-
-static const char init_prefix[] = "PyInit_";
-static const char init_prefix_unicode[] = "PyInitU_";
+struct exported {
+    char *symbol;  /* a key of the tree */
+    bool optional; /* the module need not define it */
+};
 
 struct hf_exports {
-    char **symbols; /* the tree's keys, in the order of insertion */
+    struct exported *entries; /* in the order of insertion */
     size_t count;
     size_t capacity;
     void *tree;
@@ -72,7 +72,7 @@ static const char *component_fault(const unsigned char *name, size_t length)
     if (length == 0)
         return "a component between its dots is empty; write it as 'import' would, for example "
                "package.module";
-    if (length > LONGEST_COMPONENT)
+    if (length > HF_EXPORTS_LONGEST_COMPONENT)
         return "a component is longer than a file name can be (255 bytes); rename the module";
     if (is_digit(name[0]))
         return "a component begins with a digit; begin it with a letter or an underscore";
@@ -154,16 +154,6 @@ const char *hf_exports_node_fault(const char *node)
     return NULL;
 }
 
-bool hf_exports_is_init(const char *symbol)
-{
-    size_t prefix = 0;
-    if (strncmp(symbol, init_prefix, sizeof init_prefix - 1) == 0)
-        prefix = sizeof init_prefix - 1;
-    else if (strncmp(symbol, init_prefix_unicode, sizeof init_prefix_unicode - 1) == 0)
-        prefix = sizeof init_prefix_unicode - 1;
-    return prefix != 0 && symbol[prefix] != '\0';
-}
-
 /* ---- the list ------------------------------------------------------------------------------- */
 
 static int compare_symbols(const void *left, const void *right)
@@ -187,22 +177,22 @@ void hf_exports_free(struct hf_exports *list)
         return;
     tdestroy(list->tree, free_nothing);
     for (size_t i = 0; i < list->count; i++)
-        free(list->symbols[i]);
-    free(list->symbols);
+        free(list->entries[i].symbol);
+    free(list->entries);
     free(list);
 }
 
 /* Adds a symbol that was already checked. */
-static int add(struct hf_exports *list, const char *symbol)
+static int add(struct hf_exports *list, const char *symbol, bool optional)
 {
     if (tfind(symbol, &list->tree, compare_symbols) != NULL)
         return 0;
     if (list->count == list->capacity) {
         const size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-        char **symbols = reallocarray(list->symbols, capacity, sizeof *symbols);
-        if (symbols == NULL)
+        struct exported *entries = reallocarray(list->entries, capacity, sizeof *entries);
+        if (entries == NULL)
             return -ENOMEM;
-        list->symbols = symbols;
+        list->entries = entries;
         list->capacity = capacity;
     }
     char *copy = strdup(symbol);
@@ -212,11 +202,11 @@ static int add(struct hf_exports *list, const char *symbol)
         free(copy);
         return -ENOMEM;
     }
-    list->symbols[list->count++] = copy;
+    list->entries[list->count++] = (struct exported){copy, optional};
     return 0;
 }
 
-int hf_exports_add_module(struct hf_exports *list, const char *name)
+int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE])
 {
     if (hf_exports_module_fault(name) != NULL)
         return -EINVAL;
@@ -226,29 +216,45 @@ int hf_exports_add_module(struct hf_exports *list, const char *name)
     bool ascii = true;
     for (const char *at = last; *at != '\0'; at++)
         ascii = ascii && (unsigned char)*at < 0x80;
-
-    char symbol[sizeof init_prefix_unicode + HF_PUNYCODE_SIZE(LONGEST_COMPONENT)];
     if (ascii) {
-        snprintf(symbol, sizeof symbol, "%s%s", init_prefix, last);
-    } else {
-        uint32_t points[LONGEST_COMPONENT];
-        size_t count = 0;
-        const size_t length = strlen(last);
-        for (size_t i = 0; i < length;)
-            i += hf_utf8_decode((const unsigned char *)last + i, length - i, &points[count++]);
-        char encoded[HF_PUNYCODE_SIZE(LONGEST_COMPONENT)];
-        hf_punycode_encode(points, count, encoded);
-        for (char *at = encoded; *at != '\0'; at++)
-            if (*at == '-')
-                *at = '_';
-        snprintf(symbol, sizeof symbol, "%s%s", init_prefix_unicode, encoded);
+        snprintf(rest, HF_EXPORTS_REST_SIZE, "_%s", last);
+        return 0;
     }
-    return add(list, symbol);
+    uint32_t points[HF_EXPORTS_LONGEST_COMPONENT];
+    size_t count = 0;
+    const size_t length = strlen(last);
+    for (size_t i = 0; i < length;)
+        i += hf_utf8_decode((const unsigned char *)last + i, length - i, &points[count++]);
+    char encoded[HF_PUNYCODE_SIZE(HF_EXPORTS_LONGEST_COMPONENT)];
+    hf_punycode_encode(points, count, encoded);
+    for (char *at = encoded; *at != '\0'; at++)
+        if (*at == '-')
+            *at = '_';
+    snprintf(rest, HF_EXPORTS_REST_SIZE, "U_%s", encoded);
+    return 0;
+}
+
+int hf_exports_add_module(struct hf_exports *list, const char *name)
+{
+    char rest[HF_EXPORTS_REST_SIZE];
+    int result = hf_exports_module_rest(name, rest);
+    const size_t before = list->count;
+    for (int i = 0; result == 0 && i < HF_MODULE_FUNCTION_COUNT; i++) {
+        char symbol[sizeof rest + 32];
+        snprintf(symbol, sizeof symbol, "%s%s", hf_module_functions[i].name, rest);
+        result = add(list, symbol, true);
+    }
+    while (result != 0 && list->count > before) {
+        char *symbol = list->entries[--list->count].symbol;
+        tdelete(symbol, &list->tree, compare_symbols);
+        free(symbol);
+    }
+    return result;
 }
 
 int hf_exports_add_symbol(struct hf_exports *list, const char *symbol)
 {
-    return hf_exports_symbol_fault(symbol) != NULL ? -EINVAL : add(list, symbol);
+    return hf_exports_symbol_fault(symbol) != NULL ? -EINVAL : add(list, symbol, false);
 }
 
 size_t hf_exports_count(const struct hf_exports *list)
@@ -258,7 +264,12 @@ size_t hf_exports_count(const struct hf_exports *list)
 
 const char *hf_exports_symbol(const struct hf_exports *list, size_t index)
 {
-    return list->symbols[index];
+    return list->entries[index].symbol;
+}
+
+bool hf_exports_is_optional(const struct hf_exports *list, size_t index)
+{
+    return list->entries[index].optional;
 }
 
 /* ---- the script ----------------------------------------------------------------------------- */
@@ -271,6 +282,21 @@ static bool needs_quotes(const char *symbol)
             return true;
     return strcmp(symbol, "global") == 0 || strcmp(symbol, "local") == 0 ||
            strcmp(symbol, "extern") == 0;
+}
+
+/*
+ * Some linkers warn of a name that nothing defines, or refuse it, but none misses a match of a
+ * pattern. So an optional symbol is written as the pattern that matches it alone.
+ */
+static void write_symbol(FILE *out, const struct exported *entry)
+{
+    const char *quote = needs_quotes(entry->symbol) ? "\"" : "";
+    if (entry->optional) {
+        const int length = (int)strcspn(entry->symbol, "_");
+        fprintf(out, "        %.*s[_]%s;\n", length, entry->symbol, entry->symbol + length + 1);
+    } else {
+        fprintf(out, "        %s%s%s;\n", quote, entry->symbol, quote);
+    }
 }
 
 int hf_exports_script(const struct hf_exports *list, const char *node, char **text, size_t *length)
@@ -287,10 +313,8 @@ int hf_exports_script(const struct hf_exports *list, const char *node, char **te
     if (node != NULL)
         fprintf(out, "%s ", node);
     fputs("{\n    global:\n", out);
-    for (size_t i = 0; i < list->count; i++) {
-        const char *quote = needs_quotes(list->symbols[i]) ? "\"" : "";
-        fprintf(out, "        %s%s%s;\n", quote, list->symbols[i], quote);
-    }
+    for (size_t i = 0; i < list->count; i++)
+        write_symbol(out, &list->entries[i]);
     fputs("    local:\n        *;\n};\n", out);
 
     const bool failed = ferror(out) != 0;

@@ -1,5 +1,6 @@
 /*
- * Generates the version script that makes a module export its PyInit_ function and nothing else.
+ * Generates the version script that makes a module export the functions that CPython calls
+ * (loader/inspect/module_functions.def) and nothing else.
  *
  * Owns: the rules for module names, linker symbols and version nodes, and the text of the script.
  * Used by: the command `homefree exports` and the Check suites. Performs no input or output: the
@@ -13,6 +14,8 @@
  */
 #ifndef HF_LOADER_COMMAND_VERSION_SCRIPT_H
 #define HF_LOADER_COMMAND_VERSION_SCRIPT_H
+
+#include "loader/command/exports/punycode.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,10 +32,23 @@ struct hf_exports *hf_exports_new(void);
 /* Frees a list and its symbols. NULL is allowed. */
 void hf_exports_free(struct hf_exports *list);
 
+/* A module is a file, and no Linux file system allows a longer file name (NAME_MAX). */
+enum { HF_EXPORTS_LONGEST_COMPONENT = 255 };
+enum { HF_EXPORTS_REST_SIZE = 2 + HF_PUNYCODE_SIZE(HF_EXPORTS_LONGEST_COMPONENT) };
+
 /*
- * Adds the function by which CPython initializes the module `name` (in: UTF-8). A dotted name
- * stands for its last component, as it does for the import system. The symbol is PyInit_<name>, or
- * for a name beyond ASCII PyInitU_<punycode of name, '-' written as '_'> (PEP 489).
+ * Writes what follows PyInit or PyModExport in the name of a function by which CPython enters the
+ * module `name` (in: UTF-8): "_<name>", or for a name beyond ASCII "U_<punycode of name, '-'
+ * written as '_'>" (PEP 489). A dotted name stands for its last component, as it does for the
+ * import system.
+ *
+ * Errors: -EINVAL if hf_exports_module_fault(name) is not NULL.
+ */
+int hf_exports_module_rest(const char *name, char rest[HF_EXPORTS_REST_SIZE]);
+
+/*
+ * Adds every function by which CPython may enter the module `name` (in: UTF-8), as symbols that the
+ * module need not define: one of them is enough.
  *
  * Errors: -EINVAL if hf_exports_module_fault(name) is not NULL, -ENOMEM.
  */
@@ -50,6 +66,9 @@ size_t hf_exports_count(const struct hf_exports *list);
 
 /* The symbol at `index` (in: below hf_exports_count()), valid as long as the list. */
 const char *hf_exports_symbol(const struct hf_exports *list, size_t index);
+
+/* Whether the module need not define that symbol; it is written so that no linker asks for it. */
+bool hf_exports_is_optional(const struct hf_exports *list, size_t index);
 
 /*
  * Explains why `name` cannot be the dotted name of a module. Returns a static text that says what
@@ -73,9 +92,6 @@ const char *hf_exports_symbol_fault(const char *symbol);
  * hf_exports_module_fault().
  */
 const char *hf_exports_node_fault(const char *node);
-
-/* Whether `symbol` is a function by which CPython initializes a module: PyInit_… or PyInitU_…. */
-bool hf_exports_is_init(const char *symbol);
 
 /*
  * Writes the version script.

@@ -136,9 +136,10 @@ static const struct hf_command command = {
              "       homefree inspect --rules [--json]\n",
     .about =
         "Shows what shared objects would do to the process that loads them: the allocators in\n"
-        "them, the allocator names they export, exports beyond PyInit_, static TLS, the version\n"
-        "of homefree they need, and libraries they need and do not use. Runs no code of the\n"
-        "files. Looks into folders, wheels, and zip and tar archives, without unpacking them.\n",
+        "them, the allocator names they export, exports beyond what Python calls, static TLS,\n"
+        "the version of homefree they need, and libraries they need and do not use. Runs no code\n"
+        "of the files. Looks into folders, wheels, and zip and tar archives, without unpacking\n"
+        "them.\n",
     .notes =
         "Exit status: 0 clean (also with notes), 1 warnings or errors, 2 wrong usage, 3 a file\n"
         "could not be inspected.\n"

@@ -21,7 +21,8 @@ _PASSING = ("pip-build-env-", "build-env-", "builds-v")
 
 
 def module_name(full_name):
-    """The last part of a module's full name, from which its PyInit function is named."""
+    """The last part of a module's full name, from which its functions that Python calls are
+    named."""
     parts = full_name.split(".")
     if parts[-1] == "__init__" and len(parts) > 1:
         return parts[-2]
@@ -83,7 +84,7 @@ def write_exports(path, module, symbols=None, version=None):
 
 
 def check_exports(path, module):
-    """Raise RuntimeError if the module at path lacks its PyInit function, which a linker
+    """Raise RuntimeError if the module at path has no function that Python calls, which a linker
     does not notice. FileNotFoundError if the command is missing."""
     _run([_command.find(), "exports", "--module", module, "--check", path])
 

@@ -3,8 +3,8 @@
 Both take the same steps, and raise an ImportError with the reason and a remedy if one fails:
 
 1. check the file before any of its code runs: it exists, `homefree inspect` finds no error in it
-   (another machine, a newer homefree), it is built for this Python, and it defines the module's
-   PyInit function;
+   (another machine, a newer homefree), it is built for this Python, and it defines a function that
+   this Python calls (PyInit, or from CPython 3.15 on PyModExport);
 2. with adopt=True, take a copy in which its hidden allocator is the heap, if it has one;
 3. with private=True, copy it;
 4. with adopt=True, load it and redirect its allocating calls to the heap (by then its constructors
@@ -27,7 +27,7 @@ import sysconfig
 import threading
 import warnings
 
-from . import _homefree, _importing
+from . import _homefree, _importing, _paths
 
 __all__ = ["ImportHook", "import_hook", "load"]
 
@@ -53,12 +53,28 @@ def _refuse(name, path, why, remedy):
     raise ImportError(f"homefree refuses to load {path}: {why}; {remedy}", name=name, path=path)
 
 
-def _init_function(name):
-    """The name of the function that Python calls in a module's file (PEP 489)."""
+# The functions by which this Python enters a module, in the order in which it looks for them.
+_MINOR = sys.version_info.minor
+_CALLED = [function for function, since in _paths.MODULE_FUNCTIONS if since <= _MINOR]
+
+
+def _rest(name):
+    """What follows PyInit or PyModExport in the names of a module's functions (PEP 489, 793)."""
     last = name.rpartition(".")[2]
     if last.isascii():
-        return f"PyInit_{last}"
-    return "PyInitU_" + last.encode("punycode").replace(b"-", b"_").decode("ascii")
+        return f"_{last}"
+    return "U_" + last.encode("punycode").replace(b"-", b"_").decode("ascii")
+
+
+def _name_of(rest):
+    """The name of the module whose functions have this rest."""
+    if rest.startswith("_"):
+        return rest[1:]
+    plain, _, deltas = rest[2:].rpartition("_")
+    try:
+        return f"{plain}-{deltas}".lstrip("-").encode("ascii").decode("punycode")
+    except UnicodeError:
+        return rest[2:]
 
 
 def _identity(path):
@@ -110,11 +126,11 @@ _LEFT_TO_THE_LOADER = {"static-tls-too-large"}
 
 
 def _check_content(name, path):
-    """Refuse a file in which inspect finds an error, or that has no PyInit function. Returns the
-    names of the allocators inside."""
-    wanted = _init_function(name)
+    """Refuse a file in which inspect finds an error, or that has no function that this Python
+    calls. Returns the names of the allocators inside."""
+    rest = _rest(name)
     try:
-        facts = _homefree.file_facts(path, wanted)
+        facts = _homefree.file_facts(path, rest)
     except OSError as error:
         if error.errno == errno.ENOEXEC:
             remedy = "build or install it again"
@@ -124,11 +140,23 @@ def _check_content(name, path):
     for rule, message, remedy in facts["errors"]:
         if rule not in _LEFT_TO_THE_LOADER:
             _refuse(name, path, message, remedy[:1].lower() + remedy[1:].rstrip("."))
-    if facts["found"]:
+    if not set(_CALLED).isdisjoint(facts["found"]):
         return facts["allocators"]
+    wanted = " or ".join(f"{function}{rest}" for function in reversed(_CALLED))
+    for function, since in _paths.MODULE_FUNCTIONS:
+        if function in facts["found"]:
+            _refuse(
+                name,
+                path,
+                f"it defines {function}{rest} alone, which CPython calls from 3.{since} on, and "
+                f"this one is {sys.version.split()[0]}",
+                f"install the package for this Python, or build it with {wanted} as well",
+            )
     if facts["functions"]:
-        others = ", ".join(facts["functions"])
-        remedy = f"give the name that it was built with, name={facts['functions'][0][7:]!r}"
+        others = ", ".join(function + its_rest for function, its_rest in facts["functions"])
+        remedy = (
+            f"give the name that it was built with, name={_name_of(facts['functions'][0][1])!r}"
+        )
         _refuse(name, path, f"it defines {others}, not {wanted}", remedy)
     _refuse(
         name,
@@ -141,7 +169,7 @@ def _check_content(name, path):
 def _static_tls(name, path):
     """What inspect reports about a module whose static TLS did not fit, and the remedy."""
     try:
-        errors = _homefree.file_facts(path, _init_function(name))["errors"]
+        errors = _homefree.file_facts(path, _rest(name))["errors"]
     except OSError:
         errors = []
     found = [message for rule, message, _ in errors if rule in _LEFT_TO_THE_LOADER]
@@ -315,14 +343,18 @@ def _has_gil():
     return "0" in (sys._xoptions.get("gil"), os.environ.get("PYTHON_GIL"))
 
 
-def _make_private(_loader, spec, file, path):
+def _make_private(loader, spec, file, path):
     """Create a module without sharing or caching anything, unlike Python's loader; see start() in
-    load.c."""
+    load.c. Modules that have PyModExport keep nothing in globals of Python's, so for them it is
+    Python's loader that creates a module of the new file."""
     name = spec.name
     handle = _open(name, file, path)
     spec.origin = file
     try:
-        module = _homefree.start(handle, _init_function(name), name)
+        module = _homefree.start(handle, _rest(name), name, _MINOR)
+        if module is None:
+            with _Unrestricted():
+                return _make_shared(loader, spec, file, path)
         if not (_has_gil() or _homefree.needs_no_gil(module)):
             _refuse(
                 name,
@@ -360,15 +392,16 @@ def load(path, *, name=None, private=False, adopt=False):
     """Load an extension module from a file and route it, so that what it frees goes to its owner.
 
     path: the file, a str or os.PathLike.
-    name: the module's full name, which determines its PyInit function. The default is the file's
-    name up to the first dot.
+    name: the module's full name, which determines its PyInit or PyModExport function. The default
+    is the file's name up to the first dot.
     private: load a fresh copy of the module, with globals of its own, at each call. sys.modules is
     not touched, and __file__ is the original's path. A module that keeps its state in globals
     (single-phase initialisation) can thus be loaded several times, also into interpreters with a
     GIL of their own, which Python itself refuses. The libraries that it needs stay shared, and must
     tolerate calls from two interpreters at a time. While a free-threaded CPython runs without the
-    GIL, the module must declare that it needs none (Py_mod_gil). The copy is a file beside the
-    original or below TMPDIR, and is removed when the process exits.
+    GIL, the module must declare that it needs none (Py_mod_gil); for one that has PyModExport,
+    Python enables the GIL otherwise. The copy is a file beside the original or below TMPDIR, and is
+    removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree. If it has an allocator of its own inside (jemalloc,
     mimalloc), or a library has that it needs from a folder on its search path, a copy is loaded in
@@ -381,9 +414,10 @@ def load(path, *, name=None, private=False, adopt=False):
     set.
 
     Raises ImportError, with the reason and a remedy, if the file is missing, damaged, or built for
-    another machine, another Python or a newer homefree, if it has another PyInit function, or if it
-    cannot be adopted or copied. None of its Python code has run then, and without adopt none of its
-    code at all. Exceptions of the module's own code are passed on. ValueError for an invalid name.
+    another machine, another Python or a newer homefree, if it has no PyInit or PyModExport function
+    that this Python calls for the name, or if it cannot be adopted or copied. None of its Python
+    code has run then, and without adopt none of its code at all. Exceptions of the module's own
+    code are passed on. ValueError for an invalid name.
 
     Threads: any that holds the GIL; in a subinterpreter, the module is loaded into that one. Fork:
     allowed at any time; the child keeps the modules, and the parent removes the copies. Since 1.0.

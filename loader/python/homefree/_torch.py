@@ -33,9 +33,9 @@ def torch_extension_args(*, load=False, name=None, **own):
     extra_link_args, runtime_library_dirs; extra_cflags, extra_cuda_cflags, extra_ldflags) come
     first in the result; others are returned as they are.
 
-    The module exports only its PyInit_ function, and is not linked with libraries that it does not
-    use. If a wheel's module should say what to install when homefree is missing, or export more
-    names, use homefree.setuptools.Extension.of(CppExtension(...)) instead.
+    The module exports only its PyInit_ and PyModExport_ functions, and is not linked with libraries
+    that it does not use. If a wheel's module should say what to install when homefree is missing,
+    or export more names, use homefree.setuptools.Extension.of(CppExtension(...)) instead.
 
     Raises FileNotFoundError if this copy of homefree has no headers or libraries. Threads: any.
     Since 1.0.

@@ -36,7 +36,8 @@ class Extension(setuptools.Extension):
     """An extension module that is linked with homefree. Takes the arguments of
     setuptools.Extension, and:
 
-    symbols: a file of names, one a line, to export in addition to the module's PyInit_ function.
+    symbols: a file of names, one a line, to export in addition to the module's PyInit_ and
+    PyModExport_ functions.
     version: the version node of the exported names.
 
     The compiler gets homefree's include path and HOMEFREE_MODULE_NAME, the last part of the name.
@@ -44,8 +45,9 @@ class Extension(setuptools.Extension):
     relative to the module in a wheel and absolute if the module is built in place. A version script
     in extra_link_args replaces the generated one.
 
-    The build fails if the module defines a PyInit function, but not that of its name. It only warns
-    if there is none at all, as in a library of torch operators, or with symbols, as for ctypes.
+    The build fails if the module defines a PyInit or PyModExport function, but none of its name. It
+    only warns if there is none at all, as in a library of torch operators, or with symbols, as for
+    ctypes.
     Raises ValueError for an invalid module name. Since 1.0.
     """
 
@@ -108,7 +110,9 @@ class Extension(setuptools.Extension):
     def _full_name(self, value):
         self.__dict__["_full_name"] = value
         command = sys._getframe(1).f_locals.get("self")
-        if isinstance(command, _build_ext) and not isinstance(command, _Builds):
+        if not isinstance(command, _build_ext):
+            return
+        if not isinstance(command, _Builds):
             kind = type(command)
             command.__class__ = type(kind.__name__, (_Builds, kind), {})
 
@@ -146,8 +150,8 @@ class _Builds:
             self._copy_stub(ext, stub)
 
     def _check(self, ext):
-        """A module without its PyInit function cannot be imported. A library with its own symbols
-        need not have one, and neither need one that registers itself when it is loaded."""
+        """A module without a function that Python calls cannot be imported. A library with its own
+        symbols need not have one, and neither need one that registers itself when it is loaded."""
         path = self.get_ext_fullpath(ext.name)
         if not os.path.exists(path):
             return
@@ -160,15 +164,17 @@ class _Builds:
                 raise DistutilsSetupError(f"{ext.name}: {error}") from error
             else:
                 self.warn(
-                    f"{ext.name}: it has no PyInit function, so nothing can import it; a library "
-                    "for torch.ops.load_library needs none, one for ctypes needs symbols=FILE"
+                    f"{ext.name}: it has no PyInit function and no PyModExport function, so "
+                    "nothing can import it; a library for torch.ops.load_library needs none, one "
+                    "for ctypes needs symbols=FILE"
                 )
 
     def _has_init(self, ext):
-        """Whether an object of the extension names any PyInit function, as far as can be told."""
+        """Whether an object of the extension names a function by which Python enters a module, as
+        far as can be told."""
         try:
             built = self.compiler.object_filenames(ext.sources, output_dir=self.build_temp)
-            return any(_names_init(path) for path in [*built, *ext.extra_objects])
+            return any(_names_function(path) for path in [*built, *ext.extra_objects])
         except Exception:  # unknown kinds of sources, objects in other places
             return True
 
@@ -259,9 +265,10 @@ def _holds(path, text):
         return False
 
 
-def _names_init(path):
+def _names_function(path):
     with open(path, "rb") as file:
-        return b"PyInit" in file.read()
+        content = file.read()
+    return any(function.encode() in content for function, _ in _paths.MODULE_FUNCTIONS)
 
 
 def _of_cffi(distribution):

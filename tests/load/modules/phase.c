@@ -10,6 +10,8 @@
  * PHASE_EMBEDDED it holds what recognises an allocator that was compiled in
  * PHASE_TLS      it has this many bytes of static thread-local storage
  * PHASE_FAILS    it raises ValueError
+ * PHASE_EXPORT   it has a PyModExport function as well, which no CPython before 3.15 calls
+ * PHASE_NO_INIT  it has no PyInit function
  */
 #define PY_SSIZE_T_CLEAN
 #define Py_LIMITED_API 0x03090000
@@ -20,8 +22,14 @@
 
 #define TEXT_OF(name) #name
 #define TEXT(name)    TEXT_OF(name)
-#define INIT_OF(name) PyInit_##name
-#define INIT(name)    INIT_OF(name)
+#ifdef PHASE_NO_INIT
+#    define INIT_OF(name) init_##name
+#else
+#    define INIT_OF(name) PyInit_##name
+#endif
+#define INIT(name)      INIT_OF(name)
+#define EXPORT_OF(name) PyModExport_##name
+#define EXPORT(name)    EXPORT_OF(name)
 
 #ifdef PHASE_NEWER
 int hf_of_the_future(void);
@@ -132,5 +140,13 @@ PyMODINIT_FUNC INIT(PHASE_NAME)(void)
         slots[1].value = (void *)2;
     }
     return PyModuleDef_Init(&definition);
+}
+#endif
+
+#ifdef PHASE_EXPORT
+void *EXPORT(PHASE_NAME)(void);
+void *EXPORT(PHASE_NAME)(void)
+{
+    abort();
 }
 #endif

@@ -312,7 +312,10 @@ class Package(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stdout)
         result = call("cmake", "--build", build)
         self.assertNotEqual(result.returncode, 0)
-        self.assertIn("slow.so' defines no PyInit_slow, so Python cannot import it", result.stdout)
+        message = (
+            "slow.so' defines no PyInit_slow and no PyModExport_slow, so Python cannot import it"
+        )
+        self.assertIn(message, result.stdout)
 
     def test_a_wheels_module_is_installed_with_its_stub_in_the_named_component(self):
         """Builds that install one component alone would otherwise leave the module out: pyzmq."""

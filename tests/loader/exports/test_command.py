@@ -26,14 +26,24 @@ void *PyInit_x(void);
 void *PyInit_x(void) { return (void *)(long)helper(); }
 """
 
-SCRIPT_X = """/* written by homefree exports; do not edit */
+# The same module, entered by what CPython 3.15 calls, by that alone or as well (PEP 793).
+EXPORT = "void *PyModExport_x(void);\nvoid *PyModExport_x(void) { return 0; }\n"
+HELPER = "int helper(void);\nint helper(void) { return 1; }\n"
+SOURCES = {
+    "PyInit": MODULE_SOURCE,
+    "PyModExport": HELPER + EXPORT,
+    "PyInit PyModExport": MODULE_SOURCE + EXPORT,
+}
+
+SCRIPT = """/* written by homefree exports; do not edit */
 {
     global:
-        PyInit_x;
-    local:
+%s    local:
         *;
 };
 """
+SCRIPT_X = SCRIPT % "        PyModExport[_]x;\n        PyInit[_]x;\n"
+SCRIPT_FOUND = SCRIPT % "        PyInit_x;\n"
 
 
 def run(*arguments, **options):
@@ -154,7 +164,10 @@ class Arguments(InFolder):
         )
         self.assertIn("\nV_1.0 {\n", out)
         lines = [line.strip(" ;") for line in out.splitlines() if line.startswith(" " * 8)]
-        self.assertEqual(lines, ["PyInit_one", "two", "PyInit_three", "PyInit_four", "*"])
+        modules = [f"{function}[_]" for function in ("PyModExport", "PyInit")]
+        expected = [f"{function}one" for function in modules] + ["two"]
+        expected += [f"{function}{name}" for name in ("three", "four") for function in modules]
+        self.assertEqual(lines, [*expected, "*"])
 
     def test_names_that_are_not_modules(self):
         for name in ["9x", "my-module", "", "a..b", "a b", "x.", "dir/x", "é\u00a0"]:
@@ -217,9 +230,10 @@ class Arguments(InFolder):
         names = sorted(names) + ["é" * 127, "𠀀" * 63, "a" * 200 + "𠀀" * 13]
         out = self.clean("--module", *names)
         for name in names:
-            symbol = "PyInitU_" + name.encode("punycode").decode().replace("-", "_")
-            self.assertIn(f"\n        {symbol};\n", out, name)
-        self.assertEqual(out.count("PyInitU_"), len(names))
+            encoded = name.encode("punycode").decode().replace("-", "_")
+            for function in ("PyInit", "PyModExport"):
+                self.assertIn(f"\n        {function}U[_]{encoded};\n", out, name)
+        self.assertEqual(out.count("PyInitU[_]"), len(names))
 
     def test_no_identifier_of_pythons_is_refused(self):
         letters = [
@@ -239,18 +253,23 @@ class Objects(InFolder):
         shared = self.folder / "x.so"
         subprocess.run([*CC, "-shared", "-o", shared, object_file], check=True)
         for path in (object_file, archive, shared):
-            self.assertEqual(self.clean("--from-objects", path), SCRIPT_X)
-        self.assertEqual(self.clean("--from-objects", object_file, archive, shared), SCRIPT_X)
+            self.assertEqual(self.clean("--from-objects", path), SCRIPT_FOUND)
+        self.assertEqual(self.clean("--from-objects", object_file, archive, shared), SCRIPT_FOUND)
 
     def test_the_module_is_found_among_other_objects(self):
         other = self.compile("int f(void); int f(void) { return 0; }", "other.o")
-        self.assertEqual(self.clean("--from-objects", other, self.compile()), SCRIPT_X)
+        self.assertEqual(self.clean("--from-objects", other, self.compile()), SCRIPT_FOUND)
 
     def test_no_init_function_is_a_finding(self):
         out = self.folder / "out"
         other = self.compile("int PyInit_y(void); int f(void); int f(void) { return PyInit_y(); }")
         self.refused(
-            1, "none of the objects defines a PyInit_ function", "--from-objects", other, "-o", out
+            1,
+            "none of the objects defines a PyInit_ or PyModExport_",
+            "--from-objects",
+            other,
+            "-o",
+            out,
         )
         self.assertFalse(out.exists())
         self.refused(1, "none of the objects", "--module", "x", "--from-objects", other)
@@ -392,11 +411,10 @@ class Output(InFolder):
 
 
 class EndToEnd(InFolder):
-    def link(self, *arguments, linker=None):
+    def link(self, *arguments):
         script = self.folder / "exports.map"
         self.clean(*arguments, "-o", script)
         shared = self.folder / "x.so"
-        chosen = [f"-fuse-ld={linker}"] if linker else []
         subprocess.run(
             [
                 *CC,
@@ -404,7 +422,6 @@ class EndToEnd(InFolder):
                 "-o",
                 shared,
                 self.compile(),
-                *chosen,
                 f"-Wl,--version-script={script}",
             ],
             check=True,
@@ -441,9 +458,12 @@ class EndToEnd(InFolder):
     def test_check_names_what_the_linker_did_not_miss(self):
         """The version script of another name hides the function that is there."""
         self.link("--module", "y")
-        message = f"'{self.folder}/x.so' defines no PyInit_y, so Python cannot import it"
+        message = (
+            f"'{self.folder}/x.so' defines no PyInit_y and no PyModExport_y, so Python cannot "
+            "import it"
+        )
         self.refused(1, message, "--module", "y", "--check", self.folder / "x.so")
-        message = "defines no PyInitU_"
+        message = "defines no PyInitU_ida and no PyModExportU_ida, so"
         self.refused(1, message, "--module", "ñ", "--check", self.folder / "x.so")
 
     def test_check_refuses_other_files_and_options(self):
@@ -453,11 +473,42 @@ class EndToEnd(InFolder):
         message = "--check goes with --module alone"
         self.refused(2, message, "--module", "x", "--symbols", text, "--check", text)
 
-    def test_with_other_linkers(self):
-        for linker, program in [("gold", "ld.gold"), ("lld", "ld.lld")]:
-            if shutil.which(program):
-                with self.subTest(linker):
-                    self.assertEqual(self.link("--module", "x", linker=linker), ["T PyInit_x"])
+    def test_every_linker_takes_what_the_module_has(self):
+        """One of the functions is enough. Linkers may warn of a name that nothing defines (mold),
+        or refuse it (lld from 16 on, and the others with --no-undefined-version)."""
+        for linker in ("bfd", "gold", "lld", "mold"):
+            if shutil.which(f"ld.{linker}") is None:
+                continue
+            chosen = ["-fuse-ld=" + linker, "-Wl,--no-undefined-version"]
+            script = self.folder / "x.map"
+            self.clean("--module", "pkg.x", "-o", script)
+            for functions, source in SOURCES.items():
+                with self.subTest(linker, functions=functions):
+                    shared = self.folder / "x.so"
+                    command = [*CC, "-shared", *chosen, "-o", shared, self.compile(source)]
+                    command += [f"-Wl,--version-script={script}"]
+                    done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+                    self.assertEqual((done.returncode, done.stderr), (0, ""))
+                    expected = [f"T {function}_x" for function in functions.split()]
+                    self.assertEqual(exported(shared), expected)
+                    self.clean("--module", "x", "--check", shared)
+
+    def test_names_beyond_ascii_with_every_function(self):
+        source = (EXPORT + "void *PyInit_x(void);\nvoid *PyInit_x(void) { return 0; }\n").replace(
+            "_x", "U_n_rga"
+        )
+        shared = self.folder / "x.so"
+        script = self.folder / "x.map"
+        self.clean("--module", "ñn", "pkg.nñ", "-o", script)
+        command = [*CC, "-shared", "-o", shared, self.compile(source)]
+        subprocess.run([*command, f"-Wl,--version-script={script}"], check=True)
+        self.assertEqual(exported(shared), ["T PyInitU_n_rga", "T PyModExportU_n_rga"])
+
+    def test_from_objects_with_every_function(self):
+        for functions, source in SOURCES.items():
+            out = self.clean("--from-objects", self.compile(source))
+            found = sorted(line.strip(" ;") for line in out.splitlines() if "Py" in line)
+            self.assertEqual(found, [f"{function}_x" for function in functions.split()])
 
 
 if __name__ == "__main__":

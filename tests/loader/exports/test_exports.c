@@ -3,6 +3,7 @@
  * A wrong answer here exports the wrong symbol, and the module cannot be imported.
  */
 #include "loader/command/exports/version_script.h"
+#include "loader/inspect/module_functions.h"
 #include "suite.h"
 
 #include <errno.h>
@@ -27,25 +28,33 @@ static void teardown(void)
 
 /* The encoding of Python's str.encode('punycode'), with underscores instead of hyphens. */
 static const struct {
-    const char *name, *symbol;
+    const char *name, *rest;
 } modules[] = {
-    {"spam", "PyInit_spam"},
-    {"_", "PyInit__"},
-    {"_x9", "PyInit__x9"},
-    {"A.b.Cd", "PyInit_Cd"},
-    {"l\u00f6wis", "PyInitU_lwis_5qa"},
-    {"\u6a21\u5757", "PyInitU_gfs105b"},
-    {"\u00e9", "PyInitU_9ca"},
-    {"na\u00efve_mod", "PyInitU_nave_mod_v2a"},
-    {"a_\u00e9", "PyInitU_a__cja"},
-    {"\u6a21\u5757.spam", "PyInit_spam"},
+    {"spam", "_spam"},
+    {"_", "__"},
+    {"_x9", "__x9"},
+    {"A.b.Cd", "_Cd"},
+    {"l\u00f6wis", "U_lwis_5qa"},
+    {"\u6a21\u5757", "U_gfs105b"},
+    {"\u00e9", "U_9ca"},
+    {"na\u00efve_mod", "U_nave_mod_v2a"},
+    {"a_\u00e9", "U_a__cja"},
+    {"\u6a21\u5757.spam", "_spam"},
 };
 
-START_TEST(a_module_is_exported_by_its_init_function)
+/* PyModExport is what CPython 3.15 looks for first, PyInit what every CPython knows (PEP 793). */
+START_TEST(a_module_may_have_each_function_that_python_calls)
 {
+    char symbol[HF_EXPORTS_REST_SIZE + 32], rest[HF_EXPORTS_REST_SIZE];
     ck_assert_int_eq(hf_exports_add_module(list, modules[_i].name), 0);
-    ck_assert_uint_eq(hf_exports_count(list), 1);
-    ck_assert_str_eq(hf_exports_symbol(list, 0), modules[_i].symbol);
+    ck_assert_uint_eq(hf_exports_count(list), 2);
+    snprintf(symbol, sizeof symbol, "PyModExport%s", modules[_i].rest);
+    ck_assert_str_eq(hf_exports_symbol(list, 0), symbol);
+    snprintf(symbol, sizeof symbol, "PyInit%s", modules[_i].rest);
+    ck_assert_str_eq(hf_exports_symbol(list, 1), symbol);
+    ck_assert(hf_exports_is_optional(list, 0) && hf_exports_is_optional(list, 1));
+    ck_assert_int_eq(hf_exports_module_rest(modules[_i].name, rest), 0);
+    ck_assert_str_eq(rest, modules[_i].rest);
 }
 END_TEST
 
@@ -150,15 +159,27 @@ START_TEST(nodes_are_checked)
 }
 END_TEST
 
-START_TEST(init_functions_are_known)
+static void is_function(const char *symbol, enum hf_module_function function, const char *rest)
 {
-    ck_assert(hf_exports_is_init("PyInit_x"));
-    ck_assert(hf_exports_is_init("PyInitU_gfs105b"));
-    ck_assert(!hf_exports_is_init("PyInit_"));
-    ck_assert(!hf_exports_is_init("PyInitU_"));
-    ck_assert(!hf_exports_is_init("PyInit"));
-    ck_assert(!hf_exports_is_init("xPyInit_x"));
-    ck_assert(!hf_exports_is_init("pyinit_x"));
+    const char *found = "";
+    ck_assert_int_eq(hf_module_function_of(symbol, &found), function);
+    ck_assert_str_eq(found, rest);
+}
+
+START_TEST(functions_of_modules_are_known)
+{
+    is_function("PyInit_x", HF_MODULE_FUNCTION_INIT, "_x");
+    is_function("PyInitU_gfs105b", HF_MODULE_FUNCTION_INIT, "U_gfs105b");
+    is_function("PyModExport_x", HF_MODULE_FUNCTION_EXPORT, "_x");
+    is_function("PyModExportU_gfs105b", HF_MODULE_FUNCTION_EXPORT, "U_gfs105b");
+    ck_assert_str_eq(hf_module_function_module("_x"), "x");
+    ck_assert_str_eq(hf_module_function_module("U_gfs105b"), "gfs105b");
+    static const char *const others[] = {
+        "PyInit_",      "PyInitU_",      "PyInit",  "xPyInit_x",    "pyinit_x",
+        "PyModExport_", "PyModExportU_", "PyMod_x", "PyModExportx", "PyModExportable_x",
+    };
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        is_function(others[i], HF_MODULE_FUNCTION_NONE, "");
 }
 END_TEST
 
@@ -178,7 +199,8 @@ START_TEST(a_script_keeps_the_order_and_each_symbol_once)
     ck_assert_str_eq(text, "/* written by homefree exports; do not edit */\n"
                            "{\n"
                            "    global:\n"
-                           "        PyInit_z;\n"
+                           "        PyModExport[_]z;\n"
+                           "        PyInit[_]z;\n"
                            "        b;\n"
                            "        a;\n"
                            "    local:\n"
@@ -237,9 +259,10 @@ END_TEST
 int main(void)
 {
     TCase *names = NEW_CASE("names", a_name_may_be_as_long_as_a_file_name, a_wildcard_is_called_one,
-                            nodes_are_checked, init_functions_are_known);
+                            nodes_are_checked, functions_of_modules_are_known);
     tcase_add_checked_fixture(names, setup, teardown);
-    tcase_add_loop_test(names, a_module_is_exported_by_its_init_function, 0, COUNT(modules));
+    tcase_add_loop_test(names, a_module_may_have_each_function_that_python_calls, 0,
+                        COUNT(modules));
     tcase_add_loop_test(names, what_is_no_module_name_adds_nothing, 0, COUNT(no_modules));
     tcase_add_loop_test(names, a_symbol_is_exported_as_it_is, 0, COUNT(symbols));
     tcase_add_loop_test(names, what_is_no_symbol_adds_nothing, 0, COUNT(no_symbols));

@@ -73,10 +73,15 @@ static const struct fixture_symbol mixed[] = {
     {"PyInit_untyped", ELF64_ST_INFO(STB_GLOBAL, STT_NOTYPE), STV_PROTECTED, 1},
     {"PyInit_", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
     {"PyInitU_gfs105b", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+    {"PyModExport_one", FUNCTION(STB_GLOBAL), STV_DEFAULT, 1},
+    {"PyModExportU_gfs105b", FUNCTION(STB_WEAK), STV_DEFAULT, 1},
+    {"PyModExport_hidden", FUNCTION(STB_GLOBAL), STV_HIDDEN, 1},
+    {"PyModExport_wanted", FUNCTION(STB_GLOBAL), STV_DEFAULT, SHN_UNDEF},
 };
 enum { MIXED_COUNT = sizeof mixed / sizeof mixed[0] };
 
-static const char mixed_found[] = "PyInit_one PyInit_weak PyInit_untyped PyInitU_gfs105b ";
+static const char mixed_found[] = "PyInit_one PyInit_weak PyInit_untyped PyInitU_gfs105b "
+                                  "PyModExport_one PyModExportU_gfs105b ";
 
 /* ---- what is found ------------------------------------------------------------------------- */
 
@@ -86,8 +91,8 @@ START_TEST(only_what_can_be_exported_is_found)
     ck_assert_int_eq(read_symbols(types[_i], mixed, MIXED_COUNT), 0);
     ck_assert_str_eq(found, mixed_found);
     ck_assert_uint_eq(seen.objects, 1);
-    ck_assert_uint_eq(seen.defined, 4);
-    ck_assert_uint_eq(seen.hidden, 1);
+    ck_assert_uint_eq(seen.defined, 6);
+    ck_assert_uint_eq(seen.hidden, 2);
 }
 END_TEST
 

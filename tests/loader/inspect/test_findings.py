@@ -364,6 +364,45 @@ class NamedAsModules(InspectTest):
         hidden = f"{KEEP % 'hidden'} void *PyInit_it(void) {{ return 0; }}"
         self.assertIn("no-init-function", self.findings(self.build("it.abi3.so", hidden)))
 
+    def test_what_later_pythons_call(self):
+        """PEP 793: CPython 3.15 looks for PyModExport first, and for PyInit if there is none. A
+        file that is named for an earlier one needs PyInit."""
+        later = "void *PyModExport_it(void) { return 0; }\n"
+        tag = "x86_64-linux-gnu"
+        for source, name, fits in (
+            (later, f"it.cpython-315-{tag}.so", True),
+            (later, f"it.cpython-315t-{tag}.so", True),
+            (later, "it.abi3t.so", True),
+            (later, f"it.abi3t-{tag}.so", True),
+            (later, "it.abi3.so", True),
+            (later, f"it.cpython-311-{tag}.so", False),
+            (later, f"it.cpython-314t-{tag}.so", False),
+            (later, "other.abi3t.so", False),
+            (later + MODULE, f"it.cpython-311-{tag}.so", True),
+            (later + MODULE, "it.abi3t.so", True),
+            (MODULE, f"it.cpython-315-{tag}.so", True),
+        ):
+            with self.subTest(name, source=source):
+                path = self.module(name, source, script=None)
+                found = self.findings(path)
+                self.assertEqual("no-init-function" not in found, fits, found)
+                self.assertNotIn("extra-exports", found)
+                self.assertEqual(self.facts(path)["module"], "it")
+        found = self.findings(self.module(f"it.cpython-311-{tag}.so", later, script=None))
+        message = "named for CPython 3.11, which does not call its PyModExport_it"
+        self.assertIn(message, found["no-init-function"]["message"])
+
+    def test_what_it_exports_besides(self):
+        both = MODULE + "void *PyModExport_it(void) { return 0; }\nint more(void) { return 1; }"
+        found = self.findings(self.build("it.abi3t.so", both))
+        self.assertIn("1 symbol besides PyInit_it", found["extra-exports"]["message"])
+        self.assertEqual(self.facts(self.build("renamed.so", both))["module"], "it")
+        later = both.replace(MODULE, "")
+        found = self.findings(self.build("it.so", later))
+        self.assertIn("1 symbol besides PyModExport_it", found["extra-exports"]["message"])
+        name = "void *PyModExportU_n_3ua(void) { return 0; }"
+        self.assert_rules(self.build("ñ.abi3t.so", name))
+
     def test_another_function(self):
         self.assertIn("no-init-function", self.findings(self.build("other.abi3.so", MODULE)))
         self.assertNotIn("no-init-function", self.findings(self.build("it.abi3.so", MODULE)))
