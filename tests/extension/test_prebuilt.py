@@ -107,6 +107,20 @@ class Prebuilt(support.TestCase):
             self.loaded("sources=[], prebuilt='package'"), str(self.path.parent / "fast.abi3.so")
         )
 
+    def test_stable_abi_without_a_gil_fits_the_pythons_that_know_it(self):
+        """CPython 3.15 and later look for .abi3t.so (PEP 803), which this one stands for."""
+        path = self.path.parent / "fast.abi3t.so"
+        os.rename(self.path, path)
+        code = "from homefree import _importing\n_importing.extension_suffixes = lambda: {}\n"
+        load = "print(load('package.fast', sources=[], prebuilt='package').__file__)"
+        later = code.format("['.cpython-315.so', '.abi3.so', '.abi3t.so', '.so']")
+        self.assertEqual(self.fine(later + load).strip(), str(path))
+        self.fine(
+            code.format("['.cpython-314.so', '.abi3.so', '.so']")
+            + "refused('another Python (abi3t)', name='package.fast', sources=[], "
+            "prebuilt='package')"
+        )
+
     def test_build_again_replaces_it(self):
         self.fine("extension.build('package.fast', ['fast.c'], 'package')")
         self.assertEqual(self.compiled(), 1)

@@ -54,6 +54,12 @@ class Modules(InFolder):
         self.fails(python, "./" + name)
         self.fails(python, "sound")
 
+    @unittest.skipIf(sys.version_info >= (3, 15), "this CPython loads such files")
+    def test_module_of_another_stable_abi(self):
+        shutil.copy(harness.MODULES / "sound.abi3.so", self.folder / "sound.abi3t.so")
+        for given in ("./sound.abi3t.so", "sound"):
+            self.fails("stable ABI of CPython 3.15 and later, which ", given)
+
     def test_nothing_to_learn(self):
         self.module("picky", "def take(a, b, c, d, e, f):\n    return bytes(3)\n")
         self.fails("give --script FILE", "picky")

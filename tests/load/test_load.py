@@ -181,6 +181,16 @@ class Refuses(pieces.TestCase):
             path = self.take("multi", f"multi.{tag}.so")
             self.refused(path, "built for another Python", tag.split("-")[0], "for this Python")
 
+    def test_another_stable_abi(self):
+        """PEP 803: "abi3t" is the stable ABI of CPython 3.15 with and without a GIL. From 3.16 on,
+        the machine may be part of the name."""
+        import importlib.machinery
+
+        for tag in ("abi3t", "abi3t-x86_64-linux-gnu", "abi3-x86_64-linux-gnu"):
+            if f".{tag}.so" not in importlib.machinery.EXTENSION_SUFFIXES:
+                path = self.take("multi", f"multi.{tag}.so")
+                self.refused(path, "built for the stable ABI", f"({tag})", "for this Python")
+
     def test_this_python(self):
         import importlib.machinery
 

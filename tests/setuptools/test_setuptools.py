@@ -582,6 +582,66 @@ class Parameters(Case):
         said = self.setup("build_ext", "--inplace", "--force", fails=True)
         self.assertIn("defines no PyInit_greet and no PyModExport_greet", said)
 
+    def test_limited_api_where_there_is_no_stable_abi(self):
+        """A CPython that says of itself what a free-threaded one says."""
+        before = "import sysconfig; sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1"
+        macro = "Py_LIMITED_API"
+        self.project(
+            f"[Extension('greet', ['greet.c'], define_macros=[('{macro}', '0x03090000'), "
+            f"('KEPT', None)], extra_compile_args=['-D{macro}=0x03090000', '-DKEPT_TOO'], "
+            "py_limited_api=True)]",
+            before=before,
+        )
+        check = (
+            f"#if defined {macro} || !defined KEPT || !defined KEPT_TOO\n#error macros\n#endif\n"
+        )
+        self.write("greet.c", check + MODULE)
+        said = self.setup("build_ext", "--inplace")
+        self.assertIn("greet: free-threaded CPython has a stable ABI from 3.15 on (abi3t), ", said)
+        self.assertIn("; it is built for this Python alone", said)
+        module = self.built("greet.*.so")
+        self.assertNotIn("abi3", module.name)
+        self.assert_clean(module)
+        self.assert_owned("greet", cwd=self.source)
+        # Without such a wish, nothing is said.
+        self.project("[Extension('greet', ['greet.c'])]", before=before)
+        self.assertNotIn("stable ABI", self.setup("build_ext", "--inplace", "--force"))
+
+    def test_which_stable_abi_there_is(self):
+        code = """
+            import sysconfig
+            from homefree import setuptools
+            def why(free_threaded, python, version):
+                sysconfig.get_config_vars()["Py_GIL_DISABLED"] = free_threaded
+                return setuptools._no_stable_abi(version, python) or ""
+            assert not why(0, (3, 9), 0x03090000) and not why(None, (3, 13), None)
+            for python in ((3, 13), (3, 14)):
+                for version in (None, 3, 0x03090000, 0x030f0000):
+                    assert f"and this one is 3.{python[1]}" in why(1, python, version)
+            assert not why(1, (3, 15), None) and not why(1, (3, 15), 0x030f0000)
+            assert not why(1, (3, 16), 0x03100000)
+            assert "the limited API of 3.9 is asked for" in why(1, (3, 15), 0x03090000)
+            assert "the limited API of 3.2 is asked for" in why(1, (3, 15), 3)
+            def version(macros, words, **options):
+                return setuptools._limited_api(
+                    setuptools.Extension("a", ["a.c"], define_macros=macros, **options,
+                                         extra_compile_args=words))
+            assert version([], [], py_limited_api=True) is None
+            assert version([("Py_LIMITED_API", None)], []) == 3
+            assert version([("Py_LIMITED_API", "0x030F0000")], []) == 0x030f0000
+            assert version([("Py_TARGET_ABI3T", "0x030F0000")], ["-DPy_LIMITED_API=0x03090000"]) \\
+                == 0x03090000
+            assert version([("Py_LIMITED_API", "MINE")], []) is None
+            torch = setuptools.Extension("a", ["a.c"])
+            torch.extra_compile_args = {"cxx": ["-DPy_LIMITED_API=0x03090000", "-O2"], "nvcc": []}
+            assert setuptools._asks_for_limited_api(torch)
+            setuptools._ask_for_no_limited_api(torch)
+            assert torch.extra_compile_args == {"cxx": ["-O2"], "nvcc": []}
+            assert not setuptools._asks_for_limited_api(torch)
+        """
+        site = next(PREFIX.rglob("_homefree.abi3.so")).parents[1]
+        run(self.tools, "-c", textwrap.dedent(code), PYTHONPATH=str(site))
+
     def test_many_side_by_side(self):
         # A source for each: setuptools names object files after sources, and would write one four
         # times.

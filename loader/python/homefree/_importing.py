@@ -8,12 +8,26 @@ import os
 import sys
 from _imp import extension_suffixes
 
+# In a file's name, as a regular expression: the stable ABI that it is built for. "abi3t" (PEP 803)
+# is that of free-threaded CPython, and of others. From 3.16 on, the machine may follow:
+# "abi3-x86_64-linux-gnu".
+STABLE = "abi3t?(?:-[^.]*)?"
+
 
 def suffixes():
     """The ends of the names of files that this Python can load, the preferred one first. A
     free-threaded CPython before 3.15 looks for .abi3.so too, although its objects differ."""
     found = extension_suffixes()
-    return [one for one in found if one[:6] != ".abi3."] if "t" in sys.abiflags else found
+    if "t" not in sys.abiflags:
+        return found
+    return [one for one in found if not one.startswith((".abi3.", ".abi3-"))]
+
+
+def stable_abi_needs(tag):
+    """Which Pythons load files with this tag of STABLE."""
+    if tag.startswith("abi3t"):
+        return "CPython 3.15 and later"
+    return "CPythons with a GIL"
 
 
 def execute(module, spec):

@@ -101,8 +101,8 @@ def _check_file(name, path):
         _refuse(name, path, error.strerror, _REMEDIES.get(error.errno, "check the path"))
 
 
-# "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
-_TAG = re.compile(r"\.((?:cpython|pypy|graalpy|jython)[^.]*|abi3t?)\.[^.]+$")
+# "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.abi3t.so", "name.so"
+_TAG = re.compile(rf"\.((?:cpython|pypy|graalpy|jython)[^.]*|{_importing.STABLE})\.[^.]+$")
 
 
 def _check_tag(name, path):
@@ -114,8 +114,9 @@ def _check_tag(name, path):
     if match.group(0) in _importing.suffixes():
         return
     running = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-    if tag == "abi3":
-        why = f"it is built for the limited API, which this Python ({running}) does not have"
+    if re.fullmatch(_importing.STABLE, tag):
+        needs = _importing.stable_abi_needs(tag)
+        why = f"it is built for the stable ABI of {needs} ({tag}), and this one is {running}"
     else:
         why = f"it is built for another Python ({tag}), and this one is {running}"
     _refuse(name, path, why, "install the package for this Python, or use that one")

@@ -12,8 +12,10 @@ Since 1.0.
 import contextlib
 import copy
 import os
+import re
 import shutil
 import sys
+import sysconfig
 import urllib.parse
 
 import setuptools
@@ -48,6 +50,10 @@ class Extension(setuptools.Extension):
     The build fails if the module defines a PyInit or PyModExport function, but none of its name. It
     only warns if there is none at all, as in a library of torch operators, or with symbols, as for
     ctypes.
+
+    Free-threaded CPython has a stable ABI from 3.15 on (abi3t). Where a module asks for the limited
+    API (py_limited_api, and Py_LIMITED_API among its macros) of an earlier version, or where Python
+    is an earlier one, it is built for that Python alone, with a warning.
     Raises ValueError for an invalid module name. Since 1.0.
     """
 
@@ -115,6 +121,11 @@ class Extension(setuptools.Extension):
         if not isinstance(command, _Builds):
             kind = type(command)
             command.__class__ = type(kind.__name__, (_Builds, kind), {})
+        # The files get their names later.
+        why = _no_stable_abi(_limited_api(self)) if _asks_for_limited_api(self) else None
+        if why is not None:
+            _ask_for_no_limited_api(self)
+            command.warn(f"{self.name}: {why}; it is built for this Python alone")
 
 
 def _without_mark(extension):
@@ -269,6 +280,70 @@ def _names_function(path):
     with open(path, "rb") as file:
         content = file.read()
     return any(function.encode() in content for function, _ in _paths.MODULE_FUNCTIONS)
+
+
+# ---- the stable ABI ----
+
+# A macro that selects the limited API, among the arguments of a compiler or alone, and its version.
+_LIMITED = re.compile(r"(?:-D)?(?:Py_LIMITED_API|Py_TARGET_ABI3T)(?:=(.*))?")
+
+
+def _limited_words(extension):
+    """The macros of an extension, as words for _LIMITED."""
+    words = [
+        name if value is None else f"{name}={value}" for name, value in extension.define_macros
+    ]
+    arguments = extension.extra_compile_args or []
+    # torch has a dict of lists, by compiler.
+    lists = arguments.values() if isinstance(arguments, dict) else [arguments]
+    return [*words, *(word for words in lists for word in words)]
+
+
+def _asks_for_limited_api(extension):
+    return extension.py_limited_api or any(map(_LIMITED.fullmatch, _limited_words(extension)))
+
+
+def _limited_api(extension):
+    """The lowest version of the limited API that an extension asks for, as Py_LIMITED_API has it.
+    None if it asks for the one of the Python that it is built with."""
+    found = []
+    for match in filter(None, map(_LIMITED.fullmatch, _limited_words(extension))):
+        try:
+            found.append(int(match[1] or "3", 0))
+        except ValueError:  # a name that the compiler knows
+            continue
+    return min(found, default=None)
+
+
+def _no_stable_abi(version, python=sys.version_info[:2]):
+    """Why this Python has no stable ABI of that version of the limited API; None if it has one."""
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        return None
+    begins = "free-threaded CPython has a stable ABI from 3.15 on (abi3t)"
+    if python < (3, 15):
+        return f"{begins}, and this one is {python[0]}.{python[1]}"
+    if version is not None and version < 0x030F0000:
+        asked = f"{version >> 24}.{version >> 16 & 255}" if version > 3 else "3.2"
+        return f"{begins}, and the limited API of {asked} is asked for"
+    return None
+
+
+def _ask_for_no_limited_api(extension):
+    """Build an extension with the full API."""
+    extension.py_limited_api = False
+    extension.define_macros = [
+        macro for macro in extension.define_macros if not _LIMITED.fullmatch(macro[0])
+    ]
+    arguments = extension.extra_compile_args or []
+    if isinstance(arguments, dict):
+        kept = {key: _without_limited_api(words) for key, words in arguments.items()}
+    else:
+        kept = _without_limited_api(arguments)
+    extension.extra_compile_args = kept
+
+
+def _without_limited_api(words):
+    return [word for word in words if not _LIMITED.fullmatch(word)]
 
 
 def _of_cffi(distribution):

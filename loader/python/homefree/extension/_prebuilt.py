@@ -56,7 +56,7 @@ def _candidates(name, prebuilt):
 
 def _unfit(path, sources):
     """The reason why a file cannot be used, or None."""
-    # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.so"
+    # "name.cpython-312-x86_64-linux-gnu.so", "name.abi3.so", "name.abi3t.so", "name.so"
     tag = os.path.basename(path).partition(".")[2]
     if "." + tag not in suffixes():
         own = suffixes()[0].split(".")[1]

@@ -1,9 +1,10 @@
 """The module that is tested: found by name or by path, before anything of it runs."""
 
-import importlib.machinery
 import os
 import re
 import sys
+
+from .. import _importing
 
 
 class Refused(Exception):
@@ -75,7 +76,13 @@ def _check_file(path):
 
 def _check_tag(file):
     """Refuses a file name that says that the module is built for another Python."""
-    if any(file.endswith(suffix) for suffix in importlib.machinery.EXTENSION_SUFFIXES):
+    stable = re.search(rf"\.({_importing.STABLE})\.so$", file)
+    if stable is not None and stable[0] not in _importing.suffixes():
+        raise Refused(
+            f"'{file}' is built for the stable ABI of {_importing.stable_abi_needs(stable[1])}, "
+            f"which {sys.executable} ({sys.version.split()[0]}) does not load"
+        )
+    if any(file.endswith(suffix) for suffix in _importing.suffixes()):
         tag = re.search(r"\.(cpython-(\d)(\d+)\w*)[-.]", file)
         ours = sys.implementation.cache_tag
         if tag is None or tag[1].startswith(ours):
