@@ -1,7 +1,8 @@
 """What a setup.py with homefree.setuptools.Extension builds, with a real compiler, setuptools, pip.
 
-usage: test_setuptools.py BUILD-FOLDER [TEST…]
+usage: test_setuptools.py BUILD-FOLDER [PART] [unittest's arguments]
 
+PART is a part of the tests, for several at a time: places, helpers, or the rest.
 Installs homefree into a temporary prefix, and unpacks the wheel in BUILD-FOLDER/dist, which
 homefree_wheel (tests/support/prepare.sh) makes. Environments come from the system's Python and from
 BUILD-FOLDER/wheels/setup-*, which homefree_setup_tools (tests/support/prepare.sh) makes; what is
@@ -1005,8 +1006,20 @@ class WrongInput(Case):
         self.assert_refused("set cmdclass={'build_ext': homefree.setuptools.build_ext}")
 
 
+PARTS = {"places": ["EveryPython", "Places"], "helpers": ["OtherHelpers", "Torch"]}
+
+
+def use_part(name):
+    """Makes unittest run the classes of a part."""
+    apart = [one for named in PARTS.values() for one in named]
+    rest = [one.__name__ for one in Case.__subclasses__() if one.__name__ not in apart]
+    sys.argv[1:2] = PARTS.get(name, rest)
+
+
 if __name__ == "__main__":
     BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+    if len(sys.argv) > 1 and sys.argv[1] in (*PARTS, "rest"):
+        use_part(sys.argv[1])
     with tempfile.TemporaryDirectory(prefix="homefree-setuptools-") as folder:
         WORK = pathlib.Path(folder)
         PREFIX = installation.prefix(BUILD, WORK / "a b").root
