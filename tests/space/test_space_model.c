@@ -2,6 +2,8 @@
  * A model of the spaces: random calls on the double of CUDA, compared with a list of what is live.
  * No two live blocks overlap, none is handed out while work that was enqueued before its free has
  * not run, page-locked blocks keep their contents, and the counters add up.
+ *
+ * usage: test_space_model [STEPS]
  */
 #include "control.h"
 #include "suite.h"
@@ -12,7 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST = 400, STEPS = 8000, STREAMS = 4 };
+enum { MOST = 400, STREAMS = 4 };
+static int steps = 8000;
 
 struct block {
     unsigned char *at;
@@ -130,7 +133,7 @@ START_TEST(random_calls)
     void *streams[STREAMS] = {NULL, (void *)2};
     double_memory(0, (size_t)512 << 20);
     ck_assert_int_eq(hf_space_limit(HF_SPACE_PINNED, 0, (uint64_t)512 << 20), 0);
-    for (int step = 0; step < STEPS; step++) {
+    for (int step = 0; step < steps; step++) {
         unsigned what = chance() % 1000;
         if (what < 3) {
             uint64_t released;
@@ -165,7 +168,9 @@ START_TEST(random_calls)
 }
 END_TEST
 
-int main(void)
+int main(int count_given, char **given)
 {
+    if (count_given > 1)
+        steps = (int)strtol(given[1], NULL, 10);
     return RUN_SUITE(random_calls);
 }
