@@ -11,4 +11,4 @@ if [ "$version" != 14 ]; then
     exit 77
 fi
 find alloc shim loader \( -name '*.c' -o -name '*.cc' \) -print0 |
-    xargs -0 -P "$(nproc)" -n 4 "$tidy" --quiet -p "$1"
+    xargs -0 -P "$(nproc)" -n 1 "$tidy" --quiet -p "$1"
