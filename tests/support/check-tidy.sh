@@ -10,5 +10,8 @@ if [ "$version" != 14 ]; then
     echo "clang-tidy 14 is wanted; this is clang-tidy $version"
     exit 77
 fi
-find alloc shim loader \( -name '*.c' -o -name '*.cc' \) -print0 |
-    xargs -0 -P "$(nproc)" -n 1 "$tidy" --quiet -p "$1"
+commands=$(mktemp -d)
+trap 'rm -rf "$commands"' EXIT
+python3 tests/support/tidy_commands.py . "$1" "$commands" >"$commands/files"
+[ -s "$commands/files" ]
+xargs -0 -P "$(nproc)" -n 1 "$tidy" --quiet -p "$commands" <"$commands/files"
