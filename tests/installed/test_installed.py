@@ -184,6 +184,19 @@ class Installed(unittest.TestCase):
             self.assertIn(f"(RUNPATH)            Library runpath: [{self.libdir}]", dynamic)
             (self.work / "greet.so").unlink()
 
+    def test_version_script_of_any_module_lets_out_what_python_calls(self):
+        names = [f"{one}{rest}" for one in ("PyInit", "PyModExport") for rest in ("_it", "U_n_3ua")]
+        functions = [
+            f"void *{name}(void) {{ return 0; }}\n" for name in (*names, "PyInite", "more")
+        ]
+        self.write("it.c", "".join(functions))
+        line = "cc -shared -fPIC -o it.so it.c $(pkg-config --cflags --libs homefree-module)"
+        run("sh", "-c", line, cwd=self.work, **self.pkgconfig)
+        symbols = run("nm", "-D", "--defined-only", self.work / "it.so").split("\n")
+        self.assertEqual(
+            sorted(line.split()[-1] for line in symbols if line.split()), sorted(names)
+        )
+
     def test_no_symbol_is_left_open(self):
         """The test of CMake and that of Meson build the same module."""
         for package in "homefree", "homefree-module":
