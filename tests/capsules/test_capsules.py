@@ -262,7 +262,8 @@ def main():
         }
         # Free-threaded ones have no limited API before 3.15.
         shared = [known for known in every if not known["free_threaded"]]
-        for version in (9, 11):
+        # From 3.12 on the headers take a PyObject for opaque, as those of 3.15t have it.
+        for version in (9, 11, 12):
             fitting = [known for known in shared if tuple(known["version"]) >= (3, version)]
             if fitting:
                 name = f"limited API 3.{version}"

@@ -34,8 +34,18 @@ struct hf_buffer_layout {
     int readonly;              /* non-zero forbids writing */
 };
 
+/* 1 if what a PyObject contains is not for the module to know, as in the stable ABI of CPython 3.15
+ * without a GIL. The object's own data lie behind it then, from 3.12 on (PEP 697). */
+#    if defined(Py_LIMITED_API) && Py_LIMITED_API + 0 >= 0x030c0000
+#        define HF_PY_OPAQUE 1
+#    else
+#        define HF_PY_OPAQUE 0
+#    endif
+
 struct hf_py_buffer {
+#    if !HF_PY_OPAQUE
     PyObject ob_base;
+#    endif
     struct hf_release *memory;
     void *data;
     Py_ssize_t *shape, *strides; /* one block of the heap, which also holds the format */
@@ -44,9 +54,19 @@ struct hf_py_buffer {
     int ndim, readonly, row_major, column_major;
 };
 
+static inline struct hf_py_buffer *hf_py_buffer_of(PyObject *self)
+{
+#    if HF_PY_OPAQUE
+    /* The type has no subclasses. */
+    return HF_PY_CAST(struct hf_py_buffer *, PyObject_GetTypeData(self, Py_TYPE(self)));
+#    else
+    return HF_PY_CAST(struct hf_py_buffer *, self);
+#    endif
+}
+
 static inline void hf_py_buffer_dealloc(PyObject *self)
 {
-    struct hf_py_buffer *buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    struct hf_py_buffer *buffer = hf_py_buffer_of(self);
     PyTypeObject *type = Py_TYPE(self);
     struct hf_release *memory = buffer->memory;
     hf_free(buffer->shape);
@@ -66,7 +86,7 @@ static inline PyObject *hf_py_buffer_no_new(PyTypeObject *type, PyObject *args, 
 
 static inline int hf_py_buffer_get(PyObject *self, Py_buffer *view, int flags)
 {
-    struct hf_py_buffer *buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    struct hf_py_buffer *buffer = hf_py_buffer_of(self);
     const char *wrong = NULL;
     view->obj = NULL;
     if ((flags & PyBUF_WRITABLE) != 0 && buffer->readonly)
@@ -111,7 +131,11 @@ static inline PyObject *hf_py_buffer_type(void)
         {Py_tp_doc, doc},
         {0, NULL},
     };
-    static PyType_Spec spec = {name, sizeof(struct hf_py_buffer), 0, Py_TPFLAGS_DEFAULT, slots};
+    /* A negative size is that of the data behind the object. */
+    static PyType_Spec spec = {name,
+                               HF_PY_OPAQUE ? -HF_PY_NUMBER(int, sizeof(struct hf_py_buffer))
+                                            : HF_PY_NUMBER(int, sizeof(struct hf_py_buffer)),
+                               0, Py_TPFLAGS_DEFAULT, slots};
     PyObject *type, *key, *types = PyInterpreterState_GetDict(PyInterpreterState_Get());
     if (types == NULL) {
         PyErr_SetString(PyExc_RuntimeError, "homefree: the interpreter is ending; share memory "
@@ -197,7 +221,7 @@ static inline PyObject *hf_buffer_new(struct hf_release *memory, void *data,
     Py_DECREF(type); /* the object has a reference of its own */
     if (self == NULL)
         return NULL;
-    buffer = HF_PY_CAST(struct hf_py_buffer *, self);
+    buffer = hf_py_buffer_of(self);
     ndim = HF_PY_NUMBER(size_t, layout->ndim);
     buffer->shape =
         HF_PY_CAST(Py_ssize_t *, hf_malloc(2 * ndim * sizeof(Py_ssize_t) + format_size));
