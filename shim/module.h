@@ -4,7 +4,8 @@
  *
  * Each function is an archive member of its own, so that a module references only the libhomefree
  * functions that it uses. meson.build generates a source for each name in functions.def; the source
- * defines HF_PICK_<name> as `~, 1` and includes this file.
+ * defines HF_PICK_<name> as `~, 1`, HF_PICKED_SECTION as the function's section, and includes this
+ * file.
  *
  * Owns nothing. Callable at any stage, even before the module's constructors.
  *
@@ -45,9 +46,10 @@
 /*
  * A module that calls nothing but these functions would not need libc, as its linker sees it. Then
  * auditwheel, which learns from that which libc a wheel is for, refuses the wheel. So they need a
- * function of libc's: an undefined symbol that nothing refers to, which linkers count as a need
- * (lld with --gc-sections does not). Start files refer to it anyway, weakly: no relocation is
- * added, no name, and no version that is later than the first.
+ * function of libc's: code that nothing calls has its address. It is in the same section, so that
+ * lld with --gc-sections keeps both; for lld, a symbol that no such code refers to is no need. The
+ * address lies in a GOT slot that start files have anyway, and the function has the first of libc's
+ * versions.
  *
  * No other function may need libc by itself. GCC does not tell a linker that optimises about calls
  * of these functions, which it knows, until members were chosen. If libc was needed by then, it
@@ -56,7 +58,11 @@
 #if defined HF_PICK_malloc || defined HF_PICK_calloc || defined HF_PICK_realloc ||             \
     defined HF_PICK_free || defined HF_PICK_aligned_alloc || defined HF_PICK_posix_memalign || \
     defined HF_PICK_strdup || defined HF_PICK_strndup
-__asm__(".globl __cxa_finalize");
+extern const char libc_function[] __asm__("__cxa_finalize");
+__attribute__((used, section(HF_PICKED_SECTION))) static const char *need_libc(void)
+{
+    return libc_function;
+}
 #endif
 
 #endif

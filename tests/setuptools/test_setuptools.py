@@ -545,11 +545,17 @@ class Parameters(Case):
 
     def test_other_compiler_and_linkers(self):
         self.project("[Extension('greet', ['greet.c'])]")
-        for compiler, linker in (("clang", "lld"), ("clang", "gold"), ("gcc", "gold")):
+        for compiler, linker, *flags in (
+            ("clang", "lld"),
+            ("gcc", "lld", "-Wl,--gc-sections", "-nostartfiles"),
+            ("clang", "gold"),
+            ("gcc", "gold"),
+        ):
             with self.subTest(f"{compiler} and {linker}"):
                 if not shutil.which(compiler) or not shutil.which(f"ld.{linker}"):
                     self.skipTest(f"{compiler} or {linker} is not installed")
-                options = {"LDFLAGS": f"-fuse-ld={linker}", "LDSHARED": f"{compiler} -shared"}
+                words = " ".join((f"-fuse-ld={linker}", *flags))
+                options = {"LDFLAGS": words, "LDSHARED": f"{compiler} -shared"}
                 self.setup("build_ext", "--inplace", "--force", CC=compiler, **options)
                 self.assert_clean(self.built("greet.*.so"))
                 self.assert_owned("greet", cwd=self.source)

@@ -242,13 +242,14 @@ class Linkers(unittest.TestCase):
         (self.folder / "greet.c").write_text(self.C)
         (self.folder / "greet.cc").write_text(self.CXX)
 
-    def link(self, linker, source, *flags):
+    def link(self, linker, source, *flags, compiler=None):
         """The module. The compiler takes `ld` from the folder after -B."""
         (self.folder / "ld").unlink(missing_ok=True)
         (self.folder / "ld").symlink_to(linker)
         module = self.folder / "greet.so"
+        compiler = compiler or ("cc" if source.endswith(".c") else "c++")
         subprocess.run(
-            ["cc" if source.endswith(".c") else "c++", "-shared", "-fPIC", f"-B{self.folder}"]
+            [compiler, "-shared", "-fPIC", f"-B{self.folder}"]
             + [source, "-Wl,--as-needed", *flags, arguments.archive.resolve()]
             + [arguments.library.resolve(), "-o", module],
             cwd=self.folder,
@@ -259,21 +260,48 @@ class Linkers(unittest.TestCase):
     def test_module_needs_libc_in_its_first_version(self):
         linkers = [shutil.which(f"ld.{name}") for name in ("bfd", "gold", "lld", "mold")]
         self.assertTrue(any(linkers))
-        for linker in filter(None, linkers):
-            for flags in [], ["-Wl,--gc-sections"]:
-                if "lld" in linker and flags:  # which keeps nothing that no relocation refers to
-                    continue
-                with self.subTest(linker=linker, flags=flags):
-                    module = self.link(linker, "greet.c", "-fno-builtin", *flags)
-                    self.assertEqual(sorted(needed(module)), ["libc.so.6", "libhomefree.so.1"])
-                    versions = set(re.findall(r"GLIBC_[\d.]+", readelf("--dyn-syms", module)))
-                    self.assertEqual(len(versions), 1, versions)
-                    self.assertIn(versions.pop(), ("GLIBC_2.2.5", "GLIBC_2.17"))
+        # lld with --gc-sections counts what relocations refer to. Start files may refer to libc.
+        variants = [], ["-Wl,--gc-sections"], ["-Wl,--gc-sections", "-nostartfiles"]
+        for compiler in filter(shutil.which, ("cc", "clang")):
+            for linker in filter(None, linkers):
+                for flags in variants:
+                    with self.subTest(compiler=compiler, linker=linker, flags=flags):
+                        module = self.link(
+                            linker, "greet.c", "-fno-builtin", *flags, compiler=compiler
+                        )
+                        self.assert_needs_libc(module)
+
+    def test_optimised_module_needs_libc(self):
+        """With link-time optimisation, a linker chooses archive members more than once."""
+        gcc = "gcc version" in self.version("cc")
+        pairs = [("cc", name) for name in ("bfd", "gold", "mold") if gcc]
+        pairs += [("clang", name) for name in ("gold", "lld", "mold")]
+        for compiler, name in pairs:
+            linker = shutil.which(f"ld.{name}")
+            for flags in [], ["-nostartfiles"]:
+                with self.subTest(compiler=compiler, linker=name, flags=flags):
+                    if not shutil.which(compiler) or not linker:
+                        self.skipTest(f"{compiler} or {name} is not installed")
+                    words = ["-O2", "-flto", "-Wl,--gc-sections", arguments.asks, *flags]
+                    module = self.link(linker, "greet.c", *words, compiler=compiler)
+                    self.assert_needs_libc(module)
+                    asked = {row[3].split("@")[0] for row in symbols(readelf("--dyn-syms", module))}
+                    self.assertEqual(asked & shim_names(), set())
+
+    def assert_needs_libc(self, module):
+        """In its first version, which is not later than that of any module."""
+        self.assertEqual(sorted(needed(module)), ["libc.so.6", "libhomefree.so.1"])
+        versions = set(re.findall(r"GLIBC_[\d.]+", readelf("--dyn-syms", module)))
+        self.assertEqual(len(versions), 1, versions)
+        self.assertIn(versions.pop(), ("GLIBC_2.2.5", "GLIBC_2.17"))
+
+    def version(self, compiler):
+        said = subprocess.run([compiler, "-v"], stderr=subprocess.PIPE, text=True, check=True)
+        return said.stderr
 
     def test_link_time_optimisation(self):
         """GCC tells the linker about calls of malloc() and the like only when it has optimised."""
-        said = subprocess.run(["c++", "-v"], stderr=subprocess.PIPE, text=True, check=True).stderr
-        if "gcc version" not in said or not shutil.which("ld.bfd"):
+        if "gcc version" not in self.version("c++") or not shutil.which("ld.bfd"):
             self.skipTest("this is about GCC and GNU's linker")
         module = self.link(shutil.which("ld.bfd"), "greet.cc", "-O2", "-flto")
         asked = {name.split("@")[0] for *_, name in symbols(readelf("--dyn-syms", module))}
