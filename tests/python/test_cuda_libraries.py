@@ -145,6 +145,11 @@ class Libraries(support.TestCase):
                     assert "torch 2." in raised(RuntimeError, call)
                 print("done")
                 sys.exit()
+            if not hasattr(torch._C, "_cuda_customAllocator"):
+                for call in (cuda.torch_allocator, cuda.torch_mem_pool, cuda.use_torch):
+                    assert "built without CUDA" in raised(RuntimeError, call)
+                print("done")
+                sys.exit()
             allocator = cuda.torch_allocator()
             assert type(allocator) is torch.cuda.memory.CUDAPluggableAllocator
             assert cuda.torch_allocator() is allocator
@@ -162,7 +167,7 @@ class Libraries(support.TestCase):
             """
             import torch
             from homefree.cuda import _torch_cuda
-            if int(torch.__version__.partition(".")[0]) < 2:
+            if not hasattr(torch._C, "_cuda_customAllocator"):  # before 2.0, or without CUDA
                 print("done")
                 sys.exit()
             other = torch.cuda.memory.CUDAPluggableAllocator(

@@ -28,8 +28,8 @@ def torch_allocator():
     For torch.cuda.memory.change_current_allocator(), which use_torch() calls, or as the argument
     of a torch.cuda.MemPool. Tensor.record_stream(), torch.cuda.empty_cache() and
     set_per_process_memory_fraction() work with it. It is the same at each call, and needs no
-    device. Raises ImportError without torch, RuntimeError for one before 2.0. Threads: any. Since
-    1.0.
+    device. Raises ImportError without torch, RuntimeError for one before 2.0 or without CUDA.
+    Threads: any. Since 1.0.
     """
     global _made
     import torch
@@ -39,6 +39,10 @@ def torch_allocator():
         raise RuntimeError(
             f"homefree.cuda: torch {torch.__version__} takes no allocator of others; use torch 2.0 "
             "or later"
+        )
+    if not hasattr(torch._C, "_cuda_customAllocator"):  # the class exists all the same
+        raise RuntimeError(
+            f"homefree.cuda: torch {torch.__version__} is built without CUDA; use a build for CUDA"
         )
     with _lock:
         if _made is None:
@@ -83,8 +87,8 @@ def use_torch():
     and never changes it back. torch's own counters (torch.cuda.memory_allocated() and its kind) do
     not work with an allocator that is not torch's: see stats(). A second call does nothing.
 
-    Raises Unavailable without a device, RuntimeError if CUDA was initialized before. Threads: any.
-    Since 1.0.
+    Raises Unavailable without a device, RuntimeError if CUDA was initialized before or torch is
+    built without it. Threads: any. Since 1.0.
     """
     global _in_use
     import torch
