@@ -145,6 +145,21 @@ print(homefree.owner_of(bytes(10)).kind)
     def test_nothing_else_is_needed(self):
         self.assertRan(python("import homefree.check, homefree.extension"))
 
+    def test_without_cuda_its_package_says_so(self):
+        code = "import homefree.cuda as cuda; print(cuda.available())"
+        self.assertRan(python(code), "False")
+        result = python("import homefree.cuda as cuda; cuda.empty_pinned(100)")
+        self.assertEqual(result.returncode, 1)
+        self.assertRegex(result.stderr.splitlines()[-1], "Unavailable: .*libcudart")
+
+    def test_what_torch_loads_finds_its_libraries(self):
+        code = """
+import ctypes, homefree, os
+library = ctypes.CDLL(os.path.join(os.path.dirname(homefree.__file__), "_torch_allocator.so"))
+print(all(hasattr(library, "hf_torch_" + name) for name in ("alloc", "free", "empty_cache")))
+"""
+        self.assertRan(python(code), "True")
+
     def test_without_a_compiler_extension_load_says_so(self):
         (self.folder / "word.c").write_text("int word;\n")
         result = python(
