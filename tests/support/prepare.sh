@@ -172,6 +172,7 @@ homefree_unpack_sources() {
 }
 
 # Puts a Meson from PyPI first on PATH if the installed one is too old for meson.build (Debian 11).
+# Its Python becomes that of the build, and sees the installed NumPy.
 homefree_newer_meson() {
     needed=$(sed -n "s/^ *meson_version: '>= \(.*\)',/\1/p" "$root/meson.build")
     found=$(meson --version)
@@ -183,8 +184,8 @@ homefree_newer_meson() {
             homefree_apt_get install -y --no-install-recommends python3-venv ||
             homefree_fail "Meson $found is too old, and python3-venv for a newer one could not be installed"
     fi
-    homefree_environment "$root/build/meson" "$(homefree_python)" --clear \
-        "Meson $found is too old" "meson>=$needed"
+    homefree_environment "$root/build/meson" "$(homefree_python)" \
+        --system-site-packages "Meson $found is too old" "meson>=$needed"
     PATH=$root/build/meson/bin:$PATH
     export PATH
 }
