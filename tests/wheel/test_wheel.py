@@ -31,7 +31,8 @@ PACKAGE = """
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
     harness/recorder/sitecustomize.py extension/__init__.py extension/__init__.pyi
-    extension/_cache.py
+    extension/_cache.py package/__init__.py package/__init__.pyi package/__main__.py
+    package/_opcodes.py
 """
 
 CMAKE = """

@@ -57,6 +57,7 @@ __all__ = [
     "install",
     "load",
     "owner_of",
+    "package",
     "route_report",
     "stats",
     "torch_extension_args",
@@ -80,6 +81,7 @@ _LAZY = {
     "import_hook": "_load",
     "load": "_load",
     "load_ipython_extension": "_ipython",
+    "package": "package",
     "torch_extension_args": "_torch",
 }
 

@@ -1,0 +1,72 @@
+"""Packages: a model with its code, its data and its extension modules in one file.
+
+    from homefree import package
+
+    with package.Writer("model.hfp") as writer:
+        writer.extern("numpy.**")
+        writer.intern("app.**")
+        writer.add_pickle("models", "model.pkl", model)
+
+    reader = package.Reader("model.hfp")
+    model = reader.load_pickle("models", "model.pkl")
+
+The package holds the modules that the pickle names, and what they import, as its rules say. Its
+code runs in modules of its own: two packages may hold modules of the same names, and neither meets
+those that are installed. In an interpreter that serves one package, `reader.install()` gives its
+modules their plain names.
+
+A package is code: loading one runs it, so load those that you would install. What is checked is
+that it is whole (each member has its SHA-256 in the manifest; give Reader the manifest's own as
+`sha256=` and nothing can be exchanged), that nothing leads out of it, and that a pickle names only
+what the package holds or has declared.
+"""
+
+# Imports go one way, and modules are imported when they are first needed:
+#
+#   _writer       Writer; _dependencies reads imports from sources, _sources finds these
+#   _reader       Reader; _tree shows what is in it
+#   _modules      finders and loaders; _mocks; _extracted has extension modules' files
+#   _unpickle     what a pickle may do; _opcodes follows a pickle without running it
+#   _store        bytes of members, from a zip (_zip) or a folder
+#   _manifest     _names, _standard, _package_errors
+
+__all__ = [
+    "DamagedPackage",
+    "Directory",
+    "MissingMember",
+    "MockUsed",
+    "PackageError",
+    "Reader",
+    "RefusedImport",
+    "RefusedPickle",
+    "UnresolvedImports",
+    "Writer",
+]
+
+_LAZY = {
+    "DamagedPackage": "_package_errors",
+    "Directory": "_tree",
+    "MissingMember": "_package_errors",
+    "MockUsed": "_package_errors",
+    "PackageError": "_package_errors",
+    "Reader": "_reader",
+    "RefusedImport": "_package_errors",
+    "RefusedPickle": "_package_errors",
+    "UnresolvedImports": "_package_errors",
+    "Writer": "_writer",
+}
+
+
+def __getattr__(name):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module("." + module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,131 @@
+"""Files of extension modules, which the dynamic linker loads from a folder of this process.
+
+The folder is the user's alone, on a file system from which code may be mapped, and in a place where
+nobody else can put another in its stead. It goes when its process ends; what a process leaves that
+was killed, the next one removes that makes a folder there. Its name tells the process: namespace,
+ID, start time.
+
+Folder has no lock: its importer makes one file at a time. Fork: the child uses the parent's files,
+and makes a folder of its own for new ones.
+"""
+
+import atexit
+import contextlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+
+from ._package_errors import PackageError, error
+
+_PREFIX = "homefree-package-"
+_NAME = re.compile(_PREFIX + r"([0-9a-f]+)-(\d+)-(\d+)-\w+", re.ASCII)
+
+
+def _start_of(process):
+    """The start time of a process as text, "0" if it is unknown, None if there is none."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+    except (FileNotFoundError, ProcessLookupError):
+        return None if os.path.exists("/proc/self/stat") else "0"
+    except (OSError, IndexError):
+        return "0"
+
+
+def _namespace():
+    try:
+        return f"{os.stat('/proc/self/ns/pid').st_ino:x}"
+    except OSError:
+        return "0"
+
+
+def _places():
+    """Where folders may be made, the best place first."""
+    if os.geteuid() == os.getuid() and os.getegid() == os.getgid():
+        yield os.environ.get("XDG_RUNTIME_DIR")
+        yield os.environ.get("TMPDIR")
+    yield "/tmp"
+    yield "/var/tmp"
+
+
+def _why_unfit(path):
+    """Why code cannot be loaded from a folder there, or None if it can."""
+    try:
+        status = os.stat(path)
+        flags = os.statvfs(path).f_flag
+    except OSError as failed:
+        return failed.strerror
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid not in (0, os.geteuid()):
+        return "it is another user's"
+    if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
+        return "other users may replace what is in it"
+    if flags & os.ST_NOEXEC:
+        return "it is mounted noexec"
+    return None
+
+
+def _clean(place):
+    """Remove the folders of processes that have ended."""
+    own = _namespace()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(place):
+            match = _NAME.fullmatch(name)
+            if match is None or match[1] != own:
+                continue
+            path = os.path.join(place, name)
+            status = os.lstat(path)
+            ours = status.st_mode == stat.S_IFDIR | 0o700 and status.st_uid == os.geteuid()
+            started = _start_of(match[2])
+            dead = started is None or ("0" not in (started, match[3]) and started != match[3])
+            if ours and dead:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _make(package):
+    why = []
+    for place in _places():
+        if not place or not os.path.isabs(place):
+            continue
+        unfit = _why_unfit(place)
+        if unfit is None:
+            _clean(place)
+            start = _start_of(os.getpid()) or "0"
+            prefix = f"{_PREFIX}{_namespace()}-{os.getpid()}-{start}-"
+            try:
+                return tempfile.mkdtemp(prefix=prefix, dir=place)
+            except OSError as failed:
+                unfit = failed.strerror
+        why.append(f"{place}: {unfit}")
+    raise error(
+        PackageError,
+        f"there is no place for its extension modules ({'; '.join(why)})",
+        "set TMPDIR to a folder of your own, on a file system that is not mounted noexec",
+        package=package,
+    )
+
+
+def _remove(path, maker):
+    if os.getpid() == maker:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+class Folder:
+    """The files of one reader's extension modules."""
+
+    def __init__(self, package):
+        self._package, self._path, self._maker = package, None, None
+
+    def place(self, member, data):
+        """Write a member there. Returns the file's path."""
+        if self._maker != os.getpid():
+            self._path, self._maker = _make(self._package), os.getpid()
+            # Before the interpreter's end, and not when the reader goes: modules may still be used.
+            atexit.register(_remove, self._path, self._maker)
+        path = os.path.join(self._path, member)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+        return path

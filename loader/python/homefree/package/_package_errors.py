@@ -1,0 +1,56 @@
+"""What goes wrong with packages. Each exception says where, why, and what to do.
+
+Nothing here keeps state. The exceptions can be pickled, so they may cross interpreters and
+processes.
+"""
+
+import pickle
+
+
+class PackageError(Exception):
+    """Something is wrong with a package. Every other exception here is one.
+
+    package is the path of the package, member the name of the member that it is about; either is
+    None where there is none. Since 1.0.
+    """
+
+    def __init__(self, message, *, package=None, member=None):
+        super().__init__(message)
+        self.package, self.member = package, member
+
+
+class DamagedPackage(PackageError):
+    """The file or folder is no package, or not what its manifest says: cut short, changed, made by
+    another program, or made to do harm. Since 1.0."""
+
+
+class MissingMember(PackageError, LookupError):
+    """The package has no member of that name. Since 1.0."""
+
+
+class RefusedPickle(PackageError, pickle.UnpicklingError):
+    """A pickle is broken, names what its package does not hold and may not use, or cannot be
+    loaded; then __cause__ is what was raised. Since 1.0."""
+
+
+class RefusedImport(PackageError, ModuleNotFoundError):
+    """Code of a package imports what is neither in it nor extern, or what is extern and not
+    installed. Since 1.0."""
+
+
+class UnresolvedImports(PackageError):
+    """A package cannot be written, because it needs modules for which no rule says what to do.
+    modules tells for each one who needs it, and why it cannot be had. Since 1.0."""
+
+    modules = {}
+
+
+class MockUsed(PackageError, NotImplementedError):
+    """Code of a package uses something of a module that was mocked. Since 1.0."""
+
+
+def error(kind, why, remedy, *, package=None, member=None):
+    """An exception of that kind, whose text has all parts in the order in which they help."""
+    place = ": ".join(str(part) for part in (package, member) if part is not None)
+    text = f"homefree: {place}: {why}; {remedy}" if place else f"homefree: {why}; {remedy}"
+    return kind(text, package=package, member=member)

@@ -1,0 +1,135 @@
+"""The members of a package as a tree, for people and for importlib.resources. Nothing here keeps
+state beyond what it is given."""
+
+import io
+
+from ._names import matches
+
+
+class Directory:
+    """A folder of a package, or a file in it. name: the last part of its path. is_dir: whether it
+    is a folder. children: {name: Directory}. str() draws it. Since 1.0."""
+
+    def __init__(self, name, is_dir):
+        self.name, self.is_dir, self.children = name, is_dir, {}
+
+    def has_file(self, path):
+        """Whether there is a file with that path, which has slashes. Since 1.0."""
+        found = self
+        for part in path.split("/"):
+            found = found.children.get(part)
+            if found is None:
+                return False
+        return not found.is_dir
+
+    def _lines(self, indent):
+        yield self.name
+        # Folders first, as listings have them.
+        children = sorted(self.children.values(), key=lambda one: (not one.is_dir, one.name))
+        for child in children:
+            is_last = child is children[-1]
+            start, rest = ("└── ", "    ") if is_last else ("├── ", "│   ")
+            lines = child._lines(indent + rest)
+            yield f"{indent}{start}{next(lines)}"
+            yield from lines
+
+    def __str__(self):
+        return "\n".join(self._lines("")) + "\n"
+
+    def __repr__(self):
+        return f"<{'folder' if self.is_dir else 'file'} {self.name!r} of a package>"
+
+
+def _as_module(path):
+    # A dot within a part would be two parts of the pattern.
+    return path.replace(".", "\0").replace("/", ".")
+
+
+def covered(patterns, path):
+    """Whether a pattern stands for a path. `*` in a pattern stands for any characters of a part, a
+    part `**` for any number of parts."""
+    return any(matches(_as_module(one), _as_module(path)) for one in patterns)
+
+
+def tree(name, members, include=("**",), exclude=()):
+    """A Directory of the members whose paths a pattern stands for."""
+    root = Directory(name, True)
+    for member in members:
+        if not covered(include, member) or covered(exclude, member):
+            continue
+        at = root
+        *folders, last = member.split("/")
+        for folder in folders:
+            at = at.children.setdefault(folder, Directory(folder, True))
+        at.children[last] = Directory(last, False)
+    return root
+
+
+class Traversable:
+    """A folder or a file of a package, for importlib.resources.files()."""
+
+    def __init__(self, members, read, path):
+        self._members, self._read, self._path = members, read, path
+
+    @property
+    def name(self):
+        return self._path.rpartition("/")[2]
+
+    def is_file(self):
+        return self._path in self._members
+
+    def is_dir(self):
+        return any(one.startswith(self._path + "/") for one in self._members)
+
+    def iterdir(self):
+        start = self._path + "/"
+        below = {
+            one[len(start) :].partition("/")[0] for one in self._members if one.startswith(start)
+        }
+        return iter([self / one for one in sorted(below)])
+
+    def joinpath(self, *names):
+        parts = self._path.split("/")
+        for name in names:
+            parts += str(name).split("/")
+        return Traversable(self._members, self._read, "/".join(parts))
+
+    def __truediv__(self, name):
+        return self.joinpath(name)
+
+    def read_bytes(self):
+        if not self.is_file():
+            raise FileNotFoundError(f"the package has no file {self._path}")
+        return bytes(self._read(self._path))
+
+    def read_text(self, encoding="utf-8", errors="strict"):
+        return self.open("r", encoding=encoding, errors=errors).read()
+
+    def open(self, mode="r", *, encoding="utf-8", errors="strict", **_):
+        file = io.BytesIO(self.read_bytes())
+        return file if "b" in mode else io.TextIOWrapper(file, encoding=encoding, errors=errors)
+
+    def __repr__(self):
+        return f"<{self._path!r} of a package>"
+
+
+class ResourceReader:
+    """For importlib.resources, in all of its forms since 3.9."""
+
+    def __init__(self, members, read, folder):
+        self._root = Traversable(members, read, folder)
+
+    def files(self):
+        return self._root
+
+    def open_resource(self, name):
+        return self._root.joinpath(name).open("rb")
+
+    def resource_path(self, name):
+        raise FileNotFoundError(f"{name} is in a package, and has no file")
+
+    def is_resource(self, name):
+        return self._root.joinpath(name).is_file()
+
+    def contents(self):
+        return (one.name for one in self._root.iterdir())
