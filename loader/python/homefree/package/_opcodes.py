@@ -238,6 +238,6 @@ def _text(data, start, end):
     if end - start > _NAME:
         return None
     try:
-        return str(data[start:end], "utf-8")
-    except UnicodeDecodeError:  # lone surrogates, which a pickle may have
-        return None
+        return str(data[start:end], "utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        raise Broken("it has a text that is not UTF-8") from None

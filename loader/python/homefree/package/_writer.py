@@ -222,10 +222,11 @@ class Writer:
         if buffers:
             with self._member(member + BUFFERS, "buffers") as sink:
                 for buffer in buffers:
-                    with buffer, buffer.raw() as raw:
-                        sink.write(bytes(-sink.size % ALIGNMENT))
+                    sink.write(bytes(-sink.size % ALIGNMENT))
+                    with buffer.raw() as raw:
                         places.append((sink.size, len(raw)))
                         sink.write(raw)
+                    buffer.release()
         try:
             with self._member(member, "pickle") as sink:
                 sink.write(file.getbuffer())
