@@ -48,7 +48,13 @@ PARENTS = {
 # In mandoc's Markdown, a term of a list and its text, which is quoted, or behind a tab as code is.
 TERM = re.compile(r"\d|[*`\[-].*[^:.]")
 TEXT = re.compile(r"> |\t")
-PYTHON = ["homefree", "homefree.extension", "homefree.setuptools", "homefree.check"]
+PYTHON = [
+    "homefree",
+    "homefree.extension",
+    "homefree.package",
+    "homefree.setuptools",
+    "homefree.check",
+]
 
 
 class Pages:

@@ -84,6 +84,13 @@ def extracted():
         self.assertEqual([first.next(), first.counter.next(), second.next()], [1, 2, 1])
         self.assertEqual(first.counter.__name__.partition(".")[2], "app.counter")
 
+    def test_adopted_and_private(self):
+        self.write()
+        for options in ({"adopt": True}, {"private": True}, {"adopt": True, "private": True}):
+            for _ in range(2):
+                user = self.reader(**options).import_module("app.user")
+                self.assertEqual([user.next(), user.next()], [1, 2])
+
     def test_it_is_found_as_a_dependency(self):
         shutil.copy(BUILT, self.sources)
         self.source("user", "import counter\n")

@@ -4,6 +4,7 @@ code has run."""
 import hashlib
 import json
 import os
+import pathlib
 import pickle
 import stat
 import struct
@@ -15,7 +16,7 @@ import zipfile
 
 import support
 from homefree import package
-from homefree.package import _opcodes
+from homefree.package import _opcodes, _standard
 
 MANIFEST = "homefree_package.json"
 
@@ -492,6 +493,17 @@ a = A()
             {"app.py": ("source", source), "a.pkl": ("pickle", PROTO + name("app", "A.B") + b".")}
         )
         self.assertEqual(self.reader().load_pickle("", "a.pkl").__name__, "B")
+
+    def test_the_list_is_documented(self):
+        page = pathlib.Path(__file__).resolve().parents[2] / "docs/packages.md"
+        text = page.read_text(encoding="utf-8").partition("## Trust")[2]
+        shown = {"_compile", "_array_reconstructor"}
+        shown |= {"Path", "PosixPath", "PurePath", "PurePosixPath", "PureWindowsPath"}
+        for names in (*_standard.CALLS.values(), *_standard.VALUES.values()):
+            for one in names - shown - {"Ellipsis"}:
+                self.assertIn(f"`{one}`", text)
+        for module in {one.partition(".")[0].lstrip("_") for one in _standard.CALLS}:
+            self.assertIn(f"`{module}`", text)
 
     def test_denied_mocked_and_undeclared(self):
         for action in ("deny", "mock"):

@@ -62,6 +62,10 @@ _PLAIN = {
         *(pickle.EMPTY_LIST, pickle.EMPTY_DICT, pickle.EMPTY_SET),
     )
 }
+# By opcode: the bytes of its argument, if it pushes something plain and they are always as many.
+_PLAIN_SIZES = [
+    _ARGUMENTS[one] if one in _PLAIN and _ARGUMENTS[one] >= 0 else None for one in range(256)
+]
 _TEXTS = {one[0] for one in (pickle.SHORT_BINUNICODE, pickle.BINUNICODE, pickle.BINUNICODE8)}
 _TUPLES = {pickle.TUPLE1[0]: 1, pickle.TUPLE2[0]: 2, pickle.TUPLE3[0]: 3}
 
@@ -76,7 +80,8 @@ class Scan:
         self._stack, self._memo, self._marks = [], [], []
         self._work = 0
         try:
-            self._follow(memoryview(data))
+            # Bytes are faster than a view of them, item by item.
+            self._follow(data if isinstance(data, (bytes, bytearray)) else bytes(data))
         except IndexError:
             raise Broken("it takes more from its stack than there is") from None
 
@@ -140,11 +145,24 @@ class Scan:
         stack, memo, arguments = self._stack, self._memo, _ARGUMENTS
         if end < 2 or data[0] != pickle.PROTO[0] or data[1] not in (4, 5):
             raise Broken("it does not begin as a pickle of protocol 4 or 5 does")
+        marks, plain = self._marks, _PLAIN_SIZES
         while True:
             if at >= end:
                 raise Broken("it is cut short")
             opcode = data[at]
             at += 1
+            # The frequent ones first. What reaches over the end is found when the next one is read.
+            size = plain[opcode]
+            if size is not None:
+                stack.append(_ATOM)
+                at += size
+                continue
+            if opcode == 0x94:  # MEMOIZE
+                memo.append(self._top())
+                continue
+            if opcode == 0x28:  # MARK
+                marks.append(len(stack))
+                continue
             size = arguments.get(opcode)
             if size is None:
                 raise Broken(f"it has the opcode {opcode:#x}, which its protocol does not use")
@@ -159,23 +177,20 @@ class Scan:
                 at += size
             if at > end:
                 raise Broken("it is cut short")
-            if opcode in _PLAIN:
-                stack.append(_ATOM)
+            if opcode == 0x68 or opcode == 0x6A:  # BINGET, LONG_BINGET
+                index = data[start] if size == 1 else int.from_bytes(data[start:at], "little")
+                if index >= len(memo):
+                    raise Broken("it takes what it did not memoize")
+                found = memo[index]
+                self._work += found[1]
+                if self._work > _WORK:
+                    raise Broken("it has the same objects in itself too often")
+                stack.append(found)
             elif opcode in _TEXTS:
                 text = _text(data, start, at)
                 stack.append(_ATOM if text is None else (0, 1, text))
-            elif opcode == 0x94:  # MEMOIZE
-                memo.append(self._top())
-            elif opcode == 0x68 or opcode == 0x6A:  # BINGET, LONG_BINGET
-                index = int.from_bytes(data[start:at], "little")
-                if index >= len(memo):
-                    raise Broken("it takes what it did not memoize")
-                self._work += memo[index][1]
-                if self._work > _WORK:
-                    raise Broken("it has the same objects in itself too often")
-                stack.append(memo[index])
-            elif opcode == 0x28:  # MARK
-                self._marks.append(len(stack))
+            elif opcode in _PLAIN:
+                stack.append(_ATOM)
             elif opcode == 0x2E:  # STOP
                 break
             else:

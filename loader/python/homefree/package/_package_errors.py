@@ -49,6 +49,12 @@ class MockUsed(PackageError, NotImplementedError):
     """Code of a package uses something of a module that was mocked. Since 1.0."""
 
 
+# They are known by the names that users have for them.
+for _one in list(globals().values()):
+    if isinstance(_one, type) and issubclass(_one, PackageError):
+        _one.__module__ = __package__
+
+
 def error(kind, why, remedy, *, package=None, member=None):
     """An exception of that kind, whose text has all parts in the order in which they help."""
     place = ": ".join(str(part) for part in (package, member) if part is not None)

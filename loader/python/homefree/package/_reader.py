@@ -151,8 +151,10 @@ class Reader:
             )
 
     def _check(self, name, data):
-        if self._verify is False:
-            return
+        if self._verify is not False:
+            self._compare(name, data)
+
+    def _compare(self, name, data):
         if hashlib.sha256(data).hexdigest() != self._manifest.members[name].sha256:
             raise self._damaged(Wrong("its hash is not the manifest's: it was changed", name))
 
@@ -185,12 +187,9 @@ class Reader:
     def verify(self):
         """Compare the hashes of all members with the manifest's. Raises DamagedPackage. Since
         1.0."""
-        before, self._verify = self._verify, True
-        try:
-            for name in self._manifest.members:
-                self._read(name)
-        finally:
-            self._verify = before
+        for name in self._manifest.members:
+            view = self._map(name, verified=False)
+            self._compare(name, self._read(name) if view is None else view)
 
     # ---- what is in it ----
 
@@ -293,13 +292,14 @@ class Reader:
             view = memoryview(self._read(name, room))
         return [view[offset : offset + size] for offset, size in member.buffers]
 
-    def _map(self, name):
+    def _map(self, name, verified=True):
+        """A view of a member, or None if it cannot be mapped."""
         self._check_open()
         try:
             view = self._store.map(name)
         except Wrong as wrong:
             raise self._damaged(wrong, name) from None
-        if view is not None and name not in self._verified:
+        if verified and view is not None and name not in self._verified:
             self._check(name, view)
             self._verified.add(name)
         return view

@@ -104,11 +104,15 @@ class Writer:
             self._refuse("it is a file already", "remove it, or give another path")
         prefix = f".{os.path.basename(self.path)[:100]}-"
         try:
-            self._folder = tempfile.mkdtemp(prefix=prefix, dir=parent)
+            self._working = tempfile.mkdtemp(prefix=prefix, dir=parent)
         except FileNotFoundError:
             raise error(
                 PackageError, "its folder does not exist", "make it first", package=self.path
             ) from None
+
+        # What becomes the package has the mode that the user's umask gives it.
+        self._folder = os.path.join(self._working, "package")
+        os.mkdir(self._folder)
 
     def _refuse(self, why, remedy, member=None, kind=PackageError, cause=None):
         raise error(kind, why, remedy, package=self.path, member=member) from cause
@@ -480,14 +484,13 @@ class Writer:
 
     def abandon(self):
         """Forget what was added, and write nothing. Since 1.0."""
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        if self._folder is not None:
+            shutil.rmtree(self._working, ignore_errors=True)
+        self._folder = None
 
     def _finish_folder(self, data):
         with open(os.path.join(self._folder, MANIFEST), "wb") as file:
             file.write(data)
-        os.chmod(self._folder, 0o777 & ~_umask())
         try:
             # Fails if something came there meanwhile; an empty folder is replaced.
             os.rename(self._folder, self.path)
@@ -497,8 +500,7 @@ class Writer:
             self._refuse("it is there already", "remove it, or give another path")
 
     def _finish_zip(self, data):
-        # In the folder, so that abandon() removes it.
-        path = os.path.join(self._folder, MANIFEST)
+        path = os.path.join(self._working, "zip")
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with os.fdopen(fd, "wb") as file:
             writer = ZipWriter(file)
@@ -538,9 +540,3 @@ def _mode(path):
         return os.lstat(path).st_mode
     except FileNotFoundError:
         return 0
-
-
-def _umask():
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
