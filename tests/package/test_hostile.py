@@ -273,10 +273,11 @@ class Manifests(Hostile):
             b"[]",
             b"5",
             b'{"homefree_package": 1',
-            b'{"homefree_package": 1, "homefree_package": 1}',
             b"[" * 100000,
             b'{"a":' * 100000,
             b'{"homefree_package": ' + b"9" * 1000000 + b"}",
+            b'{"homefree_package": 1, "rules": [], "extern": [], "mocked": [], "members": {}, '
+            b'"members": {}}',
             b'{"homefree_package": NaN}',
             b'{"homefree_package": 1.0}',
             b'{"homefree_package": true}',
@@ -286,6 +287,11 @@ class Manifests(Hostile):
         ):
             self.make(manifest=manifest)
             self.damaged(MANIFEST)
+        self.make(manifest=b'{"homefree_package": 1, "homefree_package": 1}')
+        self.damaged("a key stands twice")
+        # int() takes quadratic time where Python sets no limit.
+        self.make(manifest=b'{"homefree_package": ' + b"9" * 21 + b"}")
+        self.damaged("more than 20 digits")
 
     def test_a_newer_version(self):
         self.make(change=lambda document: document.update(homefree_package=2))
@@ -447,6 +453,7 @@ a = A()
             ("functools", "reduce"),
             ("importlib", "import_module"),
             ("copyreg", "_reconstructor"),
+            ("fractions", "Fraction"),
             ("pickle", "loads"),
             ("subprocess", "Popen"),
             ("types", "FunctionType"),
@@ -548,6 +555,14 @@ a = A()
             name("builtins", "sum") + endless + b"\x85R.",
         ):
             self.refuses(PROTO + data, "call")
+
+    def test_loggers_with_many_parents(self):
+        dots = b"X" + struct.pack("<L", 100000) + b"a." * 50000
+        self.refuses(PROTO + name("logging", "getLogger") + dots + b"\x85R.", "no short text")
+        self.make(
+            {"a.pkl": ("pickle", PROTO + name("logging", "getLogger") + text("a.b") + b"\x85R.")}
+        )
+        self.assertEqual(self.reader().load_pickle("", "a.pkl").name, "a.b")
 
     def test_changing_what_is_named(self):
         source = b"class A: pass\n"

@@ -75,6 +75,19 @@ def _singleton_type(value):
     raise pickle.UnpicklingError("it asks for the type of something other than None")
 
 
+def _logger(name=None):
+    """logging.getLogger(), which makes a logger for each of the parents that the name tells."""
+    import logging
+
+    if name is not None and (not isinstance(name, str) or len(name) > 1000):
+        raise pickle.UnpicklingError("it asks for a logger whose name is no short text")
+    return logging.getLogger(name)
+
+
+# What pickles get in place of what they name.
+_INSTEAD = {("builtins", "type"): _singleton_type, ("logging", "getLogger"): _logger}
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file, buffers, importer, refuse):
         super().__init__(file, buffers=buffers)
@@ -84,8 +97,8 @@ class _Unpickler(pickle.Unpickler):
         why = self._importer.why_not_named(module, name)
         if why:
             self._refuse(*why)
-        if (module, name) == ("builtins", "type"):
-            return _singleton_type
+        if (module, name) in _INSTEAD:
+            return _INSTEAD[module, name]
         found = self._importer.module(module)
         *classes, last = name.split(".")
         for part in classes:
