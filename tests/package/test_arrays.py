@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import unittest
 import zipfile
 
 import support
@@ -11,7 +10,8 @@ from homefree import package
 try:
     import numpy
 except ImportError:
-    raise unittest.SkipTest("this Python has no NumPy") from None
+    print("skipped: this Python has no NumPy", file=sys.stderr)
+    sys.exit(5)  # as unittest does from 3.12 on if every test was skipped
 
 REGRESSION = """
 import numpy as np

@@ -8,7 +8,6 @@ import os
 import pickle
 import pickletools
 import sys
-import unittest
 import zipfile
 
 import support
@@ -19,7 +18,8 @@ try:
     from hypothesis import HealthCheck, given, settings
     from hypothesis import strategies as st
 except ImportError:
-    raise unittest.SkipTest("this Python has no hypothesis") from None
+    print("skipped: this Python has no hypothesis", file=sys.stderr)
+    sys.exit(5)  # as unittest does from 3.12 on if every test was skipped
 
 EXAMPLES = int(os.environ.get("HOMEFREE_EXAMPLES", "300"))
 thoroughly = settings(

@@ -1,6 +1,7 @@
 from collections.abc import Iterable
 from io import BytesIO
 from os import PathLike
+from pickle import UnpicklingError
 from types import ModuleType, TracebackType
 from typing import Any, TypeAlias
 
@@ -16,7 +17,7 @@ class PackageError(Exception):
 
 class DamagedPackage(PackageError): ...
 class MissingMember(PackageError, LookupError): ...
-class RefusedPickle(PackageError): ...
+class RefusedPickle(PackageError, UnpicklingError): ...
 class RefusedImport(PackageError, ModuleNotFoundError): ...
 
 class UnresolvedImports(PackageError):

@@ -13,7 +13,6 @@ import builtins
 import functools
 import os
 import sys
-import sysconfig
 
 # Called, by a pickle, to make an object.
 CALLS = {
@@ -65,6 +64,8 @@ def _modules():
     if found is not None:
         return frozenset(found)
     # Before 3.10.
+    import sysconfig
+
     names = set(sys.builtin_module_names)
     folder = sysconfig.get_path("stdlib")
     for path in (folder, os.path.join(folder, "lib-dynload")):
