@@ -14,6 +14,9 @@ import functools
 import os
 import sys
 
+if not hasattr(sys, "stdlib_module_names"):
+    import sysconfig  # not later: the finders of packages ask for these names
+
 # Called, by a pickle, to make an object.
 CALLS = {
     "_io": {"BytesIO", "StringIO"},
@@ -64,8 +67,6 @@ def _modules():
     if found is not None:
         return frozenset(found)
     # Before 3.10.
-    import sysconfig
-
     names = set(sys.builtin_module_names)
     folder = sysconfig.get_path("stdlib")
     for path in (folder, os.path.join(folder, "lib-dynload")):
