@@ -148,6 +148,8 @@ for mapped, most, least in ((True, size // 4, 0), (True, size // 4, 0), (False, 
         at = data.index(numpy.arange(1000.0).tobytes())
         data[at] ^= 1
         self.path.write_bytes(data)
+        with self.refused(package.DamagedPackage, "models/model.pkl.buffers", "hash"):
+            self.reader(verify=True)
         for mapped in (False, True):
             with self.refused(package.DamagedPackage, "models/model.pkl.buffers", "hash"):
                 self.reader(mapped=mapped).load_pickle("models", "model.pkl")

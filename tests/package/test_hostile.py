@@ -360,6 +360,10 @@ class Manifests(Hostile):
         )
         self.damaged("a", "buffers are not in the package")
 
+    def test_a_file_that_is_a_folder(self):
+        self.make({"a.so": ("extension", b""), "a.so/b/c": ("resource", b"")})
+        self.damaged("a.so", "folder of another")
+
     def test_modules_that_contradict(self):
         self.make({"app.py": ("source", b""), "app/__init__.py": ("source", b"")})
         self.damaged("it is the module app")
@@ -524,6 +528,11 @@ a = A()
 
     def test_missing_modules(self):
         rules = [{"action": "extern", "include": ["not_there.**"], "exclude": []}]
+        self.refuses(
+            PROTO + name("not_there.__main__", "A") + b".",
+            "two underscores",
+            change=lambda document: document.update(rules=rules),
+        )
         error = self.refuses(
             PROTO + name("not_there", "A") + b".",
             "not_there",

@@ -226,6 +226,11 @@ def parse(data, package):
         for name, value in reader.of(document.get("members"), dict, "members").items()
     }
     for name, member in members.items():
+        folder = name.rpartition("/")[0]
+        while folder:
+            if folder in members:
+                reader.refuse("it is a file, and the folder of another member", member=folder)
+            folder = folder.rpartition("/")[0]
         if member.buffers:
             held = members.get(name + BUFFERS)
             end = sum(member.buffers[-1])

@@ -152,10 +152,10 @@ class Reader:
 
     def _check(self, name, data):
         if self._verify is not False:
-            self._compare(name, data)
+            self._compare(name, hashlib.sha256(data))
 
-    def _compare(self, name, data):
-        if hashlib.sha256(data).hexdigest() != self._manifest.members[name].sha256:
+    def _compare(self, name, found):
+        if found.hexdigest() != self._manifest.members[name].sha256:
             raise self._damaged(Wrong("its hash is not the manifest's: it was changed", name))
 
     def _read(self, name, data=None):
@@ -187,9 +187,15 @@ class Reader:
     def verify(self):
         """Compare the hashes of all members with the manifest's. Raises DamagedPackage. Since
         1.0."""
+        self._check_open()
         for name in self._manifest.members:
-            view = self._map(name, verified=False)
-            self._compare(name, self._read(name) if view is None else view)
+            found = hashlib.sha256()
+            try:
+                for piece in self._store.pieces(name):
+                    found.update(piece)
+            except Wrong as wrong:
+                raise self._damaged(wrong, name) from None
+            self._compare(name, found)
 
     # ---- what is in it ----
 
@@ -292,14 +298,14 @@ class Reader:
             view = memoryview(self._read(name, room))
         return [view[offset : offset + size] for offset, size in member.buffers]
 
-    def _map(self, name, verified=True):
+    def _map(self, name):
         """A view of a member, or None if it cannot be mapped."""
         self._check_open()
         try:
             view = self._store.map(name)
         except Wrong as wrong:
             raise self._damaged(wrong, name) from None
-        if verified and view is not None and name not in self._verified:
+        if view is not None and name not in self._verified:
             self._check(name, view)
             self._verified.add(name)
         return view

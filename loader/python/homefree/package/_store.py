@@ -66,6 +66,15 @@ class _Store:
         return data
 
 
+def _pieces(fd, offset, size):
+    """The bytes of part of a file, in pieces."""
+    while size:
+        data = bytearray(min(size, _CHUNK))
+        _fill(fd, data, offset)
+        yield data
+        offset, size = offset + len(data), size - len(data)
+
+
 class Zip(_Store):
     def __init__(self, fd):
         length = os.fstat(fd).st_size
@@ -109,6 +118,14 @@ class Zip(_Store):
             at += len(data)
         if at != len(view) or used != entry.compressed or decompressor.unused_data:
             raise Wrong("it is not as large as the directory tells", name)
+
+    def pieces(self, name):
+        """The bytes of a member in pieces, so that a large one need not fit in memory."""
+        entry = self._entries[name]
+        if entry.method == STORED:
+            yield from _pieces(self._fd, data_offset(self._read, entry), entry.size)
+        else:
+            yield self.read(name)
 
     def map(self, name):
         """A view of a member's bytes, or None if it cannot be mapped."""
@@ -182,6 +199,13 @@ class Folder(_Store):
         fd = self._open(name)
         try:
             _fill(fd, view, 0)
+        finally:
+            os.close(fd)
+
+    def pieces(self, name):
+        fd = self._open(name)
+        try:
+            yield from _pieces(fd, 0, self.sizes[name])
         finally:
             os.close(fd)
 

@@ -23,7 +23,7 @@ def why_not(rules, is_own, scan, name):
     text = shown(f"{module}.{path}")
     if not is_module(module) or not all(part.isidentifier() for part in path.split(".")):
         return f"it names {text}, which is no name", "write the package again"
-    if any(part.startswith("__") for part in path.split(".")):
+    if any(part.startswith("__") for part in (*module.split("."), *path.split("."))):
         return f"it names {text}", "names with two underscores in front are no class of a model"
     if is_own(module):
         return None
