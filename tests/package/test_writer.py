@@ -100,6 +100,16 @@ class Rules(support.TestCase):
             writer.add_module("one")
         self.assertEqual(self.reader().modules(), ["one"])
 
+    def test_optional_for_one_and_needed_by_another(self):
+        self.source("one", "try:\n    import nowhere\nexcept ImportError: pass\nimport two\n")
+        self.source("two", "import three\n")
+        self.source("three", "import nowhere\n")
+        with self.unwritten(
+            package.UnresolvedImports, "nowhere: no rule covers it; needed by one, three"
+        ) as writer:
+            writer.intern("t*")
+            writer.add_module("one")
+
     def test_half_of_a_package_cannot_be_extern(self):
         self.source("app/", "")
         self.source("app/a", "import app.b\n")
@@ -147,6 +157,15 @@ class Rules(support.TestCase):
             writer.add_module("sys")
         with self.unwritten(package.PackageError, "no module not_there") as writer:
             writer.add_module("not_there")
+
+    def test_a_source_in_no_encoding(self):
+        (self.sources / "one.py").write_bytes(b"# \xff\n")
+        (self.sources / "two.py").write_bytes("# coding: latin-1\nX = 'ä'\n".encode("latin-1"))
+        with self.unwritten(package.PackageError, "one has neither a source") as writer:
+            writer.add_module("one")
+        with self.writer() as writer:
+            writer.add_module("two")
+        self.assertEqual(self.reader().import_module("two").X, "ä")
 
     def test_wrong_arguments(self):
         with self.writer() as writer:

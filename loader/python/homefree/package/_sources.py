@@ -48,7 +48,10 @@ def find(name):
     if folders is not None and (spec.loader is None or spec.origin is None):
         return Found("namespace", list(folders))
     get_source = getattr(spec.loader, "get_source", None)
-    text = get_source(name) if get_source is not None else None
+    try:
+        text = get_source(name) if get_source is not None else None
+    except (ImportError, OSError, SyntaxError):  # it is gone, or in no encoding that it tells
+        text = None
     if text is None:
         return Found("other", None)
     return Found("source", None if folders is None else list(folders), text=text)

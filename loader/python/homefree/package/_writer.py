@@ -372,22 +372,33 @@ class Writer:
 
     def _resolve(self):
         """Find what is needed until nothing new is. Raises UnresolvedImports."""
-        problems, done = {}, set()
+        problems = {}
+        done = {}  # whether it was optional for all that needed it then
         while True:
-            waiting = [key for key in self._needed if key not in done]
+            waiting = [
+                key
+                for key, users in self._needed.items()
+                if key not in done or (done[key] and not all(users.values()))
+            ]
             if not waiting:
                 break
-            for name, attribute in waiting:
-                done.add((name, attribute))
-                if name in self._modules:
-                    continue
-                optional = all(self._needed[name, attribute].values())
-                why = self._resolve_one(name, attribute, optional)
-                if why:
-                    problems[name] = (why, sorted(self._needed[name, attribute]))
-        self._check_tops(problems)
+            for key in waiting:
+                name, attribute = key
+                done[key] = all(self._needed[key].values())
+                if name not in self._modules:
+                    why = self._resolve_one(name, attribute, done[key])
+                    if why:
+                        problems[name] = why
+        tops = {name.partition(".")[0] for name in self._modules}
+        for name in self._extern:
+            if name.partition(".")[0] in tops:
+                # A module has one parent, so a top-level package is here or there as a whole.
+                problems[name] = "it is extern, and its package is in the package"
         if problems:
-            self._report(problems)
+            self._report({name: (why, self._users(name)) for name, why in problems.items()})
+
+    def _users(self, name):
+        return sorted({*self._needed.get((name, False), {}), *self._needed.get((name, True), {})})
 
     def _is_parent(self, name):
         return any(one.startswith(name + ".") for one in self._modules)
@@ -427,14 +438,6 @@ class Writer:
                 return None
             return "no rule covers it"
         return None
-
-    def _check_tops(self, problems):
-        """A top-level package is in the package or outside, because a module has one parent."""
-        tops = {name.partition(".")[0] for name in self._modules}
-        for name in sorted(self._extern):
-            if name.partition(".")[0] in tops:
-                users = [*self._needed.get((name, False), {}), *self._needed.get((name, True), {})]
-                problems[name] = ("it is extern, and its package is in the package", sorted(users))
 
     def _report(self, problems):
         lines = []
