@@ -392,6 +392,16 @@ class Manifests(Hostile):
         self.damaged()
         self.make(change=lambda document: document.update(extern=[name]))
         self.damaged()
+        named = b"".join(
+            b"\x8c" + bytes([len(one.encode())]) + one.encode() for one in (name, name)
+        )
+        raises = f"class A:\n    def __setstate__(self, state): raise ValueError({name!r})\n"
+        made = b"\x8c\x03app\x8c\x01A\x93)\x81"
+        for data in (named + b"\x93.", named + b"\x93K\1a.", made + b"K\1b."):
+            data = PROTO + data
+            self.make({"app.py": ("source", raises.encode()), "a.pkl": ("pickle", data)})
+            with self.refused(package.RefusedPickle):
+                self.reader().load_pickle("", "a.pkl")
 
     def test_many_modules_in_many_folders(self):
         members = {
@@ -583,7 +593,11 @@ a = A()
             name("app", "A") + b"(K\1e.",
             name("app", "A") + b"(K\1\x90.",
         ):
-            self.refuses(PROTO + data, "app.A", source=source)
+            self.refuses(PROTO + data, "changes app.A", source=source)
+        logger = name("logging", "getLogger") + text("homefree") + b"\x85R"
+        state = b"}" + text("disabled") + b"K\1sb"
+        for data in (logger + state + b".", logger + b"\x940h\0" + state + b"."):
+            self.refuses(PROTO + data, "changes a logger")
 
     def test_nested_tuples(self):
         """Hashing them descends in C, without a limit."""

@@ -7,13 +7,15 @@ neither (a memo's index, the hash of nested tuples) and calls whatever is on its
 
 What is refused beyond broken streams, because no pickler writes it: calls of something that is
 not named as it stands (a result, an argument), names that were computed, state and items for
-something named.
+something named or for a logger, which others have as well.
 
 Nothing here keeps state.
 """
 
 import pickle
 import struct
+
+from ._names import shown
 
 _DEPTH = 5000  # of containers in containers: C code descends into them
 _WORK = 10**9  # items, each time that something stands where it was written before
@@ -25,8 +27,9 @@ class Broken(Exception):
 
 
 # What is on the stack: (depth, items, what). `what` is a text, a name (module, name), RANGE for a
-# range and for what has one in it, or None.
-RANGE = object()
+# range and for what has one in it, LOGGER for what others use as well, or None.
+RANGE, LOGGER = object(), object()
+_MADE = {("builtins", "range"): RANGE, ("logging", "getLogger"): LOGGER}
 _ATOM = (0, 1, None)
 
 # How the argument of an opcode is read: bytes of a number, or -(bytes of a length before it).
@@ -116,11 +119,16 @@ class Scan:
             raise Broken("it has the same objects in itself too often")
         return (depth, count, what)
 
-    def _put_into(self, items):
+    def _changed(self):
+        """The top of the stack, which the pickle changes: an object that it has made."""
         top = self._top()
-        if isinstance(top[2], tuple):
-            raise Broken(f"it puts items into {'.'.join(top[2])}")
-        self._stack[-1] = self._hold(items, top)
+        if isinstance(top[2], tuple) or top[2] is LOGGER:
+            what = "a logger" if top[2] is LOGGER else shown(".".join(top[2]))
+            raise Broken(f"it changes {what}, which it has not made")
+        return top
+
+    def _put_into(self, items):
+        self._stack[-1] = self._hold(items, self._changed())
 
     def _name(self, texts):
         if not all(type(one[2]) is str for one in texts):
@@ -137,8 +145,7 @@ class Scan:
         if arguments[2] is RANGE:
             self.ranged[function[2]] = True
         made = self._hold([arguments])
-        is_range = function[2] == ("builtins", "range")
-        return (made[0], made[1], RANGE if is_range else None)
+        return (made[0], made[1], _MADE.get(function[2]))
 
     def _follow(self, data):
         at, end = 0, len(data)
@@ -230,10 +237,7 @@ class Scan:
             stack.append(self._call(self._hold([keywords, positional])))
         elif opcode == pickle.BUILD:
             state = self._pop()
-            top = self._top()
-            if isinstance(top[2], tuple):
-                raise Broken(f"it sets the state of {'.'.join(top[2])}")
-            stack[-1] = self._hold([state], top)
+            stack[-1] = self._hold([state], self._changed())
         elif opcode == pickle.POP:
             if self._marks and len(stack) == self._marks[-1]:
                 self._marks.pop()

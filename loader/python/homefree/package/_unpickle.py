@@ -162,7 +162,7 @@ def load(data, buffers, importer, package, member):
     except PackageError:
         raise
     except Exception as failed:
-        words = " ".join(str(failed).split())[:500]
+        words = shown(" ".join(str(failed).split()))
         raise error(
             RefusedPickle,
             f"it cannot be loaded: {type(failed).__name__}: {words}",
