@@ -24,6 +24,7 @@
 #include "loader/interpose/route.h"
 #include "loader/interpose/routed.h"
 #include "loader/interpose/stubs.h"
+#include "loader/interpreters/interpreters_api.h"
 #include "loader/private/place_copy.h"
 #include "loader/record/process_record.h"
 
@@ -35,6 +36,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
      * the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
     hf_instance_offer_python(hf_python_install, hf_python_uninstall);
+    hf_interpreters_offer();
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
     hf_alloc_start_stages();
@@ -48,6 +50,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_live_guards_start();
     hf_host_start();
     hf_numpy_start();
+    hf_interpreters_prepare();
     hf_thunks_start();
 
     /* Calls from lower layers to higher ones, set before any slot points to a stub. */

@@ -91,6 +91,14 @@ void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
     hf_seal_close(&seal);
 }
 
+void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters)
+{
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    calls.it.functions.interpreters = interpreters;
+    hf_seal_close(&seal);
+}
+
 /* ---- what the copy becomes ---- */
 
 void hf_instance_become_heap(const struct hf_instance_functions *functions)

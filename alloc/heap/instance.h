@@ -55,6 +55,8 @@ struct hf_instance_functions {
     const struct hf_space_functions *spaces; /* space/spaces.h */
     int (*release_make_space)(struct hf_release **out, void *pointer, void *stream,
                               const char *name);
+    /* loader/interpreters/interpreters_functions.h */
+    const struct hf_interpreters_functions *interpreters;
 };
 
 /*
@@ -106,5 +108,6 @@ void hf_instance_offer_routing(int (*route)(void),
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
                               int (*uninstall)(void));
+void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters);
 
 #endif

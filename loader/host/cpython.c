@@ -1,6 +1,6 @@
 /*
- * Owns the table of CPython's functions. It is written once, under `lock`, sealed, and then read by
- * any thread without a lock.
+ * Owns the tables of CPython's functions. Each is written once, under `lock`, sealed, and then read
+ * by any thread without a lock.
  */
 #include "loader/host/cpython.h"
 
@@ -20,6 +20,11 @@ static union {
     char pages[HF_SEAL_SIZE(struct hf_cpython)];
 } table HF_SEALED;
 static bool ready;
+static union {
+    struct hf_cpython_interpreters found;
+    char pages[HF_SEAL_SIZE(struct hf_cpython_interpreters)];
+} interpreters HF_SEALED;
+static bool interpreters_ready;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 const struct hf_cpython *hf_cpython(void)
@@ -58,22 +63,22 @@ static void *handle_of(const void *anchor)
     return dlopen(map->l_name[0] != '\0' ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
 }
 
-static bool look_up(struct hf_cpython *cpython, void *handle)
-{
-#define LATER(member, name, result, parameters) *(void **)&cpython->member = dlsym(handle, #name);
+#define LATER(member, name, result, parameters) *(void **)&found->member = dlsym(handle, #name);
 #define REQUIRED(member, name, result, parameters) \
     LATER(member, name, result, parameters)        \
-    if (cpython->member == NULL)                   \
+    if (found->member == NULL)                     \
         return false;
+
+static bool look_up(struct hf_cpython *found, void *handle)
+{
     HF_CPYTHON_FUNCTIONS(REQUIRED)
     HF_CPYTHON_LATER_FUNCTIONS(LATER)
-    if (cpython->current_thread == NULL)
-        cpython->current_thread = cpython->current_thread_old;
-    cpython->map = hf_dynlink_find((const void *)cpython->get_version);
-    return cpython->current_thread != NULL && cpython->map != NULL &&
-           hf_cpython_read_version(cpython->get_version(), &cpython->version,
-                                   &cpython->free_threaded) &&
-           cpython->version >= 0x309;
+    if (found->current_thread == NULL)
+        found->current_thread = found->current_thread_old;
+    found->map = hf_dynlink_find((const void *)found->get_version);
+    return found->current_thread != NULL && found->map != NULL &&
+           hf_cpython_read_version(found->get_version(), &found->version, &found->free_threaded) &&
+           found->version >= 0x309;
 }
 
 const struct hf_cpython *hf_cpython_find(const void *anchor)
@@ -95,6 +100,41 @@ const struct hf_cpython *hf_cpython_find(const void *anchor)
     }
     pthread_mutex_unlock(&lock);
     return hf_cpython();
+}
+
+static bool look_up_interpreters(struct hf_cpython_interpreters *found,
+                                 const struct hf_cpython *cpython)
+{
+    void *handle = handle_of((const void *)cpython->get_version);
+    handle = handle != NULL ? handle : RTLD_DEFAULT;
+    found->cpython = cpython;
+    HF_CPYTHON_INTERPRETER_FUNCTIONS(REQUIRED)
+    HF_CPYTHON_INTERPRETER_LATER_FUNCTIONS(LATER)
+    if (found->is_finalizing == NULL)
+        found->is_finalizing = found->is_finalizing_old;
+    found->none = dlsym(handle, "_Py_NoneStruct");
+    return found->is_finalizing != NULL && found->none != NULL;
+}
+
+const struct hf_cpython_interpreters *hf_cpython_interpreters(void)
+{
+    const struct hf_cpython *cpython = hf_cpython();
+    if (__atomic_load_n(&interpreters_ready, __ATOMIC_ACQUIRE))
+        return &interpreters.found;
+    if (cpython == NULL)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    if (!interpreters_ready) {
+        struct hf_cpython_interpreters found = {0};
+        struct hf_seal seal;
+        if (look_up_interpreters(&found, cpython) && hf_seal_open(&seal)) {
+            interpreters.found = found;
+            hf_seal_close(&seal);
+            __atomic_store_n(&interpreters_ready, true, __ATOMIC_RELEASE);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return interpreters_ready ? &interpreters.found : NULL;
 }
 
 bool hf_cpython_read(const void *from, void *to, size_t size)

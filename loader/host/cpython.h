@@ -11,6 +11,8 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
 struct hf_py_object;
 struct hf_py_thread;
@@ -68,6 +70,86 @@ struct hf_py_arenas {
     F(current_thread, PyThreadState_GetUnchecked, struct hf_py_thread *, (void)) \
     F(current_thread_old, _PyThreadState_UncheckedGet, struct hf_py_thread *, (void))
 
+/* PyStatus, which is returned by value. */
+struct hf_py_status {
+    int kind; /* 0: success */
+    const char *function;
+    const char *message;
+    int exit_code;
+};
+
+/* PyInterpreterConfig, the same from 3.12 to 3.14. */
+struct hf_py_config {
+    int use_main_obmalloc, allow_fork, allow_exec, allow_threads, allow_daemon_threads;
+    int check_multi_interp_extensions;
+    int gil; /* HF_PY_OWN_GIL */
+};
+#define HF_PY_OWN_GIL 2
+
+struct hf_py_interpreter;
+
+/* What running several interpreters needs besides, in every version from 3.9 on; members of the
+ * second list are NULL where the running version lacks them. */
+#define HF_CPYTHON_INTERPRETER_FUNCTIONS(F)                                                       \
+    F(initialize, Py_InitializeEx, void, (int))                                                   \
+    F(end_interpreter, Py_EndInterpreter, void, (struct hf_py_thread *))                          \
+    F(thread_new, PyThreadState_New, struct hf_py_thread *, (struct hf_py_interpreter *))         \
+    F(thread_clear, PyThreadState_Clear, void, (struct hf_py_thread *))                           \
+    F(thread_delete_current, PyThreadState_DeleteCurrent, void, (void))                           \
+    F(thread_next, PyThreadState_Next, struct hf_py_thread *, (struct hf_py_thread *))            \
+    F(thread_head, PyInterpreterState_ThreadHead, struct hf_py_thread *,                          \
+      (struct hf_py_interpreter *))                                                               \
+    F(interpreter_of, PyThreadState_GetInterpreter, struct hf_py_interpreter *,                   \
+      (struct hf_py_thread *))                                                                    \
+    F(interpreter_id, PyInterpreterState_GetID, int64_t, (struct hf_py_interpreter *))            \
+    F(main_interpreter, PyInterpreterState_Main, struct hf_py_interpreter *, (void))              \
+    F(import, PyImport_ImportModule, struct hf_py_object *, (const char *))                       \
+    F(add_module, PyImport_AddModule, struct hf_py_object *, (const char *))                      \
+    F(module_dict, PyModule_GetDict, struct hf_py_object *, (struct hf_py_object *))              \
+    F(compile, Py_CompileString, struct hf_py_object *, (const char *, const char *, int))        \
+    F(evaluate, PyEval_EvalCode, struct hf_py_object *,                                           \
+      (struct hf_py_object *, struct hf_py_object *, struct hf_py_object *))                      \
+    F(call, PyObject_CallObject, struct hf_py_object *,                                           \
+      (struct hf_py_object *, struct hf_py_object *))                                             \
+    F(call_with, PyObject_CallFunctionObjArgs, struct hf_py_object *,                             \
+      (struct hf_py_object *, ...))                                                               \
+    F(set_attribute, PyObject_SetAttrString, int,                                                 \
+      (struct hf_py_object *, const char *, struct hf_py_object *))                               \
+    F(string_of, PyObject_Str, struct hf_py_object *, (struct hf_py_object *))                    \
+    F(utf8, PyUnicode_AsUTF8AndSize, const char *, (struct hf_py_object *, ssize_t *))            \
+    F(text_in_file_system, PyUnicode_EncodeFSDefault, struct hf_py_object *,                      \
+      (struct hf_py_object *))                                                                    \
+    F(file_system_text, PyUnicode_DecodeFSDefault, struct hf_py_object *, (const char *))         \
+    F(bytes_read, PyBytes_AsStringAndSize, int, (struct hf_py_object *, char **, ssize_t *))      \
+    F(list_new, PyList_New, struct hf_py_object *, (ssize_t))                                     \
+    F(list_append, PyList_Append, int, (struct hf_py_object *, struct hf_py_object *))            \
+    F(sequence_size, PySequence_Size, ssize_t, (struct hf_py_object *))                           \
+    F(sequence_item, PySequence_GetItem, struct hf_py_object *, (struct hf_py_object *, ssize_t)) \
+    F(mapping_keys, PyMapping_Keys, struct hf_py_object *, (struct hf_py_object *))               \
+    F(to_unsigned_long, PyLong_AsUnsignedLong, unsigned long, (struct hf_py_object *))            \
+    F(raise_in, PyThreadState_SetAsyncExc, int, (unsigned long, struct hf_py_object *))           \
+    F(system_object, PySys_GetObject, struct hf_py_object *, (const char *))                      \
+    F(error_fetch, PyErr_Fetch, void,                                                             \
+      (struct hf_py_object **, struct hf_py_object **, struct hf_py_object **))                   \
+    F(error_normalize, PyErr_NormalizeException, void,                                            \
+      (struct hf_py_object **, struct hf_py_object **, struct hf_py_object **))                   \
+    F(error_set_traceback, PyException_SetTraceback, int,                                         \
+      (struct hf_py_object *, struct hf_py_object *))
+#define HF_CPYTHON_INTERPRETER_LATER_FUNCTIONS(F)                        \
+    F(new_interpreter, Py_NewInterpreterFromConfig, struct hf_py_status, \
+      (struct hf_py_thread **, const struct hf_py_config *))             \
+    F(is_finalizing, Py_IsFinalizing, int, (void))                       \
+    F(is_finalizing_old, _Py_IsFinalizing, int, (void))
+
+struct hf_cpython_interpreters {
+    const struct hf_cpython *cpython;
+    struct hf_py_object *none; /* None */
+#define HF_MEMBER(member, name, result, parameters) result(*member) parameters;
+    HF_CPYTHON_INTERPRETER_FUNCTIONS(HF_MEMBER)
+    HF_CPYTHON_INTERPRETER_LATER_FUNCTIONS(HF_MEMBER)
+#undef HF_MEMBER
+};
+
 struct hf_cpython {
     unsigned version; /* 3.12 is 0x30c */
     bool free_threaded;
@@ -88,6 +170,10 @@ const struct hf_cpython *hf_cpython_find(const void *anchor);
 
 /* The result of an earlier hf_cpython_find(), or NULL. Lock-free. */
 const struct hf_cpython *hf_cpython(void);
+
+/* What running several interpreters needs, looked up by the first call after a successful
+ * hf_cpython_find(). NULL if something is missing. Any thread. */
+const struct hf_cpython_interpreters *hf_cpython_interpreters(void);
 
 /* Parses a version string of Py_GetVersion(). Returns false if it is not one. */
 bool hf_cpython_read_version(const char *text, unsigned *version, bool *free_threaded);

@@ -1,0 +1,406 @@
+/*
+ * homefree/interpreters.h - several Python interpreters in one process, on one heap.
+ *
+ * A *group* is a number of interpreters that the same code and data are loaded into, each with a
+ * GIL of its own, so that calls run at the same time. A *session* is the right of one thread to use
+ * one interpreter of a group. Each interpreter has a thread of homefree's, its *caretaker*, which
+ * makes it, runs what is posted to it, and ends it.
+ *
+ * These functions do not need Python's headers, and libhomefree does not link Python: it uses the
+ * CPython of the process. Which interpreters there can be depends on it:
+ *
+ *   CPython 3.12 and later         HF_ENGINE_OWN_GIL: subinterpreters (PEP 684). Extension modules
+ *                                  must support them; the package `homefree` loads others as
+ *                                  private copies
+ *   a free-threaded CPython        HF_ENGINE_THREADS: one interpreter, which needs no GIL; each
+ *                                  session is a thread state of its own
+ *   an older CPython               none: -ENOTSUP
+ *
+ * A thread is *attached* to an interpreter while it may use CPython's API there (holds its GIL).
+ * The functions of this header may be called by attached and by other threads; whoever has to wait
+ * for something detaches meanwhile. PyGILState_Ensure() knows nothing of sessions: on a thread that
+ * has a session and is attached to nothing, it attaches to the session's interpreter.
+ *
+ * In a child of fork(2) the interpreters of the parent are gone: every function that needs one
+ * returns -ESHUTDOWN at once.
+ */
+#ifndef HOMEFREE_HOMEFREE_INTERPRETERS_H
+#define HOMEFREE_HOMEFREE_INTERPRETERS_H
+
+#include <homefree/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* How the interpreters of a group run at the same time. */
+enum hf_interpreters_engine_kind {
+    HF_ENGINE_OWN_GIL = 1, /* subinterpreters, each with a GIL of its own */
+    HF_ENGINE_THREADS = 2  /* thread states of one interpreter that has no GIL */
+};
+
+struct hf_interpreters;
+struct hf_session;
+
+/*
+ * Tells how interpreters of this process could run at the same time.
+ *
+ * Parameters:
+ *   why   out, size bytes: one sentence that says why they could not; empty if they can; may be
+ *         NULL
+ *   size  in, bytes: of why
+ * Result: an enum hf_interpreters_engine_kind, or a negative errno.
+ * Errors:
+ *   -ENOENT   the process has no CPython 3.9 or later
+ *   -ENOTSUP  its CPython has one GIL for all interpreters
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_engine(char *why, size_t size);
+
+/* What hf_interpreters_start() makes. Caller-sized; absent fields mean their defaults. */
+struct hf_interpreters_options {
+    size_t size;
+    unsigned count;           /* interpreters; 0 (the default): one for each processor */
+    const char *const *paths; /* sys.path of each; NULL: that of the main interpreter */
+    size_t path_count;
+    const char *set_up;    /* Python source that each runs first, in its __main__; NULL: none */
+    void (*cpython)(void); /* any function of the CPython to use; NULL: found by name */
+    bool without_package;  /* true: the package `homefree` is not imported into them */
+};
+
+/*
+ * Makes a group of interpreters.
+ *
+ * If CPython is not initialised yet, this initialises it, with Py_InitializeEx(0), and leaves the
+ * calling thread detached. Each interpreter gets the main interpreter's sys.path, or the one of the
+ * options; imports `threading` and, if the package `homefree` is there, what makes extension
+ * modules loadable; and runs `set_up`. Interpreters are made one after the other.
+ *
+ * An interpreter cannot fork; its Python threads must not be daemons.
+ *
+ * Parameters:
+ *   out       out: the group; unchanged on error
+ *   options   in: NULL for the defaults
+ *   why       out, why_size bytes: on error one sentence that says why, and on an exception its
+ *             type and message; empty on success; may be NULL
+ *   why_size  in, bytes: of why
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     out is NULL, the size of options is too small, a path is NULL, or there would be
+ *               more than 1024 interpreters
+ *   -ENOENT     the process has no CPython 3.9 or later
+ *   -ENOTSUP    its CPython has one GIL for all interpreters
+ *   -EPROTO     Python code raised: of set_up, or of the package
+ *   -EIO        CPython could not make an interpreter
+ *   -EDEADLK    the calling thread is making or ending an interpreter itself
+ *   -ESHUTDOWN  CPython is being finalized
+ *   -EAGAIN     there can be no more threads
+ *   -ENOMEM     there is no memory
+ * Frees: end the group with hf_interpreters_end(). What the options point to is the caller's.
+ * Threads: safe.
+ * Fork: safe; in a child it makes a new group.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_start(struct hf_interpreters **out,
+                                 const struct hf_interpreters_options *options, char *why,
+                                 size_t why_size);
+
+/*
+ * Returns how many interpreters a group was made with.
+ *
+ * Parameters:
+ *   group  in: the group, or NULL
+ * Result: the number; 0 for NULL.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
+HF_API unsigned hf_interpreters_count(const struct hf_interpreters *group);
+
+/* What has become of an interpreter. */
+enum hf_interpreter_state {
+    HF_INTERPRETER_RUNNING = 1, /* sessions may begin */
+    HF_INTERPRETER_ENDING = 2,  /* no new sessions; not ended yet */
+    HF_INTERPRETER_PARKED = 3,  /* ends when nobody holds anything of it any more */
+    HF_INTERPRETER_HUNG = 4,    /* did not end in time, and ends when its code lets it */
+    HF_INTERPRETER_ENDED = 5
+};
+
+/* One interpreter. Caller-sized. */
+struct hf_interpreter_stats {
+    size_t size;
+    int64_t id;                      /* CPython's number for it; 0 is the main interpreter */
+    enum hf_interpreter_state state; /* what has become of it */
+    unsigned sessions;               /* that have begun and not ended */
+    unsigned waiting;                /* threads that wait until it is free */
+    uint64_t calls;                  /* attachments so far, those of calls included */
+    uint64_t held;                   /* things of it that others hold (hf_interpreters_hold()) */
+    uint64_t posted;                 /* functions that are posted and have not run */
+};
+
+/*
+ * Describes one interpreter of a group.
+ *
+ * Parameters:
+ *   group  in: the group
+ *   index  in: from 0 to hf_interpreters_count() - 1
+ *   out    out: its size member is set by the caller
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     group or out is NULL, its size is too small, or there is no such interpreter
+ *   -ESHUTDOWN  the group belongs to the parent of a fork
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
+                                 struct hf_interpreter_stats *out);
+
+/*
+ * Ends a group, also while calls run in it.
+ *
+ * New sessions get -ESHUTDOWN from now on, and those that wait are woken up. Interpreters end as
+ * soon as they have no session. When the time is up, SystemExit is raised in what runs in the
+ * others, which get one second to end. What still does not end, because it blocks in C code or
+ * because a session is never ended, is left alone (HF_INTERPRETER_HUNG): it ends by itself when its
+ * code returns or the session ends. Other groups are unharmed.
+ *
+ * An interpreter of which others hold something is parked: it ends when the last of that is
+ * released. That is not an error.
+ *
+ * Parameters:
+ *   group       in: the group; NULL does nothing
+ *   timeout_ms  in, milliseconds: how long to wait for sessions; negative: as long as it takes
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ETIMEDOUT  an interpreter has not ended; the group stays valid, and may be ended again
+ *   -EBUSY      another thread is ending the group
+ *   -EDEADLK    the calling thread has a session of this group, or is a caretaker
+ *   -ESHUTDOWN  the group belongs to the parent of a fork
+ * Frees: on 0 the group.
+ * Threads: safe; no thread may use the group after it was freed.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
+
+/* The interpreters of the process that this header has made. Caller-sized. */
+struct hf_interpreters_totals {
+    size_t size;
+    uint64_t made;    /* so far */
+    uint64_t ended;   /* so far */
+    unsigned running; /* including those that are ending */
+    unsigned parked;
+    unsigned hung;
+};
+
+/*
+ * Counts the interpreters that hf_interpreters_start() has made in this process.
+ *
+ * Parameters:
+ *   out  out: its size member is set by the caller
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  out is NULL, or its size is too small
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe; a child starts at zero.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_totals(struct hf_interpreters_totals *out);
+
+/*
+ * Begins a session: the right to use one interpreter of a group.
+ *
+ * With an index of -1, it is the interpreter with the fewest sessions. Several sessions of one
+ * interpreter take turns, as threads do in Python. With a timeout other than 0, this waits until an
+ * interpreter (with an index: that one) has no session.
+ *
+ * Beginning attaches to nothing; see hf_session_attach().
+ *
+ * Parameters:
+ *   out         out: the session; unchanged on error
+ *   group       in: the group
+ *   index       in: from 0 to hf_interpreters_count() - 1, or -1
+ *   timeout_ms  in, milliseconds: how long to wait for a free interpreter; 0: a busy one will do;
+ *               negative: as long as it takes
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     out or group is NULL, or there is no such interpreter
+ *   -ETIMEDOUT  no interpreter became free in time
+ *   -ESHUTDOWN  the group is being ended, or belongs to the parent of a fork
+ *   -ENOMEM     there is no memory
+ * Frees: end the session with hf_session_end().
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_begin(struct hf_session **out, struct hf_interpreters *group, int index,
+                            int timeout_ms);
+
+/*
+ * Returns the index of a session's interpreter in its group.
+ *
+ * Parameters:
+ *   session  in: the session
+ * Result: the index; 0 for NULL.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: safe.
+ * Since: 1.0
+ */
+HF_API unsigned hf_session_index(const struct hf_session *session);
+
+/*
+ * Attaches the calling thread to a session's interpreter: the thread may use CPython's API until
+ * hf_session_detach().
+ *
+ * The thread may be attached to any interpreter, the main one or one of another session; that
+ * attachment is interrupted, and hf_session_detach() restores it. Attachments nest. A session
+ * belongs to the first thread that attaches it; its thread state lasts as long as the session.
+ *
+ * Parameters:
+ *   session  in: the session
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     session is NULL
+ *   -EPERM      the session belongs to another thread
+ *   -ESHUTDOWN  the session belongs to the parent of a fork
+ *   -ENOMEM     there is no memory
+ * Frees: nothing.
+ * Threads: safe; waits for the interpreter's GIL.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_attach(struct hf_session *session);
+
+/*
+ * Takes back the thread's last hf_session_attach().
+ *
+ * The thread is attached again to what it was attached to before, if anything.
+ *
+ * Parameters:
+ *   session  in: the session that was attached last
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     session is NULL, or is not what this thread attached last
+ *   -EPERM      the thread is not attached to the session's interpreter: it detached by itself
+ *   -ESHUTDOWN  the session belongs to the parent of a fork
+ * Frees: nothing.
+ * Threads: any, the one that attached.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_detach(struct hf_session *session);
+
+/*
+ * Ends a session, and detaches it if it is what the calling thread attached last.
+ *
+ * A session that belongs to another thread ends when that thread next calls a function of this
+ * header, or ends. A thread that ends takes its sessions along.
+ *
+ * Parameters:
+ *   session  in: the session; NULL does nothing
+ * Result: none.
+ * Errors: none.
+ * Frees: the session.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void hf_session_end(struct hf_session *session);
+
+/*
+ * Has a function run by a thread that is attached to an interpreter.
+ *
+ * It runs when a session of that interpreter is next attached or detached, or on the caretaker; for
+ * the main interpreter on a thread of homefree's.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it, of hf_interpreter_current() or
+ *                hf_interpreters_stats(); 0 is the main interpreter
+ *   run          in: the function; must return attached, without an exception set
+ *   argument     in: for the function
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     run is NULL
+ *   -ESHUTDOWN  there is no such interpreter of this header's any more
+ *   -EAGAIN     there can be no more threads
+ *   -ENOMEM     there is no memory
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe; a child forgets what was posted.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_post(int64_t interpreter, void (*run)(void *argument), void *argument);
+
+/*
+ * Counts one more thing of an interpreter that others hold: it does not end before all of them were
+ * taken back with hf_interpreters_unhold(), which a posted function usually does.
+ *
+ * Does nothing for the main interpreter, whose end is CPython's.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ESHUTDOWN  there is no such interpreter of this header's any more
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_hold(int64_t interpreter);
+
+/*
+ * Takes back one hf_interpreters_hold().
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it
+ * Result: none.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void hf_interpreters_unhold(int64_t interpreter);
+
+/*
+ * Returns CPython's number for the interpreter that the calling thread is attached to.
+ *
+ * Result: the number, 0 for the main interpreter; -1 if the thread is attached to none.
+ * Errors: none.
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int64_t hf_interpreter_current(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,349 @@
+/*
+ * Owns the turn: interpreters are made and ended one after the other, because CPython 3.12 and 3.13
+ * change what all interpreters share while they do so. The turn is not a lock: Python code runs
+ * while a caretaker has it, and whoever waits for it is not attached. It is taken away from an
+ * interpreter that is given up.
+ *
+ * A caretaker runs with all signals blocked: they are the host's.
+ */
+#include "loader/interpreters/caretaker.h"
+
+#include "loader/interpreters/engine.h"
+#include "loader/interpreters/inside.h"
+#include "loader/interpreters/posts.h"
+#include "loader/interpreters/registry.h"
+#include "loader/interpreters/thread_states.h"
+
+#include <errno.h>
+#include <homefree/alloc.h>
+#include <signal.h>
+#include <stdio.h>
+
+#define AGAIN_MS 50 /* between two looks at what cannot be waited for */
+
+/* ---- the turn ---- */
+
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t turn_is_free = PTHREAD_COND_INITIALIZER;
+static const struct hf_interpreter *has_turn; /* guarded by `turn_lock` */
+
+static void take_turn(const struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&turn_lock);
+    while (has_turn != NULL)
+        pthread_cond_wait(&turn_is_free, &turn_lock);
+    has_turn = interpreter;
+    pthread_mutex_unlock(&turn_lock);
+}
+
+static void leave_turn(const struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&turn_lock);
+    if (has_turn == interpreter) {
+        has_turn = NULL;
+        pthread_cond_signal(&turn_is_free);
+    }
+    pthread_mutex_unlock(&turn_lock);
+}
+
+void hf_caretaker_in_child(void)
+{
+    pthread_mutex_init(&turn_lock, NULL);
+    pthread_cond_init(&turn_is_free, NULL);
+    has_turn = NULL;
+}
+
+/* ---- threads ---- */
+
+static int make_thread(void *(*run)(void *), void *argument)
+{
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int error = pthread_create(&thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_detach(thread);
+    return error == 0 ? 0 : -EAGAIN;
+}
+
+static void set_state(struct hf_interpreter *interpreter, enum hf_interpreter_state state)
+{
+    const int before = atomic_exchange(&interpreter->state, (int)state);
+    hf_registry_count((enum hf_interpreter_state)before, state);
+    hf_group_changed(interpreter->group);
+}
+
+/* ---- making ---- */
+
+struct making {
+    struct hf_interpreter *interpreter;
+    const struct hf_caretaker_order *order;
+    pthread_mutex_t lock;
+    pthread_cond_t done;
+    bool is_done;
+    int error;
+};
+
+static void delete_current(const struct hf_cpython_interpreters *py, struct hf_py_thread *thread)
+{
+    py->thread_clear(thread);
+    py->thread_delete_current();
+}
+
+/* Makes the interpreter while attached to the main one, whose configuration the new one copies.
+ * Returns attached to the new one, or detached with an error. */
+static int make_own(struct hf_interpreter *interpreter, const struct hf_caretaker_order *order,
+                    struct hf_py_thread *in_main)
+{
+    const struct hf_cpython_interpreters *py = interpreter->group->py;
+    const struct hf_py_config config = {
+        .allow_threads = 1, .check_multi_interp_extensions = 1, .gil = HF_PY_OWN_GIL};
+    const struct hf_py_status status = py->new_interpreter(&interpreter->first, &config);
+    if (status.kind == 0 && interpreter->first != NULL)
+        return 0;
+    if (order->why_size > 0)
+        snprintf(order->why, order->why_size, "CPython could not make an interpreter: %s",
+                 status.message != NULL ? status.message : "no reason given");
+    interpreter->first = NULL;
+    struct hf_py_thread *current = py->cpython->current_thread();
+    if (current != in_main && current != NULL)
+        py->cpython->detach();
+    if (current != in_main)
+        py->cpython->attach(in_main);
+    delete_current(py, in_main);
+    return -EIO;
+}
+
+static int make_interpreter(struct hf_interpreter *interpreter,
+                            const struct hf_caretaker_order *order)
+{
+    struct hf_interpreters *group = interpreter->group;
+    const struct hf_cpython_interpreters *py = group->py;
+    char **paths = NULL;
+    struct hf_py_thread *in_main = py->thread_new(py->main_interpreter());
+    if (in_main == NULL)
+        return -ENOMEM;
+    py->cpython->attach(in_main);
+    int error = 0;
+    if (group->engine == HF_ENGINE_OWN_GIL) {
+        if (order->paths == NULL)
+            paths = hf_inside_paths(py);
+        error = make_own(interpreter, order, in_main);
+    } else
+        interpreter->first = in_main;
+    if (error == 0) {
+        interpreter->python = py->interpreter_of(interpreter->first);
+        interpreter->id = py->interpreter_id(interpreter->python);
+        const char *const *wanted =
+            order->paths != NULL ? order->paths : (const char *const *)paths;
+        if (group->engine == HF_ENGINE_OWN_GIL || interpreter->index == 0)
+            error = hf_inside_set_up(py, wanted, order->with_package, order->set_up, order->why,
+                                     order->why_size);
+        if (error != 0 && group->engine == HF_ENGINE_OWN_GIL) {
+            hf_inside_finish(py);
+            py->end_interpreter(interpreter->first);
+        } else if (error != 0)
+            delete_current(py, interpreter->first);
+        else
+            py->cpython->detach();
+        if (group->engine == HF_ENGINE_OWN_GIL) {
+            py->cpython->attach(in_main);
+            delete_current(py, in_main);
+        }
+    }
+    hf_free(paths);
+    return error;
+}
+
+/* ---- ending ---- */
+
+/* Under the interpreter's lock: whether it may end now, as far as can be seen from outside. */
+static bool may_end(const struct hf_interpreter *interpreter)
+{
+    return atomic_load(&interpreter->state) != HF_INTERPRETER_RUNNING &&
+           atomic_load(&interpreter->sessions) == 0 && interpreter->held == 0;
+}
+
+/* Serves the interpreter until it may end. Called and returns detached. */
+static void serve(struct hf_interpreter *interpreter)
+{
+    const struct hf_cpython *cpython = interpreter->group->py->cpython;
+    for (;;) {
+        pthread_mutex_lock(&interpreter->lock);
+        while (interpreter->head == NULL && !may_end(interpreter)) {
+            int ending = HF_INTERPRETER_ENDING;
+            if (atomic_load(&interpreter->sessions) == 0 && interpreter->held > 0 &&
+                atomic_compare_exchange_strong(&interpreter->state, &ending,
+                                               HF_INTERPRETER_PARKED)) {
+                hf_registry_count(HF_INTERPRETER_ENDING, HF_INTERPRETER_PARKED);
+                pthread_mutex_unlock(&interpreter->lock);
+                hf_group_changed(interpreter->group);
+                pthread_mutex_lock(&interpreter->lock);
+                continue;
+            }
+            pthread_cond_wait(&interpreter->wake, &interpreter->lock);
+        }
+        const bool posted = interpreter->head != NULL;
+        pthread_mutex_unlock(&interpreter->lock);
+        if (!posted)
+            return;
+        cpython->attach(interpreter->first);
+        hf_posts_run(interpreter);
+        cpython->detach();
+    }
+}
+
+static void wait_a_little(struct hf_interpreter *interpreter)
+{
+    struct timespec until;
+    (void)hf_deadline(&until, AGAIN_MS);
+    pthread_mutex_lock(&interpreter->lock);
+    (void)hf_wait(&interpreter->wake, &interpreter->lock, &until);
+    pthread_mutex_unlock(&interpreter->lock);
+}
+
+/* Whether the caretaker's thread state is the only one. CPython puts new ones in front. */
+static bool is_alone(const struct hf_interpreter *interpreter)
+{
+    return interpreter->group->py->thread_head(interpreter->python) == interpreter->first;
+}
+
+static void end_interpreter(struct hf_interpreter *interpreter)
+{
+    const struct hf_interpreters *group = interpreter->group;
+    const struct hf_cpython_interpreters *py = group->py;
+    bool finished = group->engine == HF_ENGINE_THREADS;
+    for (;; wait_a_little(interpreter)) {
+        serve(interpreter);
+        py->cpython->attach(interpreter->first);
+        if (!finished)
+            hf_inside_finish(py);
+        finished = true;
+        /* Threads of `_thread` and of C code are known to nobody but CPython. */
+        if ((group->engine == HF_ENGINE_THREADS || is_alone(interpreter)) &&
+            hf_registry_remove(interpreter))
+            break;
+        hf_posts_run(interpreter);
+        py->cpython->detach();
+    }
+    if (group->engine == HF_ENGINE_THREADS) {
+        delete_current(py, interpreter->first);
+        return;
+    }
+    py->cpython->detach();
+    take_turn(interpreter);
+    py->cpython->attach(interpreter->first);
+    py->end_interpreter(interpreter->first);
+    leave_turn(interpreter);
+}
+
+/* ---- the caretaker ---- */
+
+static void *take_care(void *argument)
+{
+    struct making *making = argument;
+    struct hf_interpreter *interpreter = making->interpreter;
+    struct hf_interpreters *group = interpreter->group;
+    struct hf_thread_record *record = hf_thread_record(true);
+    if (record != NULL)
+        record->is_caretaker = true;
+    take_turn(interpreter);
+    const int error = record != NULL ? make_interpreter(interpreter, making->order) : -ENOMEM;
+    leave_turn(interpreter);
+    if (error == 0) {
+        interpreter->has_caretaker = true;
+        interpreter->caretaker = (unsigned long)pthread_self();
+        if (group->engine == HF_ENGINE_OWN_GIL)
+            hf_registry_add(interpreter);
+        set_state(interpreter, HF_INTERPRETER_RUNNING);
+    }
+    pthread_mutex_lock(&making->lock);
+    making->error = error;
+    making->is_done = true;
+    pthread_cond_signal(&making->done);
+    pthread_mutex_unlock(&making->lock);
+    if (error == 0) {
+        end_interpreter(interpreter);
+        set_state(interpreter, HF_INTERPRETER_ENDED);
+    }
+    hf_group_drop(group);
+    return NULL;
+}
+
+int hf_caretaker_make(struct hf_interpreter *interpreter, const struct hf_caretaker_order *order)
+{
+    struct making making = {.interpreter = interpreter,
+                            .order = order,
+                            .lock = PTHREAD_MUTEX_INITIALIZER,
+                            .done = PTHREAD_COND_INITIALIZER};
+    hf_group_take(interpreter->group);
+    const int error = make_thread(take_care, &making);
+    if (error != 0) {
+        hf_group_drop(interpreter->group);
+        return error;
+    }
+    pthread_mutex_lock(&making.lock);
+    while (!making.is_done)
+        pthread_cond_wait(&making.done, &making.lock);
+    pthread_mutex_unlock(&making.lock);
+    return making.error;
+}
+
+void hf_caretaker_dismiss(struct hf_interpreter *interpreter)
+{
+    int running = HF_INTERPRETER_RUNNING;
+    if (atomic_compare_exchange_strong(&interpreter->state, &running, HF_INTERPRETER_ENDING))
+        hf_registry_count(HF_INTERPRETER_RUNNING, HF_INTERPRETER_ENDING);
+    pthread_mutex_lock(&interpreter->lock);
+    pthread_cond_signal(&interpreter->wake);
+    pthread_mutex_unlock(&interpreter->lock);
+}
+
+/* ---- interrupting ---- */
+
+static void *interrupt(void *argument)
+{
+    struct hf_interpreter *interpreter = argument;
+    struct hf_interpreters *group = interpreter->group;
+    const struct hf_cpython_interpreters *py = group->py;
+    struct hf_py_thread *thread = py->thread_new(interpreter->python);
+    if (thread != NULL) {
+        py->cpython->attach(thread);
+        hf_inside_interrupt(py, interpreter->caretaker);
+        delete_current(py, thread);
+    }
+    pthread_mutex_lock(&interpreter->lock);
+    interpreter->helpers--;
+    pthread_cond_signal(&interpreter->wake);
+    pthread_mutex_unlock(&interpreter->lock);
+    hf_group_drop(group);
+    return NULL;
+}
+
+void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
+{
+    struct hf_interpreters *group = interpreter->group;
+    /* Without a GIL, it is the main interpreter, and its other threads are none of this group's. */
+    if (group->engine == HF_ENGINE_THREADS)
+        return;
+    pthread_mutex_lock(&interpreter->lock);
+    if (!interpreter->finishing && interpreter->helpers == 0) {
+        interpreter->helpers++;
+        hf_group_take(group);
+        if (make_thread(interrupt, interpreter) != 0) {
+            interpreter->helpers--;
+            hf_group_drop(group);
+        }
+    }
+    pthread_mutex_unlock(&interpreter->lock);
+}
+
+void hf_caretaker_give_up(struct hf_interpreter *interpreter)
+{
+    int ending = HF_INTERPRETER_ENDING;
+    if (atomic_compare_exchange_strong(&interpreter->state, &ending, HF_INTERPRETER_HUNG))
+        hf_registry_count(HF_INTERPRETER_ENDING, HF_INTERPRETER_HUNG);
+    leave_turn(interpreter);
+}

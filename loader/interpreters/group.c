@@ -1,0 +1,233 @@
+/*
+ * Owns nothing but the initialisation of CPython, once, under a lock of its own.
+ */
+#include "loader/interpreters/group.h"
+
+#include "alloc/base/sized.h"
+#include "loader/interpreters/caretaker.h"
+#include "loader/interpreters/engine.h"
+#include "loader/interpreters/registry.h"
+#include "loader/interpreters/sessions.h"
+#include "loader/interpreters/thread_states.h"
+
+#include <errno.h>
+#include <homefree/alloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_MS     1000 /* for what is interrupted */
+#define INTERRUPT_MS 100  /* between two interruptions of the same code */
+
+/* ---- starting ---- */
+
+/* CPython has no lock for this; its other callers are the program's business. */
+static int initialize(const struct hf_cpython_interpreters *py)
+{
+    static pthread_mutex_t initializing = PTHREAD_MUTEX_INITIALIZER;
+    int error = 0;
+    pthread_mutex_lock(&initializing);
+    if (py->cpython->is_initialized() == 0) {
+        py->initialize(0);
+        error = py->cpython->is_initialized() != 0 ? 0 : -EIO;
+        if (error == 0)
+            py->cpython->detach();
+    }
+    pthread_mutex_unlock(&initializing);
+    return error;
+}
+
+static int read_options(struct hf_interpreters_options *out,
+                        const struct hf_interpreters_options *options)
+{
+    *out = (struct hf_interpreters_options){.size = sizeof *out};
+    if (options != NULL) {
+        if (options->size <= sizeof(size_t))
+            return -EINVAL;
+        hf_sized_copy(out, options, options->size);
+    }
+    for (size_t i = 0; out->paths != NULL && i < out->path_count; i++)
+        if (out->paths[i] == NULL)
+            return -EINVAL;
+    if (out->count == 0) {
+        const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+        out->count = processors > 1 ? (unsigned)processors : 1;
+        if (out->count > HF_INTERPRETERS_MAX)
+            out->count = HF_INTERPRETERS_MAX;
+    }
+    return out->count <= HF_INTERPRETERS_MAX ? 0 : -EINVAL;
+}
+
+/* Makes them one after the other; dismisses those that were made if one cannot be. */
+static int make_all(struct hf_interpreters *group, const struct hf_caretaker_order *order)
+{
+    int error = 0;
+    unsigned made = 0;
+    while (made < group->count && error == 0) {
+        error = hf_caretaker_make(&group->interpreters[made], order);
+        made += error == 0;
+    }
+    for (unsigned i = 0; error != 0 && i < made; i++)
+        hf_caretaker_dismiss(&group->interpreters[i]);
+    return error;
+}
+
+static int start_group(struct hf_interpreters **out, const struct hf_interpreters_options *options,
+                       const struct hf_cpython_interpreters *py, int engine, char *why, size_t size)
+{
+    struct hf_interpreters *group = hf_group_new(options->count);
+    const char **paths =
+        options->paths != NULL ? hf_calloc(options->path_count + 1, sizeof *paths) : NULL;
+    if (group == NULL || (options->paths != NULL && paths == NULL)) {
+        hf_free(group);
+        return -ENOMEM;
+    }
+    for (size_t i = 0; paths != NULL && i < options->path_count; i++)
+        paths[i] = options->paths[i];
+    group->py = py;
+    group->engine = engine;
+    group->generation = hf_registry_generation();
+    const struct hf_caretaker_order order = {.paths = paths,
+                                             .set_up = options->set_up,
+                                             .with_package = !options->without_package,
+                                             .why = why,
+                                             .why_size = size};
+    int error = initialize(py);
+    if (error == 0 && py->is_finalizing() != 0)
+        error = -ESHUTDOWN;
+    if (error == 0) {
+        struct hf_py_thread *thread = hf_detach(py);
+        error = make_all(group, &order);
+        hf_reattach(py, thread);
+    }
+    hf_free(paths);
+    if (error != 0)
+        hf_group_drop(group);
+    else
+        *out = group;
+    return error;
+}
+
+int hf_group_start(struct hf_interpreters **out, const struct hf_interpreters_options *options,
+                   char *why, size_t why_size)
+{
+    struct hf_interpreters_options wanted;
+    const struct hf_cpython_interpreters *py = NULL;
+    const struct hf_thread_record *record = hf_thread_record(false);
+    char ignored[1] = "";
+    if (why == NULL || why_size == 0) {
+        why = ignored;
+        why_size = sizeof ignored;
+    }
+    why[0] = '\0';
+    int error = out != NULL ? read_options(&wanted, options) : -EINVAL;
+    if (error == 0 && record != NULL && record->is_caretaker)
+        error = -EDEADLK;
+    if (error == 0) {
+        const int engine = hf_engine_find((const void *)wanted.cpython, &py, why, why_size);
+        error = engine > 0 ? start_group(out, &wanted, py, engine, why, why_size) : engine;
+    }
+    if (error != 0 && why[0] == '\0')
+        snprintf(why, why_size, "%s", strerror(-error));
+    return error;
+}
+
+/* ---- describing ---- */
+
+int hf_group_stats(struct hf_interpreters *group, unsigned index, struct hf_interpreter_stats *out)
+{
+    if (index >= group->count || out->size <= sizeof(size_t))
+        return -EINVAL;
+    struct hf_interpreter *interpreter = &group->interpreters[index];
+    struct hf_interpreter_stats stats = {
+        .id = interpreter->id,
+        .state = (enum hf_interpreter_state)atomic_load(&interpreter->state),
+        .sessions = atomic_load(&interpreter->sessions),
+        .waiting = atomic_load(&group->waiting),
+        .calls = atomic_load(&interpreter->calls),
+        .posted = atomic_load(&interpreter->posted),
+    };
+    pthread_mutex_lock(&interpreter->lock);
+    stats.held = interpreter->held;
+    pthread_mutex_unlock(&interpreter->lock);
+    hf_sized_copy(out, &stats, sizeof stats);
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static bool has_ended(struct hf_interpreter *interpreter)
+{
+    const int state = atomic_load(&interpreter->state);
+    return state == HF_INTERPRETER_ENDED || state == HF_INTERPRETER_PARKED;
+}
+
+static bool all_ended(struct hf_interpreters *group)
+{
+    for (unsigned i = 0; i < group->count; i++)
+        if (!has_ended(&group->interpreters[i]))
+            return false;
+    return true;
+}
+
+/* Waits until every interpreter has ended or is parked. */
+static bool wait_for_all(struct hf_interpreters *group, const struct timespec *until)
+{
+    bool in_time = true, done;
+    pthread_mutex_lock(&group->lock);
+    atomic_fetch_add(&group->waiting, 1);
+    while (!(done = all_ended(group)) && in_time)
+        in_time = hf_wait(&group->changed, &group->lock, until);
+    atomic_fetch_sub(&group->waiting, 1);
+    pthread_mutex_unlock(&group->lock);
+    return done;
+}
+
+static bool interrupt_all(struct hf_interpreters *group)
+{
+    bool done = false;
+    for (int waited = 0; !done && waited < GRACE_MS; waited += INTERRUPT_MS) {
+        struct timespec until;
+        for (unsigned i = 0; i < group->count; i++)
+            if (!has_ended(&group->interpreters[i]))
+                hf_caretaker_interrupt(&group->interpreters[i]);
+        (void)hf_deadline(&until, INTERRUPT_MS);
+        done = wait_for_all(group, &until);
+    }
+    return done;
+}
+
+static int end_all(struct hf_interpreters *group, int timeout_ms)
+{
+    struct timespec deadline;
+    const struct timespec *until = hf_deadline(&deadline, timeout_ms) ? &deadline : NULL;
+    for (unsigned i = 0; i < group->count; i++)
+        hf_caretaker_dismiss(&group->interpreters[i]);
+    pthread_mutex_lock(&group->lock);
+    pthread_cond_broadcast(&group->changed); /* for those that wait to begin a session */
+    pthread_mutex_unlock(&group->lock);
+    if (wait_for_all(group, until) || interrupt_all(group))
+        return 0;
+    for (unsigned i = 0; i < group->count; i++)
+        if (!has_ended(&group->interpreters[i]))
+            hf_caretaker_give_up(&group->interpreters[i]);
+    return all_ended(group) ? 0 : -ETIMEDOUT;
+}
+
+int hf_group_end(struct hf_interpreters *group, int timeout_ms)
+{
+    const struct hf_thread_record *record = hf_thread_record(false);
+    if ((record != NULL && record->is_caretaker) || hf_sessions_has(group))
+        return -EDEADLK;
+    atomic_store(&group->ending, true);
+    if (atomic_exchange(&group->is_being_ended, true))
+        return -EBUSY;
+    const struct hf_cpython_interpreters *py = group->py;
+    struct hf_py_thread *thread = hf_detach(py);
+    const int error = end_all(group, timeout_ms);
+    hf_reattach(py, thread);
+    atomic_store(&group->is_being_ended, false);
+    if (error == 0)
+        hf_group_drop(group);
+    return error;
+}

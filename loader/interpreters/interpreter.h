@@ -1,0 +1,93 @@
+/*
+ * What the units of interpreters/ know of a group, an interpreter and a session. Each member says
+ * what guards it.
+ *
+ * Locks: a group's lock and then an interpreter's. Nobody holds either while Python code runs or
+ * while waiting for a GIL.
+ */
+#ifndef HOMEFREE_INTERPRETER_H
+#define HOMEFREE_INTERPRETER_H
+
+#include "loader/host/cpython.h"
+
+#include <homefree/interpreters.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#define HF_INTERPRETERS_MAX 1024
+
+struct hf_interpreter_post {
+    struct hf_interpreter_post *next;
+    void (*run)(void *argument);
+    void *argument;
+};
+
+struct hf_interpreter {
+    struct hf_interpreters *group; /* NULL: the main interpreter */
+    unsigned index;
+    /* Written by the caretaker before the interpreter is listed. */
+    int64_t id;
+    struct hf_py_interpreter *python;
+    struct hf_py_thread *first; /* the caretaker's thread state */
+    unsigned long caretaker;    /* its thread, as CPython names it */
+
+    /* Changed without a lock; see sessions.c. */
+    atomic_uint sessions;
+    atomic_int state; /* enum hf_interpreter_state */
+    atomic_uint_fast64_t calls;
+    atomic_uint_fast64_t posted; /* as many as are in the queue */
+
+    pthread_mutex_t lock; /* guards the rest */
+    pthread_cond_t wake;  /* for the caretaker */
+    struct hf_interpreter_post *head, **tail;
+    uint64_t held;
+    unsigned helpers; /* threads that interrupt what runs; the interpreter waits for them */
+    bool finishing;   /* nothing may attach any more but the caretaker */
+    bool has_caretaker;
+    struct hf_interpreter *next_listed; /* the registry's lock */
+};
+
+struct hf_interpreters {
+    const struct hf_cpython_interpreters *py;
+    int engine;
+    unsigned generation;        /* of the process; a forked child has another */
+    atomic_uint references;     /* the handle's, each caretaker's, each session's, each helper's */
+    atomic_bool ending;         /* no new sessions */
+    atomic_bool is_being_ended; /* by one thread */
+    atomic_uint waiting;        /* threads that wait for `changed` */
+    unsigned count;
+    pthread_mutex_t lock;   /* guards nothing but sleeping on `changed` */
+    pthread_cond_t changed; /* a session ended, or an interpreter's state changed */
+    struct hf_interpreter interpreters[];
+};
+
+struct hf_session {
+    struct hf_interpreter *interpreter;
+    struct hf_py_thread *thread;    /* NULL until it is attached for the first time */
+    struct hf_thread_record *owner; /* the thread that attached it first */
+    unsigned attachments;           /* on the owner's stack; only the owner looks */
+    bool ended;                     /* hf_session_end() has been called: the owner deletes it */
+    struct hf_session *next;        /* of the owner's */
+};
+
+/* Initialises what every interpreter has. */
+void hf_interpreter_prepare(struct hf_interpreter *interpreter);
+
+/* A group of prepared interpreters with one reference, or NULL. */
+struct hf_interpreters *hf_group_new(unsigned count);
+
+void hf_group_take(struct hf_interpreters *group);
+void hf_group_drop(struct hf_interpreters *group);
+
+/* Wakes whoever waits for a change in the group. */
+void hf_group_changed(struct hf_interpreters *group);
+
+/* A time on the clock that condition variables here use. Negative: none. */
+bool hf_deadline(struct timespec *out, int timeout_ms);
+
+/* Waits on a condition variable of interpreters/, until a deadline or for as long as it takes
+ * (NULL). Returns false when the time is up. */
+bool hf_wait(pthread_cond_t *condition, pthread_mutex_t *lock, const struct timespec *deadline);
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * Owns the list of interpreters, its lock, and the counts of all that were ever made. What is
+ * listed has not ended; an entry is changed under its own lock.
+ */
+#include "loader/interpreters/registry.h"
+
+#include <string.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hf_interpreter *listed; /* guarded by `lock` */
+static struct hf_interpreter main_interpreter;
+static bool main_is_prepared; /* guarded by `lock` */
+static atomic_uint generation;
+static atomic_uint_fast64_t made, counts[HF_INTERPRETER_ENDED + 1];
+static void (*also_in_child)(void);
+
+unsigned hf_registry_generation(void)
+{
+    return atomic_load_explicit(&generation, memory_order_relaxed);
+}
+
+static void prepare_main(void)
+{
+    if (main_is_prepared)
+        return;
+    hf_interpreter_prepare(&main_interpreter);
+    main_interpreter.id = 0;
+    main_is_prepared = true;
+}
+
+struct hf_interpreter *hf_registry_main(void)
+{
+    pthread_mutex_lock(&lock);
+    prepare_main();
+    pthread_mutex_unlock(&lock);
+    return &main_interpreter;
+}
+
+void hf_registry_add(struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&lock);
+    interpreter->next_listed = listed;
+    listed = interpreter;
+    pthread_mutex_unlock(&lock);
+}
+
+bool hf_registry_remove(struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&interpreter->lock);
+    const bool can = atomic_load(&interpreter->sessions) == 0 && interpreter->held == 0 &&
+                     interpreter->head == NULL && interpreter->helpers == 0;
+    if (can) {
+        interpreter->finishing = true;
+        struct hf_interpreter **at = &listed;
+        while (*at != NULL && *at != interpreter)
+            at = &(*at)->next_listed;
+        if (*at != NULL)
+            *at = interpreter->next_listed;
+    }
+    pthread_mutex_unlock(&interpreter->lock);
+    pthread_mutex_unlock(&lock);
+    return can;
+}
+
+struct hf_interpreter *hf_registry_lock(int64_t id)
+{
+    pthread_mutex_lock(&lock);
+    prepare_main();
+    struct hf_interpreter *found = id == 0 ? &main_interpreter : listed;
+    while (id != 0 && found != NULL && found->id != id)
+        found = found->next_listed;
+    if (found != NULL)
+        pthread_mutex_lock(&found->lock);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state to)
+{
+    if (from == 0)
+        atomic_fetch_add(&made, 1);
+    else
+        atomic_fetch_sub(&counts[from], 1);
+    atomic_fetch_add(&counts[to], 1);
+}
+
+void hf_registry_totals(struct hf_interpreters_totals *out)
+{
+    out->made = atomic_load(&made);
+    out->ended = atomic_load(&counts[HF_INTERPRETER_ENDED]);
+    out->running = (unsigned)(atomic_load(&counts[HF_INTERPRETER_RUNNING]) +
+                              atomic_load(&counts[HF_INTERPRETER_ENDING]));
+    out->parked = (unsigned)atomic_load(&counts[HF_INTERPRETER_PARKED]);
+    out->hung = (unsigned)atomic_load(&counts[HF_INTERPRETER_HUNG]);
+}
+
+/* The parent's entries are left alone: their locks may be held by threads that are gone. */
+static void in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+    listed = NULL;
+    memset(&main_interpreter, 0, sizeof main_interpreter);
+    main_is_prepared = false;
+    made = 0;
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        counts[i] = 0;
+    atomic_fetch_add(&generation, 1);
+    also_in_child();
+}
+
+void hf_registry_start(void (*in_child_too)(void))
+{
+    also_in_child = in_child_too;
+    pthread_atfork(NULL, NULL, in_child);
+}

@@ -1,0 +1,322 @@
+/*
+ * Owns no state but that of the sessions.
+ *
+ * A session counts in its interpreter from before the state is looked at to after its thread state
+ * is deleted. Who ends an interpreter sets its state first and then waits for the count to become
+ * 0, so that either the new session sees the state, or the count is seen (both are sequentially
+ * consistent).
+ */
+#include "loader/interpreters/sessions.h"
+
+#include "loader/interpreters/engine.h"
+#include "loader/interpreters/posts.h"
+#include "loader/interpreters/registry.h"
+
+#include <errno.h>
+#include <homefree/alloc.h>
+
+/* ---- choosing an interpreter ---- */
+
+static void leave(struct hf_interpreter *interpreter)
+{
+    struct hf_interpreters *group = interpreter->group;
+    if (atomic_fetch_sub(&interpreter->sessions, 1) == 1 &&
+        atomic_load(&interpreter->state) != HF_INTERPRETER_RUNNING) {
+        pthread_mutex_lock(&interpreter->lock);
+        pthread_cond_signal(&interpreter->wake);
+        pthread_mutex_unlock(&interpreter->lock);
+    }
+    hf_group_changed(group);
+    hf_group_drop(group);
+}
+
+/* Counts a session in; false if the interpreter takes none. */
+static bool enter(struct hf_interpreter *interpreter, bool only_if_free)
+{
+    unsigned none = 0;
+    if (only_if_free) {
+        if (!atomic_compare_exchange_strong(&interpreter->sessions, &none, 1))
+            return false;
+    } else
+        atomic_fetch_add(&interpreter->sessions, 1);
+    hf_group_take(interpreter->group);
+    if (atomic_load(&interpreter->state) == HF_INTERPRETER_RUNNING)
+        return true;
+    leave(interpreter);
+    return false;
+}
+
+static struct hf_interpreter *least_loaded(struct hf_interpreters *group)
+{
+    struct hf_interpreter *least = NULL;
+    unsigned fewest = 0;
+    for (unsigned i = 0; i < group->count; i++) {
+        struct hf_interpreter *candidate = &group->interpreters[i];
+        const unsigned sessions = atomic_load_explicit(&candidate->sessions, memory_order_relaxed);
+        if (atomic_load_explicit(&candidate->state, memory_order_relaxed) ==
+                HF_INTERPRETER_RUNNING &&
+            (least == NULL || sessions < fewest)) {
+            least = candidate;
+            fewest = sessions;
+        }
+    }
+    return least;
+}
+
+static struct hf_interpreter *any_interpreter(struct hf_interpreters *group, int index)
+{
+    if (index >= 0)
+        return enter(&group->interpreters[index], false) ? &group->interpreters[index] : NULL;
+    for (;;) {
+        struct hf_interpreter *least = least_loaded(group);
+        if (least == NULL || enter(least, false))
+            return least;
+    }
+}
+
+static struct hf_interpreter *free_interpreter(struct hf_interpreters *group, int index)
+{
+    const unsigned from = index >= 0 ? (unsigned)index : 0;
+    const unsigned to = index >= 0 ? from + 1 : group->count;
+    for (unsigned i = from; i < to; i++)
+        if (enter(&group->interpreters[i], true))
+            return &group->interpreters[i];
+    return NULL;
+}
+
+static struct hf_interpreter *wait_for_free(struct hf_interpreters *group, int index,
+                                            int timeout_ms)
+{
+    struct timespec deadline;
+    const struct timespec *until = hf_deadline(&deadline, timeout_ms) ? &deadline : NULL;
+    struct hf_interpreter *found = NULL;
+    bool in_time = true;
+    pthread_mutex_lock(&group->lock);
+    atomic_fetch_add(&group->waiting, 1);
+    while (in_time && !atomic_load(&group->ending) &&
+           (found = free_interpreter(group, index)) == NULL)
+        in_time = hf_wait(&group->changed, &group->lock, until);
+    atomic_fetch_sub(&group->waiting, 1);
+    pthread_mutex_unlock(&group->lock);
+    return found;
+}
+
+/* A waiting thread lets go of its GIL, which the others may need to get done. */
+static struct hf_interpreter *free_in_time(struct hf_interpreters *group, int index, int timeout_ms,
+                                           int *error)
+{
+    struct hf_interpreter *found = free_interpreter(group, index);
+    if (found != NULL)
+        return found;
+    struct hf_py_thread *thread = hf_detach(group->py);
+    const struct hf_cpython_interpreters *py = group->py;
+    /* Whoever ends the group meanwhile may free it. */
+    hf_group_take(group);
+    found = wait_for_free(group, index, timeout_ms);
+    if (atomic_load(&group->ending))
+        *error = -ESHUTDOWN;
+    hf_reattach(py, thread);
+    hf_group_drop(group);
+    return found;
+}
+
+int hf_sessions_begin(struct hf_session **out, struct hf_interpreters *group, int index,
+                      int timeout_ms)
+{
+    if (index < -1 || (index >= 0 && (unsigned)index >= group->count))
+        return -EINVAL;
+    struct hf_session *session = hf_calloc(1, sizeof *session);
+    if (session == NULL)
+        return -ENOMEM;
+    int error = timeout_ms == 0 ? -ESHUTDOWN : -ETIMEDOUT;
+    session->interpreter = timeout_ms == 0 ? any_interpreter(group, index)
+                                           : free_in_time(group, index, timeout_ms, &error);
+    if (session->interpreter == NULL) {
+        hf_free(session);
+        return error;
+    }
+    *out = session;
+    return 0;
+}
+
+/* ---- ending ---- */
+
+static void unlink_from(struct hf_thread_record *record, struct hf_session *session)
+{
+    struct hf_session **at = &record->sessions;
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+}
+
+/* Deletes the session's thread state, to which the calling thread is attached, and the session. The
+ * thread is attached to nothing afterwards. */
+static void delete_attached(struct hf_thread_record *record, struct hf_session *session)
+{
+    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
+    py->thread_clear(session->thread);
+    py->thread_delete_current();
+    unlink_from(record, session);
+    leave(session->interpreter);
+    hf_free(session);
+}
+
+/* The same for a session that is not on the stack; the calling thread stays attached to what it is
+ * attached to. */
+static void delete_detached(struct hf_thread_record *record, struct hf_session *session)
+{
+    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
+    if (hf_engine_is_gone(py)) {
+        /* CPython has deleted the thread state, or will. */
+        unlink_from(record, session);
+        leave(session->interpreter);
+        hf_free(session);
+        return;
+    }
+    struct hf_py_thread *before = hf_detach(py);
+    py->cpython->attach(session->thread);
+    hf_posts_run(session->interpreter);
+    delete_attached(record, session);
+    hf_reattach(py, before);
+}
+
+/* Ends the sessions of the calling thread that other threads have ended. */
+static void delete_ended(struct hf_thread_record *record)
+{
+    struct hf_session *session = record->sessions, *next;
+    for (; session != NULL; session = next) {
+        next = session->next;
+        if (__atomic_load_n(&session->ended, __ATOMIC_ACQUIRE) && session->attachments == 0)
+            delete_detached(record, session);
+    }
+}
+
+void hf_sessions_thread_ends(struct hf_thread_record *record)
+{
+    record->depth = 0;
+    while (record->sessions != NULL) {
+        record->sessions->attachments = 0;
+        delete_detached(record, record->sessions);
+    }
+}
+
+bool hf_sessions_has(const struct hf_interpreters *group)
+{
+    const struct hf_thread_record *record = hf_thread_record(false);
+    const struct hf_session *session = record != NULL ? record->sessions : NULL;
+    while (session != NULL && session->interpreter->group != group)
+        session = session->next;
+    return session != NULL;
+}
+
+/* ---- attaching ---- */
+
+static bool make_room(struct hf_thread_record *record)
+{
+    if (record->depth < record->room)
+        return true;
+    const size_t room = record->room == 0 ? 8 : record->room * 2;
+    struct hf_attachment *stack = hf_realloc(record->stack, room * sizeof *stack);
+    if (stack == NULL)
+        return false;
+    record->stack = stack;
+    record->room = room;
+    return true;
+}
+
+static bool make_thread(struct hf_session *session, struct hf_thread_record *record)
+{
+    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
+    session->thread = py->thread_new(session->interpreter->python);
+    if (session->thread == NULL)
+        return false;
+    session->owner = record;
+    session->next = record->sessions;
+    record->sessions = session;
+    return true;
+}
+
+int hf_sessions_attach(struct hf_session *session)
+{
+    struct hf_interpreter *interpreter = session->interpreter;
+    const struct hf_cpython_interpreters *py = interpreter->group->py;
+    struct hf_thread_record *record = hf_thread_record(true);
+    if (record == NULL || !make_room(record))
+        return -ENOMEM;
+    if (session->owner != NULL && session->owner != record)
+        return -EPERM;
+    delete_ended(record);
+    if (hf_engine_is_gone(py) || atomic_load(&interpreter->state) >= HF_INTERPRETER_PARKED)
+        return -ESHUTDOWN;
+    struct hf_py_thread *before = py->cpython->current_thread();
+    if (before == NULL || before != session->thread) {
+        if (before != NULL)
+            py->cpython->detach();
+        if (session->thread == NULL && !make_thread(session, record)) {
+            hf_reattach(py, before);
+            return -ENOMEM;
+        }
+        py->cpython->attach(session->thread);
+    }
+    record->stack[record->depth++] = (struct hf_attachment){session, before};
+    session->attachments++;
+    atomic_fetch_add_explicit(&interpreter->calls, 1, memory_order_relaxed);
+    hf_posts_run(interpreter);
+    return 0;
+}
+
+/* The calling thread's last attachment, if it is one of this session. */
+static struct hf_thread_record *top_is(const struct hf_session *session)
+{
+    struct hf_thread_record *record = hf_thread_record(false);
+    return record != NULL && record->depth > 0 &&
+                   record->stack[record->depth - 1].session == session
+               ? record
+               : NULL;
+}
+
+int hf_sessions_detach(struct hf_session *session)
+{
+    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
+    struct hf_thread_record *record = top_is(session);
+    if (record == NULL)
+        return -EINVAL;
+    if (py->cpython->current_thread() != session->thread)
+        return -EPERM;
+    struct hf_py_thread *before = record->stack[--record->depth].before;
+    session->attachments--;
+    hf_posts_run(session->interpreter);
+    if (before == session->thread)
+        return 0;
+    if (session->ended && session->attachments == 0)
+        delete_attached(record, session);
+    else
+        py->cpython->detach();
+    hf_reattach(py, before);
+    delete_ended(record);
+    return 0;
+}
+
+void hf_sessions_end(struct hf_session *session)
+{
+    struct hf_thread_record *record = hf_thread_record(false);
+    if (session->owner == NULL) {
+        leave(session->interpreter);
+        hf_free(session);
+        return;
+    }
+    const bool own = session->owner == record;
+    __atomic_store_n(&session->ended, true, __ATOMIC_RELEASE);
+    if (!own)
+        return; /* from here on the session is its owner's */
+    struct hf_interpreters *group = session->interpreter->group;
+    hf_group_take(group);
+    while (top_is(session) != NULL && session->attachments > 1)
+        if (hf_sessions_detach(session) != 0)
+            break;
+    if (session->attachments == 0)
+        delete_detached(record, session);
+    else
+        (void)hf_sessions_detach(session);
+    hf_group_drop(group);
+}

@@ -1,0 +1,69 @@
+/*
+ * Owns the key under which each thread that has had a session keeps its record. A record is made by
+ * its thread and freed when the thread ends.
+ */
+#include "loader/interpreters/thread_states.h"
+
+#include "loader/interpreters/registry.h"
+
+#include <homefree/alloc.h>
+
+static pthread_key_t key;
+static bool has_key;
+static void (*at_thread_end)(struct hf_thread_record *record);
+
+static void thread_ends(void *argument)
+{
+    struct hf_thread_record *record = argument;
+    if (record->generation == hf_registry_generation()) {
+        /* Ending sessions may look at the record. */
+        pthread_setspecific(key, record);
+        at_thread_end(record);
+        pthread_setspecific(key, NULL);
+    }
+    hf_free(record->stack);
+    hf_free(record);
+}
+
+struct hf_thread_record *hf_thread_record(bool make)
+{
+    if (!has_key)
+        return NULL;
+    struct hf_thread_record *record = pthread_getspecific(key);
+    if (record != NULL || !make)
+        return record;
+    record = hf_calloc(1, sizeof *record);
+    if (record == NULL)
+        return NULL;
+    record->generation = hf_registry_generation();
+    if (pthread_setspecific(key, record) != 0) {
+        hf_free(record);
+        return NULL;
+    }
+    return record;
+}
+
+void hf_thread_states_start(void (*thread_ends_too)(struct hf_thread_record *record))
+{
+    at_thread_end = thread_ends_too;
+    has_key = pthread_key_create(&key, thread_ends) == 0;
+}
+
+void hf_thread_states_in_child(void)
+{
+    if (has_key)
+        pthread_setspecific(key, NULL);
+}
+
+struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py)
+{
+    return py->cpython->current_thread() != NULL && hf_cpython_attached(py->cpython)
+               ? py->cpython->detach()
+               : NULL;
+}
+
+void hf_reattach(const struct hf_cpython_interpreters *py, struct hf_py_thread *thread)
+{
+    if (thread != NULL)
+        py->cpython->attach(thread);
+}
