@@ -112,8 +112,13 @@ static bool look_up_interpreters(struct hf_cpython_interpreters *found,
     HF_CPYTHON_INTERPRETER_LATER_FUNCTIONS(LATER)
     if (found->is_finalizing == NULL)
         found->is_finalizing = found->is_finalizing_old;
-    found->none = dlsym(handle, "_Py_NoneStruct");
-    return found->is_finalizing != NULL && found->none != NULL;
+#define OBJECT(member, name)              \
+    found->member = dlsym(handle, #name); \
+    if (found->member == NULL)            \
+        return false;
+    HF_CPYTHON_OBJECTS(OBJECT)
+    found->buffer_error = dlsym(handle, "PyExc_BufferError");
+    return found->is_finalizing != NULL && found->buffer_error != NULL;
 }
 
 const struct hf_cpython_interpreters *hf_cpython_interpreters(void)

@@ -88,6 +88,54 @@ struct hf_py_config {
 
 struct hf_py_interpreter;
 
+/* Py_buffer, the same since 3.3. */
+struct hf_py_buffer {
+    void *start;
+    struct hf_py_object *object;
+    ssize_t bytes, item_size;
+    int read_only, dimensions;
+    char *format;
+    ssize_t *shape, *strides, *suboffsets;
+    void *internal;
+};
+
+/* Flags of PyObject_GetBuffer() */
+enum {
+    HF_PY_BUFFER_WRITABLE = 0x01,
+    HF_PY_BUFFER_FORMAT = 0x04,
+    HF_PY_BUFFER_ND = 0x08,
+    HF_PY_BUFFER_STRIDES = 0x10 | HF_PY_BUFFER_ND,
+    HF_PY_BUFFER_C = 0x20 | HF_PY_BUFFER_STRIDES,
+    HF_PY_BUFFER_F = 0x40 | HF_PY_BUFFER_STRIDES,
+    HF_PY_BUFFER_ANY = 0x80 | HF_PY_BUFFER_STRIDES,
+    HF_PY_BUFFER_FULL_READ = 0x100 | HF_PY_BUFFER_STRIDES | HF_PY_BUFFER_FORMAT
+};
+
+/* PyType_Spec and PyType_Slot, with the numbers of slots that are used here. */
+struct hf_py_type_slot {
+    int number;
+    void *function;
+};
+enum { HF_PY_BUFFER_GET = 1, HF_PY_BUFFER_RELEASE = 2, HF_PY_DEALLOC = 52 };
+struct hf_py_type_spec {
+    const char *name;
+    int basic_size, item_size;
+    unsigned flags;
+    struct hf_py_type_slot *slots;
+};
+
+/* CPython's objects that are used here: D(member, name). */
+#define HF_CPYTHON_OBJECTS(D)         \
+    D(none, _Py_NoneStruct)           \
+    D(object_type, PyBaseObject_Type) \
+    D(bool_type, PyBool_Type)         \
+    D(int_type, PyLong_Type)          \
+    D(float_type, PyFloat_Type)       \
+    D(text_type, PyUnicode_Type)      \
+    D(bytes_type, PyBytes_Type)       \
+    D(list_type, PyList_Type)         \
+    D(tuple_type, PyTuple_Type)
+
 /* What running several interpreters needs besides, in every version from 3.9 on; members of the
  * second list are NULL where the running version lacks them. */
 #define HF_CPYTHON_INTERPRETER_FUNCTIONS(F)                                                       \
@@ -125,6 +173,29 @@ struct hf_py_interpreter;
     F(list_append, PyList_Append, int, (struct hf_py_object *, struct hf_py_object *))            \
     F(sequence_size, PySequence_Size, ssize_t, (struct hf_py_object *))                           \
     F(sequence_item, PySequence_GetItem, struct hf_py_object *, (struct hf_py_object *, ssize_t)) \
+    F(error_occurred, PyErr_Occurred, struct hf_py_object *, (void))                              \
+    F(error_set_text, PyErr_SetString, void, (struct hf_py_object *, const char *))               \
+    F(take, Py_IncRef, void, (struct hf_py_object *))                                             \
+    F(type_of, PyObject_Type, struct hf_py_object *, (struct hf_py_object *))                     \
+    F(is_instance, PyObject_IsInstance, int, (struct hf_py_object *, struct hf_py_object *))      \
+    F(bool_new, PyBool_FromLong, struct hf_py_object *, (long))                                   \
+    F(int_new, PyLong_FromLongLong, struct hf_py_object *, (long long))                           \
+    F(int_read, PyLong_AsLongLongAndOverflow, long long, (struct hf_py_object *, int *))          \
+    F(float_new, PyFloat_FromDouble, struct hf_py_object *, (double))                             \
+    F(float_read, PyFloat_AsDouble, double, (struct hf_py_object *))                              \
+    F(text_new, PyUnicode_FromStringAndSize, struct hf_py_object *, (const char *, ssize_t))      \
+    F(bytes_new, PyBytes_FromStringAndSize, struct hf_py_object *, (const char *, ssize_t))       \
+    F(tuple_new, PyTuple_New, struct hf_py_object *, (ssize_t))                                   \
+    F(tuple_set, PyTuple_SetItem, int, (struct hf_py_object *, ssize_t, struct hf_py_object *))   \
+    F(dict_set, PyDict_SetItemString, int,                                                        \
+      (struct hf_py_object *, const char *, struct hf_py_object *))                               \
+    F(dict_remove, PyDict_DelItemString, int, (struct hf_py_object *, const char *))              \
+    F(buffer_check, PyObject_CheckBuffer, int, (struct hf_py_object *))                           \
+    F(buffer_get, PyObject_GetBuffer, int, (struct hf_py_object *, struct hf_py_buffer *, int))   \
+    F(memory_view, PyMemoryView_FromObject, struct hf_py_object *, (struct hf_py_object *))       \
+    F(buffer_release, PyBuffer_Release, void, (struct hf_py_buffer *))                            \
+    F(type_from_spec, PyType_FromSpec, struct hf_py_object *, (struct hf_py_type_spec *))         \
+    F(object_new, PyType_GenericAlloc, struct hf_py_object *, (struct hf_py_object *, ssize_t))   \
     F(mapping_keys, PyMapping_Keys, struct hf_py_object *, (struct hf_py_object *))               \
     F(to_unsigned_long, PyLong_AsUnsignedLong, unsigned long, (struct hf_py_object *))            \
     F(raise_in, PyThreadState_SetAsyncExc, int, (unsigned long, struct hf_py_object *))           \
@@ -143,7 +214,10 @@ struct hf_py_interpreter;
 
 struct hf_cpython_interpreters {
     const struct hf_cpython *cpython;
-    struct hf_py_object *none; /* None */
+#define HF_MEMBER(member, name) struct hf_py_object *member;
+    HF_CPYTHON_OBJECTS(HF_MEMBER)
+#undef HF_MEMBER
+    struct hf_py_object **buffer_error; /* PyExc_BufferError */
 #define HF_MEMBER(member, name, result, parameters) result(*member) parameters;
     HF_CPYTHON_INTERPRETER_FUNCTIONS(HF_MEMBER)
     HF_CPYTHON_INTERPRETER_LATER_FUNCTIONS(HF_MEMBER)

@@ -312,9 +312,18 @@ static bool become_foreign(const struct hf_cpython *cpython)
 
 /* ---- arenas ---- */
 
+/* Since 3.11 CPython asks this allocator for the stacks of its frames, too: 16 KiB or more for each
+ * thread state. Those are plain blocks: mapping and unmapping one takes longer than many a call. */
+#define ARENA_LEAST ((size_t)1 << 18)
+
 static void *arena_alloc(void *ctx, size_t size)
 {
     (void)ctx;
+    if (size < ARENA_LEAST && atomic_load_explicit(&lending, memory_order_relaxed)) {
+        void *stack = hf_malloc(size);
+        if (stack != NULL)
+            return stack;
+    }
     if (atomic_load_explicit(&lending, memory_order_relaxed) &&
         (size == (size_t)1 << 20 || size == (size_t)1 << 18)) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
@@ -332,7 +341,10 @@ static void arena_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
     if (hf_owned(ptr)) {
-        hf_hosted_unmap(ptr, size);
+        if (size < ARENA_LEAST)
+            hf_free(ptr);
+        else
+            hf_hosted_unmap(ptr, size);
         return;
     }
     hf_arenas_remove(ptr, size);

@@ -10,12 +10,14 @@
 
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/inside.h"
+#include "loader/interpreters/memory_object.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/thread_states.h"
 
 #include <errno.h>
 #include <homefree/alloc.h>
+#include <homefree/host.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -127,6 +129,8 @@ static int make_interpreter(struct hf_interpreter *interpreter,
         return -ENOMEM;
     py->cpython->attach(in_main);
     int error = 0;
+    if (order->with_heap && interpreter->index == 0)
+        (void)hf_python_install(NULL, NULL);
     if (group->engine == HF_ENGINE_OWN_GIL) {
         if (order->paths == NULL)
             paths = hf_inside_paths(py);
@@ -229,12 +233,14 @@ static void end_interpreter(struct hf_interpreter *interpreter)
         py->cpython->detach();
     }
     if (group->engine == HF_ENGINE_THREADS) {
+        hf_memory_object_forget(py, interpreter);
         delete_current(py, interpreter->first);
         return;
     }
     py->cpython->detach();
     take_turn(interpreter);
     py->cpython->attach(interpreter->first);
+    hf_memory_object_forget(py, interpreter);
     py->end_interpreter(interpreter->first);
     leave_turn(interpreter);
 }

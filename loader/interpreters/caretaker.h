@@ -11,7 +11,7 @@
 struct hf_caretaker_order {
     const char *const *paths; /* ended by NULL, or NULL */
     const char *set_up;
-    bool with_package;
+    bool with_package, with_heap;
     char *why;
     size_t why_size;
 };

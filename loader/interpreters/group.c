@@ -90,6 +90,7 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
     const struct hf_caretaker_order order = {.paths = paths,
                                              .set_up = options->set_up,
                                              .with_package = !options->without_package,
+                                             .with_heap = !options->without_heap,
                                              .why = why,
                                              .why_size = size};
     int error = initialize(py);

@@ -36,7 +36,8 @@ struct hf_interpreter {
     atomic_uint sessions;
     atomic_int state; /* enum hf_interpreter_state */
     atomic_uint_fast64_t calls;
-    atomic_uint_fast64_t posted; /* as many as are in the queue */
+    atomic_uint_fast64_t posted;                /* as many as are in the queue */
+    _Atomic(struct hf_py_object *) memory_type; /* memory_object.c's; NULL until it is needed */
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;  /* for the caretaker */

@@ -8,13 +8,16 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
+#include "loader/interpreters/calls.h"
 #include "loader/interpreters/caretaker.h"
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/group.h"
 #include "loader/interpreters/interpreters_functions.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
+#include "loader/interpreters/replicas.h"
 #include "loader/interpreters/sessions.h"
+#include "loader/interpreters/values.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -50,9 +53,9 @@ static int end(struct hf_interpreters *group, int timeout_ms)
     return is_parents(group) ? -ESHUTDOWN : hf_group_end(group, timeout_ms);
 }
 
-static int totals(struct hf_interpreters_totals *out)
+static int totals(struct hf_interpreters_counts *out)
 {
-    struct hf_interpreters_totals all = {0};
+    struct hf_interpreters_counts all = {0};
     if (out == NULL || out->size <= sizeof(size_t))
         return -EINVAL;
     hf_registry_totals(&all);
@@ -102,6 +105,58 @@ static int64_t current(void)
     return py->interpreter_id(py->interpreter_of(py->cpython->current_thread()));
 }
 
+static int run_source(struct hf_session *session, const char *source, struct hf_value *error)
+{
+    if (session == NULL || source == NULL)
+        return -EINVAL;
+    return is_parents(session->interpreter->group) ? -ESHUTDOWN
+                                                   : hf_calls_run(session, source, error);
+}
+
+static int call(struct hf_session *session, const char *function, const struct hf_value *arguments,
+                size_t count_of, struct hf_value *result)
+{
+    if (session == NULL || function == NULL)
+        return -EINVAL;
+    return is_parents(session->interpreter->group)
+               ? -ESHUTDOWN
+               : hf_calls_call(session, function, arguments, count_of, result);
+}
+
+static int call_any(struct hf_interpreters *group, const char *function,
+                    const struct hf_value *arguments, size_t count_of, struct hf_value *result)
+{
+    if (group == NULL || function == NULL)
+        return -EINVAL;
+    return is_parents(group) ? -ESHUTDOWN
+                             : hf_calls_call_any(group, function, arguments, count_of, result);
+}
+
+static int replica_new(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
+                       const struct hf_value *arguments, size_t count_of, struct hf_value *error)
+{
+    if (out == NULL || group == NULL || maker == NULL)
+        return -EINVAL;
+    return is_parents(group) ? -ESHUTDOWN
+                             : hf_replicas_new(out, group, maker, arguments, count_of, error);
+}
+
+static int replica_call(struct hf_replica *replica, const char *method,
+                        const struct hf_value *arguments, size_t count_of, struct hf_value *result)
+{
+    if (replica == NULL)
+        return -EINVAL;
+    return hf_replicas_is_parents(replica)
+               ? -ESHUTDOWN
+               : hf_replicas_call(replica, method, arguments, count_of, result);
+}
+
+static void replica_drop(struct hf_replica *replica)
+{
+    if (replica != NULL && !hf_replicas_is_parents(replica))
+        hf_replicas_drop(replica);
+}
+
 static const struct hf_interpreters_functions here = {
     .engine = engine,
     .start = hf_group_start,
@@ -118,6 +173,13 @@ static const struct hf_interpreters_functions here = {
     .hold = hf_posts_hold,
     .unhold = hf_posts_unhold,
     .current = current,
+    .value_clear = hf_value_free,
+    .run = run_source,
+    .call = call,
+    .call_any = call_any,
+    .replica_new = replica_new,
+    .replica_call = replica_call,
+    .replica_drop = replica_drop,
 };
 
 /* ---- exported ---- */
@@ -167,7 +229,7 @@ int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms)
     FORWARD(end, -EINVAL, (group, timeout_ms));
 }
 
-int hf_interpreters_totals(struct hf_interpreters_totals *out)
+int hf_interpreters_totals(struct hf_interpreters_counts *out)
 {
     FORWARD(totals, -EINVAL, (out));
 }
@@ -220,6 +282,49 @@ void hf_interpreters_unhold(int64_t interpreter)
 int64_t hf_interpreter_current(void)
 {
     FORWARD(current, -1, ());
+}
+
+void hf_value_clear(struct hf_value *value)
+{
+    const struct hf_interpreters_functions *to = functions();
+    if (to->value_clear != NULL)
+        to->value_clear(value);
+}
+
+int hf_session_run(struct hf_session *session, const char *source, struct hf_value *error)
+{
+    FORWARD(run, -EINVAL, (session, source, error));
+}
+
+int hf_session_call(struct hf_session *session, const char *function,
+                    const struct hf_value *arguments, size_t count_of, struct hf_value *result)
+{
+    FORWARD(call, -EINVAL, (session, function, arguments, count_of, result));
+}
+
+int hf_interpreters_call(struct hf_interpreters *group, const char *function,
+                         const struct hf_value *arguments, size_t count_of, struct hf_value *result)
+{
+    FORWARD(call_any, -EINVAL, (group, function, arguments, count_of, result));
+}
+
+int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
+                   const struct hf_value *arguments, size_t count_of, struct hf_value *error)
+{
+    FORWARD(replica_new, -EINVAL, (out, group, maker, arguments, count_of, error));
+}
+
+int hf_replica_call(struct hf_replica *replica, const char *method,
+                    const struct hf_value *arguments, size_t count_of, struct hf_value *result)
+{
+    FORWARD(replica_call, -EINVAL, (replica, method, arguments, count_of, result));
+}
+
+void hf_replica_drop(struct hf_replica *replica)
+{
+    const struct hf_interpreters_functions *to = functions();
+    if (to->replica_drop != NULL)
+        to->replica_drop(replica);
 }
 
 /* ---- the start ---- */

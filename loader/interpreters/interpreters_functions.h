@@ -14,7 +14,7 @@ struct hf_interpreters_functions {
     unsigned (*count)(const struct hf_interpreters *group);
     int (*stats)(struct hf_interpreters *group, unsigned index, struct hf_interpreter_stats *out);
     int (*end)(struct hf_interpreters *group, int timeout_ms);
-    int (*totals)(struct hf_interpreters_totals *out);
+    int (*totals)(struct hf_interpreters_counts *out);
     int (*begin)(struct hf_session **out, struct hf_interpreters *group, int index, int timeout_ms);
     unsigned (*session_index)(const struct hf_session *session);
     int (*attach)(struct hf_session *session);
@@ -24,6 +24,17 @@ struct hf_interpreters_functions {
     int (*hold)(int64_t interpreter);
     void (*unhold)(int64_t interpreter);
     int64_t (*current)(void);
+    void (*value_clear)(struct hf_value *value);
+    int (*run)(struct hf_session *session, const char *source, struct hf_value *error);
+    int (*call)(struct hf_session *session, const char *function, const struct hf_value *arguments,
+                size_t count, struct hf_value *result);
+    int (*call_any)(struct hf_interpreters *group, const char *function,
+                    const struct hf_value *arguments, size_t count, struct hf_value *result);
+    int (*replica_new)(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
+                       const struct hf_value *arguments, size_t count, struct hf_value *error);
+    int (*replica_call)(struct hf_replica *replica, const char *method,
+                        const struct hf_value *arguments, size_t count, struct hf_value *result);
+    void (*replica_drop)(struct hf_replica *replica);
 };
 
 #endif

@@ -85,7 +85,7 @@ void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state
     atomic_fetch_add(&counts[to], 1);
 }
 
-void hf_registry_totals(struct hf_interpreters_totals *out)
+void hf_registry_totals(struct hf_interpreters_counts *out)
 {
     out->made = atomic_load(&made);
     out->ended = atomic_load(&counts[HF_INTERPRETER_ENDED]);

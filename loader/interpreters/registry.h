@@ -27,7 +27,7 @@ struct hf_interpreter *hf_registry_lock(int64_t id);
 
 /* Counts interpreters from one state to another; 0 is that of one that does not exist. */
 void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state to);
-void hf_registry_totals(struct hf_interpreters_totals *out);
+void hf_registry_totals(struct hf_interpreters_counts *out);
 
 /* Registers the fork handler. `in_child_too` runs in the child as well. */
 void hf_registry_start(void (*in_child_too)(void));

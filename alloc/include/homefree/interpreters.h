@@ -41,6 +41,7 @@ enum hf_interpreters_engine_kind {
 
 struct hf_interpreters;
 struct hf_session;
+struct hf_release; /* homefree/deleter.h */
 
 /*
  * Tells how interpreters of this process could run at the same time.
@@ -70,6 +71,7 @@ struct hf_interpreters_options {
     const char *set_up;    /* Python source that each runs first, in its __main__; NULL: none */
     void (*cpython)(void); /* any function of the CPython to use; NULL: found by name */
     bool without_package;  /* true: the package `homefree` is not imported into them */
+    bool without_heap;     /* true: CPython keeps the allocators that it has */
 };
 
 /*
@@ -79,6 +81,10 @@ struct hf_interpreters_options {
  * calling thread detached. Each interpreter gets the main interpreter's sys.path, or the one of the
  * options; imports `threading` and, if the package `homefree` is there, what makes extension
  * modules loadable; and runs `set_up`. Interpreters are made one after the other.
+ *
+ * CPython allocates from the heap afterwards, as after hf_python_install(NULL, NULL), unless the
+ * options or HOMEFREE_CONF say otherwise: calls take several times as long without, because CPython
+ * then maps and unmaps the stack of each thread state.
  *
  * An interpreter cannot fork; its Python threads must not be daemons.
  *
@@ -196,7 +202,7 @@ HF_API int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
 HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
 
 /* The interpreters of the process that this header has made. Caller-sized. */
-struct hf_interpreters_totals {
+struct hf_interpreters_counts {
     size_t size;
     uint64_t made;    /* so far */
     uint64_t ended;   /* so far */
@@ -219,7 +225,7 @@ struct hf_interpreters_totals {
  * Signals: unsafe.
  * Since: 1.0
  */
-HF_API int hf_interpreters_totals(struct hf_interpreters_totals *out);
+HF_API int hf_interpreters_totals(struct hf_interpreters_counts *out);
 
 /*
  * Begins a session: the right to use one interpreter of a group.
@@ -327,6 +333,217 @@ HF_API int hf_session_detach(struct hf_session *session);
  * Since: 1.0
  */
 HF_API void hf_session_end(struct hf_session *session);
+
+/* ---- values ---- */
+
+/* What a struct hf_value is. */
+enum hf_value_kind {
+    HF_VALUE_NONE = 0,   /* None */
+    HF_VALUE_BOOL = 1,   /* as.truth */
+    HF_VALUE_INT = 2,    /* as.integer; integers that do not fit are HF_VALUE_PICKLE */
+    HF_VALUE_FLOAT = 3,  /* as.real */
+    HF_VALUE_TEXT = 4,   /* as.text, count bytes of UTF-8; in results also a NUL, in arguments a
+                            count of 0 means: up to the NUL */
+    HF_VALUE_BYTES = 5,  /* as.bytes, count bytes: a copy */
+    HF_VALUE_LIST = 6,   /* as.items, count values */
+    HF_VALUE_TUPLE = 7,  /* as.items, count values */
+    HF_VALUE_MEMORY = 8, /* as.memory: the memory of an object with a buffer, not a copy */
+    HF_VALUE_PICKLE = 9, /* as.items, count values: a pickle (HF_VALUE_BYTES), and the memory that
+                            it leaves out (HF_VALUE_MEMORY each) */
+    HF_VALUE_ERROR = 10  /* as.error: Python raised an exception */
+};
+
+/* An argument or a result. */
+struct hf_value {
+    enum hf_value_kind kind;
+    size_t count; /* see the kinds */
+    union {
+        int truth;
+        int64_t integer;
+        double real;
+        const char *text;
+        const void *bytes;
+        struct hf_value *items;
+        struct hf_memory *memory;
+        struct hf_error *error;
+    } as;
+};
+
+/* Memory that is used by reference. In a result, whoever drops `keeper` last lets go of the object
+ * in whose interpreter the memory is; until then that interpreter is not ended. In an argument,
+ * which is a memoryview, Python holds `keeper` for as long as it uses the memory; without one, the
+ * memory must outlive every interpreter that it was given to. */
+struct hf_memory {
+    void *pointer;
+    size_t bytes;
+    const char *format; /* as Python's struct module says; NULL: unsigned bytes */
+    size_t item_size;   /* bytes; 0: 1 */
+    int dimensions;     /* 0: one, of bytes / item_size items */
+    const int64_t *shape;
+    const int64_t *strides; /* bytes; NULL: row by row, without gaps */
+    bool read_only;
+    struct hf_release *keeper;
+};
+
+/* An exception, as text. */
+struct hf_error {
+    const char *type;      /* such as "ValueError", or "package.Type" */
+    const char *message;   /* str() of it */
+    const char *traceback; /* what Python would have printed */
+};
+
+/*
+ * Frees what a result consists of, and drops the keepers of its memory. It becomes HF_VALUE_NONE.
+ *
+ * Parameters:
+ *   value  in/out: a result of a function of this header; NULL does nothing
+ * Result: none.
+ * Errors: none.
+ * Frees: what value points to, but not value itself.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void hf_value_clear(struct hf_value *value);
+
+/*
+ * Runs Python source in the __main__ of a session's interpreter.
+ *
+ * Parameters:
+ *   session  in: the session; attached for the call if it is not
+ *   source   in: any number of statements
+ *   error    out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  session or source is NULL
+ *   -EPROTO  Python raised
+ *   others   as hf_session_attach()
+ * Frees: pass error to hf_value_clear().
+ * Threads: safe; waits for the interpreter's GIL.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_run(struct hf_session *session, const char *source, struct hf_value *error);
+
+/*
+ * Calls a Python function in a session's interpreter.
+ *
+ * Objects that are neither simple nor have a buffer come back as pickles; with the package
+ * `homefree` in the interpreter, a pickle leaves out the memory of arrays, and that crosses by
+ * reference. A pickle can be an argument in any interpreter of the process.
+ *
+ * Parameters:
+ *   session    in: the session; attached for the call if it is not
+ *   function   in: "module:name" or "module:name.name"; the module is imported if it is not yet
+ *   arguments  in: count values; HF_VALUE_ERROR is none
+ *   count      in: how many
+ *   result     out: what the function returned, or HF_VALUE_ERROR; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  session or function is NULL, function has no colon, or an argument is invalid
+ *   -EPROTO  Python raised: in the function, or because there is no such function, or because its
+ *            result cannot be pickled
+ *   others   as hf_session_attach()
+ * Frees: pass result to hf_value_clear(). The arguments stay the caller's.
+ * Threads: safe; waits for the interpreter's GIL.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_call(struct hf_session *session, const char *function,
+                           const struct hf_value *arguments, size_t count, struct hf_value *result);
+
+/*
+ * Calls a Python function in the interpreter of a group that has the fewest sessions.
+ *
+ * Parameters:
+ *   group      in: the group
+ *   function   in: as for hf_session_call()
+ *   arguments  in: count values
+ *   count      in: how many
+ *   result     out: what the function returned, or HF_VALUE_ERROR; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   others  as hf_session_begin() and hf_session_call()
+ * Frees: pass result to hf_value_clear(). The arguments stay the caller's.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_call(struct hf_interpreters *group, const char *function,
+                                const struct hf_value *arguments, size_t count,
+                                struct hf_value *result);
+
+/* ---- replicas ---- */
+
+struct hf_replica;
+
+/*
+ * Makes one object in each interpreter of a group, such as a model.
+ *
+ * Parameters:
+ *   out        out: the replica; unchanged on error
+ *   group      in: the group, which must not be ended before the replica is dropped
+ *   maker      in: a function, as for hf_session_call(), that returns the object
+ *   arguments  in: count values, for maker in each interpreter
+ *   count      in: how many
+ *   error      out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  out, group or maker is NULL
+ *   -ENOMEM  there is no memory
+ *   others   as hf_session_begin() and hf_session_call()
+ * Frees: drop the replica with hf_replica_drop(), and pass error to hf_value_clear().
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
+                          const struct hf_value *arguments, size_t count, struct hf_value *error);
+
+/*
+ * Calls a replica, or a method of it, in the interpreter of its group that has the fewest sessions.
+ *
+ * Parameters:
+ *   replica    in: the replica
+ *   method     in: "name" or "name.name"; NULL: the object itself
+ *   arguments  in: count values
+ *   count      in: how many
+ *   result     out: what the call returned, or HF_VALUE_ERROR; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  replica is NULL, or an argument is invalid
+ *   -EPROTO  Python raised
+ *   others   as hf_session_begin() and hf_session_call()
+ * Frees: pass result to hf_value_clear(). The arguments stay the caller's.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_replica_call(struct hf_replica *replica, const char *method,
+                           const struct hf_value *arguments, size_t count, struct hf_value *result);
+
+/*
+ * Drops a replica; its objects are released in their interpreters soon afterwards.
+ *
+ * Parameters:
+ *   replica  in: the replica; NULL does nothing
+ * Result: none.
+ * Errors: none.
+ * Frees: the replica.
+ * Threads: safe; nobody may use the replica any more.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API void hf_replica_drop(struct hf_replica *replica);
+
+/* ---- what others hold ---- */
 
 /*
  * Has a function run by a thread that is attached to an interpreter.

@@ -1,0 +1,477 @@
+/*
+ * Owns nothing: what a value points to is the value's, each part in a block of the heap.
+ *
+ * Memory that a result shows is held by a buffer (Py_buffer) of the interpreter that it comes from.
+ * The keeper's destructor may run on any thread, so it posts the release to that interpreter, which
+ * does not end before.
+ */
+#include "loader/interpreters/values.h"
+
+#include "loader/interpreters/memory_object.h"
+#include "loader/interpreters/posts.h"
+
+#include <errno.h>
+#include <homefree/alloc.h>
+#include <homefree/deleter.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH_MAX 64
+
+static void release(const struct hf_cpython_interpreters *py, struct hf_py_object *object)
+{
+    if (object != NULL)
+        py->cpython->release(object);
+}
+
+/* ---- freeing ---- */
+
+static bool has_items(enum hf_value_kind kind)
+{
+    return kind == HF_VALUE_LIST || kind == HF_VALUE_TUPLE || kind == HF_VALUE_PICKLE;
+}
+
+void hf_value_free(struct hf_value *value)
+{
+    if (value == NULL)
+        return;
+    if (has_items(value->kind)) {
+        for (size_t i = 0; i < value->count; i++)
+            hf_value_free(&value->as.items[i]);
+        hf_free(value->as.items);
+    } else if (value->kind == HF_VALUE_TEXT || value->kind == HF_VALUE_BYTES)
+        hf_free((void *)(uintptr_t)value->as.bytes);
+    else if (value->kind == HF_VALUE_ERROR)
+        hf_free(value->as.error);
+    else if (value->kind == HF_VALUE_MEMORY) {
+        if (value->as.memory->keeper != NULL)
+            hf_release_drop(value->as.memory->keeper);
+        hf_free(value->as.memory);
+    }
+    *value = (struct hf_value){.kind = HF_VALUE_NONE};
+}
+
+/* ---- to Python ---- */
+
+static bool may_be(const struct hf_value *value, int depth)
+{
+    if (depth > DEPTH_MAX || (unsigned)value->kind > HF_VALUE_PICKLE)
+        return false;
+    if ((value->kind == HF_VALUE_TEXT || value->kind == HF_VALUE_BYTES) && value->count > 0)
+        return value->as.bytes != NULL;
+    if (value->kind == HF_VALUE_MEMORY)
+        return value->as.memory != NULL &&
+               (value->as.memory->pointer != NULL || value->as.memory->bytes == 0);
+    if (!has_items(value->kind))
+        return true;
+    if (value->kind == HF_VALUE_PICKLE &&
+        (value->count == 0 || value->as.items[0].kind != HF_VALUE_BYTES))
+        return false;
+    for (size_t i = 0; i < value->count; i++)
+        if (!may_be(&value->as.items[i], depth + 1))
+            return false;
+    return true;
+}
+
+bool hf_value_is_argument(const struct hf_value *value)
+{
+    return may_be(value, 0);
+}
+
+static struct hf_py_object *to_tuple(const struct hf_cpython_interpreters *py,
+                                     struct hf_interpreter *interpreter,
+                                     const struct hf_value *items, size_t count)
+{
+    struct hf_py_object *tuple = py->tuple_new((ssize_t)count);
+    for (size_t i = 0; tuple != NULL && i < count; i++) {
+        struct hf_py_object *item = hf_value_to_object(py, interpreter, &items[i]);
+        if (item == NULL || py->tuple_set(tuple, (ssize_t)i, item) != 0) {
+            release(py, tuple);
+            return NULL;
+        }
+    }
+    return tuple;
+}
+
+static struct hf_py_object *to_list(const struct hf_cpython_interpreters *py,
+                                    struct hf_interpreter *interpreter,
+                                    const struct hf_value *items, size_t count)
+{
+    struct hf_py_object *list = py->list_new(0);
+    for (size_t i = 0; list != NULL && i < count; i++) {
+        struct hf_py_object *item = hf_value_to_object(py, interpreter, &items[i]);
+        const bool done = item != NULL && py->list_append(list, item) == 0;
+        release(py, item);
+        if (!done) {
+            release(py, list);
+            return NULL;
+        }
+    }
+    return list;
+}
+
+/* A function of the package, or of `pickle` where the package is not there. */
+static struct hf_py_object *function_of(const struct hf_cpython_interpreters *py,
+                                        const char *crossing, const char *pickling)
+{
+    struct hf_py_object *module = py->import("homefree.interpreters._crossing");
+    const char *name = crossing;
+    if (module == NULL) {
+        py->cpython->clear_error();
+        module = py->import("pickle");
+        name = pickling;
+    }
+    struct hf_py_object *function = module != NULL ? py->cpython->attribute(module, name) : NULL;
+    release(py, module);
+    return function;
+}
+
+static struct hf_py_object *unpickle(const struct hf_cpython_interpreters *py,
+                                     struct hf_interpreter *interpreter,
+                                     const struct hf_value *value)
+{
+    struct hf_py_object *pickled = hf_value_to_object(py, interpreter, &value->as.items[0]);
+    struct hf_py_object *buffers = to_list(py, interpreter, value->as.items + 1, value->count - 1);
+    struct hf_py_object *function = function_of(py, "unpack", "loads"), *result = NULL;
+    if (pickled != NULL && buffers != NULL && function != NULL)
+        result = value->count > 1 ? py->call_with(function, pickled, buffers, NULL)
+                                  : py->call_with(function, pickled, NULL);
+    release(py, function);
+    release(py, buffers);
+    release(py, pickled);
+    return result;
+}
+
+struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py,
+                                        struct hf_interpreter *interpreter,
+                                        const struct hf_value *value)
+{
+    switch (value->kind) {
+    case HF_VALUE_NONE:
+        py->take(py->none);
+        return py->none;
+    case HF_VALUE_BOOL:
+        return py->bool_new(value->as.truth);
+    case HF_VALUE_INT:
+        return py->int_new(value->as.integer);
+    case HF_VALUE_FLOAT:
+        return py->float_new(value->as.real);
+    case HF_VALUE_TEXT:
+        if (value->count == 0)
+            return py->cpython->string(value->as.text != NULL ? value->as.text : "");
+        return py->text_new(value->as.text, (ssize_t)value->count);
+    case HF_VALUE_BYTES:
+        return py->bytes_new(value->as.bytes, (ssize_t)value->count);
+    case HF_VALUE_LIST:
+        return to_list(py, interpreter, value->as.items, value->count);
+    case HF_VALUE_TUPLE:
+        return to_tuple(py, interpreter, value->as.items, value->count);
+    case HF_VALUE_MEMORY:
+        return hf_memory_object_new(py, interpreter, value->as.memory);
+    case HF_VALUE_PICKLE:
+        return unpickle(py, interpreter, value);
+    case HF_VALUE_ERROR:
+        break;
+    }
+    return NULL; /* hf_value_is_argument() has excluded it */
+}
+
+/* ---- memory of a result ---- */
+
+struct held {
+    const struct hf_cpython_interpreters *py;
+    int64_t home;
+    struct hf_py_buffer buffer;
+};
+
+static void release_at_home(void *argument)
+{
+    struct held *held = argument;
+    held->py->buffer_release(&held->buffer);
+    hf_posts_unhold(held->home);
+    hf_free(held);
+}
+
+/* The last keeper was dropped, on whichever thread. If nobody can attach any more, because CPython
+ * is gone, the buffer is left. */
+static void let_go(void *argument)
+{
+    struct held *held = argument;
+    (void)hf_posts_add(held->home, release_at_home, held);
+}
+
+static struct hf_memory *memory_of(const struct hf_py_buffer *buffer)
+{
+    const size_t dimensions = (size_t)buffer->dimensions;
+    const size_t numbers = 2 * dimensions * sizeof(int64_t);
+    const char *format = buffer->format != NULL ? buffer->format : "B";
+    struct hf_memory *memory = hf_calloc(1, sizeof *memory + numbers + strlen(format) + 1);
+    if (memory == NULL)
+        return NULL;
+    int64_t *shape = (int64_t *)(void *)(memory + 1);
+    char *letters = (char *)(shape + 2 * dimensions);
+    memcpy(letters, format, strlen(format) + 1);
+    for (size_t i = 0; i < dimensions; i++) {
+        shape[i] = buffer->shape[i];
+        shape[dimensions + i] = buffer->strides[i];
+    }
+    *memory = (struct hf_memory){.pointer = buffer->start,
+                                 .bytes = (size_t)buffer->bytes,
+                                 .format = letters,
+                                 .item_size = (size_t)buffer->item_size,
+                                 .dimensions = buffer->dimensions,
+                                 .shape = shape,
+                                 .strides = shape + dimensions,
+                                 .read_only = buffer->read_only != 0};
+    return memory;
+}
+
+static int from_buffer(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
+                       struct hf_py_object *object, struct hf_value *out)
+{
+    struct held *held = hf_calloc(1, sizeof *held);
+    if (held == NULL)
+        return -ENOMEM;
+    held->py = py;
+    held->home = interpreter->id;
+    if (py->buffer_get(object, &held->buffer, HF_PY_BUFFER_FULL_READ) != 0) {
+        hf_free(held);
+        return -EPROTO;
+    }
+    struct hf_memory *memory = held->buffer.suboffsets == NULL ? memory_of(&held->buffer) : NULL;
+    if (memory == NULL || hf_posts_hold(held->home) != 0) {
+        hf_free(memory);
+        py->buffer_release(&held->buffer);
+        hf_free(held);
+        return -ENOMEM;
+    }
+    /* An empty buffer may have no address, but a deleter needs one: it is given the holder's. */
+    const int error = hf_release_new(&memory->keeper, held, let_go, "homefree.interpreters");
+    if (error != 0) {
+        hf_posts_unhold(held->home);
+        hf_free(memory);
+        py->buffer_release(&held->buffer);
+        hf_free(held);
+        return error;
+    }
+    *out = (struct hf_value){.kind = HF_VALUE_MEMORY, .as.memory = memory};
+    return 0;
+}
+
+/* ---- from Python ---- */
+
+static int from_object(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
+                       struct hf_py_object *object, int depth, struct hf_value *out);
+
+static int copy_bytes(struct hf_value *out, enum hf_value_kind kind, const char *bytes,
+                      ssize_t count)
+{
+    char *copy = hf_malloc((size_t)count + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    memcpy(copy, bytes, (size_t)count);
+    copy[count] = '\0';
+    *out = (struct hf_value){.kind = kind, .count = (size_t)count, .as.text = copy};
+    return 0;
+}
+
+/* The items of a list or tuple, which may change meanwhile: only a sequence's own functions are
+ * used. `first` items are left for the caller to fill in. */
+static int from_sequence(const struct hf_cpython_interpreters *py,
+                         struct hf_interpreter *interpreter, struct hf_py_object *sequence,
+                         int depth, size_t first, struct hf_value *out)
+{
+    const ssize_t count = py->sequence_size(sequence);
+    if (count < 0)
+        return -EPROTO;
+    struct hf_value *items = hf_calloc((size_t)count + first + 1, sizeof *items);
+    int error = items != NULL ? 0 : -ENOMEM;
+    size_t made = first;
+    for (ssize_t i = 0; error == 0 && i < count; i++) {
+        struct hf_py_object *item = py->sequence_item(sequence, i);
+        error =
+            item != NULL ? from_object(py, interpreter, item, depth + 1, &items[made]) : -EPROTO;
+        made += error == 0;
+        release(py, item);
+    }
+    *out = (struct hf_value){.kind = HF_VALUE_LIST, .count = made, .as.items = items};
+    if (error != 0)
+        hf_value_free(out);
+    return error;
+}
+
+/* The pickle, and the buffers that the package's function leaves out of it. */
+static int from_any(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
+                    struct hf_py_object *object, struct hf_value *out)
+{
+    struct hf_py_object *function = function_of(py, "pack", "dumps");
+    struct hf_py_object *packed = function != NULL ? py->call_with(function, object, NULL) : NULL;
+    struct hf_py_object *type = packed != NULL ? py->type_of(packed) : NULL;
+    struct hf_py_object *pickled = packed, *buffers = NULL;
+    int error = packed != NULL ? 0 : -EPROTO;
+    if (type == py->tuple_type) {
+        pickled = py->sequence_item(packed, 0);
+        buffers = py->sequence_item(packed, 1);
+        error = pickled != NULL && buffers != NULL ? 0 : -EPROTO;
+    }
+    if (error == 0 && buffers != NULL)
+        error = from_sequence(py, interpreter, buffers, 0, 1, out);
+    else if (error == 0) {
+        out->as.items = hf_calloc(1, sizeof *out->as.items);
+        out->count = 1;
+        error = out->as.items != NULL ? 0 : -ENOMEM;
+    }
+    char *bytes;
+    ssize_t count;
+    if (error == 0) {
+        out->kind = HF_VALUE_PICKLE;
+        error = py->bytes_read(pickled, &bytes, &count) == 0
+                    ? copy_bytes(&out->as.items[0], HF_VALUE_BYTES, bytes, count)
+                    : -EPROTO;
+        if (error != 0)
+            hf_value_free(out);
+    }
+    if (pickled != packed)
+        release(py, pickled);
+    release(py, buffers);
+    release(py, type);
+    release(py, packed);
+    release(py, function);
+    return error;
+}
+
+/* What has a kind of its own; -ENOMSG if the object has none. */
+static int from_simple(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
+                       struct hf_py_object *object, const struct hf_py_object *type, int depth,
+                       struct hf_value *out)
+{
+    int overflow = 0, error = -ENOMSG;
+    ssize_t count;
+    char *bytes;
+    if (object == py->none)
+        return 0;
+    if (type == py->bool_type || type == py->int_type) {
+        const long long number = py->int_read(object, &overflow);
+        if (overflow != 0)
+            return -ENOMSG;
+        *out = (struct hf_value){.kind = HF_VALUE_INT, .as.integer = number};
+        if (type == py->bool_type)
+            *out = (struct hf_value){.kind = HF_VALUE_BOOL, .as.truth = number != 0};
+        return 0;
+    }
+    if (type == py->float_type) {
+        *out = (struct hf_value){.kind = HF_VALUE_FLOAT, .as.real = py->float_read(object)};
+        return 0;
+    }
+    if (type == py->text_type) {
+        const char *utf8 = py->utf8(object, &count);
+        if (utf8 != NULL)
+            return copy_bytes(out, HF_VALUE_TEXT, utf8, count);
+        py->cpython->clear_error(); /* a lone surrogate */
+    } else if (type == py->bytes_type && py->bytes_read(object, &bytes, &count) == 0)
+        return copy_bytes(out, HF_VALUE_BYTES, bytes, count);
+    else if ((type == py->list_type || type == py->tuple_type) && depth < DEPTH_MAX) {
+        error = from_sequence(py, interpreter, object, depth, 0, out);
+        if (error == 0 && type == py->tuple_type)
+            out->kind = HF_VALUE_TUPLE;
+    }
+    return error;
+}
+
+static int from_object(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
+                       struct hf_py_object *object, int depth, struct hf_value *out)
+{
+    struct hf_py_object *type = py->type_of(object);
+    *out = (struct hf_value){.kind = HF_VALUE_NONE};
+    int error = type != NULL ? from_simple(py, interpreter, object, type, depth, out) : -EPROTO;
+    if (error == -ENOMSG && py->buffer_check(object) != 0) {
+        error = from_buffer(py, interpreter, object, out);
+        if (error == -EPROTO) { /* it has no simple layout */
+            py->cpython->clear_error();
+            error = -ENOMSG;
+        }
+    }
+    if (error == -ENOMSG)
+        error = from_any(py, interpreter, object, out);
+    release(py, type);
+    return error;
+}
+
+int hf_value_from_object(const struct hf_cpython_interpreters *py,
+                         struct hf_interpreter *interpreter, struct hf_py_object *object,
+                         struct hf_value *out)
+{
+    return from_object(py, interpreter, object, 0, out);
+}
+
+/* ---- exceptions ---- */
+
+/* A text of Python's, of at most this many bytes; NULL if there is none. */
+static const char *text_of(const struct hf_cpython_interpreters *py, struct hf_py_object *object)
+{
+    const char *text = object != NULL ? py->utf8(object, NULL) : NULL;
+    if (text == NULL)
+        py->cpython->clear_error();
+    return text != NULL ? text : "";
+}
+
+static struct hf_py_object *traceback_text(const struct hf_cpython_interpreters *py,
+                                           struct hf_py_object *type, struct hf_py_object *value,
+                                           struct hf_py_object *traceback)
+{
+    struct hf_py_object *module = py->import("traceback"), *lines = NULL, *text = NULL;
+    struct hf_py_object *format =
+        module != NULL ? py->cpython->attribute(module, "format_exception") : NULL;
+    if (format != NULL)
+        lines = py->call_with(format, type, value, traceback != NULL ? traceback : py->none, NULL);
+    struct hf_py_object *empty = lines != NULL ? py->cpython->string("") : NULL;
+    struct hf_py_object *join = empty != NULL ? py->cpython->attribute(empty, "join") : NULL;
+    if (join != NULL)
+        text = py->call_with(join, lines, NULL);
+    release(py, join);
+    release(py, empty);
+    release(py, lines);
+    release(py, format);
+    release(py, module);
+    return text;
+}
+
+void hf_value_from_error(const struct hf_cpython_interpreters *py, struct hf_value *out)
+{
+    struct hf_py_object *type = NULL, *value = NULL, *traceback = NULL;
+    py->error_fetch(&type, &value, &traceback);
+    py->error_normalize(&type, &value, &traceback);
+    if (out != NULL && type != NULL) {
+        struct hf_py_object *module = py->cpython->attribute(type, "__module__");
+        struct hf_py_object *name = py->cpython->attribute(type, "__qualname__");
+        struct hf_py_object *message = value != NULL ? py->string_of(value) : NULL;
+        struct hf_py_object *printed = traceback_text(py, type, value, traceback);
+        py->cpython->clear_error();
+        const char *in = text_of(py, module), *dot = ".";
+        if (strcmp(in, "builtins") == 0 || in[0] == '\0')
+            in = dot = "";
+        const char *texts[] = {text_of(py, name), text_of(py, message), text_of(py, printed)};
+        size_t size = strlen(in) + strlen(dot) + 3;
+        for (size_t i = 0; i < 3; i++)
+            size += strlen(texts[i]);
+        struct hf_error *error = hf_malloc(sizeof *error + size);
+        *out = (struct hf_value){.kind = HF_VALUE_NONE};
+        if (error != NULL) {
+            char *at = (char *)(error + 1);
+            error->type = at;
+            at += sprintf(at, "%s%s%s", in, dot, texts[0]) + 1;
+            error->message = at;
+            at += sprintf(at, "%s", texts[1]) + 1;
+            error->traceback = at;
+            sprintf(at, "%s", texts[2]);
+            *out = (struct hf_value){.kind = HF_VALUE_ERROR, .as.error = error};
+        }
+        release(py, printed);
+        release(py, message);
+        release(py, name);
+        release(py, module);
+    }
+    release(py, type);
+    release(py, value);
+    release(py, traceback);
+}
