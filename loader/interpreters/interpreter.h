@@ -57,6 +57,7 @@ struct hf_interpreters {
     atomic_bool ending;         /* no new sessions */
     atomic_bool is_being_ended; /* by one thread */
     atomic_uint waiting;        /* threads that wait for `changed` */
+    atomic_uint next;           /* where the search for the least loaded begins */
     unsigned count;
     pthread_mutex_t lock;   /* guards nothing but sleeping on `changed` */
     pthread_cond_t changed; /* a session ended, or an interpreter's state changed */

@@ -50,8 +50,10 @@ static struct hf_interpreter *least_loaded(struct hf_interpreters *group)
 {
     struct hf_interpreter *least = NULL;
     unsigned fewest = 0;
+    /* Among equals, each in its turn. */
+    const unsigned first = atomic_fetch_add_explicit(&group->next, 1, memory_order_relaxed);
     for (unsigned i = 0; i < group->count; i++) {
-        struct hf_interpreter *candidate = &group->interpreters[i];
+        struct hf_interpreter *candidate = &group->interpreters[(first + i) % group->count];
         const unsigned sessions = atomic_load_explicit(&candidate->sessions, memory_order_relaxed);
         if (atomic_load_explicit(&candidate->state, memory_order_relaxed) ==
                 HF_INTERPRETER_RUNNING &&
@@ -193,6 +195,9 @@ static void delete_ended(struct hf_thread_record *record)
 
 void hf_sessions_thread_ends(struct hf_thread_record *record)
 {
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    if (record->depth > 0 && !hf_engine_is_gone(py))
+        (void)hf_detach(py);
     record->depth = 0;
     while (record->sessions != NULL) {
         record->sessions->attachments = 0;
@@ -236,6 +241,19 @@ static bool make_thread(struct hf_session *session, struct hf_thread_record *rec
     return true;
 }
 
+/* A thread state that this thread has besides, and that is attached to nothing now: the main
+ * interpreter's, say, in a function that was called without the GIL. NULL: none. */
+static struct hf_py_thread *set_aside(const struct hf_cpython_interpreters *py,
+                                      const struct hf_thread_record *record)
+{
+    struct hf_py_thread *found = py->cpython->this_thread();
+    for (const struct hf_session *session = record->sessions; session != NULL;
+         session = session->next)
+        if (session->thread == found)
+            return NULL;
+    return found;
+}
+
 int hf_sessions_attach(struct hf_session *session)
 {
     struct hf_interpreter *interpreter = session->interpreter;
@@ -249,6 +267,8 @@ int hf_sessions_attach(struct hf_session *session)
     if (hf_engine_is_gone(py) || atomic_load(&interpreter->state) >= HF_INTERPRETER_PARKED)
         return -ESHUTDOWN;
     struct hf_py_thread *before = py->cpython->current_thread();
+    if (before == NULL && record->depth == 0)
+        record->aside = set_aside(py, record);
     if (before == NULL || before != session->thread) {
         if (before != NULL)
             py->cpython->detach();
@@ -275,6 +295,18 @@ static struct hf_thread_record *top_is(const struct hf_session *session)
                : NULL;
 }
 
+/* PyGILState_Ensure() takes the thread state that was attached last. Attaching the one that was set
+ * aside for a moment makes it that one again. */
+static void put_back(const struct hf_cpython_interpreters *py, struct hf_thread_record *record)
+{
+    struct hf_py_thread *aside = record->aside;
+    record->aside = NULL;
+    if (aside == NULL || hf_engine_is_gone(py) || py->cpython->current_thread() != NULL)
+        return;
+    py->cpython->attach(aside);
+    py->cpython->detach();
+}
+
 int hf_sessions_detach(struct hf_session *session)
 {
     const struct hf_cpython_interpreters *py = session->interpreter->group->py;
@@ -293,6 +325,8 @@ int hf_sessions_detach(struct hf_session *session)
     else
         py->cpython->detach();
     hf_reattach(py, before);
+    if (record->depth == 0)
+        put_back(py, record);
     delete_ended(record);
     return 0;
 }

@@ -23,6 +23,7 @@ struct hf_thread_record {
     unsigned generation;
     bool is_caretaker;
     struct hf_session *sessions; /* that belong to this thread */
+    struct hf_py_thread *aside;  /* sessions.c's; NULL: none */
     struct hf_attachment *stack;
     size_t depth, room;
 };
