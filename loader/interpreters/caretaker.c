@@ -167,7 +167,8 @@ static int make_interpreter(struct hf_interpreter *interpreter,
 static bool may_end(const struct hf_interpreter *interpreter)
 {
     return atomic_load(&interpreter->state) != HF_INTERPRETER_RUNNING &&
-           atomic_load(&interpreter->sessions) == 0 && interpreter->held == 0;
+           atomic_load(&interpreter->sessions) == 0 &&
+           (interpreter->held == 0 || interpreter->forsaken);
 }
 
 /* Serves the interpreter until it may end. Called and returns detached. */
@@ -261,9 +262,8 @@ static void *take_care(void *argument)
     if (error == 0) {
         interpreter->has_caretaker = true;
         interpreter->caretaker = (unsigned long)pthread_self();
-        if (group->engine == HF_ENGINE_OWN_GIL)
-            hf_registry_add(interpreter);
         set_state(interpreter, HF_INTERPRETER_RUNNING);
+        hf_registry_add(interpreter);
     }
     pthread_mutex_lock(&making->lock);
     making->error = error;
@@ -305,6 +305,15 @@ void hf_caretaker_dismiss(struct hf_interpreter *interpreter)
     pthread_mutex_lock(&interpreter->lock);
     pthread_cond_signal(&interpreter->wake);
     pthread_mutex_unlock(&interpreter->lock);
+}
+
+void hf_caretaker_forsake(struct hf_interpreter *interpreter)
+{
+    pthread_mutex_lock(&interpreter->lock);
+    interpreter->forsaken = true;
+    pthread_mutex_unlock(&interpreter->lock);
+    atomic_store(&interpreter->group->ending, true);
+    hf_caretaker_dismiss(interpreter);
 }
 
 /* ---- interrupting ---- */

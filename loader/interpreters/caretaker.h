@@ -23,6 +23,9 @@ int hf_caretaker_make(struct hf_interpreter *interpreter, const struct hf_careta
 /* Has the caretaker end its interpreter as soon as that can end. */
 void hf_caretaker_dismiss(struct hf_interpreter *interpreter);
 
+/* The same, although others hold something of it: that stays as it is for good. */
+void hf_caretaker_forsake(struct hf_interpreter *interpreter);
+
 /* Raises SystemExit in what runs in the interpreter, once; does not wait. */
 void hf_caretaker_interrupt(struct hf_interpreter *interpreter);
 

@@ -232,3 +232,26 @@ int hf_group_end(struct hf_interpreters *group, int timeout_ms)
         hf_group_drop(group);
     return error;
 }
+
+/* Only what is on the list may still need it; the registry's lock keeps that from ending. */
+int hf_group_finish_all(int timeout_ms)
+{
+    const struct hf_thread_record *record = hf_thread_record(false);
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    struct timespec deadline;
+    const struct timespec *until = hf_deadline(&deadline, timeout_ms) ? &deadline : NULL;
+    if (record != NULL && (record->is_caretaker || record->sessions != NULL))
+        return -EDEADLK;
+    if (py == NULL)
+        return 0; /* there has never been a group */
+    struct hf_py_thread *thread = hf_detach(py);
+    hf_registry_each(hf_caretaker_forsake);
+    bool done = hf_registry_wait(until);
+    for (int waited = 0; !done && waited < GRACE_MS; waited += INTERRUPT_MS) {
+        hf_registry_each(hf_caretaker_interrupt);
+        (void)hf_deadline(&deadline, INTERRUPT_MS);
+        done = hf_registry_wait(&deadline);
+    }
+    hf_reattach(py, thread);
+    return done ? 0 : -ETIMEDOUT;
+}

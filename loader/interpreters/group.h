@@ -11,5 +11,6 @@ int hf_group_start(struct hf_interpreters **out, const struct hf_interpreters_op
                    char *why, size_t why_size);
 int hf_group_stats(struct hf_interpreters *group, unsigned index, struct hf_interpreter_stats *out);
 int hf_group_end(struct hf_interpreters *group, int timeout_ms);
+int hf_group_finish_all(int timeout_ms);
 
 #endif

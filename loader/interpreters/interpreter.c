@@ -6,7 +6,7 @@
 
 #include <homefree/alloc.h>
 
-static void prepare_condition(pthread_cond_t *condition)
+void hf_condition_prepare(pthread_cond_t *condition)
 {
     pthread_condattr_t attributes;
     pthread_condattr_init(&attributes);
@@ -18,7 +18,7 @@ static void prepare_condition(pthread_cond_t *condition)
 void hf_interpreter_prepare(struct hf_interpreter *interpreter)
 {
     pthread_mutex_init(&interpreter->lock, NULL);
-    prepare_condition(&interpreter->wake);
+    hf_condition_prepare(&interpreter->wake);
     interpreter->id = -1;
     interpreter->tail = &interpreter->head;
 }
@@ -32,7 +32,7 @@ struct hf_interpreters *hf_group_new(unsigned count)
     group->count = count;
     atomic_init(&group->references, 1);
     pthread_mutex_init(&group->lock, NULL);
-    prepare_condition(&group->changed);
+    hf_condition_prepare(&group->changed);
     for (unsigned i = 0; i < count; i++) {
         hf_interpreter_prepare(&group->interpreters[i]);
         group->interpreters[i].group = group;

@@ -44,6 +44,7 @@ struct hf_interpreter {
     struct hf_interpreter_post *head, **tail;
     uint64_t held;
     unsigned helpers; /* threads that interrupt what runs; the interpreter waits for them */
+    bool forsaken;    /* ends although others hold something of it */
     bool finishing;   /* nothing may attach any more but the caretaker */
     bool has_caretaker;
     struct hf_interpreter *next_listed; /* the registry's lock */
@@ -84,6 +85,9 @@ void hf_group_drop(struct hf_interpreters *group);
 
 /* Wakes whoever waits for a change in the group. */
 void hf_group_changed(struct hf_interpreters *group);
+
+/* Initialises a condition variable for hf_wait(). */
+void hf_condition_prepare(pthread_cond_t *condition);
 
 /* A time on the clock that condition variables here use. Negative: none. */
 bool hf_deadline(struct timespec *out, int timeout_ms);

@@ -180,6 +180,7 @@ static const struct hf_interpreters_functions here = {
     .replica_new = replica_new,
     .replica_call = replica_call,
     .replica_drop = replica_drop,
+    .finish = hf_group_finish_all,
 };
 
 /* ---- exported ---- */
@@ -227,6 +228,11 @@ int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
 int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms)
 {
     FORWARD(end, -EINVAL, (group, timeout_ms));
+}
+
+int hf_interpreters_finish(int timeout_ms)
+{
+    FORWARD(finish, -EINVAL, (timeout_ms));
 }
 
 int hf_interpreters_totals(struct hf_interpreters_counts *out)

@@ -35,6 +35,7 @@ struct hf_interpreters_functions {
     int (*replica_call)(struct hf_replica *replica, const char *method,
                         const struct hf_value *arguments, size_t count, struct hf_value *result);
     void (*replica_drop)(struct hf_replica *replica);
+    int (*finish)(int timeout_ms);
 };
 
 #endif

@@ -7,6 +7,8 @@
 #include <string.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER; /* guards nothing: for sleeping */
+static pthread_cond_t one_ended;
 static struct hf_interpreter *listed; /* guarded by `lock` */
 static struct hf_interpreter main_interpreter;
 static bool main_is_prepared; /* guarded by `lock` */
@@ -48,7 +50,8 @@ bool hf_registry_remove(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&lock);
     pthread_mutex_lock(&interpreter->lock);
-    const bool can = atomic_load(&interpreter->sessions) == 0 && interpreter->held == 0 &&
+    const bool can = atomic_load(&interpreter->sessions) == 0 &&
+                     (interpreter->held == 0 || interpreter->forsaken) &&
                      interpreter->head == NULL && interpreter->helpers == 0;
     if (can) {
         interpreter->finishing = true;
@@ -83,6 +86,31 @@ void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state
     else
         atomic_fetch_sub(&counts[from], 1);
     atomic_fetch_add(&counts[to], 1);
+    if (to != HF_INTERPRETER_ENDED)
+        return;
+    pthread_mutex_lock(&end_lock);
+    pthread_cond_broadcast(&one_ended);
+    pthread_mutex_unlock(&end_lock);
+}
+
+void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter))
+{
+    pthread_mutex_lock(&lock);
+    for (struct hf_interpreter *at = listed, *next; at != NULL; at = next) {
+        next = at->next_listed;
+        visit(at);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+bool hf_registry_wait(const struct timespec *deadline)
+{
+    bool in_time = true, done;
+    pthread_mutex_lock(&end_lock);
+    while (!(done = atomic_load(&made) == atomic_load(&counts[HF_INTERPRETER_ENDED])) && in_time)
+        in_time = hf_wait(&one_ended, &end_lock, deadline);
+    pthread_mutex_unlock(&end_lock);
+    return done;
 }
 
 void hf_registry_totals(struct hf_interpreters_counts *out)
@@ -99,6 +127,8 @@ void hf_registry_totals(struct hf_interpreters_counts *out)
 static void in_child(void)
 {
     pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&end_lock, NULL);
+    hf_condition_prepare(&one_ended);
     listed = NULL;
     memset(&main_interpreter, 0, sizeof main_interpreter);
     main_is_prepared = false;
@@ -112,5 +142,6 @@ static void in_child(void)
 void hf_registry_start(void (*in_child_too)(void))
 {
     also_in_child = in_child_too;
+    hf_condition_prepare(&one_ended);
     pthread_atfork(NULL, NULL, in_child);
 }

@@ -25,6 +25,13 @@ bool hf_registry_remove(struct hf_interpreter *interpreter);
 /* Finds an interpreter and locks it; NULL if there is none. Unlock its lock. */
 struct hf_interpreter *hf_registry_lock(int64_t id);
 
+/* Calls a function for every listed interpreter, under the registry's lock. */
+void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter));
+
+/* Waits until all interpreters that were ever made have ended. Returns whether they have; a
+ * deadline of NULL is none. */
+bool hf_registry_wait(const struct timespec *deadline);
+
 /* Counts interpreters from one state to another; 0 is that of one that does not exist. */
 void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state to);
 void hf_registry_totals(struct hf_interpreters_counts *out);

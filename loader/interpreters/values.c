@@ -192,12 +192,12 @@ static void release_at_home(void *argument)
     hf_free(held);
 }
 
-/* The last keeper was dropped, on whichever thread. If nobody can attach any more, because CPython
- * is gone, the buffer is left. */
-static void let_go(void *argument)
+/* The last keeper was dropped, on whichever thread. If the interpreter is gone all the same, the
+ * buffer is left. */
+static int let_go(void *argument)
 {
     struct held *held = argument;
-    (void)hf_posts_add(held->home, release_at_home, held);
+    return hf_posts_add(held->home, release_at_home, held);
 }
 
 static struct hf_memory *memory_of(const struct hf_py_buffer *buffer)
@@ -246,7 +246,8 @@ static int from_buffer(const struct hf_cpython_interpreters *py, struct hf_inter
         return -ENOMEM;
     }
     /* An empty buffer may have no address, but a deleter needs one: it is given the holder's. */
-    const int error = hf_release_new(&memory->keeper, held, let_go, "homefree.interpreters");
+    const int error =
+        hf_release_new_attempt(&memory->keeper, held, let_go, "homefree.interpreters");
     if (error != 0) {
         hf_posts_unhold(held->home);
         hf_free(memory);

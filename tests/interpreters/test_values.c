@@ -4,6 +4,7 @@
  * usage: test_values LIBPYTHON
  */
 #include "groups.h"
+#include "heap.h"
 
 #include <homefree/deleter.h>
 #include <sched.h>
@@ -231,6 +232,46 @@ START_TEST(an_interpreter_outlives_its_memory)
 }
 END_TEST
 
+START_TEST(all_end_before_cpython_does)
+{
+    load_python();
+    PYTHON(void, Py_InitializeEx, (int))(0);
+    group = group_of(2, "def get(): return bytearray(b'still here')");
+    struct hf_interpreters *running = group_of(1, NULL);
+    ck_assert_int_eq(call("__main__:get", NULL, 0), 0);
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+    ck_assert_uint_eq(totals_now().parked, 1);
+    ck_assert_int_eq(hf_interpreters_finish(-1), 0);
+    ck_assert_uint_eq(totals_now().parked + totals_now().running, 0);
+    ck_assert_int_eq(hf_interpreters_end(running, -1), 0);
+    ck_assert_int_eq(PYTHON(int, Py_FinalizeEx, (void))(), 0);
+    ck_assert_mem_eq(result.as.memory->pointer, "still here", 10);
+    const uint64_t leaked = stats_now().releases_leaked;
+    hf_value_clear(&result);
+    ck_assert_uint_eq(stats_now().releases_leaked, leaked + 1);
+}
+END_TEST
+
+START_TEST(calls_leave_nothing)
+{
+    struct hf_value text = {.kind = HF_VALUE_TEXT, .as.text = "text"};
+    start("def both(x): return [x, bytearray(100), {1: 2}, (x, 1.5)]\n"
+          "def fail(x): raise ValueError(x)\n");
+    uint64_t before = 0;
+    for (int i = 0; i < 3000; i++) {
+        if (i == 1000)
+            before = stats_now().allocated;
+        ck_assert_int_eq(call("__main__:both", &text, 1), 0);
+        ck_assert_int_eq(call("__main__:fail", &text, 1), -EPROTO);
+        hf_value_clear(&result);
+        while (stats_of(group, 0).posted + stats_of(group, 1).posted > 8)
+            sched_yield();
+    }
+    ck_assert_uint_lt(stats_now().allocated, before + 64 * 1024);
+    end();
+}
+END_TEST
+
 START_TEST(replicas)
 {
     struct hf_value number = {.kind = HF_VALUE_INT, .as.integer = 7}, error;
@@ -275,5 +316,6 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&libpython);
     return RUN_SUITE(simple_values, exceptions_are_values, other_objects_are_pickles,
                      memory_of_an_argument_is_not_copied, memory_of_a_result_is_not_copied,
-                     an_interpreter_outlives_its_memory, replicas);
+                     an_interpreter_outlives_its_memory, all_end_before_cpython_does,
+                     calls_leave_nothing, replicas);
 }

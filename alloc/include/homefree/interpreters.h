@@ -201,6 +201,29 @@ HF_API int hf_interpreters_stats(struct hf_interpreters *group, unsigned index,
  */
 HF_API int hf_interpreters_end(struct hf_interpreters *group, int timeout_ms);
 
+/*
+ * Ends all interpreters of all groups, parked ones too: to be called before Py_FinalizeEx(), which
+ * ends the process if interpreters are left.
+ *
+ * Sessions are waited for as by hf_interpreters_end(). What others hold of an interpreter stays as
+ * it is: its memory may be used, and is never given back (hf_stats(), releases_leaked). The groups
+ * still have to be freed by hf_interpreters_end(). The package `homefree` calls this when Python
+ * exits.
+ *
+ * Parameters:
+ *   timeout_ms  in, milliseconds: how long to wait for sessions; negative: as long as it takes
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -ETIMEDOUT  an interpreter has not ended
+ *   -EDEADLK    the calling thread has a session, or is a caretaker
+ * Frees: nothing.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_finish(int timeout_ms);
+
 /* The interpreters of the process that this header has made. Caller-sized. */
 struct hf_interpreters_counts {
     size_t size;

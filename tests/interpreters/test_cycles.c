@@ -1,0 +1,125 @@
+/*
+ * Interpreters are made, used and ended over and over: what the heap, the process's mappings and
+ * its descriptors have grown by is what CPython itself leaves behind for each, and no more.
+ *
+ * usage: test_cycles CYCLES LIBPYTHON
+ */
+#include "groups.h"
+#include "heap.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const char *cycles_text;
+
+static unsigned lines_of(const char *path)
+{
+    unsigned lines = 0;
+    FILE *file = fopen(path, "r");
+    ck_assert_ptr_nonnull(file);
+    for (int c; (c = getc(file)) != EOF;)
+        lines += c == '\n';
+    fclose(file);
+    return lines;
+}
+
+static unsigned files_in(const char *path)
+{
+    unsigned files = 0;
+    DIR *folder = opendir(path);
+    ck_assert_ptr_nonnull(folder);
+    while (readdir(folder) != NULL)
+        files++;
+    closedir(folder);
+    return files;
+}
+
+static void cycle(void)
+{
+    struct hf_value text = {.kind = HF_VALUE_TEXT, .as.text = "[1, 2, {\"a\": null}]"}, result;
+    struct hf_interpreters *group = group_of(1, "import json");
+    ck_assert_int_eq(hf_interpreters_call(group, "json:loads", &text, 1, &result), 0);
+    ck_assert_uint_eq(result.count, 3);
+    hf_value_clear(&result);
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+}
+
+/* The same with CPython's functions alone. */
+static void bare_cycle(void)
+{
+    struct config {
+        int use_main_obmalloc, allow_fork, allow_exec, allow_threads, allow_daemon_threads;
+        int check_multi_interp_extensions, gil;
+    } config = {.allow_threads = 1, .check_multi_interp_extensions = 1, .gil = 2};
+    struct status {
+        int kind;
+        const char *function, *message;
+        int exit_code;
+    };
+    void *made = NULL, *before = PYTHON(void *, PyThreadState_Get, (void))();
+    struct status status = PYTHON(struct status, Py_NewInterpreterFromConfig,
+                                  (void **, const struct config *))(&made, &config);
+    ck_assert_int_eq(status.kind, 0);
+    ck_assert_int_eq(
+        PYTHON(int, PyRun_SimpleString, (const char *))("import importlib.util, threading, json\n"
+                                                        "json.loads('[1, 2, {\"a\": null}]')"),
+        0);
+    PYTHON(void, Py_EndInterpreter, (void *))(made);
+    PYTHON(void, PyEval_RestoreThread, (void *))(before);
+}
+
+/* What a number of cycles leaves behind. */
+struct left {
+    double allocated, region; /* bytes for each cycle */
+    unsigned maps, files;
+};
+
+static struct left repeat(void (*function)(void), int cycles)
+{
+    for (int i = 0; i < 5; i++)
+        function();
+    const struct hf_stats before = stats_now();
+    const unsigned maps = lines_of("/proc/self/maps"), files = files_in("/proc/self/fd");
+    for (int i = 0; i < cycles; i++)
+        function();
+    const struct hf_stats after = stats_now();
+    return (struct left){
+        .allocated = ((double)after.allocated - (double)before.allocated) / cycles,
+        .region = ((double)after.region_used - (double)before.region_used) / cycles,
+        .maps = lines_of("/proc/self/maps") - maps,
+        .files = files_in("/proc/self/fd") - files,
+    };
+}
+
+static void show(const char *what, const struct left *left)
+{
+    printf("%s: %.0f KiB of blocks and %.0f KiB of address space a cycle, %d mappings, "
+           "%d descriptors\n",
+           what, left->allocated / 1024, left->region / 1024, (int)left->maps, (int)left->files);
+}
+
+START_TEST(cpython_alone_grows)
+{
+    const int cycles = atoi(cycles_text);
+    load_python();
+    PYTHON(void, Py_InitializeEx, (int))(0);
+    ck_assert_int_eq(hf_python_install(NULL, NULL), 0);
+    const struct left bare = repeat(bare_cycle, cycles), ours = repeat(cycle, cycles);
+    show("CPython", &bare);
+    show("groups", &ours);
+    ck_assert(ours.allocated <= bare.allocated + 16384);
+    ck_assert(ours.region <= bare.region * 1.2 + 65536);
+    ck_assert_int_le((int)ours.maps, (int)bare.maps + 8);
+    ck_assert_int_le((int)ours.files, 0);
+}
+END_TEST
+
+int main(int count, char **arguments)
+{
+    TAKE_ARGUMENTS(&cycles_text, &libpython);
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    TCase *cycles = NEW_CASE("cycles", cpython_alone_grows);
+    tcase_set_timeout(cycles, 1000);
+    return RUN_CASES("cycles", cycles);
+}
