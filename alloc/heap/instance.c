@@ -82,12 +82,14 @@ void hf_instance_offer_routing(int (*route)(void),
 
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
-                              int (*uninstall)(void))
+                              int (*uninstall)(void),
+                              int (*share)(const void *, struct hf_release **))
 {
     struct hf_seal seal;
     hf_seal_open_to_start(&seal);
     calls.it.functions.python_install = install;
     calls.it.functions.python_uninstall = uninstall;
+    calls.it.functions.python_share = share;
     hf_seal_close(&seal);
 }
 

@@ -57,6 +57,7 @@ struct hf_instance_functions {
                               const char *name);
     /* loader/interpreters/interpreters_functions.h */
     const struct hf_interpreters_functions *interpreters;
+    int (*python_share)(const void *array, struct hf_release **out);
 };
 
 /*
@@ -107,7 +108,8 @@ void hf_instance_offer_routing(int (*route)(void),
                                int (*adopt)(void *handle), void *(*lookup_for)(void *original));
 void hf_instance_offer_python(int (*install)(const struct hf_python_options *,
                                              struct hf_python_state *),
-                              int (*uninstall)(void));
+                              int (*uninstall)(void),
+                              int (*share)(const void *, struct hf_release **));
 void hf_instance_offer_interpreters(const struct hf_interpreters_functions *interpreters);
 
 #endif

@@ -12,6 +12,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/trace/watch.h"
 #include "loader/host/domains.h"
+#include "loader/host/shared_blocks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -85,9 +86,24 @@ static void *data_calloc(void *ctx, size_t count, size_t size)
     return with_huge_pages(HF_FOR_CALLER(hf_calloc(count, size), bytes), bytes);
 }
 
+/* Moves what an array has in a shared block to a block of its own. */
+static void *unshared(void *ptr, size_t size)
+{
+    void *moved = hf_malloc(size != 0 ? size : 1);
+    if (moved == NULL)
+        return NULL;
+    const size_t old = hf_usable_size(ptr);
+    memcpy(moved, ptr, old < size ? old : size);
+    if (!hf_shared_blocks_drop(ptr))
+        hf_free(ptr);
+    return moved;
+}
+
 static void *data_realloc(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
+    if (hf_shared_blocks_has(ptr))
+        return unshared(ptr, size);
     if (hf_domains_own(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
         return hf_realloc(ptr, size != 0 ? size : 1);
     return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
@@ -99,6 +115,8 @@ static void *data_realloc(void *ctx, void *ptr, size_t size)
 static void data_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
+    if (hf_shared_blocks_drop(ptr))
+        return;
     if (HF_LIKELY(hf_domains_own(ptr)) || sealed.previous.free == NULL)
         hf_free(ptr);
     else
@@ -212,6 +230,14 @@ enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython)
     if (known)
         return HF_PYTHON_NUMPY_INSTALLED;
     return set_own(cpython, table) ? HF_PYTHON_NUMPY_CONTEXT : HF_PYTHON_NUMPY_UNKNOWN;
+}
+
+bool hf_numpy_frees(const struct hf_cpython *cpython, struct hf_py_object *capsule)
+{
+    const struct handler *handler =
+        capsule != NULL ? cpython->capsule_pointer(capsule, "mem_handler") : NULL;
+    cpython->clear_error();
+    return handler != NULL && handler->functions.free == data_free;
 }
 
 void hf_numpy_uninstall(void)

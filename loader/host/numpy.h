@@ -21,6 +21,10 @@
  */
 enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython);
 
+/* Whether an array with this handler (a capsule, or NULL) gives its data to homefree's free(). The
+ * thread is attached and has no exception set. */
+bool hf_numpy_frees(const struct hf_cpython *cpython, struct hf_py_object *capsule);
+
 /* Makes arrays allocate from NumPy's previous functions again. */
 void hf_numpy_uninstall(void);
 

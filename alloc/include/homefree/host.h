@@ -8,6 +8,7 @@
 #define HOMEFREE_HOMEFREE_HOST_H
 
 #include <homefree/base.h>
+#include <homefree/deleter.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -95,6 +96,29 @@ HF_API int hf_python_install(const struct hf_python_options *options, struct hf_
  * Since: 1.0
  */
 HF_API int hf_python_uninstall(void);
+
+/*
+ * Makes a deleter that holds the data of a NumPy array beside the array: the memory is freed when
+ * both have let go, in any order, on any thread, also after the array's interpreter has ended. An
+ * array that is resized in place meanwhile moves to memory of its own.
+ *
+ * Parameters:
+ *   array  in: a numpy.ndarray, as PyObject *; its type is not checked
+ *   out    out: the deleter, with one reference, whose pointer is the array's data; unchanged on
+ *          error
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL   array or out is NULL
+ *   -ENOTSUP  the data is not the array's own (a view), was allocated before hf_python_install() or
+ *             by another handler, or CPython is free-threaded
+ *   -ENOMEM   there is no memory
+ * Frees: the caller drops the reference with hf_release_drop().
+ * Threads: attached to the array's interpreter.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_python_share(const void *array, struct hf_release **out);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,62 @@
+/*
+ * hf_python_share(): what a NumPy array holds, held by others too. Owns nothing; the counts are in
+ * shared_blocks.c. An array is read by its layout, which NumPy's C headers fix for every release
+ * from 1.22 on.
+ */
+#include "alloc/heap/instance.h"
+#include "alloc/heap/internal.h"
+#include "loader/host/cpython.h"
+#include "loader/host/numpy.h"
+#include "loader/host/shared_blocks.h"
+
+#include <errno.h>
+
+/* The beginning of PyArrayObject, in a CPython with a GIL. */
+struct array {
+    size_t head[2];
+    void *data;
+    int dimensions;
+    size_t *shape, *strides;
+    struct hf_py_object *base, *type;
+    int flags;
+    struct hf_py_object *weak_references;
+    void *buffers;
+    struct hf_py_object *handler;
+};
+
+enum { OWNS_DATA = 4 };
+
+static void let_go(void *block)
+{
+    if (!hf_shared_blocks_drop(block))
+        hf_free(block);
+}
+
+static int share(const void *object, struct hf_release **out)
+{
+    const struct hf_cpython *cpython = hf_cpython();
+    const struct array *array = object;
+    const void *block;
+    if (array == NULL || out == NULL)
+        return -EINVAL;
+    if (cpython == NULL || cpython->free_threaded || (array->flags & OWNS_DATA) == 0 ||
+        !hf_owned(array->data) || hf_heap_block(array->data, &block) == 0 ||
+        block != array->data || !hf_numpy_frees(cpython, array->handler))
+        return -ENOTSUP;
+    int error = hf_shared_blocks_take(block);
+    if (error != 0)
+        return error;
+    error = hf_release_new(out, array->data, let_go, "homefree.Shared");
+    if (error != 0)
+        let_go(array->data);
+    return error;
+}
+
+int hf_python_share(const void *array, struct hf_release **out)
+{
+    hf_heap_start();
+    const struct hf_instance_functions *other = hf_instance_forward();
+    if (other == NULL)
+        return share(array, out);
+    return other->python_share != NULL ? other->python_share(array, out) : -ENOTSUP;
+}
