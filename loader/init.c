@@ -17,8 +17,11 @@
 #include "loader/dlopen/search_path.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/mmap_tracking.h"
+#include "loader/host/arena_owners.h"
 #include "loader/host/host.h"
 #include "loader/host/numpy.h"
+#include "loader/host/pymalloc.h"
+#include "loader/host/shared_blocks.h"
 #include "loader/interpose/caller_thunks.h"
 #include "loader/interpose/late_stores.h"
 #include "loader/interpose/route.h"
@@ -29,13 +32,14 @@
 #include "loader/record/process_record.h"
 
 #include <homefree/homefree.h>
+#include <homefree/interpreters.h>
 
 __attribute__((constructor(101))) static void start_libhomefree(void)
 {
     /* Functions that other copies of libhomefree call in this one, set before this copy can become
      * the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
-    hf_instance_offer_python(hf_python_install, hf_python_uninstall);
+    hf_instance_offer_python(hf_python_install, hf_python_uninstall, hf_python_share);
     hf_interpreters_offer();
 
     /* All of alloc/: sealed tables, the heap, the targets of foreign pointers. */
@@ -50,6 +54,8 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_live_guards_start();
     hf_host_start();
     hf_numpy_start();
+    hf_shared_blocks_start();
+    hf_arena_owners_start();
     hf_interpreters_prepare();
     hf_thunks_start();
 
@@ -57,6 +63,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_asking_offer(hf_stubs_ask_foreign);
     hf_spaces_offer_asking(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
+    hf_pymalloc_offer_post(hf_interpreters_post);
 
     hf_start_copies_leave();
     hf_route_start();

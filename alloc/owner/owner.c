@@ -168,7 +168,7 @@ static void describe(const void *ptr, struct hf_owner *owner)
 
 int hf_owner_of_here(const void *ptr, struct hf_owner *out)
 {
-    struct hf_owner owner = {.kind = HF_OWNER_UNKNOWN, .device = -1};
+    struct hf_owner owner = {.kind = HF_OWNER_UNKNOWN, .device = -1, .interpreter = -1};
     if (out == NULL || out->size < offsetof(struct hf_owner, allocator))
         return -EINVAL;
     describe(ptr, &owner);

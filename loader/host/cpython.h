@@ -150,6 +150,9 @@ struct hf_py_type_spec {
     F(interpreter_of, PyThreadState_GetInterpreter, struct hf_py_interpreter *,                   \
       (struct hf_py_thread *))                                                                    \
     F(interpreter_id, PyInterpreterState_GetID, int64_t, (struct hf_py_interpreter *))            \
+    F(interpreter_head, PyInterpreterState_Head, struct hf_py_interpreter *, (void))              \
+    F(interpreter_next, PyInterpreterState_Next, struct hf_py_interpreter *,                      \
+      (struct hf_py_interpreter *))                                                               \
     F(main_interpreter, PyInterpreterState_Main, struct hf_py_interpreter *, (void))              \
     F(import, PyImport_ImportModule, struct hf_py_object *, (const char *))                       \
     F(add_module, PyImport_AddModule, struct hf_py_object *, (const char *))                      \

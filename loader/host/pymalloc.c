@@ -8,11 +8,13 @@
  * of 4 KiB. Arenas are lent at multiples of their size, so the pools lie at multiples of theirs,
  * starting with the arena's first byte.
  *
- * The interpreter that owns a block is not recorded: since 3.12 each interpreter may have a
- * pymalloc of its own, and CPython cannot be asked which interpreters share one. Instead the block
- * is passed to the current interpreter. A pymalloc that does not know an address passes it on to
- * the RAW domain, whose hook sends it back here, and `inside` identifies the block as one that has
- * already been passed on. Before 3.12 there is only one pymalloc.
+ * Since 3.12 each interpreter may have a pymalloc of its own, and CPython cannot be asked which
+ * interpreters share one. So a block is passed to the current interpreter first. A pymalloc that
+ * does not know an address passes it on to the RAW domain, whose hook sends it back here, and
+ * `inside` identifies the block as one that has already been passed on. Then the interpreter that
+ * its arena was handed out to (arena_owners.h) owns it: the block is posted there, and runs as soon
+ * as a thread is attached to that. After that interpreter has ended, the block is leaked and
+ * counted. Before 3.12 there is only one pymalloc.
  */
 #include "loader/host/pymalloc.h"
 
@@ -23,6 +25,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
 #include "loader/foreign/asking.h"
+#include "loader/host/arena_owners.h"
 #include "loader/host/arenas.h"
 
 #include <errno.h>
@@ -38,6 +41,9 @@
 struct previous {
     struct hf_py_arenas arenas;
     const struct hf_py_allocator *_Atomic objects;
+    /* For telling interpreters apart; NULL if CPython is too old for that. */
+    const struct hf_cpython_interpreters *_Atomic interpreters;
+    hf_pymalloc_post *post;
 };
 static union {
     struct previous previous;
@@ -45,6 +51,7 @@ static union {
 } table HF_SEALED;
 static atomic_bool lending;
 static atomic_size_t arena_size;
+static atomic_size_t leaked;
 static __thread const void *inside __attribute__((tls_model("initial-exec")));
 
 enum finding {
@@ -199,18 +206,71 @@ static struct place check(const char *call, const void *ptr, const void *caller)
         "run with PYTHONMALLOC=debug to see who freed it first");
 }
 
+/* ---- interpreters ---- */
+
+/* The interpreter that the calling thread is attached to. */
+static int64_t current_interpreter(void)
+{
+    const struct hf_cpython_interpreters *py = table.previous.interpreters;
+    struct hf_py_thread *thread = py != NULL ? py->cpython->current_thread() : NULL;
+    return thread != NULL ? py->interpreter_id(py->interpreter_of(thread)) : HF_NO_INTERPRETER;
+}
+
+static int64_t interpreter_of(const void *ptr)
+{
+    const size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
+    return arena != 0 && hf_owned(ptr) ? hf_arena_owners_find((const void *)((uintptr_t)ptr & -arena))
+                                       : HF_NO_INTERPRETER;
+}
+
+/* Whether CPython has this interpreter. The calling thread is attached to another one. */
+static bool is_alive(int64_t interpreter)
+{
+    const struct hf_cpython_interpreters *py = table.previous.interpreters;
+    struct hf_py_interpreter *one = py->interpreter_head();
+    while (one != NULL && py->interpreter_id(one) != interpreter)
+        one = py->interpreter_next(one);
+    return one != NULL;
+}
+
+static void free_at_home(void *ptr)
+{
+    hf_free(ptr);
+}
+
+/* Sends a block to the interpreter that owns it, which is another one than the calling thread's.
+ * The block is freed later, or never: the caller must not touch it. */
+static void send_home(const char *call, void *ptr, const void *caller, const struct place *place)
+{
+    const int64_t home = interpreter_of(place->first);
+    const char *fact = "is a block of CPython's pymalloc, but of another interpreter than the one "
+                       "that the calling thread is attached to";
+    if (home != HF_NO_INTERPRETER) {
+        const int error = table.previous.post != NULL
+                              ? table.previous.post(home, free_at_home, ptr)
+                              : -ESHUTDOWN;
+        if (error == 0)
+            return;
+        if (error != -ESHUTDOWN || !is_alive(home)) {
+            atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
+            return;
+        }
+    }
+    die(call, ptr, caller, place, fact,
+        "release it in the interpreter that allocated it, or allocate what crosses interpreters "
+        "with PyMem_RawMalloc");
+}
+
 /* Whether CPython may be called for the block now. Returns false once the interpreter is gone, when
- * nothing allocates there any more. In every other case the process ends. */
-static bool may_call(const char *call, const void *ptr, const void *caller,
-                     const struct place *place)
+ * nothing allocates there any more, and for a block that was sent home. In every other case the
+ * process ends. */
+static bool may_call(const char *call, void *ptr, const void *caller, const struct place *place)
 {
     const struct hf_cpython *cpython = hf_cpython();
-    if (inside == place->first)
-        die(call, ptr, caller, place,
-            "is a block of CPython's pymalloc, but of another interpreter than the one that the "
-            "calling thread is attached to",
-            "release it in the interpreter that allocated it, or allocate what crosses "
-            "interpreters with PyMem_RawMalloc");
+    if (inside == place->first) {
+        send_home(call, ptr, caller, place);
+        return false;
+    }
     if (!hf_cpython_attached(cpython)) {
         if (!cpython->is_initialized())
             return false;
@@ -253,10 +313,16 @@ static void *hosted_realloc(void *ptr, size_t size, const void *caller)
         return NULL;
     }
     struct place place = check("realloc", ptr, caller);
-    if (!may_call("realloc", ptr, caller, &place)) {
-        void *copy = hf_malloc(size);
-        return copy == NULL ? NULL : memcpy(copy, ptr, size < place.usable ? size : place.usable);
+    void *copy = NULL;
+    if (inside == place.first || !hf_cpython()->is_initialized()) {
+        copy = hf_malloc(size);
+        if (copy == NULL)
+            return NULL;
+        memcpy(copy, ptr, size < place.usable ? size : place.usable);
     }
+    if (!may_call("realloc", ptr, caller, &place))
+        return copy;
+    hf_free(copy);
     const struct hf_cpython *cpython = hf_cpython();
     const struct hf_py_allocator *objects = table.previous.objects;
     const void *outer = inside;
@@ -285,6 +351,7 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
     owner->kind = HF_OWNER_PYMALLOC;
     owner->allocator = "pymalloc";
     owner->object = hf_dynlink_name(hf_cpython()->map);
+    owner->interpreter = interpreter_of(ptr);
     if (find(ptr, &place) == NOTHING || (hf_cpython_attached(hf_cpython()) && is_free(&place)))
         return;
     owner->block = place.given;
@@ -328,8 +395,12 @@ static void *arena_alloc(void *ctx, size_t size)
         (size == (size_t)1 << 20 || size == (size_t)1 << 18)) {
         atomic_store_explicit(&arena_size, size, memory_order_relaxed);
         void *arena = hf_hosted_map(&hosted, size, size);
-        if (arena != NULL)
+        if (arena != NULL) {
+            const int64_t interpreter = current_interpreter();
+            if (interpreter != HF_NO_INTERPRETER)
+                hf_arena_owners_add(arena, interpreter);
             return arena;
+        }
     }
     void *arena = table.previous.arenas.alloc(table.previous.arenas.ctx, size);
     if (arena != NULL && hf_arenas_add(arena, size) && HF_UNLIKELY(arena_size == 0))
@@ -384,8 +455,22 @@ void hf_pymalloc_record(const struct hf_cpython *cpython)
         hf_asking_begin();
 }
 
+/* Looked up here, because an arena may be requested while the caller holds locks of others. */
+static void learn_interpreters(const struct hf_cpython *cpython)
+{
+    struct hf_seal seal;
+    if (cpython->version < 0x30c || table.previous.interpreters != NULL)
+        return;
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    if (py == NULL || !hf_seal_open(&seal))
+        return;
+    table.previous.interpreters = py;
+    hf_seal_close(&seal);
+}
+
 void hf_pymalloc_install(const struct hf_cpython *cpython)
 {
+    learn_interpreters(cpython);
     atomic_store(&lending, true);
     bool first = install_hooks(cpython);
     /* Since 3.12 each interpreter may have arenas of its own. */
@@ -409,5 +494,49 @@ void hf_pymalloc_set_objects(const struct hf_py_allocator *previous)
     if (!hf_seal_open(&seal))
         return;
     table.previous.objects = previous;
+    hf_seal_close(&seal);
+}
+
+/* ---- ended interpreters ---- */
+
+/* Blocks in use in an arena. A pool that was never used has a head of zeros. */
+static size_t blocks_in(const char *arena, size_t size)
+{
+    const size_t pool_size = hf_py_pool_size(size);
+    size_t blocks = 0;
+    for (size_t offset = 0; offset < size; offset += pool_size) {
+        const struct hf_py_pool *pool = (const void *)(arena + offset);
+        if (pool->size_class < CLASSES &&
+            pool->last_offset == pool_size - ((size_t)pool->size_class + 1) * 16)
+            blocks += pool->count;
+    }
+    return blocks;
+}
+
+size_t hf_pymalloc_left(int64_t interpreter, bool give_back, size_t *arenas)
+{
+    const size_t size = atomic_load_explicit(&arena_size, memory_order_relaxed);
+    size_t blocks = 0, position = 0;
+    char *arena;
+    *arenas = 0;
+    while ((arena = hf_arena_owners_next(interpreter, &position)) != NULL) {
+        blocks += blocks_in(arena, size);
+        ++*arenas;
+        if (give_back)
+            arena_free(NULL, arena, size);
+    }
+    return blocks;
+}
+
+size_t hf_pymalloc_leaked(void)
+{
+    return atomic_load_explicit(&leaked, memory_order_relaxed);
+}
+
+void hf_pymalloc_offer_post(hf_pymalloc_post *post)
+{
+    struct hf_seal seal;
+    hf_seal_open_to_start(&seal);
+    table.previous.post = post;
     hf_seal_close(&seal);
 }

@@ -8,6 +8,8 @@
 
 #include "loader/host/cpython.h"
 
+#include <stdint.h>
+
 /* Makes pymalloc get new arenas from the region. The calling thread is attached, or the runtime is
  * not initialised; the caller holds the host's lock. */
 void hf_pymalloc_install(const struct hf_cpython *cpython);
@@ -20,5 +22,20 @@ void hf_pymalloc_uninstall(void);
 /* Sets the allocator that the OBJ domain had before "full" mode replaced it (domains.c); NULL if it
  * was not replaced. The allocator must live for ever. */
 void hf_pymalloc_set_objects(const struct hf_py_allocator *previous);
+
+/* hf_interpreters_post(), which a higher layer has: how a block is sent to its interpreter. Called
+ * once, by the library's constructor. */
+typedef int hf_pymalloc_post(int64_t interpreter, void (*run)(void *argument), void *argument);
+void hf_pymalloc_offer_post(hf_pymalloc_post *post);
+
+/*
+ * What an interpreter that has ended left in arenas of its own: the number of its blocks that are
+ * still in use, and of its arenas. With give_back the arenas are unmapped. That is safe only if
+ * nobody refers to these blocks any more: neither another interpreter nor static data of a module.
+ */
+size_t hf_pymalloc_left(int64_t interpreter, bool give_back, size_t *arenas);
+
+/* How many blocks of ended interpreters were freed by others, and so are leaked. */
+size_t hf_pymalloc_leaked(void);
 
 #endif

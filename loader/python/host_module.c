@@ -36,10 +36,11 @@ static PyStructSequence_Field owner_fields[] = {
     {"size", "usable bytes of that block, or None"},
     {"domain", "CPython's 'raw', 'mem' or 'object', or None if it is unknown"},
     {"device", "the device's index for 'device' and, if it is known, for 'cuda', or None"},
+    {"interpreter", "the number of the interpreter that owns a block of 'pymalloc', or None"},
     {NULL, NULL},
 };
 static PyStructSequence_Desc owner_type = {
-    "homefree.Owner", "The allocator that an address belongs to.", owner_fields, 7};
+    "homefree.Owner", "The allocator that an address belongs to.", owner_fields, 8};
 
 static PyStructSequence_Field report_fields[] = {
     {"objects", "shared objects and the program, in every namespace"},
@@ -203,7 +204,7 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
     static const char *const kinds[] = {"unknown",   "heap",   "pymalloc", "libc",
                                         "allocator", "stack",  "static",   "unmapped",
                                         "pinned",    "device", "cuda"};
-    struct hf_owner owner = {.size = sizeof owner, .device = -1};
+    struct hf_owner owner = {.size = sizeof owner, .device = -1, .interpreter = -1};
     const void *ptr = value;
     if (PyLong_Check(value)) {
         unsigned long long number = PyLong_AsUnsignedLongLong(value);
@@ -228,8 +229,9 @@ static PyObject *owner_of(PyObject *module, PyObject *value)
         owner.block != NULL ? PyLong_FromSize_t(owner.block_size) : none(),
         text(owner.domain),
         owner.device >= 0 ? PyLong_FromLong(owner.device) : none(),
+        owner.interpreter >= 0 ? PyLong_FromLongLong(owner.interpreter) : none(),
     };
-    return sequence(state_of(module)->owner, values, 7);
+    return sequence(state_of(module)->owner, values, 8);
 }
 
 static int set_number(PyObject *dict, const char *key, unsigned long long value)
@@ -445,9 +447,11 @@ int homefree_host_exec(PyObject *module)
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
     struct homefree_state *state = state_of(module);
-    PyTypeObject *const types[] = {state->installed, state->owner, state->report, state->entry};
-    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
-        int result = types[i] != NULL ? visitor((PyObject *)types[i], arg) : 0;
+    PyObject *const objects[] = {
+        (PyObject *)state->installed, (PyObject *)state->owner,  (PyObject *)state->report,
+        (PyObject *)state->entry,     (PyObject *)state->shared, state->array};
+    for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
+        int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
         if (result != 0)
             return result;
     }
@@ -461,5 +465,7 @@ int homefree_host_clear(PyObject *module)
     Py_CLEAR(state->owner);
     Py_CLEAR(state->report);
     Py_CLEAR(state->entry);
+    Py_CLEAR(state->shared);
+    Py_CLEAR(state->array);
     return 0;
 }

@@ -72,6 +72,8 @@ struct hf_owner {
     size_t block_size;     /* usable bytes of the block; 0 if unknown */
     const char *domain;    /* CPython's "raw", "mem" or "object"; NULL if unknown */
     int device;            /* the device's index, for HF_OWNER_DEVICE and HF_OWNER_CUDA; else -1 */
+    int64_t interpreter;   /* CPython's number of the interpreter that owns the block, for
+                              HF_OWNER_PYMALLOC from CPython 3.12 on; -1 if unknown */
 };
 
 /*

@@ -24,6 +24,7 @@ class Owner(NamedTuple):
     size: int | None
     domain: Literal["raw", "mem", "object"] | None
     device: int | None
+    interpreter: int | None
 
 class RouteEntry(NamedTuple):
     state: Literal["changed", "refused", "out of reach"]

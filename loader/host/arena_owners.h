@@ -1,0 +1,30 @@
+/*
+ * Which interpreter each of pymalloc's arenas in the region belongs to. From 3.12 on an interpreter
+ * may have a pymalloc of its own, and only its own threads may call that.
+ *
+ * arena_owners.c owns the table and its lock. Looking up takes no lock. An arena that found no room
+ * in the table belongs to nobody that is known.
+ */
+#ifndef HOMEFREE_ARENA_OWNERS_H
+#define HOMEFREE_ARENA_OWNERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define HF_NO_INTERPRETER ((int64_t)-1)
+
+/* Records an arena that was handed out, and forgets one that was given back. Any thread. */
+void hf_arena_owners_add(const void *arena, int64_t interpreter);
+void hf_arena_owners_remove(const void *arena);
+
+/* The interpreter of an arena; HF_NO_INTERPRETER if it is not known. Lock-free, any thread. */
+int64_t hf_arena_owners_find(const void *arena);
+
+/* The next arena of an interpreter, starting with *position at 0; NULL after the last one. The
+ * interpreter has ended, so nobody adds or removes arenas of it. */
+void *hf_arena_owners_next(int64_t interpreter, size_t *position);
+
+/* Registers the fork handler. Called once, by the library's constructor. */
+void hf_arena_owners_start(void);
+
+#endif
