@@ -51,6 +51,10 @@ extern PyMethodDef homefree_load_methods[] __attribute__((weak));
 extern PyMethodDef homefree_cuda_methods[];
 /* warm.c: homefree.extension */
 extern PyMethodDef homefree_warm_methods[];
+/* crossing.c, work.c, interpreters_module.c: homefree.interpreters */
+extern PyMethodDef homefree_crossing_methods[];
+extern PyMethodDef homefree_work_methods[];
+extern PyMethodDef homefree_interpreters_methods[];
 
 /* Returns an array of `count` elements of `size` bytes with room for one more: the array itself, or
  * a larger one that replaces it. NULL if there is no memory. The GIL is not needed. */
@@ -59,9 +63,12 @@ void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
 /* Adds a part's types and constants; called once for each module object. Returns 0, or -1 with an
  * exception set. */
 int homefree_host_exec(PyObject *module);
-/* The module's state, which belongs to host_module.c: the types of results. */
+int homefree_crossing_exec(PyObject *module);
+/* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry;
+    PyTypeObject *shared; /* homefree.interpreters.Shared */
+    PyObject *array;      /* numpy.ndarray, once NumPy was seen */
 };
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg);
 int homefree_host_clear(PyObject *module);

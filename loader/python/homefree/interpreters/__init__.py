@@ -1,0 +1,37 @@
+"""homefree.interpreters: many interpreters in one process, and memory that crosses between them.
+
+Executor runs calls in interpreters that have no GIL in common. Arrays, memoryviews, DLPack tensors
+and Arrow data cross by reference: whoever drops the last reference, in whichever interpreter, lets
+the memory go home.
+
+Needs CPython 3.12 or newer; a free-threaded CPython uses threads instead. Since 1.0.
+"""
+
+from .._homefree import Shared
+
+__all__ = ["BrokenInterpreters", "Executor", "RemoteError", "Replica", "Shared", "engine"]
+
+# Every interpreter imports this package, and most need nothing of it but _inside. The test of import
+# circles reads this table.
+_LAZY = {
+    "BrokenInterpreters": "_executor",
+    "Executor": "_executor",
+    "RemoteError": "_inside",
+    "Replica": "_replica",
+    "engine": "_executor",
+}
+
+
+def __getattr__(name):
+    module = _LAZY.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module("." + module, __name__), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})

@@ -1,0 +1,124 @@
+"""How objects cross between interpreters: as a pickle, and the memory of their buffers beside it.
+
+Pickle's protocol 5 leaves out the memory of NumPy arrays, pandas' frames and Arrow data, which then
+crosses by reference. A memoryview and what has __dlpack__ do the same by the functions below.
+
+State: which function reduces which type, written once for each type. Threads: any.
+"""
+
+import io
+import math
+import pickle
+import sys
+
+from .. import _homefree
+
+__all__ = ["pack", "unpack"]
+
+_HOST = {1, 3, 11}  # DLPack's kinds of device that the host can read: CPU, pinned, unified
+
+
+def pack(value):
+    """The pickle of an object, and the list of buffers that it leaves out."""
+    buffers = []
+    file = io.BytesIO()
+    _Pickler(file, 5, buffer_callback=buffers.append).dump(value)
+    return file.getvalue(), buffers
+
+
+def unpack(pickled, buffers):
+    """The object of what pack() returned, in whichever interpreter."""
+    return pickle.loads(pickled, buffers=buffers)
+
+
+# ---- memoryview ----
+
+
+def _reduce_view(view):
+    if not view.c_contiguous:
+        view = memoryview(view.tobytes()).cast("B")
+        return _view, (pickle.PickleBuffer(view), "B", None)
+    return _view, (pickle.PickleBuffer(view), view.format, view.shape)
+
+
+def _view(buffer, letters, shape):
+    view = memoryview(buffer).cast("B")
+    if shape is None or (letters == "B" and len(shape) == 1):
+        return view
+    if 0 in shape:
+        return view.cast(letters)
+    return view.cast(letters, shape)
+
+
+# ---- DLPack ----
+
+
+class _Tensor:
+    """A tensor that arrived, as from_dlpack() functions ask for it."""
+
+    def __init__(self, memory, device, kind, shape):
+        self._memory = memory
+        self._place = device, kind, shape
+
+    def __dlpack_device__(self):
+        return self._place[0]
+
+    def __dlpack__(self, **keywords):
+        capsule, address = _homefree.shared_record(self._memory)
+        readonly = int(memoryview(self._memory).readonly)
+        return _homefree.dlpack_answer(capsule, address, *self._place, readonly, 0, keywords)
+
+
+def _reduce_tensor(value):
+    """Reduces a tensor whose memory the host can read. Others pickle themselves, or say why not."""
+    try:
+        found = _homefree.dlpack_import(value, None)
+    except (TypeError, ValueError, BufferError, RuntimeError, OSError):
+        return NotImplemented
+    capsule, address, device, kind, shape, strides, flags = found
+    if device[0] not in _HOST or not _row_major(shape, strides):
+        return NotImplemented
+    size = math.prod(shape) * (kind[1] + 7) // 8
+    memory = _homefree.shared(capsule, address, size, flags & 1)
+    function = _from_dlpack(type(value))
+    return _tensor, (function, pickle.PickleBuffer(memory), device, kind, shape)
+
+
+def _row_major(shape, strides):
+    expected = 1
+    for length, stride in zip(reversed(shape), reversed(strides or ())):
+        if length != 1 and stride != expected:
+            return False
+        expected *= length
+    return True
+
+
+def _tensor(function, memory, device, kind, shape):
+    return function(_Tensor(memory, device, kind, shape))
+
+
+def _from_dlpack(kind):
+    """The from_dlpack() of the library that has a type, or None."""
+    library = sys.modules.get(kind.__module__.partition(".")[0])
+    return getattr(library, "from_dlpack", None)
+
+
+# ---- which function reduces which type ----
+
+_reducers = {memoryview: _reduce_view}
+
+
+def _reducer_of(kind):
+    """The function for a type that was not seen before. NumPy's arrays pickle themselves."""
+    tensor = hasattr(kind, "__dlpack__") and not hasattr(kind, "__array_priority__")
+    reduce = _reduce_tensor if tensor and _from_dlpack(kind) is not None else None
+    return _reducers.setdefault(kind, reduce)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value):
+        try:
+            reduce = _reducers[type(value)]
+        except KeyError:
+            reduce = _reducer_of(type(value))
+        return NotImplemented if reduce is None else reduce(value)

@@ -1,0 +1,338 @@
+"""Executor: a concurrent.futures.Executor over interpreters.
+
+An executor has a queue (work.c) and a group of interpreters, each with a thread of its own that works
+on the queue's tasks. One thread of this interpreter collects results and completes futures.
+
+State: of each executor, in _Queue, which its threads share; futures by number, under the lock of the
+GIL. Threads: any. Fork: the child's executors are broken, and say so.
+"""
+
+import concurrent.futures
+import functools
+import itertools
+import os
+import pickle
+import sys
+import threading
+import warnings
+import weakref
+
+from .. import _homefree, install
+from ._crossing import pack, unpack
+from ._inside import BROKEN, DONE, RemoteError
+
+__all__ = ["BrokenInterpreters", "Executor", "engine"]
+
+_OWN_GIL, _THREADS = 1, 2
+
+
+class BrokenInterpreters(concurrent.futures.BrokenExecutor):
+    """An interpreter of an executor could not be set up, or is lost."""
+
+
+def engine():
+    """Which kind of interpreters this Python can have: "own GIL" or "threads".
+
+    Raises RuntimeError with the reason and a remedy if it can have none. Threads: any. Fork: allowed.
+    Since 1.0.
+    """
+    number, why = _homefree.interpreters_engine()
+    if number < 0:
+        raise RuntimeError(f"homefree.interpreters: {why}")
+    return {_OWN_GIL: "own GIL", _THREADS: "threads"}[number]
+
+
+# ---- errors that come back ----
+
+
+class _RemoteTraceback(Exception):
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+def _error_of(pickled, kind, message, text):
+    error = None
+    if pickled is not None:
+        try:
+            error = pickle.loads(pickled)
+        except Exception:
+            error = None
+    if not isinstance(error, BaseException):
+        error = RemoteError(f"{kind}: {message}")
+    error.__cause__ = _RemoteTraceback(f'\n"""\n{text}"""')
+    return error
+
+
+# ---- the queue ----
+
+
+class _Future(concurrent.futures.Future):
+    def __init__(self, queue, number):
+        super().__init__()
+        self._queue, self._number = queue, number
+
+    def cancel(self):
+        if self.cancelled():
+            return True
+        if self.done() or not self._queue.withdraw(self._number):
+            return False
+        self._cancelled()
+        return True
+
+    def _cancelled(self):
+        super().cancel()
+        self.set_running_or_notify_cancel()
+
+    def running(self):
+        return not self.done() and self._number <= _homefree.work_taken(self._queue.work)
+
+
+class _Queue:
+    """What an executor and the thread that collects share."""
+
+    def __init__(self, group, count):
+        self.group, self.count = group, count
+        self.work = _homefree.work_new()
+        self.futures = {}
+        self.broken = None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(
+            target=self._collect, name="homefree.interpreters", daemon=True
+        )
+
+    def start(self, setup):
+        for index in range(self.count):
+            _homefree.work_start(self.work, self.group, index, setup)
+        self.thread.start()
+
+    def withdraw(self, number):
+        if not _homefree.work_withdraw(self.work, number):
+            return False
+        self.futures.pop(number, None)
+        return True
+
+    def cancel_all(self):
+        for number in _homefree.work_clear(self.work):
+            future = self.futures.pop(number, None)
+            if future is not None:
+                future._cancelled()
+
+    def close(self):
+        _homefree.work_close(self.work)
+
+    def _break(self, why):
+        self.broken = why
+        self.close()
+        _homefree.work_clear(self.work)
+        while self.futures:
+            _, future = self.futures.popitem()
+            future.set_exception(BrokenInterpreters(why))
+
+    def _complete(self, number, outcome, pickled, buffers):
+        if outcome == BROKEN:
+            self._break(f"an interpreter is lost: {bytes(pickled).decode('utf-8', 'replace')}")
+            return
+        future = self.futures.pop(number, None)
+        if future is None:
+            return
+        try:
+            value = unpack(pickled, buffers)
+        except BaseException as error:
+            future.set_exception(error)
+            return
+        if outcome == DONE:
+            future.set_result(value)
+        else:
+            future.set_exception(_error_of(*value))
+
+    def _collect(self):
+        while (results := _homefree.work_collect(self.work)) is not None:
+            for result in results:
+                self._complete(*result)
+            results = result = None
+        if self.futures:
+            self._break("its interpreters have ended")
+        _homefree.interpreters_end(self.group, 10_000)
+        self.ended.set()
+
+
+_queues = weakref.WeakSet()
+
+
+def _close_all():
+    """Before the interpreter ends: lets the workers finish, as ThreadPoolExecutor's do."""
+    queues = list(_queues)
+    for queue in queues:
+        queue.close()
+    for queue in queues:
+        queue.thread.join()
+    # Those that somebody still holds something of; CPython 3.12 ends only without any.
+    _homefree.interpreters_finish(10_000)
+
+
+def _warn():
+    """CPython cannot fork beside interpreters with GILs of their own: the child of 3.12.1 hangs, and
+    that of 3.13.0 dies, before any code of ours runs there."""
+    if any(not queue.ended.is_set() for queue in _queues):
+        warnings.warn(
+            "homefree.interpreters: os.fork() beside an Executor hangs or crashes in the child, a "
+            "fault of CPython's; start processes by subprocess, or with multiprocessing's 'spawn'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+
+
+def _break_all():
+    for queue in list(_queues):
+        queue.broken = (
+            "this process was forked from the one that has the interpreters; make an Executor here"
+        )
+
+
+threading._register_atexit(_close_all)
+os.register_at_fork(before=_warn, after_in_child=_break_all)
+
+
+# ---- what workers are set up with ----
+
+
+def _main_module():
+    """How an interpreter finds the program's main module: by name, by path, or not at all."""
+    main = sys.modules.get("__main__")
+    spec = getattr(main, "__spec__", None)
+    if spec is not None and spec.name:
+        return "name", spec.name
+    path = getattr(main, "__file__", None)
+    if path is None or not os.path.exists(path):
+        return None
+    return "path", os.path.abspath(path)
+
+
+def _setup(initializer, initargs):
+    made = None if initializer is None else pickle.dumps((initializer, tuple(initargs)), 5)
+    return pickle.dumps((_main_module(), sys.path, made), 5)
+
+
+def _warm_pickle():
+    """Lets this interpreter be the first to call what workers call. Before 3.12.4, the names of a C
+    function's keywords are made by the first interpreter that calls it, and freed by the main one
+    (CPython issue 119213)."""
+    pickle.loads(pickle.dumps(None, 5, buffer_callback=[].append), buffers=())
+    pack(None)
+
+
+def _run_chunk(function, chunk):
+    return [function(*arguments) for arguments in chunk]
+
+
+def _chunks(iterables, size):
+    arguments = zip(*iterables)
+    while chunk := tuple(itertools.islice(arguments, size)):
+        yield chunk
+
+
+class Executor(concurrent.futures.Executor):
+    """Runs calls in interpreters without a common GIL, on a thread for each.
+
+    Functions, arguments and results cross as pickles, except for the memory of buffers (NumPy
+    arrays, memoryviews, tensors, Arrow data), which crosses by reference: nothing is copied, both
+    sides see the same bytes, and the last one to drop them frees them. A function must be importable
+    by its name, as for ProcessPoolExecutor.
+
+    max_workers: how many interpreters; the CPUs that this process may use if None. initializer,
+    initargs: called in each interpreter before its first task; if that raises, the executor is
+    broken. In a free-threaded CPython calls run on threads, and nothing is pickled.
+
+    Calls homefree.install(), so that arrays can outlive the interpreter that made them. Raises
+    RuntimeError, with the reason and a remedy, if this Python can have no interpreters, or if they
+    cannot be started. Threads: any. Fork: the child cannot use it. Since 1.0.
+    """
+
+    def __init__(self, max_workers=None, *, initializer=None, initargs=()):
+        if max_workers is None:
+            max_workers = len(os.sched_getaffinity(0))
+        if isinstance(max_workers, bool) or not isinstance(max_workers, int):
+            raise TypeError(f"max_workers must be an int, not {type(max_workers).__name__}")
+        if not 1 <= max_workers <= 1024:
+            raise ValueError(f"max_workers must be from 1 to 1024, not {max_workers}")
+        if initializer is not None and not callable(initializer):
+            raise TypeError("initializer must be callable")
+        self._queue = self._threads = None
+        if engine() == "threads":
+            self._threads = concurrent.futures.ThreadPoolExecutor(
+                max_workers, "homefree.interpreters", initializer, initargs
+            )
+            return
+        setup = _setup(initializer, initargs)
+        install()
+        _warm_pickle()
+        try:
+            group = _homefree.interpreters_start(max_workers)
+        except OSError as error:
+            raise RuntimeError(
+                f"homefree.interpreters: the interpreters could not be started: {error.strerror}"
+            ) from None
+        # What this module and an interpreter's copy of it both call the main module.
+        sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
+        self._numbers = itertools.count(1)
+        self._queue = queue = _Queue(group, max_workers)
+        _queues.add(queue)
+        queue.start(setup)
+        weakref.finalize(self, queue.close).atexit = False
+
+    def submit(self, fn, /, *args, **kwargs):
+        """Calls fn(*args, **kwargs) in any free interpreter; a Future."""
+        if self._threads is not None:
+            return self._threads.submit(fn, *args, **kwargs)
+        queue = self._queue
+        if queue.broken is not None:
+            raise BrokenInterpreters(queue.broken)
+        number = next(self._numbers)
+        future = _Future(queue, number)
+        try:
+            parts = pack((fn, args, kwargs))
+        except Exception as error:
+            error.add_note(
+                "homefree.interpreters: what crosses to another interpreter is pickled: functions "
+                "and classes by their names, which a module must define at its top level"
+            )
+            future.set_exception(error)
+            return future
+        queue.futures[number] = future
+        if not _homefree.work_put(queue.work, number, *parts):
+            queue.futures.pop(number, None)
+            if queue.broken is not None:
+                raise BrokenInterpreters(queue.broken)
+            raise RuntimeError("cannot schedule new futures after shutdown")
+        return future
+
+    def map(self, fn, *iterables, timeout=None, chunksize=1, **keywords):
+        """Like map(), with calls in all interpreters. chunksize: how many calls cross together."""
+        if chunksize < 1:
+            raise ValueError(f"chunksize must be at least 1, not {chunksize}")
+        if chunksize == 1 or self._threads is not None:
+            return super().map(fn, *iterables, timeout=timeout, **keywords)
+        results = super().map(
+            functools.partial(_run_chunk, fn),
+            _chunks(iterables, chunksize),
+            timeout=timeout,
+            **keywords,
+        )
+        return itertools.chain.from_iterable(results)
+
+    def shutdown(self, wait=True, *, cancel_futures=False):
+        """Lets the interpreters end after the tasks that are there; without them if cancel_futures
+        is true. wait: until they have ended."""
+        if self._threads is not None:
+            self._threads.shutdown(wait, cancel_futures=cancel_futures)
+            return
+        if self._queue.broken is not None and not self._queue.thread.is_alive():
+            return
+        self._queue.close()
+        if cancel_futures:
+            self._queue.cancel_all()
+        if wait:
+            self._queue.thread.join()

@@ -1,0 +1,116 @@
+"""What runs inside an interpreter: its preparation, and the loop of an executor's worker.
+
+State: of this interpreter alone, used by the worker's thread: the objects of replicas, and whether
+the program's main module was imported.
+"""
+
+import pickle
+import sys
+
+from .. import _homefree, install
+from ._crossing import pack, unpack
+
+__all__ = ["RemoteError", "replicas", "set_up", "work"]
+
+# Outcomes of a task; _homefree's work.c has the last one too.
+DONE, RAISED, BROKEN = 0, 1, 2
+
+
+class RemoteError(Exception):
+    """An exception that could not be passed on as itself, with the text of its traceback."""
+
+
+def set_up():
+    """Prepares a new interpreter: its arrays are the heap's, so that they can outlive it."""
+    install("off", numpy=True)
+
+
+# ---- the program's main module ----
+
+_main = None  # how to find it, until it was imported: ("name" or "path", value)
+
+
+def _import_main():
+    """Imports the program's main module under another name, as `multiprocessing` does, so that what
+    it defines can be unpickled. Returns whether there was something left to try."""
+    global _main
+    found, _main = _main, None
+    if found is None:
+        return False
+    import runpy
+
+    how, where = found
+    run = runpy.run_module if how == "name" else runpy.run_path
+    module = type(sys)("__mp_main__")
+    module.__dict__.update(run(where, run_name="__mp_main__"))
+    sys.modules["__main__"] = sys.modules["__mp_main__"] = module
+    return True
+
+
+def _unpack(pickled, buffers):
+    try:
+        return unpack(pickled, buffers)
+    except AttributeError:
+        # A function of the main module, which has not been imported here yet.
+        if not _import_main():
+            raise
+    return unpack(pickled, buffers)
+
+
+# ---- replicas ----
+
+replicas = {}  # by number: the object, and a byte that is 0 once the replica was dropped
+
+
+def _sweep():
+    for number, (_, alive) in list(replicas.items()):
+        if alive[0] == 0:
+            del replicas[number]
+
+
+# ---- the loop ----
+
+
+def _describe(error):
+    """An exception as a parcel: itself if it can be pickled, and what to show if it cannot be
+    unpickled."""
+    import traceback
+
+    text = "".join(traceback.format_exception(error))
+    kind = f"{type(error).__module__}.{type(error).__qualname__}"
+    try:
+        pickled = pickle.dumps(error, 5)
+    except Exception:
+        pickled = None
+    return pack((pickled, kind, str(error), text))
+
+
+def work(queue, setup):
+    """Does the tasks of a queue until it is closed. setup: the pickle of (main module, path, the
+    pickle of (initializer, arguments) or None)."""
+    global _main
+    take, give = _homefree.work_take, _homefree.work_give
+    _main, sys.path[:], initializer = pickle.loads(setup)
+    if initializer is not None:
+        function, arguments = _unpack(initializer, ())
+        function(*arguments)
+    while True:
+        task = take(queue)
+        if task is None:
+            return
+        number, pickled, buffers = task
+        task = None
+        try:
+            function, arguments, keywords = _unpack(pickled, buffers)
+            # What the task was given is let go before its result is passed on.
+            pickled = buffers = None
+            parts = pack(function(*arguments, **keywords))
+            outcome = DONE
+        except BaseException as error:
+            parts = _describe(error)
+            outcome = RAISED
+        function = arguments = keywords = pickled = buffers = None
+        give(queue, number, outcome, *parts)
+        parts = None
+        if replicas:
+            _sweep()

@@ -1,0 +1,106 @@
+/*
+ * The part of the extension for groups of interpreters (homefree/interpreters.h). Owns nothing: a
+ * group belongs to its capsule, which ends it only if nobody has done so before. Functions are called
+ * by attached threads and detach while interpreters start and end.
+ */
+#include "loader/python/crossing.h"
+
+#include <errno.h>
+#include <homefree/homefree.h>
+#include <homefree/interpreters.h>
+#include <string.h>
+
+PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"
+                         "hf_interpreters_engine(): (number, reason); the number is -errno if this "
+                         "Python cannot have interpreters.");
+PyDoc_STRVAR(start_doc, "interpreters_start(count, paths)\n--\n\nhf_interpreters_start(): a capsule.");
+PyDoc_STRVAR(end_doc, "interpreters_end(group, timeout)\n--\n\n"
+                      "hf_interpreters_end(): 0 or -errno; milliseconds.");
+PyDoc_STRVAR(finish_doc, "interpreters_finish(timeout)\n--\n\n"
+                         "hf_interpreters_finish(): 0 or -errno; milliseconds.");
+PyDoc_STRVAR(current_doc, "interpreter_current()\n--\n\nhf_interpreter_current().");
+
+const char homefree_group_name[] = "homefree.interpreters";
+
+static PyObject *interpreters_engine(PyObject *module, PyObject *unused)
+{
+    char why[512] = "";
+    (void)module;
+    (void)unused;
+    int engine = hf_interpreters_engine(why, sizeof why);
+    return Py_BuildValue("is", engine, why);
+}
+
+static PyObject *interpreters_start(PyObject *module, PyObject *arguments)
+{
+    unsigned count;
+    struct hf_interpreters *group = NULL;
+    char why[512] = "";
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "I:interpreters_start", &count))
+        return NULL;
+    struct hf_interpreters_options options = {.size = sizeof options,
+                                              .count = count,
+                                              .cpython = (void (*)(void))PyUnicode_FromString};
+    int error;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_interpreters_start(&group, &options, why, sizeof why);
+    Py_END_ALLOW_THREADS
+    if (error == 0) {
+        PyObject *capsule = PyCapsule_New(group, homefree_group_name, NULL);
+        if (capsule == NULL)
+            (void)hf_interpreters_end(group, 0);
+        return capsule;
+    }
+    PyObject *values = Py_BuildValue("is", -error, why[0] != '\0' ? why : strerror(-error));
+    if (values != NULL) {
+        PyErr_SetObject(PyExc_OSError, values);
+        Py_DECREF(values);
+    }
+    return NULL;
+}
+
+static PyObject *interpreters_end(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    int timeout, error;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Oi:interpreters_end", &capsule, &timeout))
+        return NULL;
+    struct hf_interpreters *group = PyCapsule_GetPointer(capsule, homefree_group_name);
+    if (group == NULL || PyCapsule_SetName(capsule, "homefree.interpreters, ended") != 0)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_interpreters_end(group, timeout);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLong(error);
+}
+
+static PyObject *interpreter_current(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    return PyLong_FromLongLong(hf_interpreter_current());
+}
+
+static PyObject *interpreters_finish(PyObject *module, PyObject *timeout)
+{
+    (void)module;
+    const long milliseconds = PyLong_AsLong(timeout);
+    int error;
+    if (milliseconds == -1 && PyErr_Occurred() != NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    error = hf_interpreters_finish((int)milliseconds);
+    Py_END_ALLOW_THREADS
+    return PyLong_FromLong(error);
+}
+
+PyMethodDef homefree_interpreters_methods[] = {
+    {"interpreters_engine", interpreters_engine, METH_NOARGS, engine_doc},
+    {"interpreters_start", interpreters_start, METH_VARARGS, start_doc},
+    {"interpreters_end", interpreters_end, METH_VARARGS, end_doc},
+    {"interpreters_finish", interpreters_finish, METH_O, finish_doc},
+    {"interpreter_current", interpreter_current, METH_NOARGS, current_doc},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,534 @@
+/*
+ * The part of the extension for homefree.interpreters.Executor: the queue through which an executor
+ * and its interpreters exchange parcels (crossing.h), and the threads that the interpreters work on.
+ *
+ * A queue is plain memory, held by a count: each capsule of it and each worker's thread is a holder.
+ * Its lock is a leaf: it is held for a few stores, and never while Python runs. Whoever waits is
+ * detached. A forked child leaves the queues of its parent alone.
+ */
+#include "loader/python/crossing.h"
+
+#include <errno.h>
+#include <homefree/homefree.h>
+#include <homefree/interpreters.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+PyDoc_STRVAR(new_doc, "work_new()\n--\n\nA queue, as a capsule.");
+PyDoc_STRVAR(start_doc, "work_start(work, group, index, setup)\n--\n\n"
+                        "Starts the thread on which an interpreter works; setup is bytes.");
+PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
+                        "The highest number of a task that a worker has taken.");
+PyDoc_STRVAR(put_doc, "work_put(work, number, pickle, buffers)\n--\n\n"
+                      "Adds a task. False if the queue is closed.");
+PyDoc_STRVAR(take_doc, "work_take(work)\n--\n\n"
+                       "The next task, as (number, pickle, buffers), which is waited for; None once "
+                       "the queue is closed and empty.");
+PyDoc_STRVAR(give_doc, "work_give(work, number, outcome, pickle, buffers)\n--\n\nAdds a result.");
+PyDoc_STRVAR(collect_doc, "work_collect(work)\n--\n\n"
+                          "All results that are there, at least one, which is waited for: a list of "
+                          "(number, outcome, pickle, buffers); None once all workers are gone.");
+PyDoc_STRVAR(withdraw_doc, "work_withdraw(work, number)\n--\n\n"
+                           "Removes a task that nobody has taken. False if there is none.");
+PyDoc_STRVAR(clear_doc, "work_clear(work)\n--\n\n"
+                        "Removes all tasks that nobody has taken: a list of their numbers.");
+PyDoc_STRVAR(close_doc, "work_close(work)\n--\n\n"
+                        "Accepts no further tasks; the workers end after those that are there.");
+
+static const char work_name[] = "homefree.work";
+
+struct item {
+    struct item *next;
+    unsigned long long number;
+    int outcome;
+    struct homefree_parcel *parcel;
+};
+
+struct list {
+    struct item *first, **end;
+    pthread_cond_t arrived;
+    unsigned waiting;
+};
+
+struct work {
+    size_t holders;
+    pid_t owner; /* the process; a forked child has only a copy */
+    pthread_mutex_t lock;
+    struct list tasks, results;
+    unsigned workers; /* threads that have not ended */
+    unsigned long long taken; /* the highest number of a task that a worker has taken */
+    bool closed;
+};
+
+/* ---- lists; the caller holds the lock ---- */
+
+static void list_open(struct list *list)
+{
+    list->first = NULL;
+    list->end = &list->first;
+    pthread_cond_init(&list->arrived, NULL);
+    list->waiting = 0;
+}
+
+static void list_add(struct list *list, struct item *item)
+{
+    item->next = NULL;
+    *list->end = item;
+    list->end = &item->next;
+    if (list->waiting != 0)
+        pthread_cond_signal(&list->arrived);
+}
+
+static struct item *list_all(struct list *list)
+{
+    struct item *items = list->first;
+    list->first = NULL;
+    list->end = &list->first;
+    return items;
+}
+
+static struct item *list_next(struct list *list)
+{
+    struct item *item = list->first;
+    if (item != NULL && (list->first = item->next) == NULL)
+        list->end = &list->first;
+    return item;
+}
+
+static struct item *list_remove(struct list *list, unsigned long long number)
+{
+    struct item **link = &list->first, *item;
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->next;
+    item = *link;
+    if (item != NULL && (*link = item->next) == NULL)
+        list->end = link;
+    return item;
+}
+
+static void list_wait(struct list *list, pthread_mutex_t *lock)
+{
+    list->waiting++;
+    pthread_cond_wait(&list->arrived, lock);
+    list->waiting--;
+}
+
+static void drop_items(struct item *items)
+{
+    while (items != NULL) {
+        struct item *next = items->next;
+        homefree_parcel_drop(items->parcel);
+        hf_free(items);
+        items = next;
+    }
+}
+
+/* ---- the queue ---- */
+
+static void take_hold(struct work *work)
+{
+    __atomic_fetch_add(&work->holders, 1, __ATOMIC_RELAXED);
+}
+
+static void let_go(struct work *work)
+{
+    if (__atomic_sub_fetch(&work->holders, 1, __ATOMIC_ACQ_REL) != 0 || work->owner != getpid())
+        return;
+    drop_items(work->tasks.first);
+    drop_items(work->results.first);
+    pthread_cond_destroy(&work->tasks.arrived);
+    pthread_cond_destroy(&work->results.arrived);
+    pthread_mutex_destroy(&work->lock);
+    hf_free(work);
+}
+
+static void drop_capsule(PyObject *capsule)
+{
+    let_go(PyCapsule_GetPointer(capsule, work_name));
+}
+
+/* The queue of a capsule, if this process may use it; NULL with an exception set. */
+static struct work *work_of(PyObject *capsule)
+{
+    struct work *work = PyCapsule_GetPointer(capsule, work_name);
+    if (work != NULL && work->owner != getpid()) {
+        PyErr_SetString(PyExc_RuntimeError, "this process was forked from the one that has the "
+                                            "interpreters; make an Executor of its own");
+        return NULL;
+    }
+    return work;
+}
+
+static PyObject *capsule_of(struct work *work)
+{
+    PyObject *capsule = PyCapsule_New(work, work_name, drop_capsule);
+    if (capsule == NULL)
+        let_go(work);
+    return capsule;
+}
+
+static PyObject *work_new(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    struct work *work = hf_calloc(1, sizeof *work);
+    if (work == NULL)
+        return PyErr_NoMemory();
+    work->holders = 1;
+    work->owner = getpid();
+    pthread_mutex_init(&work->lock, NULL);
+    list_open(&work->tasks);
+    list_open(&work->results);
+    return capsule_of(work);
+}
+
+/* ---- tasks and results ---- */
+
+/* An item with a parcel; NULL with an exception set. */
+static struct item *item_new(PyObject *module, unsigned long long number, int outcome,
+                             PyObject *pickle, PyObject *buffers)
+{
+    struct item *item = hf_malloc(sizeof *item);
+    if (item == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    *item = (struct item){NULL, number, outcome,
+                          homefree_parcel_new(module, pickle, buffers)};
+    if (item->parcel != NULL)
+        return item;
+    hf_free(item);
+    return NULL;
+}
+
+/* The values of an item, which is used up. */
+static PyObject *opened(PyObject *module, struct item *item, bool with_outcome)
+{
+    const unsigned long long number = item->number;
+    const int outcome = item->outcome;
+    PyObject *parts = homefree_parcel_open(module, item->parcel);
+    hf_free(item);
+    if (parts == NULL)
+        return NULL;
+    PyObject *pickle = PyTuple_GetItem(parts, 0), *buffers = PyTuple_GetItem(parts, 1);
+    PyObject *result = with_outcome
+                           ? Py_BuildValue("KiOO", number, outcome, pickle, buffers)
+                           : Py_BuildValue("KOO", number, pickle, buffers);
+    Py_DECREF(parts);
+    return result;
+}
+
+static PyObject *work_put(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule, *pickle, *buffers;
+    unsigned long long number;
+    struct work *work;
+    if (!PyArg_ParseTuple(arguments, "OKOO:work_put", &capsule, &number, &pickle, &buffers) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    struct item *item = item_new(module, number, 0, pickle, buffers);
+    if (item == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    const bool closed = work->closed;
+    if (!closed)
+        list_add(&work->tasks, item);
+    pthread_mutex_unlock(&work->lock);
+    if (closed)
+        drop_items(item);
+    return PyBool_FromLong(!closed);
+}
+
+/* The caller holds the lock. */
+static struct item *next_task(struct work *work)
+{
+    struct item *item = list_next(&work->tasks);
+    if (item != NULL && item->number > work->taken)
+        __atomic_store_n(&work->taken, item->number, __ATOMIC_RELAXED);
+    return item;
+}
+
+static PyObject *work_take(PyObject *module, PyObject *capsule)
+{
+    struct work *work = work_of(capsule);
+    if (work == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    struct item *item = next_task(work);
+    const bool ended = item == NULL && work->closed;
+    pthread_mutex_unlock(&work->lock);
+    if (item == NULL && !ended) {
+        Py_BEGIN_ALLOW_THREADS
+        pthread_mutex_lock(&work->lock);
+        while ((item = next_task(work)) == NULL && !work->closed)
+            list_wait(&work->tasks, &work->lock);
+        pthread_mutex_unlock(&work->lock);
+        Py_END_ALLOW_THREADS
+    }
+    if (item == NULL) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    return opened(module, item, false);
+}
+
+static PyObject *work_give(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule, *pickle, *buffers;
+    unsigned long long number;
+    int outcome;
+    struct work *work;
+    if (!PyArg_ParseTuple(arguments, "OKiOO:work_give", &capsule, &number, &outcome, &pickle,
+                          &buffers) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    struct item *item = item_new(module, number, outcome, pickle, buffers);
+    if (item == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    list_add(&work->results, item);
+    pthread_mutex_unlock(&work->lock);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+static PyObject *work_collect(PyObject *module, PyObject *capsule)
+{
+    struct work *work = work_of(capsule);
+    struct item *items;
+    if (work == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    pthread_mutex_lock(&work->lock);
+    while ((items = list_all(&work->results)) == NULL && (work->workers != 0 || !work->closed))
+        list_wait(&work->results, &work->lock);
+    pthread_mutex_unlock(&work->lock);
+    Py_END_ALLOW_THREADS
+    if (items == NULL) {
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    PyObject *list = PyList_New(0);
+    while (list != NULL && items != NULL) {
+        struct item *item = items;
+        items = item->next;
+        PyObject *values = opened(module, item, true);
+        if (values == NULL || PyList_Append(list, values) != 0)
+            Py_CLEAR(list);
+        Py_XDECREF(values);
+    }
+    drop_items(items);
+    return list;
+}
+
+static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    unsigned long long number;
+    struct work *work;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OK:work_withdraw", &capsule, &number) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    struct item *item = list_remove(&work->tasks, number);
+    pthread_mutex_unlock(&work->lock);
+    if (item != NULL)
+        item->next = NULL;
+    drop_items(item);
+    return PyBool_FromLong(item != NULL);
+}
+
+static PyObject *work_clear(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct work *work = work_of(capsule);
+    PyObject *numbers = work != NULL ? PyList_New(0) : NULL;
+    if (numbers == NULL)
+        return NULL;
+    pthread_mutex_lock(&work->lock);
+    struct item *items = list_all(&work->tasks);
+    pthread_mutex_unlock(&work->lock);
+    for (struct item *item = items; item != NULL && numbers != NULL; item = item->next) {
+        PyObject *number = PyLong_FromUnsignedLongLong(item->number);
+        if (number == NULL || PyList_Append(numbers, number) != 0)
+            Py_CLEAR(numbers);
+        Py_XDECREF(number);
+    }
+    drop_items(items);
+    return numbers;
+}
+
+static void close_work(struct work *work)
+{
+    pthread_mutex_lock(&work->lock);
+    work->closed = true;
+    pthread_cond_broadcast(&work->tasks.arrived);
+    pthread_cond_broadcast(&work->results.arrived);
+    pthread_mutex_unlock(&work->lock);
+}
+
+static PyObject *work_close(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct work *work = work_of(capsule);
+    if (work == NULL)
+        return NULL;
+    close_work(work);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
+/* ---- the workers ---- */
+
+enum { BROKEN = 2 }; /* the outcome of a worker that ended before its time; see _inside.py */
+
+struct worker {
+    struct work *work;
+    struct hf_interpreters *group;
+    int index;
+    Py_ssize_t size;
+    char setup[]; /* a pickle */
+};
+
+/* Adds a result without a pickle: the text of what went wrong. The caller is attached if `error` is
+ * NULL: then the text is that of the exception that is set. */
+static void report_broken(struct work *work, const char *error)
+{
+    PyObject *type = NULL, *value = NULL, *trace = NULL, *text = NULL;
+    if (error == NULL) {
+        PyErr_Fetch(&type, &value, &trace);
+        PyErr_NormalizeException(&type, &value, &trace);
+        PyObject *name = type != NULL ? PyObject_GetAttrString(type, "__qualname__") : NULL;
+        PyObject *line = name != NULL && value != NULL
+                             ? PyUnicode_FromFormat("%S: %S", name, value)
+                             : NULL;
+        PyObject *bytes = line != NULL ? PyUnicode_AsUTF8String(line) : NULL;
+        Py_XDECREF(line);
+        Py_XDECREF(name);
+        text = bytes;
+        error = bytes != NULL ? PyBytes_AsString(bytes) : "its code could not be run";
+    }
+    struct item *item = hf_malloc(sizeof *item);
+    if (item != NULL) {
+        *item = (struct item){NULL, 0, BROKEN, homefree_parcel_of_text(error)};
+        if (item->parcel != NULL) {
+            pthread_mutex_lock(&work->lock);
+            list_add(&work->results, item);
+            pthread_mutex_unlock(&work->lock);
+        } else {
+            hf_free(item);
+        }
+    }
+    Py_XDECREF(text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+}
+
+/* Runs homefree.interpreters._inside.work(queue, setup) in the interpreter that this thread is
+ * attached to, until the queue is closed. */
+static void work_inside(const struct worker *worker)
+{
+    take_hold(worker->work);
+    PyObject *capsule = capsule_of(worker->work);
+    PyObject *inside =
+        capsule != NULL ? PyImport_ImportModule("homefree.interpreters._inside") : NULL;
+    PyObject *result = inside != NULL ? PyObject_CallMethod(inside, "work", "Oy#", capsule,
+                                                            worker->setup, worker->size)
+                                      : NULL;
+    if (result == NULL)
+        report_broken(worker->work, NULL);
+    Py_XDECREF(result);
+    Py_XDECREF(inside);
+    Py_XDECREF(capsule);
+}
+
+static void *run_worker(void *argument)
+{
+    struct worker *worker = argument;
+    struct work *work = worker->work;
+    struct hf_session *session;
+    int error = hf_session_begin(&session, worker->group, worker->index, -1);
+    if (error == 0) {
+        error = hf_session_attach(session);
+        if (error == 0) {
+            work_inside(worker);
+            hf_session_detach(session);
+        }
+        hf_session_end(session);
+    }
+    if (error != 0)
+        report_broken(work, strerror(-error));
+    hf_free(worker);
+    pthread_mutex_lock(&work->lock);
+    work->workers--;
+    pthread_cond_broadcast(&work->results.arrived);
+    pthread_mutex_unlock(&work->lock);
+    let_go(work);
+    return NULL;
+}
+
+static PyObject *work_start(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule, *group;
+    const char *setup;
+    Py_ssize_t size;
+    int index;
+    struct work *work;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "OOiy#:work_start", &capsule, &group, &index, &setup, &size) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    void *pointer = PyCapsule_GetPointer(group, homefree_group_name);
+    if (pointer == NULL)
+        return NULL;
+    struct worker *worker = hf_malloc(sizeof *worker + (size_t)size);
+    if (worker == NULL)
+        return PyErr_NoMemory();
+    *worker = (struct worker){work, pointer, index, size};
+    memcpy(worker->setup, setup, (size_t)size);
+    take_hold(work);
+    pthread_mutex_lock(&work->lock);
+    work->workers++;
+    pthread_mutex_unlock(&work->lock);
+    pthread_t thread;
+    int error = pthread_create(&thread, NULL, run_worker, worker);
+    if (error == 0) {
+        pthread_detach(thread);
+        Py_INCREF(Py_None);
+        return Py_None;
+    }
+    pthread_mutex_lock(&work->lock);
+    work->workers--;
+    pthread_mutex_unlock(&work->lock);
+    let_go(work);
+    hf_free(worker);
+    errno = error;
+    return PyErr_SetFromErrno(PyExc_OSError);
+}
+
+static PyObject *work_taken(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    const struct work *work = PyCapsule_GetPointer(capsule, work_name);
+    if (work == NULL)
+        return NULL;
+    return PyLong_FromUnsignedLongLong(__atomic_load_n(&work->taken, __ATOMIC_RELAXED));
+}
+
+PyMethodDef homefree_work_methods[] = {
+    {"work_new", work_new, METH_NOARGS, new_doc},
+    {"work_start", work_start, METH_VARARGS, start_doc},
+    {"work_put", work_put, METH_VARARGS, put_doc},
+    {"work_take", work_take, METH_O, take_doc},
+    {"work_give", work_give, METH_VARARGS, give_doc},
+    {"work_collect", work_collect, METH_O, collect_doc},
+    {"work_taken", work_taken, METH_O, taken_doc},
+    {"work_withdraw", work_withdraw, METH_VARARGS, withdraw_doc},
+    {"work_clear", work_clear, METH_O, clear_doc},
+    {"work_close", work_close, METH_O, close_doc},
+    {NULL, NULL, 0, NULL},
+};

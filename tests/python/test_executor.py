@@ -1,0 +1,449 @@
+"""homefree.interpreters.Executor: calls, results and errors as concurrent.futures promises them,
+cancelling, initializers, ends in any order, and what crosses by reference. Each test is a program of
+its own, whose functions the interpreters import from its file.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+OWN_GIL = sys.version_info >= (3, 12) and not support.FREE_THREADED
+
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+HEAD = """
+import concurrent.futures, os, sys, threading, time
+import homefree
+from homefree import interpreters
+from homefree.interpreters import Executor
+
+def cube(number):
+    return number ** 3
+
+def where():
+    return homefree._homefree.interpreter_current()
+
+def wait_for(path):
+    while not os.path.exists(path):
+        time.sleep(0.001)
+    return path
+
+def add(a, b=1, *, c=0):
+    return a + b + c
+"""
+
+
+@unittest.skipUnless(OWN_GIL, "this Python has one GIL for all interpreters")
+class Program(unittest.TestCase):
+    maxDiff = None
+
+    def outcome(self, code, *flags):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "program.py"
+            body = "".join(f"    {line}\n" for line in code.strip("\n").split("\n"))
+            path.write_text(
+                f"{HEAD}\nfrom definitions import *\ndef main():\n{body}\n"
+                "if __name__ == '__main__':\n    main()\n"
+            )
+            (path.parent / "definitions.py").write_text(self.definitions)
+            return subprocess.run(
+                [sys.executable, "-s", *flags, path],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=120,
+                check=False,
+            )
+
+    definitions = ""
+
+    def fine(self, code, *flags):
+        done = self.outcome(code, *flags)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        return done.stdout
+
+
+class Calls(Program):
+    def test_results_come_from_other_interpreters(self):
+        self.fine(
+            """
+here = where()
+with Executor(2) as executor:
+    assert executor.submit(add, 1, b=2, c=3).result() == 6
+    assert here not in {executor.submit(where).result() for _ in range(20)}
+"""
+        )
+
+    def test_map_keeps_the_order(self):
+        self.fine(
+            """
+with Executor(3) as executor:
+    wanted = [cube(n) for n in range(500)]
+    assert list(executor.map(cube, range(500))) == wanted
+    assert list(executor.map(cube, range(500), chunksize=7)) == wanted
+    assert list(executor.map(add, [1, 2, 3], [4, 5])) == [5, 7]
+    assert list(executor.map(cube, [])) == []
+"""
+        )
+
+    def test_errors_come_back(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    error = executor.submit(cube, "a").exception()
+    assert type(error) is TypeError, error
+    assert "in cube" in str(error.__cause__), error.__cause__
+    error = executor.submit(sys.exit, 5).exception()
+    assert type(error) is SystemExit and error.code == 5, error
+    assert executor.submit(cube, 2).result() == 8
+"""
+        )
+
+    def test_errors_that_do_not_pickle(self):
+        self.definitions = """
+class Odd(Exception):
+    def __init__(self, a, b):
+        super().__init__("odd")
+        self.file = open("/dev/null")
+def odd():
+    raise Odd(1, 2)
+def no_pickle():
+    return lambda: 1
+"""
+        self.fine(
+            """
+with Executor(1) as executor:
+    error = executor.submit(odd).exception()
+    assert type(error) is interpreters.RemoteError, error
+    assert str(error) == "definitions.Odd: odd", error
+    error = executor.submit(no_pickle).exception()
+    assert "pickle" in str(error), error
+    error = executor.submit(lambda: 1).exception()
+    assert "top level" in error.__notes__[0], error
+    assert executor.submit(cube, 2).result() == 8
+"""
+        )
+
+    def test_initializer(self):
+        self.definitions = """
+state = []
+def begin(*values):
+    state.extend(values)
+def get():
+    return state
+def fail():
+    raise ValueError("no state")
+"""
+        self.fine(
+            """
+with Executor(2, initializer=begin, initargs=(1, "b")) as executor:
+    assert executor.submit(get).result() == [1, "b"]
+executor = Executor(2, initializer=fail)
+try:
+    executor.submit(cube, 1).result()
+    raise AssertionError
+except interpreters.BrokenInterpreters as error:
+    assert "ValueError: no state" in str(error), error
+executor.shutdown()
+"""
+        )
+
+    def test_cancel(self):
+        self.fine(
+            """
+gate = os.path.abspath(__file__) + ".gate"
+executor = Executor(1)
+running = executor.submit(wait_for, gate)
+waiting = [executor.submit(cube, n) for n in range(5)]
+while not running.running():
+    time.sleep(0.001)
+assert not running.cancel()
+assert waiting[0].cancel() and waiting[0].cancelled() and waiting[0].cancel()
+assert not waiting[1].running()
+executor.shutdown(wait=False, cancel_futures=True)
+assert all(future.cancelled() for future in waiting)
+try:
+    executor.submit(cube, 1)
+    raise AssertionError
+except RuntimeError as error:
+    assert "after shutdown" in str(error)
+open(gate, "w").close()
+assert running.result() == gate
+executor.shutdown()
+assert concurrent.futures.wait(waiting, 0).not_done == set()
+"""
+        )
+
+    def test_ends_without_shutdown(self):
+        for end in ("", "del executor", "sys.exit(0)"):
+            self.fine(
+                f"""
+executor = Executor(2)
+future = executor.submit(cube, 3)
+assert future.result() == 27
+{end}
+"""
+            )
+
+    def test_many_threads_submit(self):
+        self.fine(
+            """
+with Executor(2) as executor:
+    results = []
+    def submit(start):
+        results.append([executor.submit(cube, n).result() for n in range(start, start + 50)])
+    threads = [threading.Thread(target=submit, args=(n,)) for n in range(0, 400, 50)]
+    [thread.start() for thread in threads]
+    [thread.join() for thread in threads]
+    assert sorted(sum(results, [])) == [cube(n) for n in range(400)]
+"""
+        )
+
+    def test_other_processes_can_be_started(self):
+        self.fine(
+            """
+import subprocess
+with Executor(1) as executor:
+    assert executor.submit(cube, 2).result() == 8
+    done = subprocess.run([sys.executable, "-c", "print(5)"], capture_output=True)
+    assert done.stdout == b"5\\n", done
+    assert executor.submit(cube, 3).result() == 27
+"""
+        )
+
+    def test_wrong_arguments(self):
+        self.fine(
+            """
+for arguments, error in (((0,), ValueError), ((-1,), ValueError), ((5000,), ValueError),
+                         (("2",), TypeError), ((True,), TypeError)):
+    try:
+        Executor(*arguments)
+    except error:
+        continue
+    raise AssertionError(arguments)
+try:
+    Executor(1, initializer=5)
+    raise AssertionError
+except TypeError:
+    pass
+"""
+        )
+
+
+class Memory(Program):
+    definitions = """
+def fill(view):
+    view[0] = 7
+    return view.format, view.shape, view.readonly
+def back(value):
+    return value
+def make(size):
+    return memoryview(bytearray(b"x" * size))
+kept = []
+def keep(value):
+    kept.append(value)
+def total():
+    return sum(sum(value) for value in kept)
+def forget():
+    kept.clear()
+"""
+
+    def test_memoryviews_cross_by_reference(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    block = bytearray(1000)
+    view = memoryview(block).cast("B", (10, 100))
+    flat = memoryview(block).cast("i")
+    assert executor.submit(fill, flat).result() == ("i", (250,), False)
+    assert block[0] == 7
+    assert executor.submit(back, view).result().shape == (10, 100)
+    same = executor.submit(back, memoryview(block)).result()
+    same[1] = 9
+    assert block[1] == 9
+    assert executor.submit(back, memoryview(b"abc")).result().readonly
+    assert executor.submit(back, memoryview(block)[::2]).result() == memoryview(block)[::2]
+"""
+        )
+
+    def test_a_result_outlives_its_interpreter(self):
+        self.fine(
+            """
+executor = Executor(1)
+view = executor.submit(make, 100_000).result()
+executor.shutdown()
+assert view[99_999] == ord("x")
+del view
+"""
+        )
+
+    def test_what_is_kept_elsewhere_stays(self):
+        self.fine(
+            """
+executor = Executor(1)
+executor.submit(keep, memoryview(bytearray(b"\\1" * 1000))).result()
+import gc; gc.collect()
+junk = [bytearray(1000) for _ in range(1000)]
+assert executor.submit(total).result() == 1000
+executor.submit(forget).result()
+executor.shutdown()
+"""
+        )
+
+
+@unittest.skipIf(numpy is None, "no NumPy")
+class Arrays(Program):
+    definitions = """
+import numpy
+def address(array):
+    return array.__array_interface__["data"][0]
+def back(array):
+    return array
+def make(size):
+    return numpy.arange(size, dtype="f8")
+def triple(array):
+    array *= 3
+    return float(array.sum())
+def grow(array):
+    array = numpy.array(array)
+    return array
+kept = []
+def keep(array):
+    kept.append(array)
+    return array
+def resize():
+    kept[0].resize(10, refcheck=False)
+    return kept[0].sum()
+"""
+
+    def test_arrays_cross_by_reference(self):
+        self.fine(
+            """
+homefree.install()
+array = numpy.arange(1000.0)
+with Executor(2) as executor:
+    assert executor.submit(address, array).result() == address(array)
+    assert executor.submit(triple, array).result() == array.sum()
+    part = array[10:20]
+    assert executor.submit(address, part).result() == address(part)
+    assert executor.submit(address, array.reshape(10, 100).T).result() == address(array)
+    same = executor.submit(back, array).result()
+    same[5] = -1
+    assert array[5] == -1 and address(same) == address(array)
+"""
+        )
+
+    def test_arrays_outlive_their_interpreters(self):
+        self.fine(
+            """
+homefree.install()
+live = homefree.stats()["releases_live"]
+executor = Executor(1)
+arrays = [executor.submit(make, size).result() for size in (1, 1000, 1_000_000)]
+assert all(homefree.owner_of(address(array)).kind == "heap" for array in arrays)
+executor.shutdown()
+assert [array.sum() for array in arrays] == [0, 499500, 499999500000]
+del arrays
+assert homefree.stats()["releases_live"] <= live, homefree.stats()
+"""
+        )
+
+    def test_a_resized_array_moves(self):
+        self.fine(
+            """
+homefree.install()
+with Executor(1) as executor:
+    executor.submit(make, 3).result()
+    array = numpy.ones(1000)
+    executor.submit(keep, array).result()
+    other = numpy.ones(1000)
+    sent = executor.submit(back, other).result()
+    other.resize(100_000, refcheck=False)
+    assert other[:1000].sum() == 1000 and sent.sum() == 1000
+    assert address(other) != address(sent)
+"""
+        )
+
+
+@unittest.skipIf(sys.version_info < (3, 13), "ctypes needs a private copy here")
+class Ownership(Program):
+    definitions = """
+import ctypes
+def make():
+    function = ctypes.pythonapi["PyMem_Malloc"]
+    function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+    return function(48)
+def free(address):
+    function = ctypes.PyDLL(None)["free"]
+    function.restype, function.argtypes = None, [ctypes.c_void_p]
+    function(address)
+"""
+
+    def test_a_block_goes_home_to_its_interpreter(self):
+        self.fine(
+            """
+executor = Executor(1)
+address, later = executor.submit(make).result(), executor.submit(make).result()
+owner = homefree.owner_of(address)
+assert (owner.kind, owner.interpreter) == ("pymalloc", executor.submit(where).result()), owner
+free(address)
+while executor.submit(homefree.owner_of, address).result().block is not None:
+    time.sleep(0.001)
+executor.shutdown()
+free(later)  # its interpreter has ended: leaked
+"""
+        )
+
+
+class Replicas(Program):
+    definitions = """
+import os
+made = []
+class Model:
+    def __init__(self, factor):
+        self.factor = factor
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        made.append(self)
+    def __call__(self, number):
+        return self.factor * number
+def count(*unused):
+    return len(made)
+"""
+
+    def test_one_object_for_each_interpreter(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    model = interpreters.Replica(Model(5), executor)
+    assert [model(n) for n in range(5)] == [0, 5, 10, 15, 20]
+    assert model.submit(3).result() == 15
+    assert executor.submit(count, model).result() == 1
+try:
+    interpreters.Replica(1)(2)
+    raise AssertionError
+except RuntimeError as error:
+    assert "has no executor" in str(error)
+"""
+        )
+
+
+class Refused(unittest.TestCase):
+    @unittest.skipIf(OWN_GIL or support.FREE_THREADED, "this Python can have interpreters")
+    def test_older_pythons_say_why(self):
+        from homefree import interpreters
+
+        for call in (interpreters.engine, interpreters.Executor):
+            with self.assertRaisesRegex(RuntimeError, "3.12"):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main()
