@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Measures homefree.interpreters.Executor beside the executors of the standard library.
+
+    executor.py [--rounds N] [--json]        PYTHONPATH must lead to the package
+
+Run it by a CPython from 3.12 on. Rivals take turns in one process for each sample, and a ratio is one
+of medians. What is measured:
+
+    throughput   tasks a second of `pow(3, n)`, submitted together
+    processors   the same CPU-bound call on one interpreter and on two
+    array        passing an array of 100 MB and getting a number back, beside pickling it
+    memory       resident memory of a further worker with NumPy
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import statistics
+import sys
+import time
+
+import homefree
+from homefree.interpreters import Executor
+
+TASKS = 5000
+ARRAY = 100_000_000
+
+
+# ---- what the workers call ----
+
+
+def nothing(number):
+    return number
+
+
+def spin(count):
+    total = 0
+    for number in range(count):
+        total += number * number
+    return total
+
+
+def first(array):
+    return float(array[0])
+
+
+def with_numpy(_):
+    import numpy
+
+    return float(numpy.ones(10).sum())
+
+
+def resident():
+    """This process's own memory in bytes, and its children's: pages shared with nobody, and a part of
+    the others."""
+    total = 0
+    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+    for process in ["self", *children]:
+        with open(f"/proc/{process}/smaps_rollup") as lines:
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total * 1024
+
+
+# ---- rivals ----
+
+
+def rivals():
+    """By name: how to make an executor of so many workers. ProcessPoolExecutor starts its processes
+    afresh, as interpreters do."""
+    import multiprocessing
+
+    found = {
+        "homefree": Executor,
+        "processes": lambda count: concurrent.futures.ProcessPoolExecutor(
+            count, multiprocessing.get_context("spawn")
+        ),
+    }
+    if hasattr(concurrent.futures, "InterpreterPoolExecutor"):
+        found["interpreters"] = concurrent.futures.InterpreterPoolExecutor
+    return found
+
+
+def throughput(make):
+    with make(2) as executor:
+        list(executor.map(nothing, range(200)))
+        start = time.perf_counter()
+        for future in [executor.submit(nothing, number) for number in range(TASKS)]:
+            future.result()
+        return TASKS / (time.perf_counter() - start)
+
+
+def processors(make):
+    """How many times as fast two workers are as one."""
+    with make(1) as one, make(2) as two:
+        times = []
+        for executor in (one, two):
+            list(executor.map(spin, [1000] * 8))
+            start = time.perf_counter()
+            list(executor.map(spin, [3_000_000] * 8))
+            times.append(time.perf_counter() - start)
+        return times[0] / times[1]
+
+
+def passing(make, rounds=20):
+    """Seconds to pass an array and get its first element, beyond passing a number."""
+    import numpy
+
+    array = numpy.ones(ARRAY // 8)
+    with make(1) as executor:
+        values = []
+        for function, value in ((nothing, 1), (first, array)):
+            executor.submit(function, value).result()
+            samples = []
+            for _ in range(rounds):
+                start = time.perf_counter()
+                executor.submit(function, value).result()
+                samples.append(time.perf_counter() - start)
+            values.append(statistics.median(samples))
+        return max(values[1] - values[0], 0.0)
+
+
+def memory(make):
+    """Bytes of one further worker with NumPy."""
+    sizes = []
+    for count in (1, 3):
+        with make(count) as executor:
+            list(executor.map(with_numpy, range(count * 20)))
+            sizes.append(resident())
+    return (sizes[1] - sizes[0]) / 2
+
+
+MEASURES = {
+    "throughput": (throughput, "tasks a second", 1),
+    "processors": (processors, "two workers / one", 1),
+    "passing": (passing, "passing 100 MB, µs", 1e6),
+    "memory": (memory, "a worker with NumPy, MB", 1e-6),
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--only", default=",".join(MEASURES))
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    homefree.install()
+    try:
+        import numpy  # noqa: F401
+
+        names = options.only.split(",")
+    except ImportError:
+        names = [name for name in options.only.split(",") if name in ("throughput", "processors")]
+    found = rivals()
+    samples = {name: {rival: [] for rival in found} for name in names}
+    for turn in range(options.rounds):
+        order = list(found) if turn % 2 == 0 else list(reversed(found))
+        for name in names:
+            for rival in order:
+                samples[name][rival].append(MEASURES[name][0](found[rival]))
+    result = {}
+    for name, by_rival in samples.items():
+        _, what, scale = MEASURES[name]
+        medians = {rival: statistics.median(values) * scale for rival, values in by_rival.items()}
+        result[name] = medians
+        if not options.json:
+            values = "  ".join(f"{rival} {value:,.2f}" for rival, value in medians.items())
+            print(f"{what:28} {values}")
+    if options.json:
+        json.dump({"python": sys.version.split()[0], "medians": result}, sys.stdout, indent=1)
+        print()
+
+
+if __name__ == "__main__":
+    main()
