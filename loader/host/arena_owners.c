@@ -27,7 +27,8 @@ static size_t first_place(uintptr_t arena)
 /* The entry of an arena, or ENTRIES. */
 static size_t place_of(uintptr_t arena)
 {
-    for (size_t step = 0, at = first_place(arena); step < ENTRIES; step++, at = (at + 1) % ENTRIES) {
+    for (size_t step = 0, at = first_place(arena); step < ENTRIES;
+         step++, at = (at + 1) % ENTRIES) {
         const uintptr_t there = atomic_load_explicit(&entries[at].arena, memory_order_acquire);
         if (there == arena)
             return at;
@@ -41,7 +42,8 @@ void hf_arena_owners_add(const void *arena, int64_t interpreter)
 {
     pthread_mutex_lock(&lock);
     size_t at = first_place((uintptr_t)arena), step = 0;
-    while (step < ENTRIES && atomic_load_explicit(&entries[at].arena, memory_order_relaxed) > REMOVED) {
+    while (step < ENTRIES &&
+           atomic_load_explicit(&entries[at].arena, memory_order_relaxed) > REMOVED) {
         at = (at + 1) % ENTRIES;
         step++;
     }

@@ -219,8 +219,9 @@ static int64_t current_interpreter(void)
 static int64_t interpreter_of(const void *ptr)
 {
     const size_t arena = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    return arena != 0 && hf_owned(ptr) ? hf_arena_owners_find((const void *)((uintptr_t)ptr & -arena))
-                                       : HF_NO_INTERPRETER;
+    return arena != 0 && hf_owned(ptr)
+               ? hf_arena_owners_find((const void *)((uintptr_t)ptr & -arena))
+               : HF_NO_INTERPRETER;
 }
 
 /* Whether CPython has this interpreter. The calling thread is attached to another one. */
@@ -246,9 +247,8 @@ static void send_home(const char *call, void *ptr, const void *caller, const str
     const char *fact = "is a block of CPython's pymalloc, but of another interpreter than the one "
                        "that the calling thread is attached to";
     if (home != HF_NO_INTERPRETER) {
-        const int error = table.previous.post != NULL
-                              ? table.previous.post(home, free_at_home, ptr)
-                              : -ESHUTDOWN;
+        const int error =
+            table.previous.post != NULL ? table.previous.post(home, free_at_home, ptr) : -ESHUTDOWN;
         if (error == 0)
             return;
         if (error != -ESHUTDOWN || !is_alive(home)) {

@@ -40,8 +40,8 @@ static int share(const void *object, struct hf_release **out)
     if (array == NULL || out == NULL)
         return -EINVAL;
     if (cpython == NULL || cpython->free_threaded || (array->flags & OWNS_DATA) == 0 ||
-        !hf_owned(array->data) || hf_heap_block(array->data, &block) == 0 ||
-        block != array->data || !hf_numpy_frees(cpython, array->handler))
+        !hf_owned(array->data) || hf_heap_block(array->data, &block) == 0 || block != array->data ||
+        !hf_numpy_frees(cpython, array->handler))
         return -ENOTSUP;
     int error = hf_shared_blocks_take(block);
     if (error != 0)

@@ -6,10 +6,10 @@
  *
  * How a piece is kept alive (`keep`):
  *
- *   what a NumPy array owns    the block itself is shared (hf_python_share): no interpreter is needed
- *   a Shared object            its deleter has one more holder
- *   anything else              its buffer is held in the interpreter that has it, which cannot end
- *                              until the buffer was released (hf_interpreters_hold)
+ *   what a NumPy array owns    the block itself is shared (hf_python_share): no interpreter is
+ * needed a Shared object            its deleter has one more holder anything else              its
+ * buffer is held in the interpreter that has it, which cannot end until the buffer was released
+ * (hf_interpreters_hold)
  */
 #include "loader/python/crossing.h"
 
@@ -340,8 +340,7 @@ PyObject *homefree_parcel_open(PyObject *module, struct homefree_parcel *parcel)
             hf_python_drop(piece.keeper);
             continue;
         }
-        PyObject *made =
-            shared_of(state, piece.pointer, piece.size, piece.readonly, piece.keeper);
+        PyObject *made = shared_of(state, piece.pointer, piece.size, piece.readonly, piece.keeper);
         if (i == 0)
             pickle = made;
         else if (made != NULL)
@@ -413,9 +412,8 @@ static PyObject *shared(PyObject *module, PyObject *arguments)
     view.obj = owner;
     Py_INCREF(owner);
     struct hf_release *keeper = hold(&view);
-    return keeper != NULL
-               ? shared_of(state_of(module), view.buf, view.len, view.readonly, keeper)
-               : NULL;
+    return keeper != NULL ? shared_of(state_of(module), view.buf, view.len, view.readonly, keeper)
+                          : NULL;
 }
 
 static PyObject *shared_record(PyObject *module, PyObject *object)

@@ -1,7 +1,7 @@
 /*
  * The part of the extension for groups of interpreters (homefree/interpreters.h). Owns nothing: a
- * group belongs to its capsule, which ends it only if nobody has done so before. Functions are called
- * by attached threads and detach while interpreters start and end.
+ * group belongs to its capsule, which ends it only if nobody has done so before. Functions are
+ * called by attached threads and detach while interpreters start and end.
  */
 #include "loader/python/crossing.h"
 
@@ -13,7 +13,8 @@
 PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"
                          "hf_interpreters_engine(): (number, reason); the number is -errno if this "
                          "Python cannot have interpreters.");
-PyDoc_STRVAR(start_doc, "interpreters_start(count, paths)\n--\n\nhf_interpreters_start(): a capsule.");
+PyDoc_STRVAR(start_doc,
+             "interpreters_start(count, paths)\n--\n\nhf_interpreters_start(): a capsule.");
 PyDoc_STRVAR(end_doc, "interpreters_end(group, timeout)\n--\n\n"
                       "hf_interpreters_end(): 0 or -errno; milliseconds.");
 PyDoc_STRVAR(finish_doc, "interpreters_finish(timeout)\n--\n\n"
@@ -39,9 +40,8 @@ static PyObject *interpreters_start(PyObject *module, PyObject *arguments)
     (void)module;
     if (!PyArg_ParseTuple(arguments, "I:interpreters_start", &count))
         return NULL;
-    struct hf_interpreters_options options = {.size = sizeof options,
-                                              .count = count,
-                                              .cpython = (void (*)(void))PyUnicode_FromString};
+    struct hf_interpreters_options options = {
+        .size = sizeof options, .count = count, .cpython = (void (*)(void))PyUnicode_FromString};
     int error;
     Py_BEGIN_ALLOW_THREADS
     error = hf_interpreters_start(&group, &options, why, sizeof why);

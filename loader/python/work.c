@@ -1,10 +1,11 @@
 /*
  * The part of the extension for homefree.interpreters.Executor: the queue through which an executor
- * and its interpreters exchange parcels (crossing.h), and the threads that the interpreters work on.
+ * and its interpreters exchange parcels (crossing.h), and the threads that the interpreters work
+ * on.
  *
- * A queue is plain memory, held by a count: each capsule of it and each worker's thread is a holder.
- * Its lock is a leaf: it is held for a few stores, and never while Python runs. Whoever waits is
- * detached. A forked child leaves the queues of its parent alone.
+ * A queue is plain memory, held by a count: each capsule of it and each worker's thread is a
+ * holder. Its lock is a leaf: it is held for a few stores, and never while Python runs. Whoever
+ * waits is detached. A forked child leaves the queues of its parent alone.
  */
 #include "loader/python/crossing.h"
 
@@ -23,13 +24,15 @@ PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
                         "The highest number of a task that a worker has taken.");
 PyDoc_STRVAR(put_doc, "work_put(work, number, pickle, buffers)\n--\n\n"
                       "Adds a task. False if the queue is closed.");
-PyDoc_STRVAR(take_doc, "work_take(work)\n--\n\n"
-                       "The next task, as (number, pickle, buffers), which is waited for; None once "
-                       "the queue is closed and empty.");
+PyDoc_STRVAR(take_doc,
+             "work_take(work)\n--\n\n"
+             "The next task, as (number, pickle, buffers), which is waited for; None once "
+             "the queue is closed and empty.");
 PyDoc_STRVAR(give_doc, "work_give(work, number, outcome, pickle, buffers)\n--\n\nAdds a result.");
-PyDoc_STRVAR(collect_doc, "work_collect(work)\n--\n\n"
-                          "All results that are there, at least one, which is waited for: a list of "
-                          "(number, outcome, pickle, buffers); None once all workers are gone.");
+PyDoc_STRVAR(collect_doc,
+             "work_collect(work)\n--\n\n"
+             "All results that are there, at least one, which is waited for: a list of "
+             "(number, outcome, pickle, buffers); None once all workers are gone.");
 PyDoc_STRVAR(withdraw_doc, "work_withdraw(work, number)\n--\n\n"
                            "Removes a task that nobody has taken. False if there is none.");
 PyDoc_STRVAR(clear_doc, "work_clear(work)\n--\n\n"
@@ -57,7 +60,7 @@ struct work {
     pid_t owner; /* the process; a forked child has only a copy */
     pthread_mutex_t lock;
     struct list tasks, results;
-    unsigned workers; /* threads that have not ended */
+    unsigned workers;         /* threads that have not ended */
     unsigned long long taken; /* the highest number of a task that a worker has taken */
     bool closed;
 };
@@ -195,8 +198,7 @@ static struct item *item_new(PyObject *module, unsigned long long number, int ou
         PyErr_NoMemory();
         return NULL;
     }
-    *item = (struct item){NULL, number, outcome,
-                          homefree_parcel_new(module, pickle, buffers)};
+    *item = (struct item){NULL, number, outcome, homefree_parcel_new(module, pickle, buffers)};
     if (item->parcel != NULL)
         return item;
     hf_free(item);
@@ -213,9 +215,8 @@ static PyObject *opened(PyObject *module, struct item *item, bool with_outcome)
     if (parts == NULL)
         return NULL;
     PyObject *pickle = PyTuple_GetItem(parts, 0), *buffers = PyTuple_GetItem(parts, 1);
-    PyObject *result = with_outcome
-                           ? Py_BuildValue("KiOO", number, outcome, pickle, buffers)
-                           : Py_BuildValue("KOO", number, pickle, buffers);
+    PyObject *result = with_outcome ? Py_BuildValue("KiOO", number, outcome, pickle, buffers)
+                                    : Py_BuildValue("KOO", number, pickle, buffers);
     Py_DECREF(parts);
     return result;
 }
@@ -402,9 +403,8 @@ static void report_broken(struct work *work, const char *error)
         PyErr_Fetch(&type, &value, &trace);
         PyErr_NormalizeException(&type, &value, &trace);
         PyObject *name = type != NULL ? PyObject_GetAttrString(type, "__qualname__") : NULL;
-        PyObject *line = name != NULL && value != NULL
-                             ? PyUnicode_FromFormat("%S: %S", name, value)
-                             : NULL;
+        PyObject *line =
+            name != NULL && value != NULL ? PyUnicode_FromFormat("%S: %S", name, value) : NULL;
         PyObject *bytes = line != NULL ? PyUnicode_AsUTF8String(line) : NULL;
         Py_XDECREF(line);
         Py_XDECREF(name);

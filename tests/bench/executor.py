@@ -3,8 +3,8 @@
 
     executor.py [--rounds N] [--json]        PYTHONPATH must lead to the package
 
-Run it by a CPython from 3.12 on. Rivals take turns in one process for each sample, and a ratio is one
-of medians. What is measured:
+Run it by a CPython from 3.12 on. Rivals take turns, and a ratio is one of medians. 
+What is measured:
 
     throughput   tasks a second of `pow(3, n)`, submitted together
     processors   the same CPU-bound call on one interpreter and on two
@@ -16,6 +16,7 @@ import argparse
 import concurrent.futures
 import json
 import os
+import pathlib
 import statistics
 import sys
 import time
@@ -52,13 +53,12 @@ def with_numpy(_):
 
 
 def resident():
-    """This process's own memory in bytes, and its children's: pages shared with nobody, and a part of
-    the others."""
+    """Bytes of memory of this process and its children: each shared page counts in proportion."""
     total = 0
-    children = open(f"/proc/self/task/{os.getpid()}/children").read().split()
+    children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     for process in ["self", *children]:
-        with open(f"/proc/{process}/smaps_rollup") as lines:
-            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+        lines = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return total * 1024
 
 

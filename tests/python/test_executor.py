@@ -1,6 +1,6 @@
 """homefree.interpreters.Executor: calls, results and errors as concurrent.futures promises them,
-cancelling, initializers, ends in any order, and what crosses by reference. Each test is a program of
-its own, whose functions the interpreters import from its file.
+cancelling, initializers, ends in any order, and what crosses by reference. Each test is a program
+of its own, whose functions the interpreters import from its file.
 """
 
 import pathlib

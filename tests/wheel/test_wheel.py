@@ -28,6 +28,7 @@ PACKAGE = """
     lib/homefree/module.rpath lib/cmake/homefree/homefree-config.cmake
     bin/homefree missing/libhomefree.so.1 __init__.py setuptools.py check.py py.typed
     cuda/__init__.py cuda/numba_plugin.py _torch_allocator.so
+    interpreters/__init__.py interpreters/_inside.py
     pytest/__init__.py pytest/_findings.py pytest/_phases.py pytest/_reports.py
     pytest/_supervisor.py harness/_host.py harness/_page.html harness/homefree_hidden.so
     harness/recorder/sitecustomize.py extension/__init__.py extension/__init__.pyi

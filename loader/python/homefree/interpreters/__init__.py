@@ -11,8 +11,8 @@ from .._homefree import Shared
 
 __all__ = ["BrokenInterpreters", "Executor", "RemoteError", "Replica", "Shared", "engine"]
 
-# Every interpreter imports this package, and most need nothing of it but _inside. The test of import
-# circles reads this table.
+# Every interpreter imports this package, and most need nothing of it but _inside. The test of
+# import circles reads this table.
 _LAZY = {
     "BrokenInterpreters": "_executor",
     "Executor": "_executor",

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import BrokenExecutor, Executor as _Executor, Future
+from concurrent.futures import BrokenExecutor, Future
+from concurrent.futures import Executor as _Executor
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")

@@ -1,10 +1,10 @@
 """Executor: a concurrent.futures.Executor over interpreters.
 
-An executor has a queue (work.c) and a group of interpreters, each with a thread of its own that works
-on the queue's tasks. One thread of this interpreter collects results and completes futures.
+An executor has a queue (work.c) and a group of interpreters, each with a thread of its own that
+works on the queue's tasks. One thread of this interpreter collects results and completes futures.
 
-State: of each executor, in _Queue, which its threads share; futures by number, under the lock of the
-GIL. Threads: any. Fork: the child's executors are broken, and say so.
+State: of each executor, in _Queue, which its threads share; futures by number, guarded by the GIL.
+Threads: any. Fork: the child's executors are broken, and say so.
 """
 
 import concurrent.futures
@@ -33,8 +33,8 @@ class BrokenInterpreters(concurrent.futures.BrokenExecutor):
 def engine():
     """Which kind of interpreters this Python can have: "own GIL" or "threads".
 
-    Raises RuntimeError with the reason and a remedy if it can have none. Threads: any. Fork: allowed.
-    Since 1.0.
+    Raises RuntimeError with the reason and a remedy if it can have none. Threads: any. Fork:
+    allowed. Since 1.0.
     """
     number, why = _homefree.interpreters_engine()
     if number < 0:
@@ -174,8 +174,8 @@ def _close_all():
 
 
 def _warn():
-    """CPython cannot fork beside interpreters with GILs of their own: the child of 3.12.1 hangs, and
-    that of 3.13.0 dies, before any code of ours runs there."""
+    """CPython cannot fork beside interpreters with GILs of their own: the child of 3.12.1 hangs,
+    and those of 3.13.0 and 3.14.10 die, before any code of ours runs there."""
     if any(not queue.ended.is_set() for queue in _queues):
         warnings.warn(
             "homefree.interpreters: os.fork() beside an Executor hangs or crashes in the child, a "
@@ -239,8 +239,8 @@ class Executor(concurrent.futures.Executor):
 
     Functions, arguments and results cross as pickles, except for the memory of buffers (NumPy
     arrays, memoryviews, tensors, Arrow data), which crosses by reference: nothing is copied, both
-    sides see the same bytes, and the last one to drop them frees them. A function must be importable
-    by its name, as for ProcessPoolExecutor.
+    sides see the same bytes, and the last one to drop them frees them. A function must be
+    importable by its name, as for ProcessPoolExecutor.
 
     max_workers: how many interpreters; the CPUs that this process may use if None. initializer,
     initargs: called in each interpreter before its first task; if that raises, the executor is
