@@ -2,8 +2,8 @@ from typing import Literal
 
 from . import cuda as cuda
 from . import extension as extension
-from . import package as package
 from . import interpreters as interpreters
+from . import package as package
 from ._diagnose import diagnose as diagnose
 from ._doctor import doctor as doctor
 from ._folders import get_cmake_dir as get_cmake_dir
