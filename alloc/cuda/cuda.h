@@ -134,6 +134,34 @@ struct hf_cuda_address {
  * HF_CUDA_NONE if there is none. */
 int hf_cuda_address(const void *ptr, struct hf_cuda_address *out);
 
+/*
+ * Memory that others have from CUDA, by a runtime or the driver, which need not be what
+ * hf_cuda_find() finds. It is freed as they would free it.
+ */
+
+/* Takes the driver that the process has loaded, for the functions below; loads nothing, but takes
+ * the dynamic linker's lock. -ENODEV if there is none. */
+int hf_cuda_take_driver(void);
+
+/* Where the calling thread's next call of CUDA's would take place. *context NULL and -1: unknown,
+ * or there is no context yet. Creates none. */
+int hf_cuda_here(void **context);
+
+/* The device that others' memory is on; -1 if that is not known. */
+int hf_cuda_device_of(const void *ptr);
+
+/*
+ * Frees others' memory by `release`, a function of CUDA's that takes its address, in the context
+ * that it belongs to; `context` is what hf_cuda_here() said when it was allocated. Creates no
+ * context. idle: waits until that context has done everything before.
+ *
+ *   -ENOENT     CUDA does not know the memory (any more)
+ *   -ESHUTDOWN  nothing can be called any more
+ *   -ENODEV     there is no driver
+ *   -EIO        CUDA refused for another reason
+ */
+int hf_cuda_release(void *release, void *ptr, void *context, bool idle);
+
 /* ---- what routed calls return to CUDA's callers ---- */
 
 enum { HF_CUDA_SUCCESS = 0, HF_CUDA_INVALID_VALUE = 1, HF_CUDA_NOT_REGISTERED = 713 };

@@ -151,6 +151,29 @@ int hf_cuda_address(const void *ptr, struct hf_cuda_address *out)
     return 0;
 }
 
+int hf_cuda_take_driver(void)
+{
+    return -ENODEV;
+}
+
+int hf_cuda_here(void **context)
+{
+    *context = NULL;
+    return -1;
+}
+
+int hf_cuda_device_of(const void *ptr)
+{
+    (void)ptr;
+    return -1;
+}
+
+int hf_cuda_release(void *release, void *ptr, void *context, bool idle)
+{
+    (void)release, (void)ptr, (void)context, (void)idle;
+    return -ENODEV;
+}
+
 void hf_cuda_begin_again(void)
 {
 }

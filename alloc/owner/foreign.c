@@ -85,7 +85,7 @@ void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allo
     table.allocators[number] = *allocator;
     hf_seal_close(&seal);
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
-    if (allocator->kind == HF_QUESTION_NONE)
+    if (allocator->kind == HF_QUESTION_NONE || allocator->only_pages)
         return;
     struct askable *list = allocator->serves != HF_SERVES_NOTHING ? &serving_ones : &private_ones;
     /* A reader that sees the new count before the number reads 0, and so asks no allocator. */

@@ -72,9 +72,10 @@ struct hf_foreign_allocator {
     enum hf_free_form form;
     enum hf_foreign_found found;
     enum hf_foreign_serves serves;
-    bool displaced; /* it would serve the process if this library's free() did not precede it */
-    bool shares;    /* the object holds other allocators too: pages alone do not decide */
-    bool maps_all;  /* other objects call its mmap(): nor do its pages if it disowns the block */
+    bool displaced;  /* it would serve the process if this library's free() did not precede it */
+    bool shares;     /* the object holds other allocators too: pages alone do not decide */
+    bool maps_all;   /* other objects call its mmap(): nor do its pages if it disowns the block */
+    bool only_pages; /* it is asked about its pages alone */
     void *question;
     void *release;
     /* By enum hf_delete_form: void f(void *, size_t alignment). Of an allocator that tells its

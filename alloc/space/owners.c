@@ -11,6 +11,7 @@
 #include "alloc/cuda/cuda.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/space/others.h"
 #include "alloc/space/pool.h"
 #include "alloc/space/spaces.h"
 
@@ -28,6 +29,12 @@ void hf_spaces_offer_asking(void (*begin)(void))
     hf_seal_open_to_start(&seal);
     asking.begin = begin;
     hf_seal_close(&seal);
+}
+
+static void begin_asking(void)
+{
+    if (asking.begin != NULL)
+        asking.begin();
 }
 
 /* ---- frees that name no stream ---- */
@@ -149,8 +156,7 @@ static bool add_device(void)
         .hosted = &device_hosted,
     };
     hf_foreign_publish(number, &allocator);
-    if (asking.begin != NULL)
-        asking.begin();
+    begin_asking();
     added = true;
     return true;
 }
@@ -178,7 +184,8 @@ bool hf_spaces_freed(void *ptr, void *stream, int *result)
 void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner)
 {
     struct hf_cuda_address found = {.type = HF_CUDA_NONE};
-    if (!hf_cuda_found() || hf_cuda_address(ptr, &found) != 0 || found.type == HF_CUDA_NONE)
+    if (hf_others_describe(ptr, owner) || !hf_cuda_found() || hf_cuda_address(ptr, &found) != 0 ||
+        found.type == HF_CUDA_NONE)
         return;
     static const char *const names[] = {
         [HF_CUDA_PINNED] = "CUDA, page-locked memory",
@@ -197,4 +204,5 @@ static const struct hf_pool_owners owners = {.pinned = &pinned_hosted, .add_devi
 void hf_spaces_start(void)
 {
     hf_pool_start(&owners);
+    hf_others_start(begin_asking);
 }

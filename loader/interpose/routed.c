@@ -17,7 +17,8 @@ static const struct row {
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name, false)
 #define HF_DELETE(symbol, ...)                                 ROW(symbol, true)
 #define HF_MAPS(name)                                          ROW(name, false)
-#define HF_SPACE_FREES(name, stream)                           ROW(name, false)
+#define HF_SPACE_FREES(name, stream, memory)                   ROW(name, false)
+#define HF_SPACE_GIVES(name, memory, bytes, release)           ROW(name, false)
     ROW(madvise, false) ROW(dlopen, false) ROW(dlmopen, false) ROW(dlsym, false) ROW(dlvsym, false)
 #include "shim/functions.def"
 };

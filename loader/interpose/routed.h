@@ -28,7 +28,8 @@ enum hf_routed {
 #define HF_RESIZES(name, result, parameters, arguments, call)  HF_ROUTED_##name,
 #define HF_MEASURES(name, result, parameters, arguments, call) HF_ROUTED_##name,
 #define HF_DELETE(symbol, ...)                                 HF_ROUTED_##symbol,
-#define HF_SPACE_FREES(name, stream)                           HF_ROUTED_##name,
+#define HF_SPACE_FREES(name, stream, memory)                   HF_ROUTED_##name,
+#define HF_SPACE_GIVES(name, memory, bytes, release)           HF_ROUTED_##name,
 #include "shim/functions.def"
     HF_ROUTED_dlopen,
     HF_ROUTED_dlmopen,

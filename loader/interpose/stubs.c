@@ -29,6 +29,7 @@
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/owner/static_data.h"
+#include "alloc/space/others.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/family.h"
 #include "loader/foreign/mmap_tracking.h"
@@ -256,12 +257,61 @@ INLINE size_t ask_measure(enum hf_routed function, size_t index, void *ptr)
 
 typedef int space_free_function(void *ptr, void *second);
 
-INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *second, void *stream)
+/* Memory that CUDA gave to somebody is forgotten before it is given back: another thread may get
+ * it at once. */
+static __attribute__((noinline, cold)) int
+free_recorded(void *ptr, void *second, space_free_function *real, enum hf_others_memory meant)
+{
+    struct hf_others_block block;
+    int result;
+    if (hf_others_freeing(ptr, meant, &block, &result))
+        return result;
+    result = real(ptr, second);
+    if (result != 0)
+        hf_others_keep(&block);
+    return result;
+}
+
+INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *second, void *stream,
+                      enum hf_others_memory meant)
 {
     int result;
     if (HF_UNLIKELY(hf_spaces_freed(ptr, stream, &result)))
         return result;
+    if (HF_UNLIKELY(hf_others_any()))
+        return free_recorded(ptr, second, REAL(space_free_function, function, index), meant);
     return CALL(space_free_function, function, index)(ptr, second);
+}
+
+/* -- and those that hand memory out: they take at most five arguments -- */
+
+#define GIVEN            out, second, third, fourth, fifth
+#define GIVEN_PARAMETERS void *out, size_t second, size_t third, size_t fourth, size_t fifth
+typedef int space_give_function(GIVEN_PARAMETERS);
+typedef size_t bytes_function(size_t second, size_t third, size_t fourth);
+
+/* The library must stay loaded, because its function is called later. */
+static __attribute__((noinline, cold)) void record_given(const struct original *from, void *at,
+                                                         size_t size, enum hf_others_memory memory,
+                                                         const char *release, const void *caller)
+{
+    const void *map = from->definer.map;
+    unsigned source = hf_others_source(map, release);
+    if (source == 0 && hf_release_pin(from->real) == 0)
+        source = hf_others_add_source(map, release);
+    hf_others_given(at, size, memory, source, caller);
+}
+
+INLINE int give_space(enum hf_routed function, size_t index, bytes_function *bytes,
+                      enum hf_others_memory memory, const char *release, GIVEN_PARAMETERS)
+{
+    int result = REAL(space_give_function, function, index)(GIVEN);
+    if (HF_UNLIKELY(result != 0))
+        return result;
+    void *at = memory == HF_OTHERS_REGISTERED ? out : *(void **)out;
+    record_given(ORIGINAL(function, index), at, bytes(second, third, fourth), memory, release,
+                 CALLER);
+    return 0;
 }
 
 /* ---- functions of the loader ---- */
@@ -477,8 +527,19 @@ _Static_assert(HF_STUBS_PER_FUNCTION == 8, "HF_EACH_ORIGINAL makes eight");
     ENTRIES(ask, name, ask_measure, size_t, (void *ptr), ptr)
 #include "shim/functions.def"
 
-#define HF_SPACE_FREES(name, stream) \
-    ENTRIES(stub, name, free_space, int, (void *ptr, void *second), ptr, second, stream)
+#define HF_SPACE_FREES(name, stream, memory)                                             \
+    ENTRIES(stub, name, free_space, int, (void *ptr, void *second), ptr, second, stream, \
+            HF_OTHERS_##memory)
+#include "shim/functions.def"
+
+#define HF_SPACE_GIVES(name, memory, bytes, release)                                              \
+    INLINE size_t bytes_of_##name(size_t second, size_t third, size_t fourth)                     \
+    {                                                                                             \
+        (void)third, (void)fourth;                                                                \
+        return bytes;                                                                             \
+    }                                                                                             \
+    ENTRIES(stub, name, give_space, int, (GIVEN_PARAMETERS), bytes_of_##name, HF_OTHERS_##memory, \
+            #release, GIVEN)
 #include "shim/functions.def"
 
 ENTRIES(stub, dlopen, open_object, void *, (const char *file, int mode), file, mode)
@@ -525,7 +586,8 @@ static const struct row {
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
 #define HF_DELETE(symbol, ...)                                 ROW(symbol)
 #define HF_MAPS(name)                                          PLAIN_ROW(name)
-#define HF_SPACE_FREES(name, stream)                           PLAIN_ROW(name)
+#define HF_SPACE_FREES(name, stream, memory)                   PLAIN_ROW(name)
+#define HF_SPACE_GIVES(name, memory, bytes, release)           PLAIN_ROW(name)
     [HF_ROUTED_madvise] = {{NULL}, {NULL}},
     PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
 #include "shim/functions.def"

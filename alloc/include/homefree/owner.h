@@ -67,7 +67,8 @@ struct hf_owner {
     size_t size;
     enum hf_owner_kind kind;
     const char *allocator; /* "homefree", "glibc", "mimalloc", …; NULL if unknown */
-    const char *object;    /* path of the shared object that holds the allocator; NULL if unknown */
+    const char *object;    /* path of the shared object that holds the allocator, for HF_OWNER_CUDA
+                              of the one that asked CUDA for the memory; NULL if unknown */
     const void *block;     /* first byte of the block; NULL if unknown */
     size_t block_size;     /* usable bytes of the block; 0 if unknown */
     const char *domain;    /* CPython's "raw", "mem" or "object"; NULL if unknown */
@@ -83,7 +84,9 @@ struct hf_owner {
  * for the heap, where a block that another thread has just freed may count as live for a while, and
  * for libc's malloc as far as its data structures tell; a block in one of libc's caches counts as
  * live. A foreign allocator is named if its mapping calls are routed or if it has a function that
- * can be asked. The stack of another thread is named if glibc allocated it.
+ * can be asked. The stack of another thread is named if glibc allocated it. Memory that CUDA gave
+ * to others is known with its block and object if their call was routed, and otherwise as far as
+ * the driver knows it, once homefree has found CUDA.
  *
  * The call takes no lock of the heap. For an address outside the heap it reads /proc/self/maps,
  * which takes tens of microseconds.

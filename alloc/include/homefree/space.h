@@ -3,7 +3,8 @@
  *
  * Each space has an address range of its own, so that which space, device and block an address
  * belongs to is known without the CUDA driver. hf_free() and, once they are routed, free(),
- * cudaFree(), cudaFreeHost() and cudaFreeAsync() send a pointer of a space home.
+ * cudaFree(), cudaFreeHost() and cudaFreeAsync() send a pointer of a space home. Memory that others
+ * got from CUDA goes home to the library that it came from in the same way.
  *
  * libhomefree does not link the CUDA runtime. The first allocation looks for it: one that is loaded
  * already, then libcudart.so.13, .12 and .11, or the file that the option `cuda` names. Without it,

@@ -25,7 +25,8 @@ static const struct {
 #define HF_RESIZES(name, result, parameters, arguments, call)  {#name, HF_LIVE_ROUTED},
 #define HF_MEASURES(name, result, parameters, arguments, call) {#name, HF_LIVE_ROUTED},
 #define HF_DELETE(symbol, ...)                                 {#symbol, HF_LIVE_OPERATOR},
-#define HF_SPACE_FREES(name, stream)                           {#name, HF_LIVE_ROUTED},
+#define HF_SPACE_FREES(name, stream, memory)                   {#name, HF_LIVE_ROUTED},
+#define HF_SPACE_GIVES(name, memory, bytes, release)           {#name, HF_LIVE_ROUTED},
 #include "shim/functions.def"
 #define HF_ALLOCATING(name) {#name, HF_LIVE_ALLOCATING},
 #include "loader/record/allocating_functions.def"

@@ -56,6 +56,10 @@ CUresult cuMemHostRegister_v2(void *at, size_t size, unsigned flags);
 CUresult cuMemHostUnregister(void *at);
 CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size);
 CUresult cuMemFree_v2(CUdeviceptr at);
+CUresult cuMemAllocManaged(CUdeviceptr *at, size_t size, unsigned flags);
+CUresult cuMemAllocHost_v2(void **out, size_t size);
+CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags);
+CUresult cuMemFreeHost(void *ptr);
 CUresult cuMemGetAddressRange_v2(CUdeviceptr *start, size_t *size, CUdeviceptr at);
 CUresult cuPointerGetAttributes(unsigned count, int *attributes, void **data, CUdeviceptr at);
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const struct double_property *property,
@@ -138,6 +142,7 @@ cudaError_t cudaHostGetDevicePointer(void **out, void *host, unsigned flags);
 cudaError_t cudaMallocHost(void **out, size_t size);
 cudaError_t cudaFreeHost(void *ptr);
 cudaError_t cudaMalloc(void **out, size_t size);
+cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height);
 cudaError_t cudaFree(void *ptr);
 cudaError_t cudaMallocAsync(void **out, size_t size, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);

@@ -71,9 +71,40 @@ CUresult cuMemHostUnregister(void *at)
     DOUBLE_CALL("cuMemHostUnregister", "cudaHostUnregister", unlock_host(at));
 }
 
+static int allocate_host(void **out, size_t size, unsigned flags)
+{
+    const int error = begin_unsafe();
+    return error != 0 ? error : double_host_allocate(out, size, flags);
+}
+
+CUresult cuMemHostAlloc(void **out, size_t size, unsigned flags)
+{
+    DOUBLE_CALL("cuMemHostAlloc", "cudaHostAlloc", allocate_host(out, size, flags));
+}
+
+CUresult cuMemAllocHost_v2(void **out, size_t size)
+{
+    DOUBLE_CALL("cuMemAllocHost", "cudaMallocHost", allocate_host(out, size, 0));
+}
+
+/* Waits for all devices. */
+static int free_host(void *ptr)
+{
+    const int error = begin_unsafe();
+    if (error != 0)
+        return error;
+    double_finish_context(NULL);
+    return double_host_free(ptr);
+}
+
+CUresult cuMemFreeHost(void *ptr)
+{
+    DOUBLE_CALL("cuMemFreeHost", "cudaFreeHost", free_host(ptr));
+}
+
 /* ---- blocks ---- */
 
-static int allocate(CUdeviceptr *out, size_t size)
+static int allocate(CUdeviceptr *out, size_t size, enum double_kind kind)
 {
     struct double_context *context;
     uintptr_t at = 0;
@@ -81,7 +112,7 @@ static int allocate(CUdeviceptr *out, size_t size)
     if (error == 0)
         error = double_unsafe();
     if (error == 0)
-        error = double_allocate(&at, size, context->device, BLOCK);
+        error = double_allocate(&at, size, context->device, kind);
     if (error == 0)
         *out = at;
     return error;
@@ -89,15 +120,21 @@ static int allocate(CUdeviceptr *out, size_t size)
 
 CUresult cuMemAlloc_v2(CUdeviceptr *at, size_t size)
 {
-    DOUBLE_CALL("cuMemAlloc", "cudaMalloc", allocate(at, size));
+    DOUBLE_CALL("cuMemAlloc", "cudaMalloc", allocate(at, size, BLOCK));
 }
 
-/* Waits for the work of the block's device. */
+CUresult cuMemAllocManaged(CUdeviceptr *at, size_t size, unsigned flags)
+{
+    (void)flags;
+    DOUBLE_CALL("cuMemAllocManaged", "cudaMallocManaged", allocate(at, size, MANAGED));
+}
+
+/* Waits for the work of the block's device, unless the block is of a pool. */
 static int free_block(uintptr_t at)
 {
     const struct double_range *range = double_range_of(at);
     int error = begin_unsafe();
-    if (error == 0 && range != NULL && range->device >= 0)
+    if (error == 0 && range != NULL && range->device >= 0 && range->kind != POOLED)
         double_finish_context(&double_device[range->device].primary);
     return error != 0 ? error : double_free(at);
 }

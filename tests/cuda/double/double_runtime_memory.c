@@ -116,6 +116,20 @@ cudaError_t cudaMalloc(void **out, size_t size)
     DOUBLE_RUNTIME_IN_CONTEXT("cudaMalloc", allocate(context_, out, size, BLOCK));
 }
 
+static int allocate_pitch(struct double_context *context, void **out, size_t *pitch, size_t width,
+                          size_t height)
+{
+    enum { PITCH = 512 };
+    *pitch = (width + PITCH - 1) / PITCH * PITCH;
+    return allocate(context, out, *pitch * height, BLOCK);
+}
+
+cudaError_t cudaMallocPitch(void **out, size_t *pitch, size_t width, size_t height)
+{
+    DOUBLE_RUNTIME_IN_CONTEXT("cudaMallocPitch",
+                              allocate_pitch(context_, out, pitch, width, height));
+}
+
 cudaError_t cudaMallocManaged(void **out, size_t size, unsigned flags)
 {
     (void)flags;
@@ -123,14 +137,14 @@ cudaError_t cudaMallocManaged(void **out, size_t size, unsigned flags)
                               size == 0 ? INVALID_VALUE : allocate(context_, out, size, MANAGED));
 }
 
-/* Waits for the work of the block's device. */
+/* Waits for the work of the block's device, unless the block is of a pool. */
 static int free_block(void *ptr)
 {
     const struct double_range *range = double_range_of((uintptr_t)ptr);
     int error = ptr == NULL ? 0 : double_unsafe();
     if (error != 0 || ptr == NULL)
         return error;
-    if (range != NULL && range->device >= 0)
+    if (range != NULL && range->device >= 0 && range->kind != POOLED)
         double_finish_context(&double_device[range->device].primary);
     return double_free((uintptr_t)ptr);
 }
