@@ -114,6 +114,7 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->release_make = functions->release_make;
     own->release_make_space = functions->release_make_space;
     own->spaces = functions->spaces;
+    own->foreign = functions->foreign;
     own->watch_begin = functions->watch_begin;
     own->fail_at = functions->fail_at;
     own->fail_count = functions->fail_count;

@@ -32,6 +32,16 @@ enum hf_instance_state {
     HF_INSTANCE_FORWARD = 2 /* forwards to the heap, or to libc */
 };
 
+/* What the heap's copy does with a foreign pointer of another copy's caller, which is at `caller`:
+ * true if it knows whose the pointer is, and so has done what was asked. libc's pointers it leaves
+ * to the other copy, whose libc may be another one. Append only. */
+struct hf_foreign_functions {
+    bool (*free)(void *ptr, const void *caller);
+    bool (*free_delete)(void *ptr, enum hf_delete_form form, size_t alignment, const void *caller);
+    bool (*realloc)(void *ptr, size_t size, const void *caller, void **moved);
+    bool (*usable_size)(const void *ptr, const void *caller, size_t *size);
+};
+
 /* Functions that copies of one ABI call in each other. Append only. */
 struct hf_instance_functions {
     struct hf_heap_functions heap;
@@ -58,6 +68,7 @@ struct hf_instance_functions {
     /* loader/interpreters/interpreters_functions.h */
     const struct hf_interpreters_functions *interpreters;
     int (*python_share)(const void *array, struct hf_release **out);
+    const struct hf_foreign_functions *foreign;
 };
 
 /*

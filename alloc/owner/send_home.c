@@ -130,11 +130,100 @@ static __attribute__((noinline, cold)) void watch(const struct hf_foreign_alloca
     hf_watch_freed_foreign(ptr, size, object, caller, freed);
 }
 
+/* ---- for copies that forward ---- */
+
+/* Only the heap's copy knows the foreign allocators of the process, and the spaces. NULL in that
+ * copy, and beside one that cannot be asked. */
+static const struct hf_foreign_functions *heaps_copy(void)
+{
+    return HF_UNLIKELY(hf_forward != NULL) ? hf_instance_forward()->foreign : NULL;
+}
+
+/* The owner of a pointer of another copy's; libc and whoever serves the process is that copy's own
+ * business. */
+static const struct hf_foreign_allocator *private_owner(const void *ptr)
+{
+    const struct hf_foreign_allocator *owner = hf_foreign_of(ptr);
+    return owner != NULL && owner->serves != HF_SERVES_PROCESS ? owner : NULL;
+}
+
+static bool free_for(void *ptr, const void *caller)
+{
+    const struct hf_foreign_allocator *owner = private_owner(ptr);
+    if (owner == NULL)
+        return false;
+    if (is_watched())
+        watch(owner, ptr, caller, true);
+    hf_foreign_call_free(owner, ptr, caller);
+    return true;
+}
+
+static bool delete_for(void *ptr, enum hf_delete_form form, size_t alignment, const void *caller)
+{
+    const struct hf_foreign_allocator *owner = private_owner(ptr);
+    if (owner == NULL)
+        return false;
+    if (is_watched())
+        watch(owner, ptr, caller, true);
+    hf_foreign_call_delete(owner, form, ptr, alignment, caller);
+    return true;
+}
+
+static bool realloc_for(void *ptr, size_t size, const void *caller, void **moved)
+{
+    const struct hf_foreign_allocator *owner = private_owner(ptr);
+    if (owner == NULL)
+        return false;
+    if (is_watched()) {
+        *moved = NULL;
+        if (size != 0 && hf_fail_here())
+            return true;
+        watch(owner, ptr, caller, size == 0);
+    }
+    *moved = hf_foreign_call_realloc(owner, ptr, size, caller);
+    return true;
+}
+
+static bool usable_size_for(const void *ptr, const void *caller, size_t *size)
+{
+    const struct hf_foreign_allocator *owner = private_owner(ptr);
+    if (owner == NULL)
+        return false;
+    *size = hf_foreign_call_usable_size(owner, ptr, caller);
+    return true;
+}
+
+const struct hf_foreign_functions hf_send_home_functions = {
+    .free = free_for,
+    .free_delete = delete_for,
+    .realloc = realloc_for,
+    .usable_size = usable_size_for,
+};
+
+/* A block that has moved to libc must be in this copy's, which may be another one. */
+static void *into_own_libc(void *moved, size_t size, const struct hf_foreign_functions *other)
+{
+    size_t unused;
+    if (moved == NULL || hf_owned(moved) || other->usable_size(moved, NULL, &unused))
+        return moved;
+    void *own = hf_libc()->malloc(size);
+    if (own == NULL)
+        return moved;
+    memcpy(own, moved, size);
+    hf_forward->free(moved);
+    return own;
+}
+
+/* ---- homefree's own functions ---- */
+
 bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment,
                            const void *caller)
 {
     if (ptr == NULL || hf_owned(ptr))
         return false;
+    const struct hf_foreign_functions *other = heaps_copy();
+    if (HF_UNLIKELY(other != NULL) && other->free_delete(ptr, form, alignment, caller))
+        return true;
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
     if (is_watched())
         watch(allocator, ptr, caller, true);
@@ -156,6 +245,9 @@ void hf_free_foreign(void *ptr)
             return;
         }
     }
+    const struct hf_foreign_functions *other = heaps_copy();
+    if (HF_UNLIKELY(other != NULL) && other->free(ptr, __builtin_return_address(0)))
+        return;
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
     if (is_watched())
         watch(allocator, ptr, __builtin_return_address(0), true);
@@ -168,6 +260,10 @@ void hf_free_foreign(void *ptr)
 
 void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
 {
+    void *moved;
+    const struct hf_foreign_functions *other = heaps_copy();
+    if (HF_UNLIKELY(other != NULL) && other->realloc(ptr, size, caller, &moved))
+        return moved == ptr ? moved : into_own_libc(moved, size, other);
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
     if (is_watched()) {
         if (size != 0 && hf_fail_here())
@@ -176,7 +272,6 @@ void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
     }
     if (allocator != NULL)
         return hf_foreign_call_realloc(allocator, ptr, size, caller);
-    void *moved;
     if (is_suspect(ptr) && hf_static_resized(ptr, size, caller, &moved))
         return moved;
     return hf_libc()->realloc(ptr, size);
@@ -184,6 +279,10 @@ void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
 
 size_t hf_usable_size_foreign(const void *ptr)
 {
+    size_t size;
+    const struct hf_foreign_functions *other = heaps_copy();
+    if (HF_UNLIKELY(other != NULL) && other->usable_size(ptr, __builtin_return_address(0), &size))
+        return size;
     const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
     if (HF_LIKELY(allocator == NULL))
         return hf_libc()->usable_size((void *)(uintptr_t)ptr);

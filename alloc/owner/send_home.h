@@ -1,11 +1,13 @@
 /*
  * Sends a foreign pointer home: finds the owner (foreign.h) and calls it, checks pointers without
- * an owner first (static_data.h), and reports to open watches. Any thread, at any stage; takes no
+ * an owner first (static_data.h), and reports to open watches. A copy that forwards lets the heap's
+ * copy look for the owner first. Any thread, at any stage; takes no
  * lock.
  */
 #ifndef HOMEFREE_SEND_HOME_H
 #define HOMEFREE_SEND_HOME_H
 
+#include "alloc/heap/instance.h"
 #include "alloc/owner/foreign.h"
 
 /* A stage of libhomefree's start (start/start.h). Before it, ownerless pointers go to libc
@@ -27,6 +29,10 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
 /* hf_delete_foreign() for code that calls on another object's behalf. */
 bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment,
                            const void *caller);
+
+/* What this copy, if it is the heap, does for others. */
+extern const struct hf_foreign_functions hf_send_home_functions
+    __attribute__((visibility("hidden")));
 
 /* For a foreign pointer; ptr is not NULL. */
 void *hf_realloc_foreign(void *ptr, size_t size, const void *caller);

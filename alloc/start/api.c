@@ -8,6 +8,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/deleter/release.h"
 #include "alloc/owner/owner.h"
+#include "alloc/owner/send_home.h"
 #include "alloc/space/owners.h"
 #include "alloc/space/spaces.h"
 #include "alloc/start/family.h"
@@ -184,4 +185,5 @@ const struct hf_instance_functions hf_api_functions = {
     .fail_end = hf_fail_end_here,
     .spaces = &hf_spaces_here,
     .release_make_space = make_space_release,
+    .foreign = &hf_send_home_functions,
 };
