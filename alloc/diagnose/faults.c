@@ -19,6 +19,7 @@
 #include "alloc/owner/hosted.h"
 #include "alloc/owner/libc_heap.h"
 #include "alloc/owner/owner.h"
+#include "alloc/space/others.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -238,7 +239,7 @@ void hf_fault_check(const void *ptr, struct hf_trailer trailer, size_t asked,
     }
 }
 
-/* ---- CPython's pymalloc ---- */
+/* ---- hosted allocators: CPython's pymalloc, spaces, CUDA's memory of others ---- */
 
 /* Whether the call comes from homefree's own functions, by which the hooks of homefree.install()
  * free what they are asked to. */
@@ -251,21 +252,42 @@ static bool is_ours(uint32_t site)
 
 /* A block of pymalloc's was passed to free() or its kind. If CPython did that, the block is another
  * interpreter's, and is left alone. Returns whether the block may go home. */
-static bool find_hosted(const void *ptr, const char *allocator, const char *object,
-                        uint32_t freed_site)
+static bool find_pymallocs(const void *ptr, const struct hf_owner *owner, uint32_t freed_site)
 {
     const struct hf_python_call *call = &hf_python_call;
     const bool is_cpythons = call->ptr == ptr;
     struct hf_event event = {
         .rule = is_cpythons ? HF_FAULT_WRONG_INTERPRETER : HF_FAULT_DOMAIN_MISMATCH,
         .ptr = ptr,
-        .allocator = allocator,
-        .allocator_object = object,
+        .allocator = owner->allocator,
+        .allocator_object = owner->object,
         .freed_site =
             is_cpythons ? hf_site_of(call->site.caller, call->site.function).number : freed_site,
     };
     hf_finding(&event);
     return !is_cpythons;
+}
+
+/* A block of a hosted allocator was passed to free() or its kind. A space's may be, because only
+ * homefree hands them out, and says so (homefree/space.h). */
+static bool find_hosted(const void *ptr, const struct hf_owner *owner, uint32_t freed_site)
+{
+    if (owner->kind == HF_OWNER_PINNED || owner->kind == HF_OWNER_DEVICE)
+        return true;
+    if (owner->kind != HF_OWNER_CUDA)
+        return find_pymallocs(ptr, owner, freed_site);
+    struct hf_event event = {
+        .rule = HF_FAULT_FOREIGN_FREE,
+        .ptr = ptr,
+        .allocator = owner->allocator,
+        .freed_site = freed_site,
+        .bytes = owner->block_size,
+    };
+    const void *caller = hf_others_caller(ptr);
+    if (caller != NULL && hf_dynlink_find(caller) != NULL)
+        event.allocated_site = hf_site_of(caller, HF_FUNCTION_unknown).number;
+    hf_finding(&event);
+    return true;
 }
 
 /* ---- pointers that are no block ---- */
@@ -278,7 +300,7 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
     if (hf_hosted_of(ptr) != NULL) {
         struct hf_owner owner = {.size = sizeof owner};
         return is_ours(freed_site) || !hf_hosted_describe(ptr, &owner) ||
-               find_hosted(ptr, owner.allocator, owner.object, freed_site);
+               find_hosted(ptr, &owner, freed_site);
     }
     size_t size = hf_plain_block(ptr, &block);
     if (room != 0 && hf_trailer_read(ptr, room, &trailer) == HF_TRAILER_FREED) {
@@ -390,8 +412,12 @@ bool hf_fault_foreign(const void *ptr, struct hf_call_site call)
     struct hf_site site = hf_site_of(call.caller, call.function);
     if (allocator == NULL)
         return judge_by_place(ptr, site.number);
-    if (allocator->form == HF_FREE_HOSTED)
-        return find_hosted(ptr, allocator->name, allocator->object, site.number);
+    if (allocator->form == HF_FREE_HOSTED) {
+        struct hf_owner owner = {.size = sizeof owner, .object = allocator->object};
+        allocator->hosted->describe(ptr, &owner);
+        owner.allocator = owner.kind == HF_OWNER_CUDA ? owner.allocator : allocator->name;
+        return find_hosted(ptr, &owner, site.number);
+    }
     /* Without homefree, every function of the process would be the displaced allocator's. */
     return allocator == &hf_foreign_scope || allocator->displaced ||
            find_foreign(allocator, ptr, site);

@@ -419,6 +419,12 @@ bool hf_others_describe(const void *ptr, struct hf_owner *owner)
     return true;
 }
 
+const void *hf_others_caller(const void *ptr)
+{
+    struct hf_others_block block;
+    return hf_others_any() && find(ptr, &block) ? block.caller : NULL;
+}
+
 static void describe(const void *ptr, struct hf_owner *owner)
 {
     (void)hf_others_describe(ptr, owner);
@@ -488,6 +494,7 @@ void hf_others_given(const void *at, size_t size, enum hf_others_memory memory, 
     struct hf_others_block block = {
         .start = (uintptr_t)at,
         .size = size,
+        .caller = caller,
         .memory = (uint8_t)memory,
         .source = (uint8_t)source,
     };

@@ -26,7 +26,8 @@ struct hf_others_block {
     uintptr_t start; /* 0: none */
     size_t size;
     void *context;      /* of CUDA's; NULL if unknown */
-    const char *object; /* who asked for it; a string that is never freed; NULL if unknown */
+    const void *caller; /* the code that asked for it */
+    const char *object; /* the path of its object; a string that is never freed; NULL if unknown */
     int16_t device;     /* -1 if unknown */
     uint8_t memory;     /* enum hf_others_memory */
     uint8_t source;     /* 0 if unknown */
@@ -62,6 +63,10 @@ void hf_others_keep(const struct hf_others_block *block);
 
 /* For hf_owner_of(): fills owner if an address is recorded, or returns false. */
 bool hf_others_describe(const void *ptr, struct hf_owner *owner);
+
+/* The code that got the memory that an address is recorded in, which may be unloaded by now; NULL
+ * if none is. */
+const void *hf_others_caller(const void *ptr);
 
 /* Part of hf_spaces_start(). begin_asking: called when the first memory is recorded; makes routed
  * calls ask who owns a foreign pointer. */
