@@ -150,7 +150,7 @@ bool hf_hosted_free(void *ptr, const void *caller)
     const struct hf_hosted *hosted = hf_hosted_of(ptr);
     if (HF_LIKELY(hosted == NULL))
         return false;
-    if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED))) {
+    if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED)) && !hosted->records) {
         struct hf_owner owner = {.object = NULL};
         hosted->describe(ptr, &owner);
         hf_watch_freed_foreign(ptr, owner.block_size, owner.object, caller, true);

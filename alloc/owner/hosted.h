@@ -25,6 +25,7 @@ struct hf_hosted {
     void *(*realloc)(void *ptr, size_t size, const void *caller);
     size_t (*usable_size)(const void *ptr, const void *caller);
     void (*describe)(const void *ptr, struct hf_owner *owner);
+    bool records; /* its functions tell watches themselves which blocks come and go */
 };
 
 /*

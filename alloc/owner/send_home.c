@@ -123,6 +123,8 @@ static __attribute__((noinline, cold)) void watch(const struct hf_foreign_alloca
     const char *object = allocator != NULL ? allocator->object : NULL;
     struct hf_owner owner = {.object = NULL};
     if (allocator != NULL && allocator->form == HF_FREE_HOSTED) {
+        if (allocator->hosted->records)
+            return;
         allocator->hosted->describe(ptr, &owner);
         object = owner.object;
     }

@@ -50,7 +50,7 @@ static enum hf_corruption_kind what_is(const void *ptr)
 static void free_plain(void *ptr, const void *caller)
 {
     int saved_errno = errno;
-    if (hf_spaces_here.free(ptr, HF_STREAM_ANY) == -EINVAL)
+    if (hf_space_free_for(ptr, HF_STREAM_ANY, caller) == -EINVAL)
         hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, what_is(ptr));
     errno = saved_errno;
 }
@@ -85,10 +85,15 @@ static void *resize_pinned(void *ptr, size_t size, const void *caller)
         free_plain(ptr, caller);
         return NULL;
     }
-    if (size <= old)
+    if (size <= old) {
+        if (HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED))) {
+            hf_watch_freed(ptr, caller);
+            hf_watch_resized(ptr, ptr, size, caller);
+        }
         return ptr;
+    }
     void *moved = NULL;
-    if (hf_spaces_here.alloc(&moved, HF_SPACE_PINNED, 0, size, 0, NULL) != 0) {
+    if (hf_space_alloc_for(&moved, HF_SPACE_PINNED, 0, size, 0, NULL, caller) != 0) {
         errno = ENOMEM;
         return NULL;
     }
@@ -102,6 +107,7 @@ static const struct hf_hosted pinned_hosted = {
     .realloc = resize_pinned,
     .usable_size = usable_size,
     .describe = describe,
+    .records = true,
 };
 
 /* ---- devices' memory ---- */
@@ -128,6 +134,7 @@ static const struct hf_hosted device_hosted = {
     .realloc = resize_device,
     .usable_size = usable_size,
     .describe = describe,
+    .records = true,
 };
 
 static bool is_device_memory(const void *ptr)
@@ -163,7 +170,7 @@ static bool add_device(void)
 
 /* ---- CUDA's own functions ---- */
 
-bool hf_spaces_freed(void *ptr, void *stream, int *result)
+bool hf_spaces_freed(void *ptr, void *stream, const void *caller, int *result)
 {
     bool ours = hf_pool_of(ptr) != NULL;
     /* A caller may have registered blocks of the heap. */
@@ -172,9 +179,7 @@ bool hf_spaces_freed(void *ptr, void *stream, int *result)
     *result = HF_CUDA_SUCCESS;
     if (stream == HF_SPACE_UNREGISTERS)
         *result = HF_CUDA_NOT_REGISTERED;
-    else if (!ours)
-        hf_free(ptr);
-    else if (hf_spaces_here.free(ptr, stream) == -EINVAL)
+    else if (hf_space_free_for(ptr, stream, caller) == -EINVAL)
         *result = HF_CUDA_INVALID_VALUE;
     return true;
 }

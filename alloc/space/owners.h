@@ -17,7 +17,7 @@ void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner);
  * homefree's. HF_SPACE_UNREGISTERS, as the stream: the call ends a registration, of which spaces
  * have none that is a caller's. Calls nothing of CUDA's, but to mark a stream.
  */
-bool hf_spaces_freed(void *ptr, void *stream, int *result);
+bool hf_spaces_freed(void *ptr, void *stream, const void *caller, int *result);
 #define HF_SPACE_UNREGISTERS ((void *)(intptr_t)-3)
 
 /* A stage of libhomefree's start (start/start.h). */

@@ -15,6 +15,8 @@
 #include "alloc/space/pending.h"
 #include "alloc/space/stream_order.h"
 #include "alloc/space/streams.h"
+#include "alloc/trace/fail.h"
+#include "alloc/trace/watch.h"
 
 #include <errno.h>
 #include <string.h>
@@ -248,6 +250,71 @@ static int space_free(void *ptr, void *stream)
     return 0;
 }
 
+/* ---- for watches ---- */
+
+static inline bool is_watched(void)
+{
+    return HF_UNLIKELY(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
+}
+
+/* What the pool needs for itself is not the caller's. */
+static __attribute__((noinline, cold)) int alloc_watched(void **out, enum hf_space_kind kind,
+                                                         int device, size_t size, size_t alignment,
+                                                         void *stream, const void *caller)
+{
+    const struct hf_watch_call *const before = hf_own_begin();
+    const int error = space_alloc(out, kind, device, size, alignment, stream);
+    hf_own_end(before);
+    if (error == 0)
+        hf_watch_allocated(*out, size, caller);
+    return error;
+}
+
+static __attribute__((noinline, cold)) int free_watched(void *ptr, void *stream, const void *caller)
+{
+    const struct hf_watch_call *const before = hf_watch_call;
+    struct hf_pool *pool = hf_pool_of(ptr);
+    int error = 0;
+    if (pool == NULL) {
+        const struct hf_watch_call mine = {.caller = caller};
+        hf_watch_call = before != NULL ? before : &mine;
+        hf_free(ptr);
+    } else {
+        void *shadow = hf_pool_shadow(pool, ptr);
+        if (hf_ground_find(shadow).at == shadow)
+            hf_watch_freed(ptr, caller);
+        (void)hf_own_begin();
+        error = space_free(ptr, stream);
+    }
+    hf_watch_call = before;
+    return error;
+}
+
+int hf_space_alloc_for(void **out, enum hf_space_kind kind, int device, size_t size,
+                       size_t alignment, void *stream, const void *caller)
+{
+    return is_watched() ? alloc_watched(out, kind, device, size, alignment, stream, caller)
+                        : space_alloc(out, kind, device, size, alignment, stream);
+}
+
+int hf_space_free_for(void *ptr, void *stream, const void *caller)
+{
+    return is_watched() ? free_watched(ptr, stream, caller) : space_free(ptr, stream);
+}
+
+/* For other copies, which count as the callers. */
+static int alloc_for_copy(void **out, enum hf_space_kind kind, int device, size_t size,
+                          size_t alignment, void *stream)
+{
+    return hf_space_alloc_for(out, kind, device, size, alignment, stream,
+                              __builtin_return_address(0));
+}
+
+static int free_for_copy(void *ptr, void *stream)
+{
+    return hf_space_free_for(ptr, stream, __builtin_return_address(0));
+}
+
 /* ---- asking ---- */
 
 static int space_of(const void *ptr, struct hf_space *out)
@@ -399,8 +466,8 @@ static int space_reason(enum hf_space_kind kind, int device, char *text, size_t 
 }
 
 const struct hf_space_functions hf_spaces_here = {
-    .alloc = space_alloc,
-    .free = space_free,
+    .alloc = alloc_for_copy,
+    .free = free_for_copy,
     .use = space_use,
     .of = space_of,
     .stats = space_stats,

@@ -1,6 +1,7 @@
 /*
  * The functions of homefree/space.h without forwarding: what the copy that is the heap does, and
- * offers to other copies. Owns nothing.
+ * offers to other copies. Those that allocate and free tell open watches (trace/watch.h). Owns
+ * nothing.
  */
 #ifndef HOMEFREE_SPACES_H
 #define HOMEFREE_SPACES_H
@@ -21,5 +22,11 @@ struct hf_space_functions {
     int (*order)(int device, void *before, void *after);
 };
 extern const struct hf_space_functions hf_spaces_here __attribute__((visibility("hidden")));
+
+/* The same for this copy's callers. caller: an address in the calling code, for watches. A pointer
+ * that is in no space goes to hf_free(). */
+int hf_space_alloc_for(void **out, enum hf_space_kind kind, int device, size_t size,
+                       size_t alignment, void *stream, const void *caller);
+int hf_space_free_for(void *ptr, void *stream, const void *caller);
 
 #endif

@@ -6,19 +6,26 @@
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
 #include "alloc/space/spaces.h"
+#include "alloc/trace/watch.h"
 
 #include <errno.h>
+
+/* The copy that is the heap; NULL if that is this one. */
+static const struct hf_instance_functions *other_copy(void)
+{
+    if (HF_UNLIKELY(!hf_instance_started()))
+        hf_heap_start();
+    return hf_instance_forward();
+}
 
 /* NULL beside a heap that has no spaces. */
 static const struct hf_space_functions *spaces(void)
 {
-    if (HF_UNLIKELY(!hf_instance_started()))
-        hf_heap_start();
-    const struct hf_instance_functions *other = hf_instance_forward();
+    const struct hf_instance_functions *other = other_copy();
     return HF_LIKELY(other == NULL) ? &hf_spaces_here : other->spaces;
 }
 
-static int alloc_host(void **out, size_t size, size_t alignment)
+static int alloc_host(void **out, size_t size, size_t alignment, const void *caller)
 {
     if (out == NULL || (alignment & (alignment - 1)) != 0 || alignment > HF_GROUND_GRANULE)
         return -EINVAL;
@@ -27,25 +34,32 @@ static int alloc_host(void **out, size_t size, size_t alignment)
     errno = saved_errno;
     if (ptr == NULL)
         return -ENOMEM;
-    *out = ptr;
+    *out = hf_watch_given(ptr, size, caller);
     return 0;
 }
 
+/* The fast paths jump here, so that the return address is their caller's. */
 int hf_space_alloc_slow(void **out, int kind_number, int device, size_t size, size_t alignment,
                         void *stream)
 {
     enum hf_space_kind kind = (enum hf_space_kind)kind_number;
     if (kind == HF_SPACE_HOST)
-        return alloc_host(out, size, alignment);
-    const struct hf_space_functions *to = spaces();
-    return to != NULL ? to->alloc(out, kind, device, size, alignment, stream) : -ENOTSUP;
+        return alloc_host(out, size, alignment, __builtin_return_address(0));
+    const struct hf_instance_functions *other = other_copy();
+    if (HF_LIKELY(other == NULL))
+        return hf_space_alloc_for(out, kind, device, size, alignment, stream,
+                                  __builtin_return_address(0));
+    return other->spaces != NULL ? other->spaces->alloc(out, kind, device, size, alignment, stream)
+                                 : -ENOTSUP;
 }
 
 int hf_space_free_slow(void *ptr, void *stream)
 {
-    const struct hf_space_functions *to = spaces();
-    if (to != NULL)
-        return to->free(ptr, stream);
+    const struct hf_instance_functions *other = other_copy();
+    if (HF_LIKELY(other == NULL))
+        return hf_space_free_for(ptr, stream, __builtin_return_address(0));
+    if (other->spaces != NULL)
+        return other->spaces->free(ptr, stream);
     hf_free(ptr);
     return 0;
 }

@@ -162,7 +162,7 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
 }
 
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
-                                        hosted_describe};
+                                        hosted_describe, false};
 
 /* ---- finding it ---- */
 

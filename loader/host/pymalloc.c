@@ -361,7 +361,7 @@ static void hosted_describe(const void *ptr, struct hf_owner *owner)
 }
 
 static const struct hf_hosted hosted = {hosted_free, hosted_realloc, hosted_usable_size,
-                                        hosted_describe};
+                                        hosted_describe, false};
 
 /* Registers pymalloc for its arenas outside the region as well. The pagemap records their pages one
  * by one, so no allocator needs to be queried. */

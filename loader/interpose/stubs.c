@@ -276,7 +276,7 @@ INLINE int free_space(enum hf_routed function, size_t index, void *ptr, void *se
                       enum hf_others_memory meant)
 {
     int result;
-    if (HF_UNLIKELY(hf_spaces_freed(ptr, stream, &result)))
+    if (HF_UNLIKELY(hf_spaces_freed(ptr, stream, CALLER, &result)))
         return result;
     if (HF_UNLIKELY(hf_others_any()))
         return free_recorded(ptr, second, REAL(space_free_function, function, index), meant);

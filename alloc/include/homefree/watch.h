@@ -1,9 +1,10 @@
 /*
  * homefree/watch.h - watches: which memory crossed the boundary between two shared objects.
  *
- * While it is open, a watch records every block that the heap hands out and takes back, in all
- * threads, together with the shared object whose code made the call. homefree/check.h builds
- * assertions on it.
+ * While it is open, a watch records every block that the heap or a space (homefree/space.h) hands
+ * out and takes back, in all threads, together with the shared object whose code made the call.
+ * homefree/check.h builds assertions on it. A block of a space is taken back when it is freed, also
+ * while a device still uses it.
  *
  * The calling object is the one whose code wrote malloc, free, new or delete; the shim, routing and
  * libhomefree are looked through. Modules that are linked with the shim are identified exactly, up
@@ -44,8 +45,8 @@ struct hf_watch;
 /* The totals of a watch. Caller-sized. */
 struct hf_watch_report {
     size_t size;
-    uint64_t allocations; /* blocks that the heap handed out */
-    uint64_t frees;       /* blocks that the heap took back */
+    uint64_t allocations; /* blocks that the heap or a space handed out */
+    uint64_t frees;       /* blocks that they took back */
     uint64_t before;      /* of `frees`, blocks that were handed out before the watch began */
     uint64_t foreign;     /* foreign blocks that were freed through the heap */
     uint64_t crossings;   /* blocks that crossed */
@@ -181,8 +182,9 @@ HF_API int hf_watch_report(struct hf_watch *watch, struct hf_watch_report *out,
 HF_API int hf_watch_at(struct hf_watch *watch, const void *block, struct hf_watch_block *out);
 
 /*
- * Reports the blocks of the heap that were allocated since a watch began and have not been freed
- * since, or were not until it ended, by the object that allocated them or resized them last.
+ * Reports the blocks of the heap and of spaces that were allocated since a watch began and have not
+ * been freed since, or were not until it ended, by the object that allocated them or resized them
+ * last.
  *
  * Parameters:
  *   watch    in: from hf_watch_begin(), open or ended
