@@ -25,26 +25,69 @@ void hf_heap_fatal_memory(void)
 
 static const char *const calls[] = {"free", "realloc", "malloc_usable_size"};
 
+/* ---- where a pointer lies ---- */
+
+/* What to call the memory. A space's is managed on a shadow (jemalloc/ground.h), of which users
+ * know no address: `ptr` becomes the one that they know. */
+struct where {
+    const void *ptr;
+    bool space;
+    int device; /* -1: the host */
+};
+
+static struct where where_is(const void *ptr)
+{
+    for (size_t i = 0; i < hf_fast_spaces.count; i++) {
+        const struct hf_fast_space *space = &hf_fast_spaces.at[i];
+        const uintptr_t address = (uintptr_t)ptr;
+        if (address - (space->base - space->delta) < space->size)
+            return (struct where){(const void *)(address + space->delta), true, (int)i - 1};
+        if (address - space->base < space->size)
+            return (struct where){ptr, true, (int)i - 1};
+    }
+    return (struct where){ptr, false, -1};
+}
+
+static void add_where(struct hf_text *text, struct where where)
+{
+    if (!where.space) {
+        hf_text_add(text, "homefree's heap");
+    } else if (where.device < 0) {
+        hf_text_add(text, "homefree's page-locked memory");
+    } else {
+        hf_text_add(text, "homefree's memory of CUDA device ");
+        hf_text_add_decimal(text, where.device);
+    }
+}
+
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
                        enum hf_corruption_kind kind)
 {
-    static const char *const facts[] = {
-        [HF_CORRUPT_NO_BLOCK] = "the pointer is inside homefree's heap, but no block that is in "
-                                "use starts there: it was never allocated, or freed already",
-        [HF_CORRUPT_INSIDE] = "the pointer is inside a block of homefree's heap, not at its "
-                              "first byte",
-        [HF_CORRUPT_FREED] = "the block of homefree's heap is free already: double free",
-        [HF_CORRUPT_FREED_CACHED] = "a block of homefree's heap was freed twice, or a pointer "
-                                    "inside it was freed; found later, as the thread's cache was "
-                                    "emptied",
+    static const struct {
+        const char *before, *after; /* the name of the memory */
+    } facts[] = {
+        [HF_CORRUPT_NO_BLOCK] = {"the pointer is inside ",
+                                 ", but no block that is in use starts there: it was never "
+                                 "allocated, or freed already"},
+        [HF_CORRUPT_INSIDE] = {"the pointer is inside a block of ", ", not at its first byte"},
+        [HF_CORRUPT_FREED] = {"the block of ", " is free already: double free"},
+        [HF_CORRUPT_FREED_CACHED] = {"a block of ",
+                                     " was freed twice, or a pointer inside it was freed; found "
+                                     "later, as the thread's cache was emptied"},
     };
+    const struct where where = where_is(ptr);
     struct hf_text text;
-    hf_text_begin_fatal(&text, calls[purpose], ptr);
-    hf_text_add(&text, facts[kind]);
+    hf_text_begin_fatal(&text, calls[purpose], where.ptr);
+    hf_text_add(&text, facts[kind].before);
+    add_where(&text, where);
+    hf_text_add(&text, facts[kind].after);
     hf_text_add_caller(&text, caller);
-    hf_text_add(&text, "; going on would give the same memory out twice; to see the first free, "
-                       "link that code without homefree's shim and run it under valgrind or with "
-                       "-fsanitize=address");
+    hf_text_add(&text, where.space
+                           ? "; going on would give the same memory out twice; free each block "
+                             "once, by the pointer that its allocation returned"
+                           : "; going on would give the same memory out twice; to see the first "
+                             "free, link that code without homefree's shim and run it under "
+                             "valgrind or with -fsanitize=address");
     end(&text);
 }
 
