@@ -264,6 +264,7 @@ static const char *const descriptions[] = {
     [HF_OTHERS_POOLED] = "CUDA, a stream-ordered pool",
     [HF_OTHERS_PINNED] = "CUDA, page-locked memory",
     [HF_OTHERS_REGISTERED] = "CUDA, registered memory",
+    [HF_OTHERS_MAPPED] = "CUDA, mapped memory of a device",
 };
 
 static bool is_on_host(const struct hf_others_block *block)
@@ -317,7 +318,9 @@ end_homeless(const void *ptr, const struct hf_others_block *block, const void *c
     hf_text_begin_fatal(&text, "free", ptr);
     hf_text_add(&text, "a block");
     add_block(&text, block);
-    hf_text_add(&text, ", from a library whose function for freeing it was not found");
+    hf_text_add(&text, block->memory == HF_OTHERS_MAPPED
+                           ? ", which only a call that also says its size can unmap"
+                           : ", from a library whose function for freeing it was not found");
     hf_text_add_caller(&text, caller);
     hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; free the "
                        "block by the function of CUDA's that belongs to the one that allocated it");
@@ -356,6 +359,8 @@ static void free_theirs(void *ptr, const void *caller)
         return; /* left, as everything of CUDA's */
     if (!find(ptr, &block))
         end_freed(ptr, caller);
+    if (block.memory == HF_OTHERS_MAPPED)
+        end_homeless(ptr, &block, caller);
     if (block.start != (uintptr_t)ptr)
         end_inside(ptr, &block, caller);
     if (block.source == 0)
@@ -503,8 +508,9 @@ void hf_others_given(const void *at, size_t size, enum hf_others_memory memory, 
     const struct link_map *map = hf_dynlink_find(caller);
     block.object = map != NULL ? keep_name(hf_dynlink_name(map)) : NULL;
     const int device = hf_cuda_here(&block.context);
-    /* A stream or a pool may be of another device than the thread's. */
-    block.device = (int16_t)(memory != HF_OTHERS_POOLED ? device : -1);
+    /* A stream, a pool or a mapping may be of another device than the thread's. */
+    const bool is_heres = memory != HF_OTHERS_POOLED && memory != HF_OTHERS_MAPPED;
+    block.device = (int16_t)(is_heres ? device : -1);
     /* Marked first: whoever finds a mark looks for the block. */
     if (memory != HF_OTHERS_REGISTERED)
         mark_pages(block.start, size);
@@ -528,9 +534,9 @@ bool hf_others_freeing(void *ptr, enum hf_others_memory meant, struct hf_others_
     if (ptr == NULL || atomic_load(&forked) || !find(ptr, &found) || found.start != (uintptr_t)ptr)
         return false;
     const bool is_right = fits(found.memory, meant);
-    /* A registration ends by its own function alone, and that one frees nothing. */
+    /* A registration and a mapping end by their own functions alone, and those free nothing. */
     if (!is_right && (meant == HF_OTHERS_REGISTERED || found.memory == HF_OTHERS_REGISTERED ||
-                      found.source == 0))
+                      found.memory == HF_OTHERS_MAPPED || found.source == 0))
         return false;
     if (!take(ptr, &found))
         return false;
@@ -546,6 +552,21 @@ void hf_others_keep(const struct hf_others_block *block)
 {
     if (block->start != 0)
         (void)insert(block);
+}
+
+void hf_others_unmapped(void *at, size_t size)
+{
+    const uintptr_t end = (uintptr_t)at + size;
+    pthread_mutex_lock(&lock);
+    const size_t count = hf_others_count,
+                 first = count != 0 ? index_of(entries, count, (uintptr_t)at) : 0;
+    size_t last = first;
+    while (last < count && load(&entries[last]).memory == HF_OTHERS_MAPPED &&
+           load(&entries[last]).start < end)
+        last++;
+    if (last > first)
+        replace(first, last, NULL);
+    pthread_mutex_unlock(&lock);
 }
 
 /* ---- fork ---- */

@@ -19,7 +19,8 @@ enum hf_others_memory {
     HF_OTHERS_MANAGED,
     HF_OTHERS_POOLED, /* in the order of a stream */
     HF_OTHERS_PINNED,
-    HF_OTHERS_REGISTERED
+    HF_OTHERS_REGISTERED,
+    HF_OTHERS_MAPPED /* by the driver, to addresses that were reserved */
 };
 
 struct hf_others_block {
@@ -60,6 +61,9 @@ static inline bool hf_others_any(void)
 bool hf_others_freeing(void *ptr, enum hf_others_memory meant, struct hf_others_block *block,
                        int *result);
 void hf_others_keep(const struct hf_others_block *block);
+
+/* Mappings in a range are gone. */
+void hf_others_unmapped(void *at, size_t size);
 
 /* For hf_owner_of(): fills owner if an address is recorded, or returns false. */
 bool hf_others_describe(const void *ptr, struct hf_owner *owner);

@@ -173,13 +173,14 @@ static bool add_device(void)
 bool hf_spaces_freed(void *ptr, void *stream, const void *caller, int *result)
 {
     bool ours = hf_pool_of(ptr) != NULL;
+    bool ends_what_callers_began = stream == HF_SPACE_UNREGISTERS || stream == HF_SPACE_UNMAPS;
     /* A caller may have registered blocks of the heap. */
-    if (HF_LIKELY(!ours && (stream == HF_SPACE_UNREGISTERS || !hf_owned(ptr))))
+    if (HF_LIKELY(!ours && (ends_what_callers_began || !hf_owned(ptr))))
         return false;
     *result = HF_CUDA_SUCCESS;
     if (stream == HF_SPACE_UNREGISTERS)
         *result = HF_CUDA_NOT_REGISTERED;
-    else if (hf_space_free_for(ptr, stream, caller) == -EINVAL)
+    else if (stream == HF_SPACE_UNMAPS || hf_space_free_for(ptr, stream, caller) == -EINVAL)
         *result = HF_CUDA_INVALID_VALUE;
     return true;
 }

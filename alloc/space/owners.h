@@ -19,6 +19,7 @@ void hf_spaces_describe_other(const void *ptr, struct hf_owner *owner);
  */
 bool hf_spaces_freed(void *ptr, void *stream, const void *caller, int *result);
 #define HF_SPACE_UNREGISTERS ((void *)(intptr_t)-3)
+#define HF_SPACE_UNMAPS      ((void *)(intptr_t)-4) /* the same for a mapping */
 
 /* A stage of libhomefree's start (start/start.h). */
 void hf_spaces_start(void);

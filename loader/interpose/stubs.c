@@ -264,6 +264,12 @@ free_recorded(void *ptr, void *second, space_free_function *real, enum hf_others
 {
     struct hf_others_block block;
     int result;
+    if (meant == HF_OTHERS_MAPPED) { /* whose `second` is the size of a range */
+        result = real(ptr, second);
+        if (result == 0)
+            hf_others_unmapped(ptr, (size_t)second);
+        return result;
+    }
     if (hf_others_freeing(ptr, meant, &block, &result))
         return result;
     result = real(ptr, second);
@@ -308,7 +314,8 @@ INLINE int give_space(enum hf_routed function, size_t index, bytes_function *byt
     int result = REAL(space_give_function, function, index)(GIVEN);
     if (HF_UNLIKELY(result != 0))
         return result;
-    void *at = memory == HF_OTHERS_REGISTERED ? out : *(void **)out;
+    const bool there = memory == HF_OTHERS_REGISTERED || memory == HF_OTHERS_MAPPED;
+    void *at = there ? out : *(void **)out;
     record_given(ORIGINAL(function, index), at, bytes(second, third, fourth), memory, release,
                  CALLER);
     return 0;

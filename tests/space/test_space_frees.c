@@ -59,6 +59,7 @@ START_TEST(what_is_wrong_is_an_error_of_cuda)
     char *at = block_of(HF_SPACE_PINNED);
     ck_assert_int_eq(cudaFreeHost(at + 4096), 1);
     ck_assert_int_eq(cudaHostUnregister(at), 713);
+    ck_assert_int_eq(cuMemUnmap((uintptr_t)at, 100000), 1);
     ck_assert_int_eq(cudaFreeHost(at), 0);
     void *theirs = NULL;
     ck_assert_int_eq(cudaMalloc(&theirs, 1000), 0);

@@ -294,6 +294,53 @@ START_TEST(a_registered_mapping_is_known)
 }
 END_TEST
 
+/* ---- mapped memory ---- */
+
+static const size_t MAPPING = 2 << 20;
+
+static char *map_on(int device, size_t count)
+{
+    const struct double_property property = {.type = 1, .location = {1, device}};
+    const struct double_access access = {{1, device}, 3};
+    CUdeviceptr at = 0;
+    must(cudaFree(NULL) == 0);
+    must(cuMemAddressReserve(&at, count * MAPPING, 0, 0, 0) == 0);
+    for (size_t i = 0; i < count; i++) {
+        CUmemHandle handle;
+        must(cuMemCreate(&handle, MAPPING, &property, 0) == 0);
+        must(cuMemMap(at + i * MAPPING, MAPPING, 0, handle, 0) == 0);
+        must(cuMemSetAccess(at + i * MAPPING, MAPPING, &access, 1) == 0);
+        must(cuMemRelease(handle) == 0);
+    }
+    return (char *)(uintptr_t)at;
+}
+
+START_TEST(mapped_memory_is_known)
+{
+    char *at = map_on(1, 3);
+    struct hf_owner owner = {.size = sizeof owner};
+    for (size_t i = 0; i < 3; i++) {
+        ck_assert_int_eq(hf_owner_of(at + i * MAPPING + 100, &owner), 0);
+        ck_assert_int_eq(owner.kind, HF_OWNER_CUDA);
+        ck_assert_str_eq(owner.allocator, "CUDA, mapped memory of a device");
+        ck_assert_ptr_nonnull(strstr(owner.object, "test_space_others"));
+        ck_assert_ptr_eq(owner.block, at + i * MAPPING);
+        ck_assert_uint_eq(owner.block_size, MAPPING);
+        ck_assert_int_eq(owner.device, 1);
+    }
+    ck_assert_int_eq(cudaFree(at), 1);
+    ck_assert_int_eq(cuMemUnmap((uintptr_t)at + 4096, MAPPING), 1);
+    ck_assert_int_eq(hf_owner_of(at, &owner), 0);
+    ck_assert_int_eq(owner.kind, HF_OWNER_CUDA);
+    ck_assert_int_eq(cuMemUnmap((uintptr_t)at, 2 * MAPPING), 0);
+    ck_assert_int_eq(hf_owner_of(at + MAPPING, &owner), 0);
+    ck_assert_int_ne(owner.kind, HF_OWNER_CUDA);
+    ck_assert_int_eq(hf_owner_of(at + 2 * MAPPING, &owner), 0);
+    ck_assert_int_eq(owner.kind, HF_OWNER_CUDA);
+    ck_assert_int_eq(cuMemUnmap((uintptr_t)at + 2 * MAPPING, MAPPING), 0);
+}
+END_TEST
+
 /* ---- resizing ---- */
 
 START_TEST(resized_memory_keeps_its_contents)
@@ -398,6 +445,11 @@ static void resize_device(void)
     free(realloc(by_malloc(), 10));
 }
 
+static void free_mapped(void)
+{
+    free(map_on(0, 1));
+}
+
 /* Each in a process of its own: a forked child of one that uses CUDA frees nothing. */
 static const struct {
     const char *name;
@@ -410,6 +462,7 @@ static const struct {
     {"device inside", free_device_inside, {"free(0x", "inside a block", "memory of a device 0"}},
     {"twice", free_twice, {"free(0x", "freed already", "called from"}},
     {"after reset", free_after_reset, {"free(0x", "freed already", "called from"}},
+    {"mapped", free_mapped, {"free(0x", "mapped memory of a device", "can unmap"}},
     {"resize", resize_device, {"realloc(0x", "cannot copy", "memory of a device 0"}},
 };
 enum { DEATHS = sizeof deaths / sizeof deaths[0] };
@@ -488,10 +541,10 @@ int main(int count, char **arguments)
             deaths[i].run();
     if (count != 1)
         return 2;
-    return RUN_SUITE(whoever_frees_it_it_goes_home, it_is_known_who_got_it,
-                     it_is_known_on_which_device, calls_that_fail_change_nothing,
-                     registered_memory_stays_its_allocators, a_registered_mapping_is_known,
-                     resized_memory_keeps_its_contents, no_context_is_created,
-                     memory_of_a_pool_is_waited_for, what_is_no_block_ends_the_process,
-                     a_forked_child_leaves_it, threads_find_their_own);
+    return RUN_SUITE(
+        whoever_frees_it_it_goes_home, it_is_known_who_got_it, it_is_known_on_which_device,
+        calls_that_fail_change_nothing, registered_memory_stays_its_allocators,
+        a_registered_mapping_is_known, mapped_memory_is_known, resized_memory_keeps_its_contents,
+        no_context_is_created, memory_of_a_pool_is_waited_for, what_is_no_block_ends_the_process,
+        a_forked_child_leaves_it, threads_find_their_own);
 }
