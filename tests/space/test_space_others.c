@@ -19,6 +19,8 @@
 
 enum { SIZE = 100000 };
 
+static const char *other_runtime;
+
 void delete (void *ptr) __asm__("_ZdlPv");
 
 /* ---- who gives memory ---- */
@@ -182,6 +184,38 @@ START_TEST(whoever_frees_it_it_goes_home)
                               j);
         }
     ck_assert_uint_eq(double_faults(), 0);
+}
+END_TEST
+
+/* Of two runtimes, each frees what is its own. */
+START_TEST(it_goes_home_to_its_runtime)
+{
+    void *at = NULL, *handle = dlopen(other_runtime, RTLD_NOW | RTLD_LOCAL);
+    ck_assert_msg(handle != NULL, "%s", dlerror());
+    cudaError_t (*allocate)(void **, size_t, unsigned);
+    *(void **)&allocate = dlsym(handle, "cudaHostAlloc");
+    const int *frees = dlsym(handle, "other_frees");
+    begin();
+    for (int i = 0; i < 3; i++) {
+        const unsigned long before = double_calls("cuMemFreeHost");
+        ck_assert_int_eq(allocate(&at, SIZE, 0), 0);
+        struct hf_owner owner = {.size = sizeof owner};
+        ck_assert_int_eq(hf_owner_of(at, &owner), 0);
+        ck_assert_ptr_nonnull(strstr(owner.object, "test_space_others"));
+        if (i == 0)
+            free(at);
+        else if (i == 1)
+            ck_assert_int_eq(cudaFree(at), 0);
+        else
+            hf_free(at);
+        ck_assert_int_eq(*frees, i + 1);
+        ck_assert_uint_eq(double_calls("cuMemFreeHost"), before + 1);
+        free(by_host_alloc());
+        ck_assert_int_eq(*frees, i + 1);
+        ck_assert_uint_eq(live(), 0);
+    }
+    dlclose(handle); /* which leaves it loaded */
+    ck_assert_int_eq(*frees, 3);
 }
 END_TEST
 
@@ -539,12 +573,12 @@ int main(int count, char **arguments)
     for (int i = 0; i < DEATHS && count == 2; i++)
         if (strcmp(deaths[i].name, arguments[1]) == 0)
             deaths[i].run();
-    if (count != 1)
-        return 2;
-    return RUN_SUITE(
-        whoever_frees_it_it_goes_home, it_is_known_who_got_it, it_is_known_on_which_device,
-        calls_that_fail_change_nothing, registered_memory_stays_its_allocators,
-        a_registered_mapping_is_known, mapped_memory_is_known, resized_memory_keeps_its_contents,
-        no_context_is_created, memory_of_a_pool_is_waited_for, what_is_no_block_ends_the_process,
-        a_forked_child_leaves_it, threads_find_their_own);
+    TAKE_ARGUMENTS(&other_runtime);
+    return RUN_SUITE(whoever_frees_it_it_goes_home, it_goes_home_to_its_runtime,
+                     it_is_known_who_got_it, it_is_known_on_which_device,
+                     calls_that_fail_change_nothing, registered_memory_stays_its_allocators,
+                     a_registered_mapping_is_known, mapped_memory_is_known,
+                     resized_memory_keeps_its_contents, no_context_is_created,
+                     memory_of_a_pool_is_waited_for, what_is_no_block_ends_the_process,
+                     a_forked_child_leaves_it, threads_find_their_own);
 }
