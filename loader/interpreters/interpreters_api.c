@@ -8,7 +8,6 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
-#include "loader/interpreters/calls.h"
 #include "loader/interpreters/caretaker.h"
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/group.h"
@@ -16,6 +15,7 @@
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/replicas.h"
+#include "loader/interpreters/session_calls.h"
 #include "loader/interpreters/sessions.h"
 #include "loader/interpreters/values.h"
 

@@ -4,9 +4,9 @@
  */
 #include "loader/interpreters/replicas.h"
 
-#include "loader/interpreters/calls.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
+#include "loader/interpreters/session_calls.h"
 #include "loader/interpreters/sessions.h"
 #include "loader/interpreters/values.h"
 

@@ -3,9 +3,9 @@
 
     interpreter_calls.py --program FILE [--rounds N]
 
-The ways take turns in one process (interpreter_calls.c). What a call takes is the median of the rounds
-less the median of PyObject_Call() alone; what two interpreters do is the median of the rounds' own
-ratios. The exit status is 77 if there is no such libpython.
+The ways take turns in one process (interpreter_calls.c). What a call takes is the median of the
+rounds less the median of PyObject_Call() alone; what two interpreters do is the median of the rounds'
+own ratios. The exit status is 77 if there is no such libpython.
 """
 
 import argparse
@@ -51,8 +51,10 @@ def main():
         for way, wanted in (("session", 5), ("call", 5)):
             more = (statistics.median(times[way]) - bare) / 1000
             verdict = "ok" if more <= wanted else "missed"
-            print(f"  {way}: {more:.2f} us beyond PyObject_Call ({bare:.0f} ns), "
-                  f"wanted {wanted}: {verdict}")
+            print(
+                f"  {way}: {more:.2f} us beyond PyObject_Call ({bare:.0f} ns), "
+                f"wanted {wanted}: {verdict}"
+            )
         ratio = statistics.median(
             2 * one / two for one, two in zip(times["one"], times["two"], strict=True)
         )

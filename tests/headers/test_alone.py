@@ -62,7 +62,9 @@ class Alone(unittest.TestCase):
         contents = INCLUDE / "homefree/homefree.h"
         included = re.findall(r"#include <homefree/(\w+\.h)>", contents.read_text())
         others = {header.name for header in HEADERS if header.parent == contents.parent}
-        self.assertEqual(set(included), others - {"homefree.h", "check.h", "interpreters.h", "python.h"})
+        self.assertEqual(
+            set(included), others - {"homefree.h", "check.h", "interpreters.h", "python.h"}
+        )
         self.assertEqual(sorted(HEADERS), sorted(contents.parent.rglob("*.h")))
 
     def test_homefree_h_alone_gives_every_name(self):

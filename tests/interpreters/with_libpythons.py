@@ -39,7 +39,9 @@ def main():
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
     ran, failed = 0, 0
     for python, version in interpreters():
-        wanted = (3, 12) <= number(version) if which == "new" else (3, 9) <= number(version) < (3, 12)
+        wanted = (
+            number(version) >= (3, 12) if which == "new" else (3, 9) <= number(version) < (3, 12)
+        )
         found = libpython(python) if wanted else None
         if found is None:
             continue

@@ -2,8 +2,8 @@
  * Running source and calling functions in a session's interpreter. Owns nothing; the functions are
  * those of homefree/interpreters.h without forwarding.
  */
-#ifndef HOMEFREE_CALLS_H
-#define HOMEFREE_CALLS_H
+#ifndef HOMEFREE_SESSION_CALLS_H
+#define HOMEFREE_SESSION_CALLS_H
 
 #include "loader/interpreters/interpreter.h"
 

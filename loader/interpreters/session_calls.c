@@ -1,7 +1,7 @@
 /*
  * Owns nothing. No lock is held while Python code runs.
  */
-#include "loader/interpreters/calls.h"
+#include "loader/interpreters/session_calls.h"
 
 #include "loader/interpreters/sessions.h"
 #include "loader/interpreters/values.h"
