@@ -199,7 +199,6 @@ struct hf_py_type_spec {
     F(buffer_release, PyBuffer_Release, void, (struct hf_py_buffer *))                            \
     F(type_from_spec, PyType_FromSpec, struct hf_py_object *, (struct hf_py_type_spec *))         \
     F(object_new, PyType_GenericAlloc, struct hf_py_object *, (struct hf_py_object *, ssize_t))   \
-    F(mapping_keys, PyMapping_Keys, struct hf_py_object *, (struct hf_py_object *))               \
     F(to_unsigned_long, PyLong_AsUnsignedLong, unsigned long, (struct hf_py_object *))            \
     F(raise_in, PyThreadState_SetAsyncExc, int, (unsigned long, struct hf_py_object *))           \
     F(system_object, PySys_GetObject, struct hf_py_object *, (const char *))                      \

@@ -22,12 +22,14 @@
 #include <stdio.h>
 
 #define AGAIN_MS 50 /* between two looks at what cannot be waited for */
+#define TURN_S   10 /* what has the turn for longer hangs; a busy machine takes a second at times */
 
 /* ---- the turn ---- */
 
 static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_is_free = PTHREAD_COND_INITIALIZER;
-static const struct hf_interpreter *has_turn; /* guarded by `turn_lock` */
+static const struct hf_interpreter *has_turn; /* guarded by `turn_lock`, like the next */
+static struct timespec since;
 
 static void take_turn(const struct hf_interpreter *interpreter)
 {
@@ -35,6 +37,7 @@ static void take_turn(const struct hf_interpreter *interpreter)
     while (has_turn != NULL)
         pthread_cond_wait(&turn_is_free, &turn_lock);
     has_turn = interpreter;
+    clock_gettime(CLOCK_MONOTONIC, &since);
     pthread_mutex_unlock(&turn_lock);
 }
 
@@ -46,6 +49,16 @@ static void leave_turn(const struct hf_interpreter *interpreter)
         pthread_cond_signal(&turn_is_free);
     }
     pthread_mutex_unlock(&turn_lock);
+}
+
+static bool hangs_in_turn(const struct hf_interpreter *interpreter)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    pthread_mutex_lock(&turn_lock);
+    const bool hangs = has_turn == interpreter && now.tv_sec - since.tv_sec > TURN_S;
+    pthread_mutex_unlock(&turn_lock);
+    return hangs;
 }
 
 void hf_caretaker_in_child(void)
@@ -318,6 +331,22 @@ void hf_caretaker_forsake(struct hf_interpreter *interpreter)
 
 /* ---- interrupting ---- */
 
+/* The threads that have sessions of the interpreter: a block of the heap, or NULL. */
+static unsigned long *threads_of(struct hf_interpreter *interpreter, size_t *count)
+{
+    size_t all = 0;
+    pthread_mutex_lock(&interpreter->lock);
+    for (const struct hf_session *at = interpreter->threads; at != NULL; at = at->next_thread)
+        all++;
+    unsigned long *threads = hf_malloc((all + 1) * sizeof *threads);
+    *count = 0;
+    for (const struct hf_session *at = interpreter->threads; threads != NULL && at != NULL;
+         at = at->next_thread)
+        threads[(*count)++] = at->number;
+    pthread_mutex_unlock(&interpreter->lock);
+    return threads;
+}
+
 static void *interrupt(void *argument)
 {
     struct hf_interpreter *interpreter = argument;
@@ -325,8 +354,12 @@ static void *interrupt(void *argument)
     const struct hf_cpython_interpreters *py = group->py;
     struct hf_py_thread *thread = py->thread_new(interpreter->python);
     if (thread != NULL) {
+        size_t count;
         py->cpython->attach(thread);
-        hf_inside_interrupt(py, interpreter->caretaker);
+        unsigned long *threads = threads_of(interpreter, &count);
+        hf_inside_interrupt(py, threads, count, group->engine == HF_ENGINE_OWN_GIL,
+                            interpreter->caretaker);
+        hf_free(threads);
         delete_current(py, thread);
     }
     pthread_mutex_lock(&interpreter->lock);
@@ -340,9 +373,6 @@ static void *interrupt(void *argument)
 void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
 {
     struct hf_interpreters *group = interpreter->group;
-    /* Without a GIL, it is the main interpreter, and its other threads are none of this group's. */
-    if (group->engine == HF_ENGINE_THREADS)
-        return;
     pthread_mutex_lock(&interpreter->lock);
     if (!interpreter->finishing && interpreter->helpers == 0) {
         interpreter->helpers++;
@@ -360,5 +390,6 @@ void hf_caretaker_give_up(struct hf_interpreter *interpreter)
     int ending = HF_INTERPRETER_ENDING;
     if (atomic_compare_exchange_strong(&interpreter->state, &ending, HF_INTERPRETER_HUNG))
         hf_registry_count(HF_INTERPRETER_ENDING, HF_INTERPRETER_HUNG);
-    leave_turn(interpreter);
+    if (hangs_in_turn(interpreter))
+        leave_turn(interpreter);
 }

@@ -29,7 +29,8 @@ void hf_caretaker_forsake(struct hf_interpreter *interpreter);
 /* Raises SystemExit in what runs in the interpreter, once; does not wait. */
 void hf_caretaker_interrupt(struct hf_interpreter *interpreter);
 
-/* The interpreter did not end in time: whoever waits to make or end another one goes ahead. */
+/* The interpreter did not end in time. If it has hung while it was made or ended, whoever waits to
+ * make or end another one goes ahead. */
 void hf_caretaker_give_up(struct hf_interpreter *interpreter);
 
 /* In a forked child. */

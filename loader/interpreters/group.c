@@ -16,8 +16,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRACE_MS     1000 /* for what is interrupted */
-#define INTERRUPT_MS 100  /* between two interruptions of the same code */
+#define GRACE_MS     1000  /* for what is interrupted */
+#define FINISH_MS    11000 /* for CPython alone, which ends one interpreter after the other */
+#define INTERRUPT_MS 100   /* between two interruptions of the same code */
 
 /* ---- starting ---- */
 
@@ -198,6 +199,19 @@ static bool interrupt_all(struct hf_interpreters *group)
     return done;
 }
 
+/* Whether nothing but CPython's own work is left. */
+static bool all_finish(struct hf_interpreters *group)
+{
+    bool finish = true;
+    for (unsigned i = 0; finish && i < group->count; i++) {
+        struct hf_interpreter *interpreter = &group->interpreters[i];
+        pthread_mutex_lock(&interpreter->lock);
+        finish = interpreter->finishing || has_ended(interpreter);
+        pthread_mutex_unlock(&interpreter->lock);
+    }
+    return finish;
+}
+
 static int end_all(struct hf_interpreters *group, int timeout_ms)
 {
     struct timespec deadline;
@@ -208,6 +222,9 @@ static int end_all(struct hf_interpreters *group, int timeout_ms)
     pthread_cond_broadcast(&group->changed); /* for those that wait to begin a session */
     pthread_mutex_unlock(&group->lock);
     if (wait_for_all(group, until) || interrupt_all(group))
+        return 0;
+    (void)hf_deadline(&deadline, FINISH_MS);
+    if (all_finish(group) && wait_for_all(group, &deadline))
         return 0;
     for (unsigned i = 0; i < group->count; i++)
         if (!has_ended(&group->interpreters[i]))

@@ -209,28 +209,44 @@ void hf_inside_finish(const struct hf_cpython_interpreters *py)
         py->cpython->clear_error();
 }
 
-void hf_inside_interrupt(const struct hf_cpython_interpreters *py, unsigned long except)
+/* sys._current_frames() would tell all threads, but those of all interpreters: CPython 3.12 and
+ * 3.13 make frame objects for code of the others, in this interpreter's memory. */
+static void interrupt_known(const struct hf_cpython_interpreters *py,
+                            struct hf_py_object *exception, unsigned long except)
 {
-    struct hf_py_object *builtins = py->import("builtins"), *sys = py->import("sys");
-    struct hf_py_object *exception =
-        builtins != NULL ? py->cpython->attribute(builtins, "SystemExit") : NULL;
-    struct hf_py_object *frames =
-        sys != NULL ? py->cpython->attribute(sys, "_current_frames") : NULL;
-    struct hf_py_object *threads = frames != NULL ? py->call(frames, NULL) : NULL;
-    struct hf_py_object *ids = threads != NULL ? py->mapping_keys(threads) : NULL;
-    const ssize_t count = ids != NULL ? py->sequence_size(ids) : 0;
+    struct hf_py_object *threading = py->import("threading");
+    struct hf_py_object *enumerate =
+        threading != NULL ? py->cpython->attribute(threading, "enumerate") : NULL;
+    struct hf_py_object *threads = enumerate != NULL ? py->call(enumerate, NULL) : NULL;
+    const ssize_t count = threads != NULL ? py->sequence_size(threads) : 0;
     for (ssize_t i = 0; i < count; i++) {
-        struct hf_py_object *number = py->sequence_item(ids, i);
-        const unsigned long id = number != NULL ? py->to_unsigned_long(number) : except;
+        struct hf_py_object *thread = py->sequence_item(threads, i);
+        struct hf_py_object *number =
+            thread != NULL ? py->cpython->attribute(thread, "ident") : NULL;
+        const unsigned long id =
+            number != NULL && number != py->none ? py->to_unsigned_long(number) : except;
         if (id != except && id != (unsigned long)pthread_self())
             (void)py->raise_in(id, exception);
         release(py, number);
+        release(py, thread);
     }
-    py->cpython->clear_error();
-    release(py, ids);
     release(py, threads);
-    release(py, frames);
+    release(py, enumerate);
+    release(py, threading);
+}
+
+void hf_inside_interrupt(const struct hf_cpython_interpreters *py, const unsigned long *threads,
+                         size_t count, bool all, unsigned long except)
+{
+    struct hf_py_object *builtins = py->import("builtins");
+    struct hf_py_object *exception =
+        builtins != NULL ? py->cpython->attribute(builtins, "SystemExit") : NULL;
+    for (size_t i = 0; exception != NULL && i < count; i++)
+        if (threads[i] != except)
+            (void)py->raise_in(threads[i], exception);
+    if (all && exception != NULL)
+        interrupt_known(py, exception, except);
+    py->cpython->clear_error();
     release(py, exception);
-    release(py, sys);
     release(py, builtins);
 }

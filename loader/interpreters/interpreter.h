@@ -43,6 +43,7 @@ struct hf_interpreter {
     pthread_cond_t wake;  /* for the caretaker */
     struct hf_interpreter_post *head, **tail;
     uint64_t held;
+    struct hf_session *threads; /* the sessions that have a thread state */
     unsigned helpers; /* threads that interrupt what runs; the interpreter waits for them */
     bool forsaken;    /* ends although others hold something of it */
     bool finishing;   /* nothing may attach any more but the caretaker */
@@ -72,6 +73,8 @@ struct hf_session {
     unsigned attachments;           /* on the owner's stack; only the owner looks */
     bool ended;                     /* hf_session_end() has been called: the owner deletes it */
     struct hf_session *next;        /* of the owner's */
+    unsigned long number;           /* the owner, as CPython names it */
+    struct hf_session *next_thread, **link; /* of the interpreter's `threads`; its lock */
 };
 
 /* Initialises what every interpreter has. */

@@ -149,6 +149,11 @@ static void unlink_from(struct hf_thread_record *record, struct hf_session *sess
     while (*at != session)
         at = &(*at)->next;
     *at = session->next;
+    pthread_mutex_lock(&session->interpreter->lock);
+    *session->link = session->next_thread;
+    if (session->next_thread != NULL)
+        session->next_thread->link = session->link;
+    pthread_mutex_unlock(&session->interpreter->lock);
 }
 
 /* Deletes the session's thread state, to which the calling thread is attached, and the session. The
@@ -236,8 +241,17 @@ static bool make_thread(struct hf_session *session, struct hf_thread_record *rec
     if (session->thread == NULL)
         return false;
     session->owner = record;
+    session->number = (unsigned long)pthread_self();
     session->next = record->sessions;
     record->sessions = session;
+    struct hf_interpreter *interpreter = session->interpreter;
+    pthread_mutex_lock(&interpreter->lock);
+    session->link = &interpreter->threads;
+    session->next_thread = interpreter->threads;
+    if (session->next_thread != NULL)
+        session->next_thread->link = &session->next_thread;
+    interpreter->threads = session;
+    pthread_mutex_unlock(&interpreter->lock);
     return true;
 }
 

@@ -4,8 +4,8 @@
     interpreter_calls.py --program FILE [--rounds N]
 
 The ways take turns in one process (interpreter_calls.c). What a call takes is the median of the
-rounds less the median of PyObject_Call() alone; what two interpreters do is the median of the rounds'
-own ratios. The exit status is 77 if there is no such libpython.
+rounds less the median of PyObject_Call() alone; what two interpreters do is the median of the
+rounds' own ratios. The exit status is 77 if there is no such libpython.
 """
 
 import argparse

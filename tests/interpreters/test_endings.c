@@ -179,6 +179,29 @@ START_TEST(threads_of_python_are_waited_for)
 }
 END_TEST
 
+static void *make_and_end(void *argument)
+{
+    for (int i = 0; i < 6; i++) {
+        struct hf_interpreters *own = group_of(2, "import json, re");
+        ck_assert_int_eq(number_of(own, "builtins:int"), 0);
+        ck_assert_int_eq(hf_interpreters_end(own, 0), 0);
+    }
+    return argument;
+}
+
+/* While others wait for their turn, longer than what hangs is given: nobody loses it. */
+START_TEST(many_end_at_once)
+{
+    pthread_t threads[6];
+    load_python();
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, make_and_end, NULL), 0);
+    for (int i = 0; i < 6; i++)
+        ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    ck_assert_uint_eq(totals_now().ended, 72);
+}
+END_TEST
+
 /* ---- fork ---- */
 
 START_TEST(a_forked_child_has_no_interpreters)
@@ -221,5 +244,6 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&libpython);
     return RUN_SUITE(a_group_ends_while_calls_run, a_loop_in_python_is_interrupted,
                      a_call_that_blocks_in_c_is_left_alone, a_session_that_is_not_ended,
-                     threads_of_python_are_waited_for, a_forked_child_has_no_interpreters);
+                     threads_of_python_are_waited_for, many_end_at_once,
+                     a_forked_child_has_no_interpreters);
 }
