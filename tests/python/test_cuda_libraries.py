@@ -14,6 +14,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from importlib.metadata import PackageNotFoundError, version
 
 import support
 
@@ -54,6 +55,14 @@ def raised(kind, call, *arguments, **keywords):
 """
 
 
+def old_torch():
+    """Whether there is a torch that makes no tensors of page-locked memory."""
+    try:
+        return tuple(map(int, version("torch").split(".")[:2])) < (1, 10)
+    except PackageNotFoundError:
+        return False
+
+
 def lacks(*names):
     missing = [name for name in names if importlib.util.find_spec(name.partition(".")[0]) is None]
     return unittest.skipIf(missing, f"no {', '.join(missing)}")
@@ -83,7 +92,18 @@ class Libraries(support.TestCase):
         # The libraries warn that they find no device.
         self.assertEqual((outcome.status, outcome.out), (0, "done\n"), outcome.err)
 
+    @unittest.skipUnless(old_torch(), "no torch before 1.10")
+    def test_torch_is_old(self):
+        self.fine(
+            """
+            import torch
+            for words in (cuda.empty_pinned, 3, torch.float32), (cuda.pin_memory, torch.ones(3)):
+                assert "torch 1.10 or later" in raised(RuntimeError, *words)
+            """
+        )
+
     @lacks("torch")
+    @unittest.skipIf(old_torch(), "a torch before 1.10")
     def test_torch_tensors(self):
         self.fine(
             """
@@ -116,6 +136,7 @@ class Libraries(support.TestCase):
         )
 
     @lacks("torch")
+    @unittest.skipIf(old_torch(), "a torch before 1.10")
     def test_torch_batches(self):
         self.fine(
             """

@@ -65,6 +65,11 @@ def _numpy_array(shape, dtype):
 
 def _torch_tensor(shape, dtype):
     torch = sys.modules["torch"]
+    if not hasattr(torch, "from_dlpack"):  # as old as views of elements as any others
+        raise RuntimeError(
+            f"homefree.cuda: torch {torch.__version__} makes no tensors of page-locked memory; use "
+            "torch 1.10 or later"
+        )
     lengths, count = _dtypes.shape_of(shape)
     itemsize = torch.empty((), dtype=dtype).element_size()
     if count == 0:
@@ -86,7 +91,8 @@ def empty_pinned(shape, dtype=None, *, like=None):
     that is under way then is waited for (see record_stream()).
 
     Raises Unavailable without a device, MemoryError without room, TypeError and ValueError for
-    wrong arguments. Threads: any. Fork: Unavailable in the child. Since 1.0.
+    wrong arguments, RuntimeError for a torch before 1.10. Threads: any. Fork: Unavailable in the
+    child. Since 1.0.
     """
     if dtype is None and like is not None:
         dtype = like.dtype
