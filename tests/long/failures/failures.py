@@ -190,7 +190,8 @@ class Call:
 
     @property
     def loader(self):
-        return bool(self.objects) and self.objects[0].startswith(("ld-linux", "ld.so"))
+        names = ("ld-linux", "ld.so", "ld-2.")  # ld-2.31.so: before glibc 2.34
+        return bool(self.objects) and self.objects[0].startswith(names)
 
     @property
     def homefree(self):
