@@ -635,6 +635,7 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
         hf_checks_boot();
     je_malloc_conf = configuration;
     jemalloc_constructor();
+    hf_ground_write_tables();
     return malloc_initialized();
 }
 

@@ -106,6 +106,49 @@ edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
                : eset_fit(eset, size, alignment, false, SC_PTR_BITS);
 }
 
+/* ---- tables for the fast paths ---- */
+
+/* Whether a block of this class is a small one: large ones are longer (hf_ground_take_pages()). */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_is_small(szind_t class)
+{
+    return class <= sz_size2index_compute(HF_GROUND_CACHED);
+}
+
+/*
+ * By size in units of HF_GROUND_ALIGNMENT, less one: where a cache has the bin. By class: what
+ * finds the starts of blocks; 0 for classes that no small block of a ground has. Written while the
+ * heap starts.
+ */
+static uint16_t hf_ground_bins[HF_GROUND_CACHED / HF_GROUND_ALIGNMENT];
+static uint64_t hf_ground_starts[SC_NSIZES + 1];
+
+/* In place of a cache where a thread has none: its bins are empty, and have given out nothing. */
+tcache_t hf_space_no_cache;
+static void *hf_space_no_block[2];
+
+static void hf_ground_write_tables(void)
+{
+    for (szind_t class = 0; class < nhbins; class ++) {
+        size_t size = sz_index2size(class);
+        if (size > HF_GROUND_CACHED || size % HF_GROUND_ALIGNMENT != 0)
+            continue;
+        /* offset * (2^64 / size, rounded up) is less than that factor, modulo 2^64, if size divides
+         * offset. Other than a slab, a large block has one start. */
+        hf_ground_starts[class] = class < SC_NBINS ? UINT64_MAX / size + 1 : 1;
+    }
+    for (szind_t class = 0; hf_ground_is_small(class); class ++) {
+        cache_bin_t *bin = &hf_space_no_cache.bins[class];
+        bin->low_bits_low_water = bin->low_bits_full = bin->low_bits_empty =
+            (uint16_t)(uintptr_t)&hf_space_no_block[1];
+        bin->stack_head = &hf_space_no_block[1];
+    }
+    for (size_t i = 0; i < HF_GROUND_CACHED / HF_GROUND_ALIGNMENT; i++) {
+        szind_t class = sz_size2index_compute((i + 1) * HF_GROUND_ALIGNMENT);
+        size_t bin = offsetof(tcache_t, bins) + class * sizeof(cache_bin_t);
+        hf_ground_bins[i] = (uint16_t)bin;
+    }
+}
+
 /* ---- opening ---- */
 
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
@@ -178,15 +221,32 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *spac
 
 /* ---- small blocks ---- */
 
-/* Whether a block of this class is a small one: large ones are longer (hf_ground_take_pages()). */
-JEMALLOC_ALWAYS_INLINE bool hf_ground_is_small(szind_t class)
+/* Whether caches have a bin for each small block, as the fast paths expect: not if the option
+ * tcache_max is less. */
+static bool hf_ground_caches_all(void)
 {
-    return class <= sz_size2index_compute(HF_GROUND_CACHED);
+    return nhbins > 0 && !hf_ground_is_small(nhbins);
 }
 
 JEMALLOC_ALWAYS_INLINE struct hf_ground_cache *hf_ground_cache_of(tsd_t *tsd, unsigned arena)
 {
     return &((struct hf_thread_data *)tsd)->grounds[arena % HF_GROUND_CACHES];
+}
+
+JEMALLOC_ALWAYS_INLINE tcache_t **hf_space_caches(tsd_t *tsd)
+{
+    return tsd_hf_space_cachesp_get_unsafe(tsd)->at;
+}
+
+static void hf_ground_drop_cache(tsd_t *tsd, struct hf_ground_cache *cache)
+{
+    if (cache->tcache == NULL)
+        return;
+    for (size_t i = 0; i < HF_SPACES_MAX; i++)
+        if (hf_space_caches(tsd)[i] == cache->tcache)
+            hf_space_caches(tsd)[i] = &hf_space_no_cache;
+    tcaches_destroy(tsd, cache->number);
+    cache->tcache = NULL;
 }
 
 /* The thread's cache of a ground; NULL if it can have none. Call inside the gate. */
@@ -195,29 +255,26 @@ static tcache_t *hf_ground_tcache(tsd_t *tsd, const struct hf_ground *ground)
     if (tsd == &hf_thread_emergency || !tsd_nominal(tsd) || tsd_reentrancy_level_get(tsd) > 0)
         return NULL;
     struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-    if (cache->tcache != NULL && cache->arena == ground->index)
-        return cache->tcache;
-    if (cache->tcache != NULL) /* another ground has the place */
-        tcaches_destroy(tsd, cache->number);
-    cache->tcache = NULL;
-    unsigned number;
-    if (tcaches_create(tsd, b0get(), &number))
-        return NULL;
-    cache->number = number;
-    cache->tcache = tcaches[number].tcache;
-    cache->arena = ground->index;
+    if (cache->tcache == NULL || cache->arena != ground->index) {
+        hf_ground_drop_cache(tsd, cache); /* another ground has the place */
+        unsigned number;
+        if (tcaches_create(tsd, b0get(), &number))
+            return NULL;
+        cache->number = number;
+        cache->tcache = tcaches[number].tcache;
+        cache->arena = ground->index;
+    }
+    for (size_t i = 0; i < HF_SPACES_MAX && hf_ground_caches_all(); i++)
+        if (__atomic_load_n(&hf_fast_spaces.at[i].ground, __ATOMIC_ACQUIRE) == ground)
+            hf_space_caches(tsd)[i] = cache->tcache;
     return cache->tcache;
 }
 
 /* Gives an ending thread's caches back. Call inside the gate. */
 static void hf_ground_end(tsd_t *tsd)
 {
-    for (unsigned i = 0; i < HF_GROUND_CACHES; i++) {
-        struct hf_ground_cache *cache = &((struct hf_thread_data *)tsd)->grounds[i];
-        if (cache->tcache != NULL)
-            tcaches_destroy(tsd, cache->number);
-        cache->tcache = NULL;
-    }
+    for (unsigned i = 0; i < HF_GROUND_CACHES; i++)
+        hf_ground_drop_cache(tsd, &((struct hf_thread_data *)tsd)->grounds[i]);
 }
 
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
@@ -263,34 +320,47 @@ bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
     return true;
 }
 
-/* Gives a small block of this ground, if it is one, to the thread's cache, if that has room. */
-JEMALLOC_ALWAYS_INLINE bool hf_ground_give_cached(const struct hf_ground *ground, void *at)
+/* Whether a small block of that ground starts there; `page` is the page map's word. */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_starts_at(uintptr_t page, uintptr_t at, unsigned arena)
 {
-    tsd_t *tsd = hf_thread_slot;
-    uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
-    rtree_contents_t found = rtree_leaf_elm_bits_decode(page);
-    szind_t class = found.metadata.szind;
-    if (unlikely(!tsd_fast(tsd) || page == 0 || !hf_ground_is_small(class) || class >= nhbins))
+    uint64_t starts = hf_ground_starts[page >> LG_VADDR];
+    if (unlikely(starts == 0))
         return false;
-    struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-    if (unlikely(cache->tcache == NULL || cache->arena != ground->index ||
-                 edata_arena_ind_get(found.edata) != ground->index))
+    const edata_t *extent = rtree_leaf_elm_bits_decode(page).edata;
+    size_t offset = at - (uintptr_t)edata_addr_get(extent);
+    return edata_arena_ind_get(extent) == arena && offset * starts < starts;
+}
+
+JEMALLOC_ALWAYS_INLINE uintptr_t hf_ground_page(const void *at)
+{
+    return __atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED);
+}
+
+/* Gives a cache a small block of its ground if it is one, was not given just before, and there is
+ * room. */
+JEMALLOC_ALWAYS_INLINE bool hf_ground_give_cached(tcache_t *tcache, unsigned arena, void *at)
+{
+    uintptr_t page = hf_ground_page(at);
+    if (unlikely(!hf_ground_starts_at(page, (uintptr_t)at, arena)))
         return false;
-    size_t offset = (uintptr_t)at - (uintptr_t)edata_addr_get(found.edata);
-    if (unlikely(class >= SC_NBINS ? offset != 0
-                                   : div_compute(&arena_binind_div_info[class], offset) *
-                                             bin_infos[class].reg_size !=
-                                         offset))
+    cache_bin_t *bin = &tcache->bins[page >> LG_VADDR];
+    if (unlikely(*bin->stack_head == at) || !cache_bin_dalloc_easy(bin, at))
         return false;
-    cache_bin_t *bin = &cache->tcache->bins[class];
-    return likely(*bin->stack_head != at) && cache_bin_dalloc_easy(bin, at);
+    /* For hf_space_give(): the same block does not come next. */
+    if (unlikely(bin->stack_head[-1] == at))
+        bin->stack_head[-1] = NULL;
+    return true;
 }
 
 bool hf_ground_give_entry(struct hf_ground *ground, void *at)
 {
     struct hf_call call;
-    if (hf_ground_give_cached(ground, at))
-        return true;
+    if (tsd_fast(hf_thread_slot) && hf_ground_caches_all()) {
+        struct hf_ground_cache *cache = hf_ground_cache_of(hf_thread_slot, ground->index);
+        if (cache->tcache != NULL && cache->arena == ground->index &&
+            hf_ground_give_cached(cache->tcache, ground->index, at))
+            return true;
+    }
     if (!hf_ground_enter(&call))
         return false;
     tsd_t *tsd = tsd_fetch();
@@ -310,9 +380,12 @@ bool hf_ground_give_entry(struct hf_ground *ground, void *at)
 
 /* ---- the fast paths of homefree/space.h ---- */
 
-struct hf_fast_spaces hf_fast_spaces;
+struct hf_fast_spaces hf_fast_spaces = {
+    .at = {[0 ... HF_SPACES_MAX - 1] = {.stream = HF_FAST_NONE, .frees = HF_FAST_NONE}},
+};
 
 enum { HF_KIND_PINNED = 1, HF_KIND_DEVICE = 2 }; /* enum hf_space_kind */
+_Static_assert(sizeof(hf_space_caches_t) == HF_SPACES_MAX * sizeof(tcache_t *), "homefree.patch");
 
 int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t alignment,
                          void *stream) HF_EXPORT_AS("hf_space_alloc")
@@ -320,48 +393,100 @@ int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t a
 int hf_space_free_entry(void *ptr, void *stream) HF_EXPORT_AS("hf_space_free")
     JEMALLOC_ATTR(visibility("default"));
 
-/* Like hf_malloc, without a call on the way. */
+/* These functions read what others may write with plain loads, which compilers fold into the
+ * comparisons; atomic ones they do not. */
+JEMALLOC_ALWAYS_INLINE bool hf_space_take(void **out, const struct hf_fast_space *space,
+                                          tcache_t *tcache, size_t size)
+{
+    uint16_t place = hf_ground_bins[(size - 1) / HF_GROUND_ALIGNMENT];
+    bool found;
+    void *at = cache_bin_alloc_easy((cache_bin_t *)((uintptr_t)tcache + place), &found);
+    if (unlikely(!found))
+        return false;
+    *out = (void *)((uintptr_t)at + space->delta);
+    return true;
+}
+
+/* Like hf_malloc, without a call on the way. The slow path gets constants where they are known, so
+ * that the registers are free. A closed space has a stream that no caller has. */
 int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t alignment,
                          void *stream)
 {
-    size_t number = kind == HF_KIND_PINNED ? 0 : (size_t)(unsigned)device + 1;
-    if (likely(number < HF_SPACES_MAX && size - 1 < HF_GROUND_CACHED && alignment == 0 &&
-               out != NULL)) {
-        const struct hf_fast_space *space = &hf_fast_spaces.at[number];
-        const struct hf_ground *ground = __atomic_load_n(&space->ground, __ATOMIC_ACQUIRE);
-        tsd_t *tsd = hf_thread_slot;
-        if (likely(
-                ground != NULL && tsd_fast(tsd) &&
-                (kind == HF_KIND_PINNED || (kind == HF_KIND_DEVICE && stream == space->stream)))) {
-            struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-            szind_t class = sz_size2index(ALIGNMENT_CEILING(size, HF_GROUND_ALIGNMENT));
-            bool found = false;
-            if (likely(cache->arena == ground->index && cache->tcache != NULL && class < nhbins)) {
-                void *at = cache_bin_alloc_easy(&cache->tcache->bins[class], &found);
-                if (likely(found)) {
-                    *out = (void *)((uintptr_t)at + space->delta);
-                    return 0;
-                }
-            }
+    const struct hf_fast_space *pinned = &hf_fast_spaces.at[0], *devices = &hf_fast_spaces.at[1];
+    if (likely(out != NULL && size - 1 < HF_GROUND_CACHED)) {
+        if (((size_t)((unsigned)kind - HF_KIND_DEVICE) | alignment) == 0) {
+            size_t number = (unsigned)device;
+            if (likely(number < HF_SPACES_MAX - 1 && stream == devices[number].stream) &&
+                likely(hf_space_take(out, &devices[number],
+                                     (hf_space_caches(hf_thread_slot) + 1)[number], size)))
+                return 0;
+            return hf_space_alloc_slow(out, HF_KIND_DEVICE, device, size, 0, stream);
+        }
+        if (likely(((size_t)((unsigned)kind - HF_KIND_PINNED) | alignment) == 0)) {
+            if (likely(pinned->stream == NULL) &&
+                likely(hf_space_take(out, pinned, hf_space_caches(hf_thread_slot)[0], size)))
+                return 0;
+            return hf_space_alloc_slow(out, HF_KIND_PINNED, device, size, 0, stream);
         }
     }
     return hf_space_alloc_slow(out, kind, device, size, alignment, stream);
 }
 
+JEMALLOC_ALWAYS_INLINE bool hf_space_covers(size_t number, const void *ptr)
+{
+    const struct hf_fast_space *space = &hf_fast_spaces.at[number];
+    return (uintptr_t)ptr - space->base < space->size;
+}
+
+static JEMALLOC_NOINLINE int hf_space_give_any(void *ptr, void *stream,
+                                               const struct hf_fast_space *space, tcache_t *tcache)
+{
+    void *at = (void *)((uintptr_t)ptr - space->delta);
+    return likely(tcache != &hf_space_no_cache && hf_ground_give_cached(tcache, space->arena, at))
+               ? 0
+               : hf_space_free_slow(ptr, stream);
+}
+
+/*
+ * If the cache gave this very block out last, that needs no look at the block's extent: what a bin
+ * gives out stays where it was until something is put there. (So may a block that was freed
+ * elsewhere meanwhile: freeing a block twice is found when the cache is emptied.)
+ *
+ * In a thread without a cache, what is read here may be incomplete: its cache comes later.
+ */
+JEMALLOC_ALWAYS_INLINE int hf_space_give(size_t number, void *ptr, void *stream)
+{
+    const struct hf_fast_space *space = &hf_fast_spaces.at[number];
+    tcache_t *tcache = hf_space_caches(hf_thread_slot)[number];
+    if (unlikely(stream != space->frees))
+        return hf_space_free_slow(ptr, stream);
+    void *at = (void *)((uintptr_t)ptr - space->delta);
+    szind_t class = (szind_t)(hf_ground_page(at) >> LG_VADDR);
+    if (likely(hf_ground_is_small(class))) {
+        cache_bin_t *bin = &tcache->bins[class];
+        if (likely(bin->stack_head[-1] == at) && likely(!cache_bin_full(bin))) {
+            bin->stack_head--;
+            return 0;
+        }
+    }
+    return hf_space_give_any(ptr, stream, space, tcache);
+}
+
+static JEMALLOC_NOINLINE int hf_space_free_of_others(void *ptr, void *stream)
+{
+    for (size_t number = 2; number < hf_fast_spaces.count; number++)
+        if (hf_space_covers(number, ptr))
+            return hf_space_give(number, ptr, stream);
+    return hf_space_free_slow(ptr, stream);
+}
+
 int hf_space_free_entry(void *ptr, void *stream)
 {
-    const struct hf_fast_space *space = hf_fast_spaces.at;
-    const struct hf_fast_space *end = space + hf_fast_spaces.count;
-    while (space != end && (uintptr_t)ptr - space->base >= space->size)
-        space++;
-    if (likely(space != end)) {
-        const struct hf_ground *ground = __atomic_load_n(&space->ground, __ATOMIC_ACQUIRE);
-        if (likely(ground != NULL && stream == space->stream &&
-                   __atomic_load_n(&space->uses, __ATOMIC_RELAXED) == 0 &&
-                   hf_ground_give_cached(ground, (void *)((uintptr_t)ptr - space->delta))))
-            return 0;
-    }
-    return hf_space_free_slow(ptr, stream);
+    if (hf_space_covers(0, ptr))
+        return hf_space_give(0, ptr, stream);
+    if (likely(hf_space_covers(1, ptr)))
+        return hf_space_give(1, ptr, stream);
+    return hf_space_free_of_others(ptr, stream);
 }
 
 /* ---- large blocks ---- */
@@ -498,10 +623,8 @@ void hf_ground_empty_entry(struct hf_ground *ground)
     tsd_t *tsd = tsd_fetch();
     if (tsd != &hf_thread_emergency && tsd_nominal(tsd)) {
         struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
-        if (cache->tcache != NULL && cache->arena == ground->index) {
-            tcaches_destroy(tsd, cache->number);
-            cache->tcache = NULL;
-        }
+        if (cache->arena == ground->index)
+            hf_ground_drop_cache(tsd, cache);
     }
     pthread_mutex_lock(&ground->lock);
     hf_ground_retain_all(tsd_tsdn(tsd), ground);

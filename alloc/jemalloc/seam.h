@@ -207,24 +207,33 @@ void hf_ground_totals(uint64_t *allocated, uint64_t *active);
  * What the fast paths of hf_space_alloc() and hf_space_free() know of a space: number 0 is pinned
  * memory, the others are devices. Small blocks of one ground, that of the space's first stream, go
  * through the thread's cache there; everything else is for the two functions below, which alloc/
- * implements. `ground` is NULL, and stored last, until the space can be used, and as soon as it no
- * longer can; entries from `count` on are empty.
+ * implements. An entry is written once, `ground` last, when the space can be used, and closed when
+ * it no longer can; only `frees` and `uses` change meanwhile. Entries from `count` on are empty.
  */
 enum { HF_SPACES_MAX = 17 };
 struct hf_fast_space {
     uintptr_t base;
     size_t size;
     uintptr_t delta; /* what turns an address of the ground into one of the space */
-    void *stream;    /* that allocates and frees at once; for pinned memory HF_STREAM_DONE */
+    void *stream;    /* that allocates at once; NULL for pinned memory */
+    void *frees;     /* what a block is freed with at once: that stream, for pinned memory
+                        HF_STREAM_DONE, and HF_FAST_NONE while `uses` is not 0 */
     const struct hf_ground *ground;
-    uint32_t uses; /* streams that use blocks beside those that the blocks belong to */
-};
+    uint32_t uses;  /* streams that use blocks beside those that the blocks belong to */
+    unsigned arena; /* hf_ground_arena() */
+} __attribute__((aligned(64)));
 struct hf_fast_spaces {
-    size_t count;
     struct hf_fast_space at[HF_SPACES_MAX];
+    size_t count;
 };
 extern struct hf_fast_spaces hf_fast_spaces __asm__("hf_fast_spaces")
     __attribute__((visibility("hidden")));
+#define HF_FAST_NONE ((void *)&hf_fast_spaces) /* no stream's handle */
+static inline void hf_fast_close(struct hf_fast_space *space)
+{
+    __atomic_store_n(&space->stream, HF_FAST_NONE, __ATOMIC_RELAXED);
+    __atomic_store_n(&space->size, 0, __ATOMIC_RELAXED);
+}
 int hf_space_alloc_slow(void **out, int kind, int device, size_t size, size_t alignment,
                         void *stream);
 int hf_space_free_slow(void *ptr, void *stream);

@@ -231,7 +231,7 @@ static bool take_use(struct hf_pool *pool, const void *shadow, void **stream)
     struct hf_use *use = *at;
     if (use != NULL) {
         *at = use->next;
-        __atomic_fetch_sub(&hf_pool_fast(pool)->uses, 1, __ATOMIC_SEQ_CST);
+        hf_pool_count_uses(pool, (uint32_t)-1);
         *stream = use->stream;
     }
     pthread_mutex_unlock(&pool->waiting);
@@ -305,7 +305,7 @@ int hf_pending_use(struct hf_pool *pool, const void *shadow, void *stream)
     }
     *use = (struct hf_use){.next = pool->uses, .shadow = shadow, .stream = stream};
     pool->uses = use;
-    __atomic_fetch_add(&hf_pool_fast(pool)->uses, 1, __ATOMIC_SEQ_CST);
+    hf_pool_count_uses(pool, 1);
     pthread_mutex_unlock(&pool->waiting);
     return 0;
 }

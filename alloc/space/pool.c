@@ -219,7 +219,7 @@ void hf_pools_lose(void)
 {
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
         atomic_store(&hf_pools[i].lost, true);
-        __atomic_store_n(&hf_fast_spaces.at[i].ground, NULL, __ATOMIC_RELEASE);
+        hf_fast_close(&hf_fast_spaces.at[i]);
     }
 }
 
@@ -485,7 +485,7 @@ static void in_child(void)
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {
         if (!atomic_load(&hf_pools[i].open))
             continue;
-        hf_fast_spaces.at[i].ground = NULL;
+        hf_fast_close(&hf_fast_spaces.at[i]);
         pthread_mutex_init(&hf_pools[i].lock, NULL);
         pthread_mutex_init(&hf_pools[i].settling, NULL);
         pthread_mutex_init(&hf_pools[i].waiting, NULL);

@@ -115,6 +115,17 @@ static inline struct hf_fast_space *hf_pool_fast(const struct hf_pool *pool)
     return &hf_fast_spaces.at[pool - hf_pools];
 }
 
+/* One more or fewer of the streams that also use blocks, which the fast paths know nothing of. Call
+ * with `waiting`. */
+static inline void hf_pool_count_uses(const struct hf_pool *pool, uint32_t change)
+{
+    struct hf_fast_space *fast = hf_pool_fast(pool);
+    void *frees = pool->kind == HF_SPACE_PINNED ? HF_STREAM_DONE : fast->stream;
+    uint32_t uses = fast->uses + change;
+    __atomic_store_n(&fast->uses, uses, __ATOMIC_SEQ_CST);
+    __atomic_store_n(&fast->frees, uses == 0 ? frees : HF_FAST_NONE, __ATOMIC_SEQ_CST);
+}
+
 /* No pool can be used any more: the process, or a device's context, is at its end. */
 void hf_pools_lose(void);
 

@@ -33,26 +33,6 @@ struct hf_stream *hf_stream_find(struct hf_pool *pool, void *stream)
     }
 }
 
-/* The first stream gets the fast paths. Called with the pool's lock. */
-static void offer_fast(const struct hf_pool *pool, const struct hf_stream *stream)
-{
-    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct hf_fast_space *fast = hf_pool_fast(pool);
-    size_t number = (size_t)(pool - hf_pools);
-    if (fast->base != 0 || stream->stream == HF_STREAM_PER_THREAD || atomic_load(&pool->lost) ||
-        atomic_load(&hf_spaces_forked))
-        return;
-    fast->base = pool->base;
-    fast->size = pool->size;
-    fast->delta = pool->base - pool->shadow;
-    fast->stream = pool->kind == HF_SPACE_PINNED ? HF_STREAM_DONE : stream->stream;
-    __atomic_store_n(&fast->ground, stream->ground, __ATOMIC_RELEASE);
-    pthread_mutex_lock(&lock);
-    if (hf_fast_spaces.count <= number)
-        __atomic_store_n(&hf_fast_spaces.count, number + 1, __ATOMIC_RELEASE);
-    pthread_mutex_unlock(&lock);
-}
-
 static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *error)
 {
     struct hf_stream *found = hf_stream_find(pool, stream);
@@ -74,8 +54,34 @@ static struct hf_stream *open_locked(struct hf_pool *pool, void *stream, int *er
     while (atomic_load(&pool->slots[slot]) != 0)
         slot = (slot + 1) % HF_STREAM_SLOTS;
     atomic_store_explicit(&pool->slots[slot], (uint16_t)(index + 1), memory_order_release);
-    offer_fast(pool, found);
     return found;
+}
+
+/* The first stream gets the fast paths. */
+static void offer_fast(struct hf_pool *pool, const struct hf_stream *stream)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    struct hf_fast_space *fast = hf_pool_fast(pool);
+    size_t number = (size_t)(pool - hf_pools);
+    if (stream->stream == HF_STREAM_PER_THREAD || atomic_load(&hf_spaces_forked))
+        return;
+    pthread_mutex_lock(&lock);
+    if (fast->ground == NULL) {
+        fast->base = pool->base;
+        fast->size = pool->size;
+        fast->delta = pool->base - pool->shadow;
+        fast->stream = stream->stream;
+        fast->arena = hf_ground_arena(stream->ground);
+        pthread_mutex_lock(&pool->waiting);
+        hf_pool_count_uses(pool, 0);
+        pthread_mutex_unlock(&pool->waiting);
+        __atomic_store_n(&fast->ground, stream->ground, __ATOMIC_RELEASE);
+        if (hf_fast_spaces.count <= number)
+            __atomic_store_n(&hf_fast_spaces.count, number + 1, __ATOMIC_RELEASE);
+    }
+    pthread_mutex_unlock(&lock);
+    if (atomic_load(&pool->lost))
+        hf_fast_close(fast);
 }
 
 struct hf_stream *hf_stream_open(struct hf_pool *pool, void *stream, int *error)
@@ -83,6 +89,8 @@ struct hf_stream *hf_stream_open(struct hf_pool *pool, void *stream, int *error)
     pthread_mutex_lock(&pool->lock);
     struct hf_stream *found = open_locked(pool, stream, error);
     pthread_mutex_unlock(&pool->lock);
+    if (found != NULL)
+        offer_fast(pool, found);
     return found;
 }
 
