@@ -9,9 +9,9 @@
  *
  * Blocks of at most HF_GROUND_CACHED bytes have jemalloc's size classes and go through a cache of
  * the thread's own. Larger ones have the size that was asked for, in whole pages: they come from
- * the retained extents, where the smallest one that fits is taken (homefree.patch), and freed ones
- * wait in `freed` for a request of exactly their size, because programs that use such memory ask
- * for the same sizes again and again.
+ * the retained extents, where one that lacks the least memory is taken (homefree.patch), and freed
+ * ones wait in `freed` for a request of exactly their size, because programs that use such memory
+ * ask for the same sizes again and again.
  *
  * Owns the grounds, which are never destroyed, and the threads' caches of them. A ground's lock
  * guards its `freed` and is taken inside the gate, before all of jemalloc's locks.
@@ -21,12 +21,13 @@ enum {
     HF_FREED_LISTS = 64,
     HF_FREED_MAX = 512,
     HF_GROUND_TRIES = 15, /* of two seconds */
-    HF_FIT_SCAN = 512     /* extents that are compared for the best fit */
+    HF_FIT_SCAN = 512     /* extents that are compared */
 };
 
 struct hf_ground {
     extent_hooks_t hooks; /* first: jemalloc passes a pointer to it */
     void *(*grow)(void *space, size_t size);
+    size_t (*lacks)(void *space, const void *at, size_t size, size_t most);
     void *space;
     arena_t *arena;
     unsigned index; /* the arena's */
@@ -82,11 +83,15 @@ static bool hf_ground_hook_merge(extent_hooks_t *hooks, void *first, size_t firs
     return false;
 }
 
-/* For homefree.patch: the smallest extent that fits; of several, the one with the lowest address.
+/*
+ * For homefree.patch: of the extents that fit, those that lack the least, and of these the
+ * smallest, at the lowest address.
  */
-edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
+edata_t *hf_ground_fit(ehooks_t *ehooks, eset_t *eset, size_t size, size_t alignment)
 {
+    const struct hf_ground *ground = (const struct hf_ground *)ehooks_get_extent_hooks_ptr(ehooks);
     edata_t *best = NULL, *extent;
+    size_t least = SIZE_MAX;
     int seen = 0;
     ql_foreach(extent, &eset->lru.head, ql_link_inactive)
     {
@@ -97,9 +102,14 @@ edata_t *hf_ground_fit(eset_t *eset, size_t size, size_t alignment)
             break;
         if (room < size || room - size < lead)
             continue;
-        if (best == NULL || room < edata_size_get(best) ||
-            (room == edata_size_get(best) && start < (uintptr_t)edata_base_get(best)))
-            best = extent;
+        size_t lacks = ground->lacks(ground->space, (void *)(start + lead), size, least);
+        if (lacks > least ||
+            (lacks == least && best != NULL &&
+             (room > edata_size_get(best) ||
+              (room == edata_size_get(best) && start > (uintptr_t)edata_base_get(best)))))
+            continue;
+        best = extent;
+        least = lacks;
     }
     return best != NULL || seen <= HF_FIT_SCAN
                ? best
@@ -151,8 +161,9 @@ static void hf_ground_write_tables(void)
 
 /* ---- opening ---- */
 
-struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
-    HF_EXPORT_AS("hf_ground_open");
+struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t),
+                                       size_t (*lacks)(void *, const void *, size_t, size_t),
+                                       void *space) HF_EXPORT_AS("hf_ground_open");
 void *hf_ground_take_entry(struct hf_ground *ground, size_t size) HF_EXPORT_AS("hf_ground_take");
 bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
                                  bool (*visit)(void *context, void *at, size_t size), void *context)
@@ -173,7 +184,9 @@ uint64_t hf_ground_small_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground
 unsigned hf_ground_arena_entry(const struct hf_ground *ground) HF_EXPORT_AS("hf_ground_arena");
 void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active) HF_EXPORT_AS("hf_ground_totals");
 
-struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *space)
+struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t),
+                                       size_t (*lacks)(void *, const void *, size_t, size_t),
+                                       void *space)
 {
     struct hf_call call;
     if (!hf_ground_enter(&call))
@@ -188,6 +201,7 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t), void *spac
                       .split = hf_ground_hook_split,
                       .merge = hf_ground_hook_merge},
             .grow = grow,
+            .lacks = lacks,
             .space = space,
         };
         pthread_mutex_init(&ground->lock, NULL);

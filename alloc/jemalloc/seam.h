@@ -163,8 +163,12 @@ struct hf_ground;
 #define HF_GROUND_GRANULE   ((size_t)2 << 20)
 #define HF_GROUND_CACHED    ((size_t)32 << 10)
 #define HF_GROUND_ALIGNMENT ((size_t)256)
-/* NULL if there is no memory, or jemalloc has no arena left. A ground is never closed. */
-struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size), void *space);
+/* NULL if there is no memory, or jemalloc has no arena left. A ground is never closed. `lacks`
+ * tells how much of some addresses has no memory yet, or any number above `most`; it is called
+ * under jemalloc's locks, too. */
+struct hf_ground *
+hf_ground_open(void *(*grow)(void *space, size_t size),
+               size_t (*lacks)(void *space, const void *at, size_t size, size_t most), void *space);
 /* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
  * grow gave nothing. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
@@ -175,7 +179,7 @@ bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
 bool hf_ground_give(struct hf_ground *ground, void *at);
 /* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of
  * two, from the addresses that the ground has: reuses the last freed one of that size, or else
- * takes the smallest free range that fits. */
+ * takes the free range that fits and lacks the least, the smallest one of several. */
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
 /* Gives a large, live block back; with `keep`, for a request of its own size first. */
 void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);

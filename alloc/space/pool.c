@@ -21,6 +21,7 @@
 
 enum {
     PIECE_GRANULES = 16,  /* a device's unit has at most 32 MiB, … */
+    PIECES = 128,         /* … and is at most this part of what is reserved */
     SEGMENT_GRANULES = 32 /* … a small one of pinned memory at most 64 MiB */
 };
 
@@ -260,9 +261,14 @@ static void *take_range(void *space, size_t size)
     return (void *)(pool->shadow + at);
 }
 
+static size_t lacks(void *space, const void *at, size_t size, size_t most)
+{
+    return hf_pool_lacks(space, at, size, most);
+}
+
 struct hf_ground *hf_pool_ground(struct hf_pool *pool)
 {
-    return hf_ground_open(take_range, pool);
+    return hf_ground_open(take_range, lacks, pool);
 }
 
 bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)
@@ -327,7 +333,9 @@ static int back_unit(struct hf_pool *pool, size_t first, size_t count)
  * aligned to its size, none of them backed, not beyond `end`. */
 static size_t piece(const struct hf_pool *pool, size_t first, size_t end)
 {
-    size_t count = PIECE_GRANULES;
+    size_t most = atomic_load(&pool->reserved) / GRANULE / PIECES, count = 1;
+    while (count < PIECE_GRANULES && count * 2 <= most)
+        count *= 2;
     while (count > 1 && (first % count != 0 || first + count > end))
         count /= 2;
     for (size_t i = 1; i < count; i++)
@@ -383,11 +391,17 @@ int hf_pool_wait(struct hf_pool *pool)
 
 enum { LEAVING = 2 };
 
+struct marking {
+    struct hf_pool *pool;
+    bool any;
+};
+
 /* Marks the backed units that lie in a free range. Runs under jemalloc's lock for free ranges, so
  * nobody can take this one; who takes it later finds it not backed, and waits for the pool's. */
 static void mark_units(void *context, void *at, size_t size)
 {
-    struct hf_pool *pool = context;
+    struct marking *marking = context;
+    struct hf_pool *pool = marking->pool;
     size_t offset = (uintptr_t)at - pool->shadow;
     size_t i = (offset + GRANULE - 1) / GRANULE, end = (offset + size) / GRANULE;
     while (i < end) {
@@ -399,6 +413,7 @@ static void mark_units(void *context, void *at, size_t size)
         for (size_t j = first; j < first + pool->counts[first]; j++)
             __atomic_store_n(&pool->backed[j], 0, __ATOMIC_RELEASE);
         pool->units[first] |= (uint32_t)LEAVING << 30;
+        marking->any = true;
         i += pool->counts[first];
     }
 }
@@ -430,12 +445,13 @@ uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
     for (uint32_t i = 0; i < streams; i++)
         hf_ground_empty(pool->streams[i].ground);
     uint64_t before = atomic_load(&pool->reserved);
+    struct marking marking = {.pool = pool};
     pthread_mutex_lock(&pool->lock);
     if (before > keep)
         for (uint32_t i = 0; i < streams; i++)
-            hf_ground_each_free(pool->streams[i].ground, mark_units, pool);
+            hf_ground_each_free(pool->streams[i].ground, mark_units, &marking);
     /* What was freed on a stream may still be in use there. Nobody can take what is marked. */
-    bool idle = before <= keep || pool->kind == HF_SPACE_PINNED || hf_pool_wait(pool) == 0;
+    bool idle = !marking.any || pool->kind == HF_SPACE_PINNED || hf_pool_wait(pool) == 0;
     size_t end = atomic_load(&pool->top) / GRANULE;
     for (size_t i = end; i-- > 0;) {
         if (pool->units[i] >> 30 != LEAVING)

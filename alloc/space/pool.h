@@ -62,6 +62,7 @@ struct hf_pool {
     _Atomic(size_t) top; /* bytes of the range that grounds have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
         leaked_blocks;
+    _Atomic(uint64_t) gathered; /* spaces.c: what was reserved when units were moved */
     _Atomic(uint32_t) grown;
 
     /* Streams, in order of appearance; slots are hashed, and hold indices plus 1. */
@@ -132,15 +133,22 @@ void hf_pools_lose(void);
 /* Opens the pool if it is not open. Returns 0 or what hf_space_alloc() returns. */
 int hf_pool_open(struct hf_pool *pool);
 
-/* Whether all granules of a block are backed. */
-static inline bool hf_pool_is_backed(const struct hf_pool *pool, const void *shadow, size_t size)
+/* The bytes of those granules of a block that are not backed, or some number above `most`. */
+static inline size_t hf_pool_lacks(const struct hf_pool *pool, const void *shadow, size_t size,
+                                   size_t most)
 {
     size_t first = ((uintptr_t)shadow - pool->shadow) / HF_GROUND_GRANULE;
     size_t last = ((uintptr_t)shadow - pool->shadow + size - 1) / HF_GROUND_GRANULE;
-    for (size_t i = first; i <= last; i++)
+    size_t bytes = 0;
+    for (size_t i = first; i <= last && bytes <= most; i++)
         if (__atomic_load_n(&pool->backed[i], __ATOMIC_ACQUIRE) == 0)
-            return false;
-    return true;
+            bytes += HF_GROUND_GRANULE;
+    return bytes;
+}
+
+static inline bool hf_pool_is_backed(const struct hf_pool *pool, const void *shadow, size_t size)
+{
+    return hf_pool_lacks(pool, shadow, size, 0) == 0;
 }
 
 /* Backs a block. -ENOMEM if the limit, the device or the host has no room. */

@@ -25,7 +25,9 @@
 #define PAGE ((size_t)1 << HF_LG_PAGE)
 
 enum {
-    FRAGMENTED_PART = 16, /* a sixteenth of what is reserved may be unused */
+    FRAGMENTED_PART = 24, /* a 24th of what is reserved may be unused */
+    SPARE_PART = 16,      /* what moves beside what a block needs */
+    IN_VAIN_PART = 64,    /* how much is reserved before it is tried again */
     RETRIES = 16,
     PENDING_PART = 2 /* half of it may wait for a device */
 };
@@ -105,23 +107,6 @@ static int take_backed(const struct request *request, bool back, void **out)
     return 0;
 }
 
-static int grow(const struct request *request, void **out)
-{
-    int error = take_backed(request, true, out);
-    if (error != -ENOMEM || request->small)
-        return error;
-    /* With no free range that is long enough, the ground needs more addresses. */
-    void *shadow = take(request);
-    if (shadow != NULL) {
-        give_up(request, shadow);
-        return error;
-    }
-    size_t room = request->size + (request->alignment > PAGE ? request->alignment : 0);
-    return hf_pool_extend(request->pool, request->stream->ground, room)
-               ? take_backed(request, true, out)
-               : -ENOMEM;
-}
-
 /* Bytes that are backed, in which there is no block. */
 static uint64_t unused(struct hf_pool *pool)
 {
@@ -133,15 +118,49 @@ static uint64_t unused(struct hf_pool *pool)
     return reserved > used ? reserved - used : 0;
 }
 
-/* More is not asked from the driver while a good part of what there is is unused, but in pieces
- * that are too short: those units move to where they are needed. It costs a wait for the device. */
-static void gather(const struct request *request)
+/*
+ * More is not asked from the driver for a block while a good part of what there is is unused, but
+ * in pieces that are too short: units of that are given back, and the block gets others. It costs a
+ * wait for the device. So it is not done for each block, but for the first one that makes the pool
+ * larger than it was then; as much again is given back, which the next blocks get without a wait.
+ * Where it does not help, the pool grows a little before it is done again.
+ */
+static void gather(const struct request *request, size_t lacks)
 {
     struct hf_pool *pool = request->pool;
-    uint64_t reserved = atomic_load(&pool->reserved), need = request->size + HF_GROUND_GRANULE;
-    if (request->small || unused(pool) < reserved / FRAGMENTED_PART || reserved < need)
+    uint64_t reserved = atomic_load(&pool->reserved);
+    if (reserved + lacks <= atomic_load(&pool->gathered) ||
+        unused(pool) < reserved / FRAGMENTED_PART)
         return;
-    (void)hf_pool_trim(pool, reserved - need);
+    uint64_t most = request->size + HF_GROUND_GRANULE + reserved / SPARE_PART;
+    bool helps = hf_pool_trim(pool, reserved > most ? reserved - most : 0) >= lacks;
+    atomic_store(&pool->gathered, helps ? reserved : reserved + reserved / IN_VAIN_PART);
+}
+
+static int grow(const struct request *request, void **out)
+{
+    if (request->small)
+        return take_backed(request, true, out);
+    struct hf_pool *pool = request->pool;
+    void *shadow = take(request);
+    if (shadow == NULL) {
+        /* With no free range that is long enough, the ground needs more addresses. */
+        size_t room = request->size + (request->alignment > PAGE ? request->alignment : 0);
+        if (!hf_pool_extend(pool, request->stream->ground, room))
+            return -ENOMEM;
+        shadow = take(request);
+        if (shadow == NULL)
+            return -ENOMEM;
+    }
+    size_t lacks = hf_pool_lacks(pool, shadow, request->size, SIZE_MAX);
+    if (lacks != 0)
+        gather(request, lacks);
+    int error = hf_pool_back(pool, shadow, request->size);
+    if (error != 0)
+        give_up(request, shadow);
+    else
+        *out = shadow;
+    return error;
 }
 
 static __attribute__((noinline)) int take_slowly(const struct request *request, void **out)
@@ -159,7 +178,6 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
            hf_pending_wait(pool, HF_WAIT_OLDEST))
         if (take_backed(request, false, out) == 0)
             return 0;
-    gather(request);
     int error = grow(request, out);
     if (error != -ENOMEM)
         return error;
@@ -436,6 +454,7 @@ static int space_trim(enum hf_space_kind kind, int device, uint64_t keep, uint64
         return error;
     (void)hf_pending_wait(pool, HF_WAIT_ALL);
     uint64_t bytes = hf_pool_trim(pool, keep);
+    atomic_store(&pool->gathered, 0);
     if (released != NULL)
         *released = bytes;
     return 0;
