@@ -38,6 +38,9 @@ struct hf_ground {
 };
 
 static struct hf_ground *hf_grounds;
+/* Of an attempt that failed, for the next one: neither base memory nor an arena's number can be
+ * given back. Guarded by jemalloc's lock of arenas. */
+static struct hf_ground *hf_ground_spare;
 
 /* What grounds have must not be lost, so a fork is waited for longer than elsewhere. False only in
  * a thread that another thread's fork waits for. */
@@ -181,8 +184,47 @@ void hf_ground_each_free_entry(struct hf_ground *ground,
     HF_EXPORT_AS("hf_ground_each_free");
 struct hf_ground_block hf_ground_find_entry(const void *at) HF_EXPORT_AS("hf_ground_find");
 uint64_t hf_ground_small_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_small");
+bool hf_ground_has_small_entry(struct hf_ground *ground) HF_EXPORT_AS("hf_ground_has_small");
 unsigned hf_ground_arena_entry(const struct hf_ground *ground) HF_EXPORT_AS("hf_ground_arena");
 void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active) HF_EXPORT_AS("hf_ground_totals");
+
+/* With an arena, but not in the list yet. */
+static struct hf_ground *hf_ground_make(tsd_t *tsd, void *(*grow)(void *, size_t),
+                                        size_t (*lacks)(void *, const void *, size_t, size_t),
+                                        void *space)
+{
+    tsdn_t *tsdn = tsd_tsdn(tsd);
+    malloc_mutex_lock(tsdn, &arenas_lock);
+    struct hf_ground *ground = hf_ground_spare;
+    hf_ground_spare = NULL;
+    if (ground == NULL) {
+        ground = base_alloc(tsdn, b0get(), sizeof *ground, CACHELINE);
+        if (ground != NULL)
+            *ground = (struct hf_ground){.index = narenas_total_get()};
+    }
+    if (ground != NULL) {
+        ground->hooks = (extent_hooks_t){.alloc = hf_ground_hook_alloc,
+                                         .split = hf_ground_hook_split,
+                                         .merge = hf_ground_hook_merge};
+        ground->grow = grow;
+        ground->lacks = lacks;
+        ground->space = space;
+        arena_config_t config = {.extent_hooks = &ground->hooks, .metadata_use_hooks = false};
+        /* NULL if there are too many; without memory for it, the number is taken all the same. */
+        ground->arena = arena_init_locked(tsdn, ground->index, &config);
+        if (ground->arena == NULL) {
+            hf_ground_spare = ground;
+            ground = NULL;
+        }
+    }
+    malloc_mutex_unlock(tsdn, &arenas_lock);
+    if (ground != NULL) {
+        pthread_mutex_init(&ground->lock, NULL);
+        for (int i = 0; i < HF_FREED_LISTS; i++)
+            edata_list_active_init(&ground->freed[i]);
+    }
+    return ground;
+}
 
 struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t),
                                        size_t (*lacks)(void *, const void *, size_t, size_t),
@@ -194,40 +236,17 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t),
     tsd_t *tsd = tsd_fetch();
     struct hf_ground *ground = NULL;
     if (tsd_nominal(tsd))
-        ground = base_alloc(tsd_tsdn(tsd), b0get(), sizeof *ground, CACHELINE);
+        ground = hf_ground_make(tsd, grow, lacks, space);
     if (ground != NULL) {
-        *ground = (struct hf_ground){
-            .hooks = {.alloc = hf_ground_hook_alloc,
-                      .split = hf_ground_hook_split,
-                      .merge = hf_ground_hook_merge},
-            .grow = grow,
-            .lacks = lacks,
-            .space = space,
-        };
-        pthread_mutex_init(&ground->lock, NULL);
-        for (int i = 0; i < HF_FREED_LISTS; i++)
-            edata_list_active_init(&ground->freed[i]);
-        arena_config_t config = {.extent_hooks = &ground->hooks, .metadata_use_hooks = false};
-        malloc_mutex_lock(tsd_tsdn(tsd), &arenas_lock);
-        unsigned index = narenas_total_get();
-        ground->arena = index <= MALLOCX_ARENA_LIMIT - 1
-                            ? arena_init_locked(tsd_tsdn(tsd), index, &config)
-                            : NULL;
-        malloc_mutex_unlock(tsd_tsdn(tsd), &arenas_lock);
-        if (ground->arena != NULL) {
-            size_t limit = HF_GROUND_GRANULE;
-            ground->index = index;
-            (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_dirty, 0);
-            (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_muzzy, 0);
-            (void)arena_retain_grow_limit_get_set(tsd, ground->arena, NULL, &limit);
-            struct hf_ground *first = __atomic_load_n(&hf_grounds, __ATOMIC_RELAXED);
-            do
-                ground->next = first;
-            while (!__atomic_compare_exchange_n(&hf_grounds, &first, ground, true, __ATOMIC_RELEASE,
-                                                __ATOMIC_RELAXED));
-        } else {
-            ground = NULL; /* base memory cannot be given back; this happens once, if at all */
-        }
+        size_t limit = HF_GROUND_GRANULE;
+        (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_dirty, 0);
+        (void)arena_decay_ms_set(tsd_tsdn(tsd), ground->arena, extent_state_muzzy, 0);
+        (void)arena_retain_grow_limit_get_set(tsd, ground->arena, NULL, &limit);
+        struct hf_ground *first = __atomic_load_n(&hf_grounds, __ATOMIC_RELAXED);
+        do
+            ground->next = first;
+        while (!__atomic_compare_exchange_n(&hf_grounds, &first, ground, true, __ATOMIC_RELEASE,
+                                            __ATOMIC_RELAXED));
     }
     hf_leave(&call);
     return ground;
@@ -698,14 +717,10 @@ struct hf_ground_block hf_ground_find_entry(const void *at)
     return block;
 }
 
-uint64_t hf_ground_small_entry(struct hf_ground *ground)
+/* Call inside the gate. */
+static uint64_t hf_ground_count(tsdn_t *tsdn, arena_t *arena)
 {
-    struct hf_call call;
     uint64_t bytes = 0;
-    if (!hf_ground_enter(&call))
-        return 0;
-    tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
-    arena_t *arena = ground->arena;
     for (szind_t i = 0; i < SC_NBINS; i++)
         for (unsigned shard = 0; shard < bin_infos[i].n_shards; shard++) {
             bin_t *bin = arena_get_bin(arena, i, shard);
@@ -722,8 +737,28 @@ uint64_t hf_ground_small_entry(struct hf_ground *ground)
         bytes += (taken - given) * sz_index2size(SC_NBINS + i);
     }
     LOCKEDINT_MTX_UNLOCK(tsdn, arena->stats.mtx);
+    return bytes;
+}
+
+uint64_t hf_ground_small_entry(struct hf_ground *ground)
+{
+    struct hf_call call;
+    if (!hf_ground_enter(&call))
+        return 0;
+    uint64_t bytes = hf_ground_count(tsd_tsdn(tsd_fetch()), ground->arena);
     hf_leave(&call);
     return bytes;
+}
+
+bool hf_ground_has_small_entry(struct hf_ground *ground)
+{
+    struct hf_call call;
+    hf_ground_empty_entry(ground);
+    if (!hf_ground_enter(&call))
+        return true;
+    bool any = hf_ground_count(tsd_tsdn(tsd_fetch()), ground->arena) != 0;
+    hf_leave(&call);
+    return any;
 }
 
 void hf_ground_totals_entry(uint64_t *allocated, uint64_t *active)

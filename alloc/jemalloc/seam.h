@@ -204,6 +204,9 @@ struct hf_ground_block hf_ground_find(const void *at);
 unsigned hf_ground_arena(const struct hf_ground *ground);
 /* Bytes in small blocks, live or cached. */
 uint64_t hf_ground_small(struct hf_ground *ground);
+/* Empties this thread's cache and merges all free ranges, as hf_ground_empty(). False if no small
+ * block is live or in another thread's cache then. */
+bool hf_ground_has_small(struct hf_ground *ground);
 /* What jemalloc's statistics count for all grounds: bytes in small blocks, and in their pages. */
 void hf_ground_totals(uint64_t *allocated, uint64_t *active);
 
