@@ -111,7 +111,8 @@ START_TEST(cpython_alone_grows)
     const struct left ours = repeat(cycle, cycles);
     show("CPython", &bare);
     show("groups", &ours);
-    ck_assert(ours.allocated <= bare.allocated + 16384);
+    /* Threads' caches come and go: a megabyte or two, whatever the number of cycles. */
+    ck_assert(ours.allocated <= bare.allocated + 16384 + 2e6 / cycles);
     ck_assert(ours.region <= bare.region * 1.2 + 65536);
     ck_assert_int_le((int)ours.maps, (int)bare.maps + 8);
     ck_assert_int_le((int)ours.files, 0);
