@@ -3,7 +3,7 @@
 
     executor.py [--rounds N] [--json]        PYTHONPATH must lead to the package
 
-Run it by a CPython from 3.12 on. Rivals take turns, and a ratio is one of medians. 
+Run it by a CPython from 3.12 on. Rivals take turns, and a ratio is one of medians.
 What is measured:
 
     throughput   tasks a second of `pow(3, n)`, submitted together
