@@ -1,8 +1,15 @@
 /*
- * Owns the former functions of the default handler, and a handler of homefree's own as the
- * fallback. Both live for ever, because an array keeps its handler. They are written once, under
+ * Owns the former functions of each NumPy's default handler, and a handler of homefree's own as the
+ * fallback. They live for ever, because an array keeps its handler. They are written once, under
  * `lock`, which is never held while Python runs. The functions may be called by any thread in which
  * NumPy calls its handler.
+ *
+ * A process may have several NumPys: private copies in interpreters with a GIL of their own. Each
+ * has its own default handler, whose former functions may only be called for its own blocks, and
+ * under the GIL of its interpreter (they keep free blocks in static lists). The context of a
+ * handler therefore names the functions that it had. A thread without a GIL may still pass the
+ * handler's former context, NULL; then everything is left to the heap, whose free() sends a block
+ * home.
  */
 #include "loader/host/numpy.h"
 
@@ -38,11 +45,15 @@ struct handler {
 #define API_DEFAULT_HANDLER 306
 #define FEATURES_1_22       0xf
 
+/* As many NumPys as a process may have in its life. The handlers of those beyond are set as context
+ * variables. */
+#define NUMPYS_MAX 512
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct handler *taken; /* the default handler after its functions were replaced */
+static size_t taken; /* how many handlers have got new functions */
 static union {
-    struct hf_py_data_functions previous;
-    char pages[HF_SEAL_SIZE(struct hf_py_data_functions)];
+    struct hf_py_data_functions previous[NUMPYS_MAX];
+    char pages[HF_SEAL_SIZE(struct hf_py_data_functions[NUMPYS_MAX])];
 } sealed HF_SEALED;
 static atomic_bool on;
 
@@ -67,20 +78,20 @@ static bool is_on(void)
 
 static void *data_malloc(void *ctx, size_t size)
 {
-    (void)ctx;
+    const struct hf_py_data_functions *previous = ctx;
     if (HF_LIKELY(is_on() && size < LARGE))
         return hf_malloc(size);
-    if (is_on() || sealed.previous.malloc == NULL)
+    if (is_on() || previous == NULL)
         return with_huge_pages(HF_FOR_CALLER(hf_malloc(size), size), size);
-    return sealed.previous.malloc(sealed.previous.ctx, size);
+    return previous->malloc(previous->ctx, size);
 }
 
 static void *data_calloc(void *ctx, size_t count, size_t size)
 {
-    (void)ctx;
+    const struct hf_py_data_functions *previous = ctx;
     size_t bytes;
-    if (!is_on() && sealed.previous.calloc != NULL)
-        return sealed.previous.calloc(sealed.previous.ctx, count, size);
+    if (!is_on() && previous != NULL)
+        return previous->calloc(previous->ctx, count, size);
     if (__builtin_mul_overflow(count, size, &bytes) || bytes < LARGE)
         return hf_calloc(count, size);
     return with_huge_pages(HF_FOR_CALLER(hf_calloc(count, size), bytes), bytes);
@@ -101,12 +112,12 @@ static void *unshared(void *ptr, size_t size)
 
 static void *data_realloc(void *ctx, void *ptr, size_t size)
 {
-    (void)ctx;
+    const struct hf_py_data_functions *previous = ctx;
     if (hf_shared_blocks_has(ptr))
         return unshared(ptr, size);
-    if (hf_domains_own(ptr) || sealed.previous.realloc == NULL || (ptr == NULL && is_on()))
+    if (hf_domains_own(ptr) || previous == NULL || (ptr == NULL && is_on()))
         return hf_realloc(ptr, size != 0 ? size : 1);
-    return sealed.previous.realloc(sealed.previous.ctx, ptr, size);
+    return previous->realloc(previous->ctx, ptr, size);
 }
 
 /* From 2.5 on, NumPy's functions allocate from CPython's RAW domain, so the heap owns their blocks
@@ -114,13 +125,13 @@ static void *data_realloc(void *ctx, void *ptr, size_t size)
  * differ from the size that was allocated. */
 static void data_free(void *ctx, void *ptr, size_t size)
 {
-    (void)ctx;
+    const struct hf_py_data_functions *previous = ctx;
     if (hf_shared_blocks_drop(ptr))
         return;
-    if (HF_LIKELY(hf_domains_own(ptr)) || sealed.previous.free == NULL)
+    if (HF_LIKELY(hf_domains_own(ptr)) || previous == NULL)
         hf_free(ptr);
     else
-        sealed.previous.free(sealed.previous.ctx, ptr, size);
+        previous->free(previous->ctx, ptr, size);
 }
 
 /* ---- NumPy's side ---- */
@@ -170,21 +181,30 @@ static bool is_known(const struct handler *handler, void *const *table)
            hf_dynlink_find((const void *)functions->free) == map;
 }
 
-/* Every mixture of old and new functions works: the new ones accept any pointer, and the free() and
- * realloc() that the old ones call are routed. */
-static void take(struct handler *handler)
+static bool is_taken(const struct handler *handler)
+{
+    return handler->functions.free == data_free && handler->functions.malloc == data_malloc;
+}
+
+/* Every mixture of old and new functions and contexts works: the new ones accept any pointer, the
+ * old ones ignore their context, and the free() and realloc() that the old ones call are routed.
+ * Returns whether there was room. */
+static bool take(struct handler *handler)
 {
     struct hf_py_data_functions *functions = &handler->functions;
+    struct hf_py_data_functions *previous = &sealed.previous[taken];
     struct hf_seal seal;
-    if (!hf_seal_open(&seal))
-        return;
-    sealed.previous = *functions;
+    if (taken == NUMPYS_MAX || !hf_seal_open(&seal))
+        return false;
+    *previous = *functions;
     hf_seal_close(&seal);
+    taken++;
+    __atomic_store_n(&functions->ctx, previous, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->free, data_free, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->realloc, data_realloc, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->calloc, data_calloc, __ATOMIC_RELEASE);
     __atomic_store_n(&functions->malloc, data_malloc, __ATOMIC_RELEASE);
-    taken = handler;
+    return true;
 }
 
 /* NumPy only reads the handler. */
@@ -222,10 +242,8 @@ enum hf_python_numpy hf_numpy_install(const struct hf_cpython *cpython)
     hf_domains_see_hooks(cpython);
     atomic_store(&on, true);
     pthread_mutex_lock(&lock);
-    bool known =
-        handler != NULL && (taken == handler || (taken == NULL && is_known(handler, table)));
-    if (known && taken == NULL)
-        take(handler);
+    const bool known =
+        handler != NULL && (is_taken(handler) || (is_known(handler, table) && take(handler)));
     pthread_mutex_unlock(&lock);
     if (known)
         return HF_PYTHON_NUMPY_INSTALLED;

@@ -267,8 +267,11 @@ static void send_home(const char *call, void *ptr, const void *caller, const str
 static bool may_call(const char *call, void *ptr, const void *caller, const struct place *place)
 {
     const struct hf_cpython *cpython = hf_cpython();
+    /* Before 3.12.4, CPython frees at its end what interpreters have allocated that ended before
+     * (python/cpython#119213). Nobody uses that any more. */
     if (inside == place->first) {
-        send_home(call, ptr, caller, place);
+        if (cpython->is_initialized())
+            send_home(call, ptr, caller, place);
         return false;
     }
     if (!hf_cpython_attached(cpython)) {
