@@ -47,6 +47,8 @@ extern PyMethodDef homefree_diagnose_methods[];
 extern PyMethodDef homefree_check_methods[];
 /* load.c: homefree.load() */
 extern PyMethodDef homefree_load_methods[] __attribute__((weak));
+/* interpreter_load.c: extension modules in interpreters with a GIL of their own */
+extern PyMethodDef homefree_interpreter_methods[];
 /* cuda_module.c: homefree.cuda */
 extern PyMethodDef homefree_cuda_methods[];
 /* warm.c: homefree.extension */

@@ -57,6 +57,21 @@ else:
     raise AssertionError
 """)
 
+    def test_for_interpreters(self):
+        """In the main interpreter, all modules are Python's; see tests/interpreter_modules."""
+        self.run_code("""
+with homefree.import_hook(private="interpreter") as hook:
+    import multi, single
+    assert hook.loaded == {"multi": "native", "single": "native"}, hook.loaded
+for options in ({"private": "interpreter", "adopt": True}, {"private": "mine"}):
+    try:
+        homefree.import_hook(**options)
+    except ValueError as error:
+        assert "private" in str(error)
+    else:
+        raise AssertionError
+""")
+
     def test_removed(self):
         self.run_code("""
 from importlib.machinery import ExtensionFileLoader

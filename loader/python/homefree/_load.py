@@ -260,7 +260,7 @@ def _adopt(name, file, path):
         ) from None
 
 
-def _copy(name, path):
+def copy(name, path):
     try:
         return _homefree.private_copy(path)
     except OSError as error:
@@ -275,7 +275,7 @@ def _copy(name, path):
         ) from None
 
 
-class _Unrestricted:
+class Unrestricted:
     """Lets an interpreter with a GIL of its own create a module that does not declare support for
     one. That is safe for a private copy, whose globals belong to that interpreter alone. It ends
     with the creation, because what the module imports is not private."""
@@ -296,7 +296,7 @@ class _Unrestricted:
             self._override(self._previous)
 
 
-_create_module = ExtensionFileLoader.create_module
+create_module = ExtensionFileLoader.create_module
 
 
 def _create(loader, spec, private, adopt, refuse):
@@ -311,7 +311,7 @@ def _create(loader, spec, private, adopt, refuse):
     file = _adopted_file(name, path, allocators) if adopt else path
     taken = file
     if private:
-        file = _copy(name, file)
+        file = copy(name, file)
     try:
         if refuse and _identity(path) != identity:
             _refuse(name, path, "it was changed while it was checked", "try again")
@@ -319,7 +319,7 @@ def _create(loader, spec, private, adopt, refuse):
             _adopt(name, file, path)
             if taken != path and not private:
                 _adopted[path] = taken
-        make = _make_private if private else _make_shared
+        make = make_private if private else _make_shared
         module = make(loader, spec, file, path)
     except BaseException:
         if private:
@@ -344,7 +344,7 @@ def _has_gil():
     return "0" in (sys._xoptions.get("gil"), os.environ.get("PYTHON_GIL"))
 
 
-def _make_private(loader, spec, file, path):
+def make_private(loader, spec, file, path):
     """Create a module without sharing or caching anything, unlike Python's loader; see start() in
     load.c. Modules that have PyModExport keep nothing in globals of Python's, so for them it is
     Python's loader that creates a module of the new file."""
@@ -354,7 +354,7 @@ def _make_private(loader, spec, file, path):
     try:
         module = _homefree.start(handle, _rest(name), name, _MINOR)
         if module is None:
-            with _Unrestricted():
+            with Unrestricted():
                 return _make_shared(loader, spec, file, path)
         if not (_has_gil() or _homefree.needs_no_gil(module)):
             _refuse(
@@ -366,7 +366,7 @@ def _make_private(loader, spec, file, path):
         if isinstance(module, _ModuleType):
             module.__name__ = name
         else:
-            with _Unrestricted():
+            with Unrestricted():
                 module = _homefree.make(module, spec)
     finally:
         spec.origin = path
@@ -376,7 +376,7 @@ def _make_private(loader, spec, file, path):
 def _make_shared(loader, spec, file, path):
     spec.origin = file
     try:
-        module = _create_module(loader, spec)
+        module = create_module(loader, spec)
         if getattr(module, "__file__", path) == file:
             module.__file__ = path
         return module
@@ -480,7 +480,7 @@ def _hooked_create_module(self, spec):
     for hook in reversed(_hooks):
         if hook.covers(spec.name):
             return hook.create(self, spec)
-    return _create_module(self, spec)
+    return create_module(self, spec)
 
 
 class ImportHook:
@@ -507,7 +507,7 @@ class ImportHook:
             if self._refuse:
                 raise
             warnings.warn(f"{error}; Python loads it as usual", RuntimeWarning, stacklevel=2)
-            return _create_module(loader, spec)
+            return create_module(loader, spec)
 
     def remove(self):
         """Remove the hook. The modules that it loaded stay as they are; a second call does
@@ -516,7 +516,7 @@ class ImportHook:
             if self in _hooks:
                 _hooks.remove(self)
             if not _hooks and ExtensionFileLoader.create_module is _hooked_create_module:
-                ExtensionFileLoader.create_module = _create_module
+                ExtensionFileLoader.create_module = create_module
 
     def __enter__(self):
         return self
@@ -533,7 +533,10 @@ def import_hook(names=None, *, private=False, adopt=False, refuse=True):
     names: an iterable of modules and packages (with their modules) to which the hook is limited;
     None applies it to all.
     private, adopt: as in load(). A private module is entered in sys.modules, as import does, and
-    shared within this interpreter.
+    shared within this interpreter. private="interpreter" is for interpreters with a GIL of their
+    own: modules that declare support for these are loaded by Python, all others as private copies,
+    and so are the libraries with which they share Python objects; nothing is checked before, and
+    the copies' files are removed at once.
     refuse: if false, the checks of load() are skipped, and a module that cannot be adopted or
     copied is loaded by Python as usual, with a RuntimeWarning.
 
@@ -544,7 +547,16 @@ def import_hook(names=None, *, private=False, adopt=False, refuse=True):
         if isinstance(names, str):
             raise TypeError(f"names must be an iterable of names, not one str; write [{names!r}]")
         names = frozenset(names)
-    hook = ImportHook(names, bool(private), bool(adopt), bool(refuse))
+    if private == "interpreter":
+        if adopt:
+            raise ValueError('adopt=True and private="interpreter" exclude each other')
+        from . import _interpreter_modules
+
+        hook = _interpreter_modules.Hook(names)
+    elif isinstance(private, str):
+        raise ValueError(f'private must be True, False or "interpreter", not {private!r}')
+    else:
+        hook = ImportHook(names, bool(private), bool(adopt), bool(refuse))
     with _hooks_lock:
         _hooks.append(hook)
         ExtensionFileLoader.create_module = _hooked_create_module

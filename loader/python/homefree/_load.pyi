@@ -19,7 +19,7 @@ class ImportHook:
 def import_hook(
     names: Iterable[str] | None = None,
     *,
-    private: bool = False,
+    private: bool | str = False,
     adopt: bool = False,
     refuse: bool = True,
 ) -> ImportHook: ...

@@ -8,6 +8,7 @@ import pickle
 import sys
 
 from .. import _homefree, install
+from .._interpreter_modules import prepare
 from ._crossing import pack, unpack
 
 __all__ = ["RemoteError", "replicas", "set_up", "work"]
@@ -21,7 +22,9 @@ class RemoteError(Exception):
 
 
 def set_up():
-    """Prepares a new interpreter: its arrays are the heap's, so that they can outlive it."""
+    """Prepares a new interpreter: modules that would be refused are loaded as private copies, and
+    arrays are the heap's, so that they can outlive it."""
+    prepare()
     install("off", numpy=True)
 
 

@@ -1,0 +1,177 @@
+"""Extension modules in an interpreter with a GIL of its own: import_hook(private="interpreter").
+
+A module that declares support for such interpreters is loaded by Python. Any other is loaded as a
+private copy, whose globals belong to this interpreter alone, and Python's check is overridden
+while the copy creates its module. Which of the two a file is has to be known before Python loads
+it: CPython runs the PyInit function of a single-phase module first and refuses the module
+afterwards (3.12 in this interpreter, 3.13 and 3.14 in the main one), and by then the function has
+put objects of one interpreter into static types that all of them use. docs/interpreters.md has the
+details.
+
+The declaration is not believed of a module that takes the functions of others from capsules, as
+all users of NumPy's C API do. Such a table nearly always lies in a static variable, also in modules
+that declare support (SciPy's), and the interpreters' NumPys are different ones.
+
+A library that calls CPython (pyarrow's libarrow_python) keeps objects of an interpreter in its
+globals, too. An interpreter therefore gets a copy of its own, which its modules find by another
+name. All other libraries are shared.
+
+The file of a copy is removed as soon as it is loaded.
+
+State: the libraries of this interpreter, under Python's import locks and _lock. Threads: any.
+"""
+
+import _imp
+import os
+import re
+import sys
+import threading
+
+from . import _homefree, _load
+
+# Modules of the standard library that declare support and lack it: the static types of _datetime
+# are set up by each interpreter, without a lock (python/cpython#136421, #136423).
+_UNSAFE = frozenset({"_datetime"})
+
+_REFUSED = "does not support loading in subinterpreters"
+
+_override = getattr(_imp, "_override_multi_interp_extensions_check", lambda value: value)
+
+# For modules whose check is overridden (below); as many threads as import one.
+_unchecked = {}  # {id(module): module}
+_exec_module = _load.ExtensionFileLoader.exec_module
+
+_lock = threading.RLock()
+_libraries = {}  # {the original's path: the name of this interpreter's copy}
+
+
+def _is_main():
+    """Whether this is the main interpreter, where every module may be loaded."""
+    try:
+        import _interpreters as interpreters
+    except ImportError:
+        import _xxsubinterpreters as interpreters
+    current, main = interpreters.get_current(), interpreters.get_main()
+    return (current[0] if isinstance(current, tuple) else current) == (
+        main[0] if isinstance(main, tuple) else main
+    )
+
+
+def _new_name(name, copy):
+    """A name of the same length for a copy of a library, which no other one of this process has:
+    the number that copies have in their file names."""
+    number = re.match(r"\.homefree-[0-9a-f]+-\d+-\d+-(\d+)-", os.path.basename(copy)).group(1)
+    unique = f"hf{number}-"
+    return unique + name[len(unique) :] if len(unique) < len(name) else None
+
+
+def _library(name, path):
+    """The name by which this interpreter's copy of a library is found. It is loaded, for ever."""
+    with _lock:
+        if path not in _libraries:
+            copy = _homefree.private_copy(path)
+            try:
+                own = _new_name(name, copy)
+                if own is None:
+                    raise OSError(0, f"the name {name} is too short for a copy of the library")
+                _homefree.give_soname(path, copy, own)
+                _rename(copy)
+                _homefree.open_file(copy)
+            finally:
+                _homefree.private_remove(copy)
+            _libraries[path] = own
+        return _libraries[path]
+
+
+def _rename(copy):
+    """Makes a copy use this interpreter's copies of libraries."""
+    for name, path in _homefree.python_libraries(copy):
+        _homefree.rename_needed(copy, name, _library(name, path))
+
+
+def _native(loader, spec):
+    """Loads a multi-phase module as Python does. None if it refuses interpreters like this one; no
+    code but its PyInit function, which returns a constant, has run then."""
+    before = _override(0)
+    try:
+        return _load.create_module(loader, spec)
+    except ImportError as error:
+        if _REFUSED not in str(error):
+            raise
+        return None
+    finally:
+        _override(before)
+
+
+def _execute(self, module):
+    """Replaces ExtensionFileLoader.exec_module: a private copy may create further modules of its
+    own while it is executed, as those that are made with PyO3 do. What it imports meanwhile comes
+    back to Hook.create()."""
+    if _unchecked.pop(id(module), None) is None:
+        return _exec_module(self, module)
+    with _load.Unrestricted():
+        return _exec_module(self, module)
+
+
+def _private(loader, spec):
+    path, name = spec.origin, spec.name
+    copy = _load.copy(name, path)
+    try:
+        try:
+            _rename(copy)
+        except OSError as error:
+            raise ImportError(
+                f"homefree cannot load {path} into this interpreter: it needs a copy of a library "
+                f"that calls Python: {error.strerror or error}; import it in the main interpreter",
+                name=name,
+                path=path,
+            ) from None
+        return _load.make_private(loader, spec, copy, path)
+    finally:
+        _homefree.private_remove(copy)
+
+
+class Hook(_load.ImportHook):
+    """What import_hook(private="interpreter") installs."""
+
+    def __init__(self, names):
+        super().__init__(names, True, False, False)
+        self._main = _is_main()
+        self.loaded = {}  # {name: "native" or "private"}, for tests and reports
+
+    def create(self, loader, spec):
+        name, path = spec.name, spec.origin
+        module, how = None, "native"
+        if self._main:
+            module = _load.create_module(loader, spec)
+        elif name not in _UNSAFE and self._may_be_native(path):
+            module = _native(loader, spec)
+        if module is None:
+            module, how = _private(loader, spec), "private"
+            _unchecked[id(module)] = module
+            _load.ExtensionFileLoader.exec_module = _execute
+            _homefree.route()
+        self.loaded[name] = how
+        return module
+
+    @staticmethod
+    def _may_be_native(path):
+        try:
+            return _homefree.initialisation(os.fspath(path)) == "multi"
+        except OSError:
+            return False
+
+
+def prepare():
+    """What a new interpreter needs before anything else is imported; see docs/interpreters.md.
+    Returns the hook; in the main interpreter, None, and does nothing.
+
+    The caller serialises this with the creation and the end of other interpreters: where _datetime
+    is compiled into Python it cannot be copied, and CPython sets up its types without a lock.
+    """
+    if _is_main():
+        return None
+    hook = _load.import_hook(private="interpreter")
+    if "_datetime" in sys.builtin_module_names and sys.version_info >= (3, 13):
+        import _datetime  # noqa: F401
+    return hook
