@@ -441,7 +441,8 @@ JEMALLOC_ALWAYS_INLINE bool hf_space_take(void **out, const struct hf_fast_space
 }
 
 /* Like hf_malloc, without a call on the way. The slow path gets constants where they are known, so
- * that the registers are free. A closed space has a stream that no caller has. */
+ * that the registers are free. A closed space has a stream that no caller has. While somebody
+ * watches, no thread is fast. */
 int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t alignment,
                          void *stream)
 {
@@ -450,13 +451,14 @@ int hf_space_alloc_entry(void **out, int kind, int device, size_t size, size_t a
         if (((size_t)((unsigned)kind - HF_KIND_DEVICE) | alignment) == 0) {
             size_t number = (unsigned)device;
             if (likely(number < HF_SPACES_MAX - 1 && stream == devices[number].stream) &&
+                likely(tsd_fast(hf_thread_slot)) &&
                 likely(hf_space_take(out, &devices[number],
                                      (hf_space_caches(hf_thread_slot) + 1)[number], size)))
                 return 0;
             return hf_space_alloc_slow(out, HF_KIND_DEVICE, device, size, 0, stream);
         }
         if (likely(((size_t)((unsigned)kind - HF_KIND_PINNED) | alignment) == 0)) {
-            if (likely(pinned->stream == NULL) &&
+            if (likely(pinned->stream == NULL) && likely(tsd_fast(hf_thread_slot)) &&
                 likely(hf_space_take(out, pinned, hf_space_caches(hf_thread_slot)[0], size)))
                 return 0;
             return hf_space_alloc_slow(out, HF_KIND_PINNED, device, size, 0, stream);
@@ -491,7 +493,7 @@ JEMALLOC_ALWAYS_INLINE int hf_space_give(size_t number, void *ptr, void *stream)
 {
     const struct hf_fast_space *space = &hf_fast_spaces.at[number];
     tcache_t *tcache = hf_space_caches(hf_thread_slot)[number];
-    if (unlikely(stream != space->frees))
+    if (unlikely(stream != space->frees || !tsd_fast(hf_thread_slot)))
         return hf_space_free_slow(ptr, stream);
     void *at = (void *)((uintptr_t)ptr - space->delta);
     szind_t class = (szind_t)(hf_ground_page(at) >> LG_VADDR);
