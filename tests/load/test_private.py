@@ -132,8 +132,8 @@ assert public.count() == 2
             from homefree import _load
             _load._MINOR = 15
             called = []
-            create = _load._create_module
-            _load._create_module = lambda *given: called.append(given) or create(*given)
+            create = _load.create_module
+            _load.create_module = lambda *given: called.append(given) or create(*given)
             modules = [homefree.load({str(path)!r}, private=True) for _ in range(2)]
             assert len(called) == 2
             for module in modules:

@@ -170,11 +170,12 @@ try:
 except ImportError:
     import _xxsubinterpreters as interpreters
     create = interpreters.create
-def run(code, interpreter=None):
+def run(code, interpreter=None, end=True):
     interpreter = create() if interpreter is None else interpreter
     failure = interpreters.run_string(interpreter, code)
     assert not failure, failure
-    interpreters.destroy(interpreter)
+    if end:
+        interpreters.destroy(interpreter)
 """
 
 
@@ -225,11 +226,14 @@ run(code)
         )
 
     def test_main_interpreters_block(self):
-        """From 3.12 on an isolated interpreter may not free the main one's blocks. Before, and
-        if it shares the main one's memory, it may."""
-        code = (
+        """From 3.12 on an isolated interpreter may not free the main one's blocks, which are sent
+        there. Before, and if it shares the main one's memory, it may."""
+        if sys.version_info[:2] == (3, 12):
+            self.skipTest("ctypes of 3.12 does not load in subinterpreters")
+        self.fine(
             SUBINTERPRETERS
             + """
+import time
 homefree.install()
 block = [object_malloc(100) for _ in range(20000)][-1]
 run(f'''
@@ -238,12 +242,31 @@ libc = ctypes.PyDLL(None)
 libc.free.argtypes = [ctypes.c_void_p]
 libc.free({block})
 ''')
+while owner_of(block).block is not None:
+    time.sleep(0.001)
 """
         )
-        if sys.version_info >= (3, 13):
-            self.dies(code, "pymalloc", "another interpreter")
-        elif sys.version_info < (3, 12):
-            self.fine(code)
+
+    def test_block_of_an_interpreter_that_nobody_serves(self):
+        """A block of an interpreter that homefree has not made cannot be sent there."""
+        if sys.version_info < (3, 13):
+            self.skipTest("ctypes does not load in subinterpreters, or they share one pymalloc")
+        self.dies(
+            SUBINTERPRETERS
+            + """
+homefree.install()
+here, there = os.pipe()
+run(f'''
+import ctypes, os
+make = ctypes.pythonapi.PyObject_Malloc
+make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+os.write({there}, str([make(100) for _ in range(20000)][-1]).encode())
+''', end=False)
+free(int(os.read(here, 100)))
+""",
+            "pymalloc",
+            "another interpreter",
+        )
 
 
 @support.without_gil
