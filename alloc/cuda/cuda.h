@@ -89,6 +89,13 @@ int hf_cuda_unblock(int device, uintptr_t at);
 
 struct hf_cuda_event;
 
+/* Whether a stream is one of another context than the device's primary one; true if that cannot be
+ * told. Never for the streams 0 to 2. Creates the primary context. */
+bool hf_cuda_is_elsewhere(int device, void *stream);
+
+/* Whether a stream is being captured into a graph. False if that cannot be told. */
+bool hf_cuda_is_capturing(int device, void *stream);
+
 /* Marks the end of the work that is in `stream` now. device: where the stream belongs, as far as
  * it is known; for streams 0 (the default), 1 and 2 (cudaStreamLegacy, cudaStreamPerThread) it
  * says whose. Creates that device's primary context. -EBUSY if the stream is being captured. */

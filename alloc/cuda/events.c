@@ -141,6 +141,32 @@ static bool is_special(hf_cu_stream stream)
     return (uintptr_t)stream <= HF_CU_STREAM_PER_THREAD;
 }
 
+bool hf_cuda_is_elsewhere(int device, void *stream)
+{
+    struct hf_cuda_scope scope;
+    hf_cu_context own = NULL, context = NULL;
+    if (is_special(stream))
+        return false;
+    if (hf_cuda_enter(&scope, device) != 0)
+        return true;
+    const hf_cu_result error = scope.call->cuStreamGetCtx(stream, &context);
+    const bool known = error == 0 && scope.call->cuCtxGetCurrent(&own) == 0;
+    hf_cuda_leave(&scope);
+    return !known || context != own;
+}
+
+bool hf_cuda_is_capturing(int device, void *stream)
+{
+    struct hf_cuda_scope scope;
+    hf_cu_capture_status status = HF_CU_STREAM_CAPTURE_STATUS_NONE;
+    if (hf_cuda_enter(&scope, device) != 0)
+        return false;
+    const hf_cu_result error = scope.call->cuStreamIsCapturing(stream, &status);
+    hf_cuda_leave(&scope);
+    return hf_cuda_errno_of(error) == -EBUSY ||
+           (error == 0 && status != HF_CU_STREAM_CAPTURE_STATUS_NONE);
+}
+
 int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
 {
     struct hf_cuda_scope scope;

@@ -109,6 +109,18 @@ int hf_cuda_unblock(int device, uintptr_t at)
     return -ENODEV;
 }
 
+bool hf_cuda_is_elsewhere(int device, void *stream)
+{
+    (void)device, (void)stream;
+    return true;
+}
+
+bool hf_cuda_is_capturing(int device, void *stream)
+{
+    (void)device, (void)stream;
+    return false;
+}
+
 int hf_cuda_mark(int device, void *stream, struct hf_cuda_event **out)
 {
     (void)device, (void)stream, (void)out;

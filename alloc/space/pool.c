@@ -20,6 +20,8 @@
 #define GRANULE HF_GROUND_GRANULE
 
 enum {
+    ADDRESSES = 32, /* a device's, as many times its memory */
+    MANY_STREAMS = 8,
     PIECE_GRANULES = 16,  /* a device's unit has at most 32 MiB, … */
     PIECES = 128,         /* … and is at most this part of what is reserved */
     SEGMENT_GRANULES = 32 /* … a small one of pinned memory at most 64 MiB */
@@ -143,14 +145,15 @@ static int reserve(struct hf_pool *pool, size_t size)
     return -ENOMEM;
 }
 
-/* Addresses are cheap, each stream has its own, and more of them keep large blocks from fragmenting
- * the rest: several times what there is. All pools together leave the heap half of the region. */
-static int reserve_most(struct hf_pool *pool)
+/* Addresses cost nothing, each stream has its own, and more of them keep large blocks from
+ * fragmenting the rest: many times what there is. All pools together leave the heap half of the
+ * region, of which pinned memory takes two shares. */
+static int reserve_most(struct hf_pool *pool, int devices)
 {
-    uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : 8);
-    uint64_t most = hf_region.size / 2 - hf_pools_region();
-    if (wanted > most / 4)
-        wanted = most / 4;
+    uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : ADDRESSES);
+    uint64_t most = hf_region.size / 2 / ((unsigned)devices + 2);
+    if (wanted > most)
+        wanted = most;
     if (pool->whole) {
         uint64_t available, total;
         int error = hf_cuda_memory(pool->device, &available, &total);
@@ -199,7 +202,7 @@ static int open_locked(struct hf_pool *pool)
     pthread_mutex_init(&pool->settling, NULL);
     pthread_mutex_init(&pool->waiting, NULL);
     pool->pending_end = &pool->pending;
-    int error = reserve_most(pool);
+    int error = reserve_most(pool, devices);
     if (error != 0)
         return error;
     if (atomic_load(&pool->limit) == 0)
@@ -282,8 +285,12 @@ bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)
         if (want < step)
             want = step;
     } else {
-        /* Of what is left, so that there is always some for another stream. */
-        uint64_t part = (pool->size - atomic_load(&pool->top)) / 16 & -GRANULE;
+        /* More than the block, so that ranges merge. The first streams get much; what they leave is
+         * enough for all others. */
+        uint64_t left = pool->size - atomic_load(&pool->top);
+        uint32_t streams = atomic_load(&pool->streams_count);
+        uint64_t part =
+            left / (streams <= MANY_STREAMS ? ADDRESSES : 8 * HF_STREAMS_MAX) & -GRANULE;
         if (want < part)
             want = part;
     }
@@ -373,19 +380,32 @@ int hf_pool_back(struct hf_pool *pool, const void *shadow, size_t size)
 
 /* ---- trimming ---- */
 
-int hf_pool_wait(struct hf_pool *pool)
+/* Work in contexts of the user's, which hf_cuda_wait() knows nothing of. The streams of the
+ * device's primary context are not asked: they may have been destroyed. */
+static int wait_elsewhere(struct hf_pool *pool)
 {
-    int error = hf_cuda_wait(pool->device);
+    int error = 0;
     uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
-    for (uint32_t i = 0; i < streams && error == 0 && pool->device >= 0; i++) {
+    for (uint32_t i = 0; i < streams && error == 0; i++) {
         struct hf_cuda_event *event = NULL;
-        error = hf_cuda_mark(pool->device, pool->streams[i].stream, &event);
+        void *stream = atomic_load(&pool->streams[i].work);
+        if (stream == HF_STREAM_NOBODY)
+            continue;
+        error = hf_cuda_mark(pool->device, stream, &event);
         if (error == 0)
             error = hf_cuda_await(event);
         hf_cuda_drop(event);
         if (error == -EINVAL)
             error = 0; /* a stream that was destroyed */
     }
+    return error;
+}
+
+int hf_pool_wait(struct hf_pool *pool)
+{
+    int error = hf_cuda_wait(pool->device);
+    if (error == 0 && atomic_load(&pool->is_elsewhere))
+        error = wait_elsewhere(pool);
     return error;
 }
 

@@ -27,19 +27,25 @@
 #include <stdatomic.h>
 
 enum { HF_DEVICES_MAX = HF_SPACES_MAX - 1, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
+enum { HF_STREAMS_LEFT = 64 };
 
 /* cudaStreamLegacy and cudaStreamPerThread. */
 #define HF_STREAM_LEGACY     ((void *)(uintptr_t)1)
 #define HF_STREAM_PER_THREAD ((void *)(uintptr_t)2)
 
+/* No stream: of an entry that waits for one. */
+#define HF_STREAM_NOBODY ((void *)(intptr_t)-3)
+
 struct hf_pending;
 struct hf_use;
 
-/* A stream's ground. */
+/* A stream's ground. The ground stays; the stream may become another one (streams.c). */
 struct hf_stream {
-    void *stream;
-    struct hf_ground *ground; /* stored last */
-    _Atomic(uint64_t) large;  /* bytes of live large blocks */
+    _Atomic(void *) stream; /* that may take blocks, and frees them at once */
+    _Atomic(void *) work;   /* the stream whose work may still use what is free here */
+    struct hf_ground *ground;
+    uint64_t bound;          /* when it got the stream; grows */
+    _Atomic(uint64_t) large; /* bytes of live large blocks */
     _Atomic(uint64_t) pending, leaked;
 };
 
@@ -55,18 +61,25 @@ struct hf_pool {
     int device; /* -1: pinned */
     bool whole; /* one unit, from cudaMalloc(): the device cannot map */
 
-    _Atomic(bool) open; /* what is above, and total, may be read */
-    _Atomic(bool) lost; /* the device, or the process, cannot use it any more */
-    uint64_t total;     /* bytes that the device, or the host, has */
+    _Atomic(bool) open;         /* what is above, and total, may be read */
+    _Atomic(bool) lost;         /* the device, or the process, cannot use it any more */
+    _Atomic(bool) is_elsewhere; /* a stream is one of a context of the user's */
+    _Atomic(uint32_t) grown;
+    uint64_t total; /* bytes that the device, or the host, has */
     pthread_mutex_t lock;
     _Atomic(size_t) top; /* bytes of the range that grounds have */
     _Atomic(uint64_t) limit, reserved, reserved_peak, allocated_peak, pending_bytes, leaked,
         leaked_blocks;
     _Atomic(uint64_t) gathered; /* spaces.c: what was reserved when units were moved */
-    _Atomic(uint32_t) grown;
 
-    /* Streams, in order of appearance; slots are hashed, and hold indices plus 1. */
+    /* Streams' entries; slots are hashed by the stream, and hold indices plus 1. */
     _Atomic(uint32_t) streams_count;
+    uint32_t streams_vacant; /* of these, nobody's */
+    uint32_t streams_easy;   /* as many before any becomes nobody's */
+    uint32_t left_count;     /* entries that became nobody's, and whose the last ones were */
+    void *streams_left[HF_STREAMS_LEFT];
+    uint64_t bound;         /* times that an entry got a stream */
+    struct hf_stream *fast; /* the entry that the fast paths know */
     struct hf_stream streams[HF_STREAMS_MAX];
     _Atomic(uint16_t) slots[HF_STREAM_SLOTS];
 

@@ -29,7 +29,8 @@ enum {
     SPARE_PART = 16,      /* what moves beside what a block needs */
     IN_VAIN_PART = 64,    /* how much is reserved before it is tried again */
     RETRIES = 16,
-    PENDING_PART = 2 /* half of it may wait for a device */
+    COUNTED_UNLOCKED = 8 << 10, /* jemalloc counts some larger blocks without a lock */
+    PENDING_PART = 2            /* half of it may wait for a device */
 };
 
 static bool is_small(size_t size, size_t alignment)
@@ -41,8 +42,9 @@ static bool is_small(size_t size, size_t alignment)
 
 struct request {
     struct hf_pool *pool;
-    struct hf_stream *stream;
-    size_t size; /* rounded */
+    void *for_stream;
+    struct hf_stream *stream; /* its entry */
+    size_t size;              /* rounded */
     size_t alignment;
     bool small;
 };
@@ -193,6 +195,34 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
     return -ENOMEM;
 }
 
+/* -ESTALE: the stream's entry became another's meanwhile. */
+static int take_for(struct request *request, void **out)
+{
+    struct hf_pool *pool = request->pool;
+    void *shadow, *stream = request->for_stream;
+    int error = 0;
+    request->stream = hf_stream_find(pool, stream);
+    if (HF_UNLIKELY(request->stream == NULL))
+        request->stream = hf_stream_open(pool, stream, &error);
+    if (HF_UNLIKELY(request->stream == NULL))
+        return error;
+    error = take_backed(request, false, &shadow);
+    if (error != 0)
+        error = take_slowly(request, &shadow);
+    if (error != 0)
+        return error;
+    if (!request->small)
+        atomic_fetch_add(&request->stream->large, request->size);
+    if (!hf_stream_is_still(pool, request->stream, stream, request->size > COUNTED_UNLOCKED)) {
+        give_up(request, shadow);
+        if (!request->small)
+            atomic_fetch_sub(&request->stream->large, request->size);
+        return -ESTALE;
+    }
+    *out = hf_pool_real(pool, shadow);
+    return 0;
+}
+
 static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t size,
                        size_t alignment, void *stream)
 {
@@ -200,14 +230,15 @@ static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t s
         return -EINVAL;
     struct hf_pool *pool = hf_pool_at(kind, device);
     if (HF_UNLIKELY(pool == NULL || (kind == HF_SPACE_DEVICE &&
-                                     (stream == HF_STREAM_DONE || stream == HF_STREAM_ANY))))
+                                     (stream == HF_STREAM_DONE || stream == HF_STREAM_ANY ||
+                                      stream == HF_STREAM_NOBODY))))
         return -EINVAL;
     int error = hf_pool_open(pool);
     if (HF_UNLIKELY(error != 0))
         return error;
     if (HF_UNLIKELY(size > pool->size))
         return -ENOMEM;
-    struct request request = {.pool = pool, .alignment = alignment};
+    struct request request = {.pool = pool, .for_stream = stream, .alignment = alignment};
     request.small = HF_LIKELY(is_small(size, alignment));
     size_t unit = request.small ? HF_GROUND_ALIGNMENT : PAGE;
     request.size = (size + unit - 1) & -unit;
@@ -216,22 +247,10 @@ static int space_alloc(void **out, enum hf_space_kind kind, int device, size_t s
     /* A block that only its alignment makes large. */
     if (HF_UNLIKELY(!request.small && request.size <= HF_GROUND_CACHED))
         request.size = HF_GROUND_CACHED + PAGE;
-    request.stream = hf_stream_find(pool, stream);
-    if (HF_UNLIKELY(request.stream == NULL)) {
-        request.stream = hf_stream_open(pool, stream, &error);
-        if (request.stream == NULL)
-            return error;
-    }
-    void *shadow;
-    if (take_backed(&request, false, &shadow) != 0) {
-        error = take_slowly(&request, &shadow);
-        if (error != 0)
-            return error;
-    }
-    if (!request.small)
-        atomic_fetch_add_explicit(&request.stream->large, request.size, memory_order_relaxed);
-    *out = hf_pool_real(pool, shadow);
-    return 0;
+    do {
+        error = take_for(&request, out);
+    } while (HF_UNLIKELY(error == -ESTALE));
+    return error;
 }
 
 /* ---- freeing ---- */
@@ -349,7 +368,7 @@ static int space_of(const void *ptr, struct hf_space *out)
             struct hf_stream *stream = hf_stream_of_arena(pool, block.arena);
             space.block = hf_pool_real(pool, block.at);
             space.block_size = block.size;
-            space.stream = stream != NULL ? stream->stream : NULL;
+            space.stream = stream != NULL ? atomic_load(&stream->stream) : NULL;
         }
     } else if (hf_owned(ptr)) {
         space.block_size = hf_heap_block(ptr, &space.block);
@@ -382,7 +401,7 @@ static uint64_t allocated(struct hf_stream *stream)
 
 static int stats_of_stream(struct hf_pool *pool, void *stream, struct hf_space_stats *stats)
 {
-    struct hf_stream *found = hf_stream_find(pool, stream);
+    struct hf_stream *found = hf_stream_find_surely(pool, stream);
     if (found == NULL)
         return -ENOENT;
     stats->allocated = allocated(found);
@@ -400,10 +419,12 @@ static void stats_of_pool(struct hf_pool *pool, struct hf_space_stats *stats)
     stats->pending = atomic_load(&pool->pending_bytes);
     stats->leaked = atomic_load(&pool->leaked);
     stats->leaked_blocks = atomic_load(&pool->leaked_blocks);
-    stats->streams = atomic_load(&pool->streams_count);
     stats->grown = atomic_load(&pool->grown);
-    for (uint32_t i = 0; i < stats->streams; i++)
+    uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
+    for (uint32_t i = 0; i < streams; i++) {
         stats->allocated += allocated(&pool->streams[i]);
+        stats->streams += atomic_load(&pool->streams[i].stream) != HF_STREAM_NOBODY;
+    }
     if (stats->allocated > atomic_load(&pool->allocated_peak))
         atomic_store(&pool->allocated_peak, stats->allocated);
     stats->allocated_peak = atomic_load(&pool->allocated_peak);

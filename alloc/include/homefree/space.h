@@ -77,7 +77,8 @@ struct hf_space {
  *            HF_STREAM_ANY was passed
  *   -ENODEV  there is no usable runtime or device; hf_space_reason() says why
  *   -ENOMEM  the device, the host or the limit has no room
- *   -EAGAIN  more streams than homefree can tell apart have memory
+ *   -EAGAIN  more streams than homefree can tell apart, 256 of a device, have live blocks, or
+ *            others cannot be waited for now
  * Frees: the caller, with hf_space_free(), hf_free() or what is routed.
  * Threads: safe.
  * Fork: safe; -ENODEV in the child, except for HF_SPACE_HOST.
@@ -194,7 +195,8 @@ struct hf_space_stats {
  * Result: 0 or a negative errno. A space that was never used has only zeros.
  * Errors:
  *   -EINVAL  kind or device is not possible, out is NULL, or its size is too small
- *   -ENOENT  nothing was ever allocated for the stream
+ *   -ENOENT  nothing was allocated for the stream, or nothing is live and another stream has its
+ *            memory
  * Frees: nothing.
  * Threads: safe; takes the space's locks.
  * Fork: safe.
