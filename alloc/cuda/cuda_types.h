@@ -47,7 +47,8 @@ enum {
     HF_CU_NOT_INITIALIZED = 3,
     HF_CU_DEINITIALIZED = 4, /* cudaErrorCudartUnloading */
     HF_CU_STUB_LIBRARY = 34,
-    HF_CU_INSUFFICIENT_DRIVER = 35, /* the runtime's alone */
+    HF_CU_INSUFFICIENT_DRIVER = 35,        /* the runtime's alone */
+    HF_CU_CALL_REQUIRES_NEWER_DRIVER = 36, /* the runtime's alone */
     HF_CU_DEVICE_UNAVAILABLE = 46,
     HF_CU_NO_DEVICE = 100,
     HF_CU_INVALID_DEVICE = 101,

@@ -56,6 +56,14 @@ static const char *look_up_driver(void *handle, struct hf_cuda_functions *out)
 
 /* ---- the driver ---- */
 
+/* Whether an older runtime may work with this driver. */
+static bool wants_other_driver(hf_cu_error error)
+{
+    return error == HF_CU_INSUFFICIENT_DRIVER || error == HF_CU_CALL_REQUIRES_NEWER_DRIVER ||
+           error == HF_CU_SYSTEM_DRIVER_MISMATCH || error == HF_CU_COMPAT_NOT_SUPPORTED_ON_DEVICE;
+}
+
+/* -ENOTSUP: another runtime may do. */
 static int find_devices(const char *path, struct hf_cuda_functions *functions)
 {
     int count = 0;
@@ -67,6 +75,8 @@ static int find_devices(const char *path, struct hf_cuda_functions *functions)
         snprintf(number, sizeof number, " (%d)", error);
         hf_cuda_set_reason(path, ": cudaGetDeviceCount: ", functions->cudaGetErrorName(error),
                            number, NULL);
+        if (wants_other_driver(error))
+            return -ENOTSUP;
         return hf_cuda_errno_of(error) == -ESHUTDOWN ? -ESHUTDOWN : -ENODEV;
     }
     if (count <= 0) {
@@ -110,7 +120,8 @@ static int find_driver(struct hf_cuda_functions *functions)
 
 /* ---- the runtime ---- */
 
-/* Uses a runtime if it can be used. -EAGAIN: another one may do. */
+/* Uses a runtime if it can be used. -EAGAIN: another one may do; -ENOTSUP: the same, and this one
+ * has started. */
 static int try_runtime(void *handle, const char *path)
 {
     struct hf_cuda_functions functions;
@@ -179,6 +190,8 @@ static int try_loaded(void)
         result = try_runtime(handle, search.path);
         if (result != 0)
             (void)dlclose(handle);
+        if (result == -ENOTSUP)
+            result = -EAGAIN;
     }
     return result;
 }
@@ -192,7 +205,7 @@ static int try_file(const char *name)
     const int result = try_runtime(handle, name);
     if (result == -EAGAIN)
         (void)dlclose(handle);
-    return result;
+    return result == -ENOTSUP ? -EAGAIN : result;
 }
 
 static int try_sonames(void)

@@ -47,6 +47,7 @@ SAME_ERROR(NOT_INITIALIZED, cudaErrorInitializationError);
 SAME_ERROR(DEINITIALIZED, cudaErrorCudartUnloading);
 SAME_ERROR(STUB_LIBRARY, cudaErrorStubLibrary);
 SAME((int)HF_CU_INSUFFICIENT_DRIVER == (int)cudaErrorInsufficientDriver);
+SAME((int)HF_CU_CALL_REQUIRES_NEWER_DRIVER == (int)cudaErrorCallRequiresNewerDriver);
 SAME_ERROR(DEVICE_UNAVAILABLE, cudaErrorDevicesUnavailable);
 SAME_ERROR(NO_DEVICE, cudaErrorNoDevice);
 SAME_ERROR(INVALID_DEVICE, cudaErrorInvalidDevice);

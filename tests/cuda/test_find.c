@@ -158,6 +158,40 @@ static void an_old_driver(void *unused)
 }
 CALL_TEST(a_driver_that_is_too_old, an_old_driver, NULL)
 
+/* A copy, which the dynamic linker takes for another library. */
+static void copy_runtime(const char *name)
+{
+    char path[4096], buffer[65536];
+    size_t size;
+    snprintf(path, sizeof path, "%s/%s", scratch_folder, name);
+    FILE *from = fopen(in_folder("libcudart.so.13"), "rb"), *to = fopen(path, "wb");
+    must(from != NULL && to != NULL);
+    while ((size = fread(buffer, 1, sizeof buffer, from)) > 0)
+        must(fwrite(buffer, 1, size, to) == size);
+    must(fclose(from) == 0 && fclose(to) == 0);
+}
+
+/* The runtime of the newest version does not work with the driver, the one before it does. */
+static void one_refused(int error)
+{
+    void (*fail_call)(const char *, unsigned, int);
+    *(void **)&fail_call = symbol_of(load("libcuda.so.1", RTLD_NOW), "double_fail");
+    fail_call("cudaGetDeviceCount", 1, error);
+    must_be_found();
+    must(is_loaded("libcudart.so.13") && is_loaded("libcudart.so.12"));
+}
+
+START_TEST(an_older_runtime_for_an_older_driver)
+{
+    char path[8192];
+    copy_runtime("libcudart.so.12");
+    snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s:%s", folder, scratch_folder);
+    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "35"));
+    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "36"));
+    assert_succeeds(OUTCOME_OF_SELF(path, folder, "one refused", "803"));
+}
+END_TEST
+
 static void another_library(void *unused)
 {
     (void)unused;
@@ -219,14 +253,17 @@ int main(int count, char **arguments)
 {
     static char path[4096];
     folder = count > 1 ? arguments[1] : "";
-    if (count == 3) {
-        must_be_found();
+    if (count > 2) {
+        if (count > 3)
+            one_refused((int)strtol(arguments[3], NULL, 10));
+        else
+            must_be_found();
         return 0;
     }
     TAKE_ARGUMENTS(&folder);
     snprintf(path, sizeof path, "LD_LIBRARY_PATH=%s", folder);
     library_path = path;
-    TCase *files = NEW_CASE("files", one_with_another_name);
+    TCase *files = NEW_CASE("files", one_with_another_name, an_older_runtime_for_an_older_driver);
     tcase_add_checked_fixture(files, make_scratch, remove_scratch);
     TCase *others = NEW_CASE("others", one_that_is_loaded, one_that_is_found_stays_loaded,
                              one_that_appears_later, an_unknown_version, no_device_until_later,
