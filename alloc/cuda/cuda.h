@@ -33,6 +33,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What a caller of homefree/space.h is told of an error, whose arguments were right and who cannot
+ * try again: -EBUSY, -ENODEV, -ENOMEM or -EIO. */
+int hf_cuda_public(int error);
+
 /* Finds the runtime and a device; the first success is kept. A failure is not: a runtime may be
  * loaded later. May load a library. Never creates a context. */
 int hf_cuda_find(void);

@@ -104,40 +104,55 @@ void hf_cuda_reason(char *text, size_t size)
     text[length] = '\0';
 }
 
+/* All that homefree does about an error follows from this; others are -EIO. */
+static const struct {
+    hf_cu_result error;
+    int result;
+} errors[] = {
+    {0, 0},
+    {HF_CU_INVALID_VALUE, -EINVAL},
+    {HF_CU_INVALID_DEVICE, -EINVAL},
+    {HF_CU_INVALID_HANDLE, -EINVAL},
+    {HF_CU_HOST_MEMORY_ALREADY_REGISTERED, -EINVAL},
+    {HF_CU_HOST_MEMORY_NOT_REGISTERED, -EINVAL},
+    {HF_CU_OUT_OF_MEMORY, -ENOMEM},
+    {HF_CU_NOT_INITIALIZED, -ENODEV},
+    {HF_CU_STUB_LIBRARY, -ENODEV},
+    {HF_CU_INSUFFICIENT_DRIVER, -ENODEV},
+    {HF_CU_CALL_REQUIRES_NEWER_DRIVER, -ENODEV},
+    {HF_CU_DEVICE_UNAVAILABLE, -ENODEV},
+    {HF_CU_NO_DEVICE, -ENODEV},
+    {HF_CU_SYSTEM_DRIVER_MISMATCH, -ENODEV},
+    {HF_CU_COMPAT_NOT_SUPPORTED_ON_DEVICE, -ENODEV},
+    {HF_CU_DEINITIALIZED, -ESHUTDOWN},
+    {HF_CU_INVALID_CONTEXT, -ESHUTDOWN},
+    {HF_CU_CONTEXT_IS_DESTROYED, -ESHUTDOWN},
+    {HF_CU_NOT_READY, -EAGAIN},
+    {HF_CU_NOT_SUPPORTED, -ENOTSUP},
+};
+
 int hf_cuda_errno_of(hf_cu_result error)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].error == error)
+            return errors[i].result;
+    return error >= HF_CU_STREAM_CAPTURE_UNSUPPORTED && error <= HF_CU_STREAM_CAPTURE_WRONG_THREAD
+               ? -EBUSY
+               : -EIO;
+}
+
+int hf_cuda_public(int error)
 {
     switch (error) {
     case 0:
-        return 0;
-    case HF_CU_INVALID_VALUE:
-    case HF_CU_INVALID_DEVICE:
-    case HF_CU_INVALID_HANDLE:
-    case HF_CU_HOST_MEMORY_ALREADY_REGISTERED:
-    case HF_CU_HOST_MEMORY_NOT_REGISTERED:
-        return -EINVAL;
-    case HF_CU_OUT_OF_MEMORY:
-        return -ENOMEM;
-    case HF_CU_NOT_INITIALIZED:
-    case HF_CU_STUB_LIBRARY:
-    case HF_CU_INSUFFICIENT_DRIVER:
-    case HF_CU_DEVICE_UNAVAILABLE:
-    case HF_CU_NO_DEVICE:
-    case HF_CU_SYSTEM_DRIVER_MISMATCH:
-    case HF_CU_COMPAT_NOT_SUPPORTED_ON_DEVICE:
+    case -EBUSY:
+    case -ENODEV:
+    case -ENOMEM:
+        return error;
+    case -ESHUTDOWN:
         return -ENODEV;
-    case HF_CU_DEINITIALIZED:
-    case HF_CU_INVALID_CONTEXT:
-    case HF_CU_CONTEXT_IS_DESTROYED:
-        return -ESHUTDOWN;
-    case HF_CU_NOT_READY:
-        return -EAGAIN;
-    case HF_CU_NOT_SUPPORTED:
-        return -ENOTSUP;
     default:
-        return error >= HF_CU_STREAM_CAPTURE_UNSUPPORTED &&
-                       error <= HF_CU_STREAM_CAPTURE_WRONG_THREAD
-                   ? -EBUSY
-                   : -EIO;
+        return -EIO;
     }
 }
 

@@ -7,6 +7,11 @@
 #include <errno.h>
 #include <string.h>
 
+int hf_cuda_public(int error)
+{
+    return error;
+}
+
 int hf_cuda_find(void)
 {
     return -ENODEV;

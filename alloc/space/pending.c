@@ -97,6 +97,16 @@ static void leak(struct hf_pool *pool, struct hf_pending *one)
     forget(pool, one);
 }
 
+void hf_pending_leak(struct hf_pool *pool)
+{
+    struct hf_pending **end, *one = detach(pool, &end);
+    while (one != NULL) {
+        struct hf_pending *next = one->next;
+        leak(pool, one);
+        one = next;
+    }
+}
+
 /* Drops the events that are done. 0 if all are, -EAGAIN, or -ESHUTDOWN. */
 static int look(struct hf_pool *pool, struct hf_pending *one)
 {

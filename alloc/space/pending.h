@@ -22,6 +22,9 @@ enum hf_pending_what {
 };
 bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what);
 
+/* Leaks all of them: nobody can tell any more when a device is done. */
+void hf_pending_leak(struct hf_pool *pool);
+
 /* hf_space_use() of a live block. */
 int hf_pending_use(struct hf_pool *pool, const void *block, void *stream);
 

@@ -177,7 +177,7 @@ static int open_locked(struct hf_pool *pool)
     if (devices == 0)
         devices = hf_cuda_devices();
     if (devices < 0)
-        return devices == -ESHUTDOWN ? -ENODEV : devices;
+        return hf_cuda_public(devices);
     if (number >= devices)
         return -EINVAL;
     pool->kind = number < 0 ? HF_SPACE_PINNED : HF_SPACE_DEVICE;
@@ -188,13 +188,15 @@ static int open_locked(struct hf_pool *pool)
         uint64_t available;
         int error = hf_cuda_memory(number, &available, &pool->total);
         if (error != 0)
-            return error == -ESHUTDOWN ? -ENODEV : error;
+            return hf_cuda_public(error);
         int maps = hf_cuda_can_map(number);
         if (maps < 0)
-            return maps;
+            return hf_cuda_public(maps);
         size_t granularity = 0;
-        pool->whole =
-            maps == 0 || hf_cuda_granularity(number, &granularity) != 0 || granularity > GRANULE;
+        error = maps != 0 ? hf_cuda_granularity(number, &granularity) : -ENOTSUP;
+        if (error != 0 && error != -ENOTSUP)
+            return hf_cuda_public(error);
+        pool->whole = error != 0 || granularity > GRANULE;
         if (!table.owners->add_device())
             return -ENOMEM;
     }
@@ -204,7 +206,7 @@ static int open_locked(struct hf_pool *pool)
     pool->pending_end = &pool->pending;
     int error = reserve_most(pool, devices);
     if (error != 0)
-        return error;
+        return hf_cuda_public(error);
     if (atomic_load(&pool->limit) == 0)
         atomic_store(&pool->limit, hf_pool_default_limit(pool));
     if (pool->whole) {
@@ -371,11 +373,9 @@ int hf_pool_back(struct hf_pool *pool, const void *shadow, size_t size)
         }
     }
     pthread_mutex_unlock(&pool->lock);
-    if (error == -ESHUTDOWN) {
+    if (error == -ESHUTDOWN)
         hf_pools_lose();
-        return -ENODEV;
-    }
-    return error;
+    return hf_cuda_public(error);
 }
 
 /* ---- trimming ---- */
@@ -406,6 +406,8 @@ int hf_pool_wait(struct hf_pool *pool)
     int error = hf_cuda_wait(pool->device);
     if (error == 0 && atomic_load(&pool->is_elsewhere))
         error = wait_elsewhere(pool);
+    if (error == -ESHUTDOWN)
+        hf_pools_lose();
     return error;
 }
 
@@ -459,11 +461,11 @@ static bool unback_unit(struct hf_pool *pool, size_t first)
 
 uint64_t hf_pool_trim(struct hf_pool *pool, uint64_t keep)
 {
-    if (pool->whole)
-        return 0;
     uint32_t streams = atomic_load_explicit(&pool->streams_count, memory_order_acquire);
     for (uint32_t i = 0; i < streams; i++)
         hf_ground_empty(pool->streams[i].ground);
+    if (pool->whole)
+        return 0;
     uint64_t before = atomic_load(&pool->reserved);
     struct marking marking = {.pool = pool};
     pthread_mutex_lock(&pool->lock);

@@ -438,6 +438,9 @@ static int space_stats(enum hf_space_kind kind, int device, void *stream,
     if (pool == NULL || out == NULL || out->size < offsetof(struct hf_space_stats, limit))
         return -EINVAL;
     if (atomic_load_explicit(&pool->open, memory_order_acquire)) {
+        /* Whoever loses CUDA does not look at all pools' blocks. A child's list may be in use. */
+        if (atomic_load(&pool->lost) && !atomic_load(&hf_spaces_forked))
+            hf_pending_leak(pool);
         if (stream == HF_STREAM_ANY)
             stats_of_pool(pool, &stats);
         else if (stats_of_stream(pool, stream, &stats) != 0)

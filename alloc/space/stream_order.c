@@ -8,10 +8,10 @@
 #include <errno.h>
 #include <homefree/space.h>
 
-/* What hf_space_alloc() says too where there is nothing to call. */
-static int without_device(int error)
+/* A stream may be wrong. */
+static int public(int error)
 {
-    return error == -ESHUTDOWN ? -ENODEV : error;
+    return error == -EINVAL ? error : hf_cuda_public(error);
 }
 
 int hf_space_order_here(int device, void *before, void *after)
@@ -22,11 +22,11 @@ int hf_space_order_here(int device, void *before, void *after)
     if (devices == 0)
         devices = hf_cuda_devices();
     if (devices < 0)
-        return without_device(devices);
+        return public(devices);
     if (device >= devices)
         return -EINVAL;
     if (before == HF_STREAM_DONE || before == after)
         return 0;
-    return without_device(before == HF_STREAM_ANY ? hf_cuda_wait(device)
-                                                  : hf_cuda_order(device, before, after));
+    return public(before == HF_STREAM_ANY ? hf_cuda_wait(device)
+                                          : hf_cuda_order(device, before, after));
 }

@@ -77,6 +77,8 @@ struct hf_space {
  *            HF_STREAM_ANY was passed
  *   -ENODEV  there is no usable runtime or device; hf_space_reason() says why
  *   -ENOMEM  the device, the host or the limit has no room
+ *   -EBUSY   a stream is being captured into a graph, and CUDA refused the call because of that
+ *   -EIO     CUDA failed otherwise; hf_space_reason() has the name of its error
  *   -EAGAIN  more streams than homefree can tell apart, 256 of a device, have live blocks, or
  *            others cannot be waited for now
  * Frees: the caller, with hf_space_free(), hf_free() or what is routed.
@@ -139,7 +141,9 @@ HF_API int hf_space_use(void *ptr, void *stream);
  * Errors:
  *   -EINVAL  a stream or the device is not possible
  *   -ENODEV  as for hf_space_alloc(); no context is created to find that out
+ *   -ENOMEM  the device or the host has no room
  *   -EBUSY   a stream is being captured into a graph
+ *   -EIO     as for hf_space_alloc()
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe; -ENODEV in the child.
@@ -216,7 +220,7 @@ HF_API int hf_space_stats(enum hf_space_kind kind, int device, void *stream,
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  kind or device is not possible
- *   -ENODEV  as for hf_space_alloc()
+ *   -ENODEV, -ENOMEM, -EBUSY, -EIO  as for hf_space_alloc(), if the space was never used
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
@@ -238,7 +242,7 @@ HF_API int hf_space_limit(enum hf_space_kind kind, int device, uint64_t bytes);
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  kind or device is not possible
- *   -ENODEV  as for hf_space_alloc()
+ *   -ENODEV, -ENOMEM, -EBUSY, -EIO  as for hf_space_alloc(), if the space was never used
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.

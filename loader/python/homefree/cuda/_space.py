@@ -40,6 +40,14 @@ def failed(error, what, kind, device=0):
             f"homefree.cuda: {what}: more streams have memory than homefree can tell apart; use "
             "fewer streams, or free what the others have"
         )
+    if error.errno == errno.EBUSY:
+        return RuntimeError(
+            f"homefree.cuda: {what}: CUDA refuses it while a stream is captured into a graph; "
+            "allocate what is needed before"
+        )
+    if error.errno == errno.EIO:
+        why = _homefree.space_reason(kind, device)
+        return RuntimeError(f"homefree.cuda: {what}: CUDA failed{': ' + why if why else ''}")
     if error.errno == errno.ECANCELED:
         return RuntimeError(
             f"homefree.cuda: {what}: the device cannot tell any more whether it is done, so the "
