@@ -232,15 +232,17 @@ bool hf_pending_wait(struct hf_pool *pool, enum hf_pending_what what)
 /* Takes the next other stream that uses a block off the list. */
 static bool take_use(struct hf_pool *pool, const void *shadow, void **stream)
 {
-    if (__atomic_load_n(&hf_pool_fast(pool)->uses, __ATOMIC_RELAXED) == 0)
+    struct hf_use *before = NULL, *use;
+    if (!hf_pool_may_use(pool, shadow))
         return false;
     pthread_mutex_lock(&pool->waiting);
-    struct hf_use **at = &pool->uses;
-    while (*at != NULL && (*at)->shadow != shadow)
-        at = &(*at)->next;
-    struct hf_use *use = *at;
+    for (use = *hf_pool_uses(pool, shadow); use != NULL && use->shadow != shadow; use = use->next)
+        before = use;
     if (use != NULL) {
-        *at = use->next;
+        if (before != NULL)
+            before->next = use->next;
+        else
+            *hf_pool_uses(pool, shadow) = use->next;
         hf_pool_count_uses(pool, (uint32_t)-1);
         *stream = use->stream;
     }
@@ -305,7 +307,8 @@ int hf_pending_use(struct hf_pool *pool, const void *shadow, void *stream)
     if (use == NULL)
         return -ENOMEM;
     pthread_mutex_lock(&pool->waiting);
-    const struct hf_use *same = pool->uses;
+    _Atomic(struct hf_use *) *list = hf_pool_uses(pool, shadow);
+    const struct hf_use *same = *list;
     while (same != NULL && (same->shadow != shadow || same->stream != stream))
         same = same->next;
     if (same != NULL) {
@@ -313,8 +316,8 @@ int hf_pending_use(struct hf_pool *pool, const void *shadow, void *stream)
         hf_free(use);
         return 0;
     }
-    *use = (struct hf_use){.next = pool->uses, .shadow = shadow, .stream = stream};
-    pool->uses = use;
+    *use = (struct hf_use){.next = *list, .shadow = shadow, .stream = stream};
+    *list = use;
     hf_pool_count_uses(pool, 1);
     pthread_mutex_unlock(&pool->waiting);
     return 0;

@@ -27,7 +27,7 @@
 #include <stdatomic.h>
 
 enum { HF_DEVICES_MAX = HF_SPACES_MAX - 1, HF_STREAMS_MAX = 256, HF_STREAM_SLOTS = 512 };
-enum { HF_STREAMS_LEFT = 64 };
+enum { HF_STREAMS_LEFT = 64, HF_USE_LISTS = 1024 };
 
 /* cudaStreamLegacy and cudaStreamPerThread. */
 #define HF_STREAM_LEGACY     ((void *)(uintptr_t)1)
@@ -87,7 +87,7 @@ struct hf_pool {
     pthread_mutex_t waiting;
     struct hf_pending *pending, **pending_end; /* oldest first */
     _Atomic(uint32_t) pending_count, any_count;
-    struct hf_use *uses; /* counted in hf_pool_fast() */
+    _Atomic(struct hf_use *) uses[HF_USE_LISTS]; /* by block; counted in hf_pool_fast() */
 };
 
 /* The pools: pinned memory, then devices. */
@@ -138,6 +138,20 @@ static inline void hf_pool_count_uses(const struct hf_pool *pool, uint32_t chang
     uint32_t uses = fast->uses + change;
     __atomic_store_n(&fast->uses, uses, __ATOMIC_SEQ_CST);
     __atomic_store_n(&fast->frees, uses == 0 ? frees : HF_FAST_NONE, __ATOMIC_SEQ_CST);
+}
+
+/* The list of the streams that use a block beside its own. */
+static inline _Atomic(struct hf_use *) *hf_pool_uses(struct hf_pool *pool, const void *shadow)
+{
+    uint64_t hash = (uintptr_t)shadow / HF_GROUND_ALIGNMENT * UINT64_C(0x9e3779b97f4a7c15);
+    return &pool->uses[(hash >> 48) % HF_USE_LISTS];
+}
+
+/* Whether another stream may use a block that the caller has. */
+static inline bool hf_pool_may_use(struct hf_pool *pool, const void *shadow)
+{
+    return __atomic_load_n(&hf_pool_fast(pool)->uses, __ATOMIC_RELAXED) != 0 &&
+           atomic_load_explicit(hf_pool_uses(pool, shadow), memory_order_relaxed) != NULL;
 }
 
 /* No pool can be used any more: the process, or a device's context, is at its end. */

@@ -47,6 +47,7 @@ struct request {
     size_t size;              /* rounded */
     size_t alignment;
     bool small;
+    bool captured; /* the stream is: nobody may wait for the device */
 };
 
 static void *take(const struct request *request)
@@ -155,7 +156,7 @@ static int grow(const struct request *request, void **out)
             return -ENOMEM;
     }
     size_t lacks = hf_pool_lacks(pool, shadow, request->size, SIZE_MAX);
-    if (lacks != 0)
+    if (lacks != 0 && !request->captured)
         gather(request, lacks);
     int error = hf_pool_back(pool, shadow, request->size);
     if (error != 0)
@@ -165,9 +166,22 @@ static int grow(const struct request *request, void **out)
     return error;
 }
 
+/* To wait for the device would invalidate the capture. */
+static int take_for_capture(const struct request *request, void **out)
+{
+    struct request here = *request;
+    here.captured = true;
+    (void)hf_pending_poll(request->pool);
+    hf_ground_empty(request->stream->ground);
+    int error = grow(&here, out);
+    return error == -ENOMEM ? -EBUSY : error;
+}
+
 static __attribute__((noinline)) int take_slowly(const struct request *request, void **out)
 {
     struct hf_pool *pool = request->pool;
+    if (pool->kind == HF_SPACE_DEVICE && hf_cuda_is_capturing(pool->device, request->for_stream))
+        return take_for_capture(request, out);
     if (hf_pending_poll(pool) && take_backed(request, false, out) == 0)
         return 0;
     hf_ground_empty(request->stream->ground);
@@ -272,7 +286,7 @@ static int space_free(void *ptr, void *stream)
         return -ECANCELED;
     }
     /* On the block's own stream, and when nobody uses it, a block is free at once. */
-    bool none_else = __atomic_load_n(&hf_pool_fast(pool)->uses, __ATOMIC_RELAXED) == 0;
+    bool none_else = !hf_pool_may_use(pool, shadow);
     struct hf_ground_block block = hf_ground_find(shadow);
     if (HF_UNLIKELY(block.at != shadow))
         return -EINVAL;

@@ -168,6 +168,49 @@ START_TEST(a_capture_is_not_invalidated)
 }
 END_TEST
 
+/* Memory is there, but only after waiting. */
+START_TEST(nobody_waits_for_a_captured_stream)
+{
+    double_memory(0, (size_t)64 << 20);
+    void *other = make_stream(), *captured = make_stream(), *at = NULL;
+    cudaGraph_t graph;
+    (void)take(100, captured);
+    (void)take(100, other);
+    ck_assert_int_eq(hf_space_free(take(40 << 20, other), other), 0);
+    ck_assert_int_eq(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal), 0);
+    ck_assert_int_eq(hf_space_alloc(&at, HF_SPACE_DEVICE, 0, 10 << 20, 0, captured), 0);
+    ck_assert_int_eq(hf_space_alloc(&at, HF_SPACE_DEVICE, 0, 40 << 20, 0, captured), -EBUSY);
+    ck_assert_int_eq(cudaStreamEndCapture(captured, &graph), 0);
+    ck_assert_int_eq(cudaGraphDestroy(graph), 0);
+    ck_assert_int_eq(hf_space_alloc(&at, HF_SPACE_DEVICE, 0, 40 << 20, 0, captured), 0);
+}
+END_TEST
+
+/* ---- other streams of a block ---- */
+
+START_TEST(records_of_many_blocks)
+{
+    enum { BLOCKS = 3000 };
+    static void *blocks[BLOCKS];
+    void *streams[] = {make_stream(), make_stream(), make_stream()};
+    for (int i = 0; i < BLOCKS; i++) {
+        blocks[i] = take(256, NULL);
+        for (int j = 0; j <= i % 3; j++)
+            ck_assert_int_eq(hf_space_use(blocks[i], streams[(i + j) % 3]), 0);
+    }
+    ck_assert_int_eq(double_enqueue(streams[0], work, &uses[0]), 0);
+    for (int i = 0; i < BLOCKS; i++)
+        ck_assert_int_eq(hf_space_free(blocks[i], NULL), 0);
+    ck_assert_uint_eq(stats_of_device().pending, (uint64_t)BLOCKS * 256);
+    /* Without a record there is nothing to wait for. */
+    ck_assert_int_eq(hf_space_free(take(256, NULL), NULL), 0);
+    ck_assert_uint_eq(stats_of_device().pending, (uint64_t)BLOCKS * 256);
+    ck_assert_int_eq(hf_space_trim(HF_SPACE_DEVICE, 0, 0, NULL), 0);
+    ck_assert_uint_eq(stats_of_device().pending, 0);
+    ck_assert_uint_eq(stats_of_device().reserved, 0);
+}
+END_TEST
+
 /* ---- threads ---- */
 
 static _Atomic int failed;
@@ -229,5 +272,6 @@ int main(void)
 {
     return RUN_SUITE(many_in_turn, what_work_still_uses_is_not_handed_out, as_many_as_there_can_be,
                      large_blocks_for_all_of_them, a_capture_is_not_invalidated,
+                     nobody_waits_for_a_captured_stream, records_of_many_blocks,
                      threads_take_each_others_places);
 }

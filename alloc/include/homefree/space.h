@@ -77,10 +77,11 @@ struct hf_space {
  *            HF_STREAM_ANY was passed
  *   -ENODEV  there is no usable runtime or device; hf_space_reason() says why
  *   -ENOMEM  the device, the host or the limit has no room
- *   -EBUSY   a stream is being captured into a graph, and CUDA refused the call because of that
+ *   -EBUSY   the stream is being captured into a graph, and there is no room unless the device is
+ *            waited for, which would invalidate the capture
  *   -EIO     CUDA failed otherwise; hf_space_reason() has the name of its error
- *   -EAGAIN  more streams than homefree can tell apart, 256 of a device, have live blocks, or
- *            others cannot be waited for now
+ *   -EAGAIN  more streams than homefree can tell apart, 256 of a device, have live blocks; or the
+ *            device cannot be waited for now, to give the place of one without blocks away
  * Frees: the caller, with hf_space_free(), hf_free() or what is routed.
  * Threads: safe.
  * Fork: safe; -ENODEV in the child, except for HF_SPACE_HOST.
@@ -220,7 +221,10 @@ HF_API int hf_space_stats(enum hf_space_kind kind, int device, void *stream,
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  kind or device is not possible
- *   -ENODEV, -ENOMEM, -EBUSY, -EIO  as for hf_space_alloc(), if the space was never used
+ *   -ENODEV  as for hf_space_alloc()
+ *   -ENOMEM  the space was never used, and there is no room for its tables or addresses
+ *   -EBUSY   the space was never used, and CUDA refused a call because of a capture
+ *   -EIO     the space was never used, and CUDA failed otherwise
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
@@ -242,7 +246,10 @@ HF_API int hf_space_limit(enum hf_space_kind kind, int device, uint64_t bytes);
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL  kind or device is not possible
- *   -ENODEV, -ENOMEM, -EBUSY, -EIO  as for hf_space_alloc(), if the space was never used
+ *   -ENODEV  as for hf_space_alloc()
+ *   -ENOMEM  the space was never used, and there is no room for its tables or addresses
+ *   -EBUSY   the space was never used, and CUDA refused a call because of a capture
+ *   -EIO     the space was never used, and CUDA failed otherwise
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
