@@ -13,7 +13,6 @@ figure is missed, and 1 only when something that should be measured could not be
 between two loop counts. It sees what noise hides, but knows nothing of what an instruction costs.
 """
 
-import argparse
 import json
 import os
 import re
@@ -23,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import arguments
 
 # Variables that would change the allocators under test.
 TUNING = ("LD_PRELOAD", "GLIBC_TUNABLES", "MALLOC_CONF", "HOMEFREE_CONF")
@@ -403,30 +404,14 @@ def print_table(rows):
             print("  ".join("-" * width for width in widths))
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--programs", type=Path, required=True, help="folder of the built programs")
-    parser.add_argument("--library", type=Path, required=True, help="the built libhomefree.so.1")
-    parser.add_argument(
-        "--rounds", type=int, default=21, help="samples of each rival (%(default)s)"
-    )
-    parser.add_argument("--cpu", type=int, default=-1, help="index of the processor for one thread")
-    parser.add_argument("--only", default=",".join(MEASURES), help="rows to measure (%(default)s)")
-    parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
+def options_of_call():
+    parser = arguments.parser_of(__doc__, MEASURES, rounds=21)
     parser.add_argument("--verbose", action="store_true", help="also the figures of each size")
-    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    options = parser.parse_args()
-    unknown = set(options.only.split(",")) - set(MEASURES)
-    if unknown or options.rounds < 1:
-        parser.error(f"no such rows: {', '.join(sorted(unknown))}" if unknown else "no rounds")
-    # The last processor, because the first one usually gets the machine's interrupts.
-    if options.cpu < 0:
-        options.cpu = len(os.sched_getaffinity(0)) - 1
-    return options
+    return arguments.parse(parser, MEASURES)
 
 
 def main():
-    options = arguments()
+    options = options_of_call()
     programs, library = options.programs.resolve(), options.library.resolve()
     measures = [measure_instructions] if options.callgrind else []
     measures = measures or [MEASURES[name] for name in options.only.split(",")]

@@ -11,7 +11,6 @@ same size. Traces are also compared with what a model of torch's caching allocat
 (traces/torch_model.py). The exit status is 77 if there is neither a device nor a double.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -21,6 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import arguments
 from bench import (
     SKIPPED,
     Row,
@@ -204,29 +204,16 @@ def measure_instructions(sampler, options):
 MEASURES = {"pairs": measure_pairs, "traces": measure_traces}
 
 
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--programs", type=Path, required=True, help="folder of the built programs")
-    parser.add_argument("--library", type=Path, required=True, help="the built libhomefree.so.1")
+def options_of_call():
+    parser = arguments.parser_of(__doc__, MEASURES, rounds=11)
     parser.add_argument("--double", type=Path, help="folder of a double of the CUDA runtime")
     parser.add_argument("--runtime", help="the CUDA runtime (libcudart.so.13)")
     parser.add_argument("--cuda", action="store_true", help="against the runtime's functions too")
-    parser.add_argument("--rounds", type=int, default=11, help="samples of each (%(default)s)")
-    parser.add_argument("--cpu", type=int, default=-1, help="index of the processor")
-    parser.add_argument("--only", default=",".join(MEASURES), help="what to measure (%(default)s)")
-    parser.add_argument("--callgrind", action="store_true", help="count instructions instead")
-    parser.add_argument("--json", action="store_true", help="a JSON document instead of the table")
-    options = parser.parse_args()
-    unknown = set(options.only.split(",")) - set(MEASURES)
-    if unknown or options.rounds < 1:
-        parser.error(f"no such rows: {', '.join(sorted(unknown))}" if unknown else "no rounds")
-    if options.cpu < 0:
-        options.cpu = len(os.sched_getaffinity(0)) - 1
-    return options
+    return arguments.parse(parser, MEASURES)
 
 
 def main():
-    options = arguments()
+    options = options_of_call()
     if options.double:
         before = os.environ.get("LD_LIBRARY_PATH")
         folders = [str(options.double.resolve())] + ([before] if before else [])

@@ -26,13 +26,6 @@ static void late_write(cudaStream_t writer, void *freed_on, cudaStream_t other)
     gpu_give(second, other);
 }
 
-static void other_stream_waits(void)
-{
-    cudaStream_t writer = gpu_stream(), other = gpu_stream();
-    for (int i = 0; i < ROUNDS; i++)
-        late_write(writer, writer, other);
-}
-
 static void *on_stream(cudaStream_t stream)
 {
     return stream;
@@ -44,13 +37,28 @@ static void *on_any(cudaStream_t stream)
     return HF_STREAM_ANY;
 }
 
+static void late_writes(void *(*freed_on)(cudaStream_t stream))
+{
+    cudaStream_t writer = gpu_stream(), other = gpu_stream();
+    for (int i = 0; i < ROUNDS; i++)
+        late_write(writer, freed_on(writer), other);
+}
+
+static void other_stream_waits(void)
+{
+    late_writes(on_stream);
+}
+
+static void any_stream(void)
+{
+    late_writes(on_any);
+}
+
 /* There is room for one of the blocks, so that the second stream gets the memory of the first. */
 static void little_room(void *(*freed_on)(cudaStream_t stream))
 {
     gpu_equal(hf_space_limit(HF_SPACE_DEVICE, 0, 5 * GPU_MIB), 0);
-    cudaStream_t writer = gpu_stream(), other = gpu_stream();
-    for (int i = 0; i < ROUNDS; i++)
-        late_write(writer, freed_on(writer), other);
+    late_writes(freed_on);
     gpu_check(gpu_stats(HF_SPACE_DEVICE).reserved_peak <= 5 * GPU_MIB);
 }
 
@@ -62,13 +70,6 @@ static void little_room_stream(void)
 static void little_room_any(void)
 {
     little_room(on_any);
-}
-
-static void any_stream(void)
-{
-    cudaStream_t writer = gpu_stream(), other = gpu_stream();
-    for (int i = 0; i < ROUNDS; i++)
-        late_write(writer, HF_STREAM_ANY, other);
 }
 
 /* The same stream may have the block again at once, because its work has an order. */
