@@ -62,10 +62,23 @@ static void *lazy_table(size_t size)
     return at;
 }
 
+/* A space that is opened while another thread forks is not refused: false only in a thread that the
+ * fork waits for. */
+static bool enter_gate(struct hf_pass *pass)
+{
+    enum { TRIES = 15 }; /* of two seconds */
+    for (int tries = 0; tries < TRIES; tries++) {
+        if (hf_gate_enter(pass))
+            return true;
+        hf_gate_wait_long();
+    }
+    return false;
+}
+
 static uintptr_t reserve_shadow(size_t size)
 {
     struct hf_pass pass;
-    if (!hf_gate_enter(&pass))
+    if (!enter_gate(&pass))
         return 0;
     void *at = hf_region_map_aligned(size, GRANULE, PROT_NONE);
     hf_gate_leave(&pass);
@@ -75,7 +88,7 @@ static uintptr_t reserve_shadow(size_t size)
 static void release_shadow(uintptr_t at, size_t size)
 {
     struct hf_pass pass;
-    if (hf_gate_enter(&pass)) {
+    if (enter_gate(&pass)) {
         (void)hf_region_unmap((void *)at, size);
         hf_gate_leave(&pass);
     }
@@ -84,7 +97,11 @@ static void release_shadow(uintptr_t at, size_t size)
 /* Pages of the region that are lent to the pool: what lies there goes home by a range check. */
 static int reserve_pinned(struct hf_pool *pool, size_t size)
 {
+    struct hf_pass pass;
+    if (!enter_gate(&pass))
+        return -ENOMEM;
     void *at = hf_hosted_map(table.owners->pinned, size, GRANULE);
+    hf_gate_leave(&pass);
     if (at == NULL)
         return -ENOMEM;
     /* Readable and writable is only what is page-locked. */
