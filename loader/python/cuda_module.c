@@ -11,7 +11,7 @@
 #include <errno.h>
 #include <homefree/homefree.h>
 #include <homefree/python/capsule.h>
-#include <homefree/python/dlpack.h>
+#include <homefree/python/dlpack_request.h>
 #include <homefree/python/record.h>
 #include <string.h>
 

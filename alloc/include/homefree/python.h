@@ -23,6 +23,7 @@
  *   homefree/python/capsule.h  capsules
  *   homefree/python/buffer.h   the buffer protocol, and NumPy arrays without NumPy's headers
  *   homefree/python/dlpack.h   DLPack tensors
+ *   homefree/python/dlpack_request.h  what __dlpack__() does
  *   homefree/python/arrow.h    Arrow's capsules
  *   homefree/python/object.h   Python objects that C structures hold
  *   homefree/python/numpy.h    NumPy's C API; after numpy/arrayobject.h
@@ -47,6 +48,7 @@
 #    include <homefree/python/buffer.h>
 #    include <homefree/python/capsule.h>
 #    include <homefree/python/dlpack.h>
+#    include <homefree/python/dlpack_request.h>
 #    include <homefree/python/module.h>
 #    include <homefree/python/object.h>
 #    include <homefree/python/record.h>
