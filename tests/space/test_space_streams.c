@@ -128,6 +128,22 @@ START_TEST(as_many_as_there_can_be)
 }
 END_TEST
 
+/* It has the fast paths, which do not look at its place. */
+START_TEST(the_first_stream_keeps_its_place)
+{
+    struct hf_space space = {.size = sizeof space};
+    void *first = make_stream(), *at = take(100, first);
+    for (int i = 0; i < 20; i++) {
+        ck_assert_int_eq(hf_space_free(at, first), 0);
+        void *stream = make_stream();
+        ck_assert_int_eq(hf_space_free(take(100, stream), stream), 0);
+        at = take(100, first);
+        ck_assert_int_eq(hf_space_of(at, &space), 0);
+        ck_assert_ptr_eq(space.stream, first);
+    }
+}
+END_TEST
+
 /* Each stream gets half of the device, one after the other, and keeps a small block. */
 START_TEST(large_blocks_for_all_of_them)
 {
@@ -271,7 +287,7 @@ END_TEST
 int main(void)
 {
     return RUN_SUITE(many_in_turn, what_work_still_uses_is_not_handed_out, as_many_as_there_can_be,
-                     large_blocks_for_all_of_them, a_capture_is_not_invalidated,
-                     nobody_waits_for_a_captured_stream, records_of_many_blocks,
-                     threads_take_each_others_places);
+                     the_first_stream_keeps_its_place, large_blocks_for_all_of_them,
+                     a_capture_is_not_invalidated, nobody_waits_for_a_captured_stream,
+                     records_of_many_blocks, threads_take_each_others_places);
 }
