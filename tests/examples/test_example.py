@@ -7,7 +7,8 @@ its own tests, under pytest; then `homefree inspect` on everything that the comm
 
 An example in Rust needs cargo, maturin (in an environment whose bin folder is on PATH), and the
 folder that HOMEFREE_CRATES names, with its crates unpacked as `cargo vendor` leaves them. One with
-kernels for CUDA needs nvcc, and no device.
+kernels for CUDA needs nvcc, and no device. The one with interpreters runs with a CPython
+from 3.12 on that has a libpython, with NumPy from the environment that tests/run makes for it.
 """
 
 import argparse
@@ -21,6 +22,9 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "support"))
 import installation  # noqa: E402
+
+# Examples that build programs: there is no shared object to inspect.
+PROGRAMS = {"interpreters"}
 
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
 
@@ -58,6 +62,23 @@ def lacks(example):
     if tuple(map(int, re.findall(r"\d+", found)[:2])) >= wanted:
         return None
     return f"it needs {library} {wanted[0]}.{wanted[1]} for {what}; {PYTHON} has {found}"
+
+
+def with_own_gil(wheels):
+    """A CPython whose interpreters can have GILs of their own, with NumPy and a libpython: the
+    executable and its site-packages. None if there is none."""
+    code = (
+        "import numpy, os, sysconfig; v = sysconfig.get_config_var;"
+        "print(v('Py_ENABLE_SHARED') and os.path.exists(v('LIBDIR') + '/' + v('LDLIBRARY')))"
+    )
+    for folder in sorted(wheels.glob("cpython-3.*"), key=lambda path: int(path.suffix[1:])):
+        python = folder / "bin/python3"
+        if int(folder.suffix[1:]) >= 12 and python.exists():
+            done = subprocess.run([python, "-c", code], capture_output=True, text=True)
+            if done.stdout.strip() == "True":
+                (site,) = folder.glob("lib/python3*/site-packages")
+                return python, site
+    return None
 
 
 def commands(readme):
@@ -134,6 +155,13 @@ def main():
     if missing := lacks(arguments.example.name):
         print(missing)
         return 77
+    arguments.python, arguments.packages = PYTHON, None
+    if arguments.example.name == "interpreters":
+        found = with_own_gil(arguments.build / "wheels")
+        if found is None:
+            print("interpreters with GILs of their own: no CPython 3.12 with libpython and NumPy")
+            return 77
+        arguments.python, arguments.packages = found
     if (arguments.example / "Cargo.toml").exists():
         for path, what in (
             (shutil.which("cargo"), "cargo is missing"),
@@ -153,7 +181,9 @@ def main():
 
 def check(arguments, tools, place):
     source = arguments.example.resolve()
-    bin_folder, site = installation.environment(PYTHON, tools, place / "environment")
+    bin_folder, site = installation.environment(arguments.python, tools, place / "environment")
+    if arguments.packages:
+        (site / "packages.pth").write_text(f"{arguments.packages}\n")
     path = [str(bin_folder), os.environ["PATH"]]
     # The environment's own programs, instead of those of the tools' environment.
     for name in ("pip", "pytest", "swig"):
@@ -226,6 +256,8 @@ def check(arguments, tools, place):
     step("its tests", pytest, work, variables)
 
     built = list(shared_objects([place / "work", site, place / "cache"], own))
+    if source.name in PROGRAMS:
+        return
     if not built:
         sys.exit("the commands built no shared object")
     for path in built:
