@@ -204,8 +204,10 @@ static __attribute__((noinline)) int take_slowly(const struct request *request, 
         if (error != -ENOMEM)
             return error;
         if (!hf_pending_wait(pool, HF_WAIT_ALL) && !found)
-            return -ENOMEM;
+            break;
     }
+    /* What was backed for a block that got too little. */
+    (void)hf_pool_trim(pool, 0);
     return -ENOMEM;
 }
 
