@@ -26,6 +26,7 @@ import os
 import re
 import sys
 import threading
+import warnings
 
 from . import _homefree, _load
 
@@ -172,6 +173,8 @@ def prepare():
     if _is_main():
         return None
     hook = _load.import_hook(private="interpreter")
+    # NumPy says that its own data would be shared by interpreters; a private copy has its own.
+    warnings.filterwarnings("ignore", "NumPy was imported from a Python sub-interpreter")
     if "_datetime" in sys.builtin_module_names and sys.version_info >= (3, 13):
         import _datetime  # noqa: F401
     return hook
