@@ -272,6 +272,8 @@ static bool may_call(const char *call, void *ptr, const void *caller, const stru
     if (inside == place->first) {
         if (cpython->is_initialized())
             send_home(call, ptr, caller, place);
+        else
+            atomic_fetch_add_explicit(&leaked, 1, memory_order_relaxed);
         return false;
     }
     if (!hf_cpython_attached(cpython)) {
@@ -415,10 +417,13 @@ static void arena_free(void *ctx, void *ptr, size_t size)
 {
     (void)ctx;
     if (hf_owned(ptr)) {
-        if (size < ARENA_LEAST)
+        if (size < ARENA_LEAST) {
             hf_free(ptr);
-        else
-            hf_hosted_unmap(ptr, size);
+            return;
+        }
+        /* Before the address can be an arena of somebody else. */
+        hf_arena_owners_remove(ptr);
+        hf_hosted_unmap(ptr, size);
         return;
     }
     hf_arenas_remove(ptr, size);
@@ -516,24 +521,24 @@ static size_t blocks_in(const char *arena, size_t size)
     return blocks;
 }
 
-size_t hf_pymalloc_left(int64_t interpreter, bool give_back, size_t *arenas)
+int hf_pymalloc_left(int64_t interpreter, bool give_back, struct hf_pymalloc_left *out)
 {
     const size_t size = atomic_load_explicit(&arena_size, memory_order_relaxed);
-    size_t blocks = 0, position = 0;
+    size_t position = 0;
     char *arena;
-    *arenas = 0;
+    *out = (struct hf_pymalloc_left){.leaked = atomic_load_explicit(&leaked, memory_order_relaxed)};
+    if (table.previous.interpreters == NULL)
+        return -ENOENT;
+    if (is_alive(interpreter))
+        return -EBUSY;
     while ((arena = hf_arena_owners_next(interpreter, &position)) != NULL) {
-        blocks += blocks_in(arena, size);
-        ++*arenas;
+        out->blocks += blocks_in(arena, size);
+        out->bytes += size;
+        out->arenas++;
         if (give_back)
             arena_free(NULL, arena, size);
     }
-    return blocks;
-}
-
-size_t hf_pymalloc_leaked(void)
-{
-    return atomic_load_explicit(&leaked, memory_order_relaxed);
+    return out->arenas != 0 ? 0 : -ENOENT;
 }
 
 void hf_pymalloc_offer_post(hf_pymalloc_post *post)

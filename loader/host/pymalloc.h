@@ -29,13 +29,13 @@ typedef int hf_pymalloc_post(int64_t interpreter, void (*run)(void *argument), v
 void hf_pymalloc_offer_post(hf_pymalloc_post *post);
 
 /*
- * What an interpreter that has ended left in arenas of its own: the number of its blocks that are
- * still in use, and of its arenas. With give_back the arenas are unmapped. That is safe only if
- * nobody refers to these blocks any more: neither another interpreter nor static data of a module.
+ * What an interpreter that has ended left in arenas of its own: blocks that are still in use, and
+ * how many blocks of ended interpreters were freed by others since. With give_back the arenas are
+ * unmapped. Returns 0, -EBUSY if the interpreter has not ended, or -ENOENT if it left no arena.
  */
-size_t hf_pymalloc_left(int64_t interpreter, bool give_back, size_t *arenas);
-
-/* How many blocks of ended interpreters were freed by others, and so are leaked. */
-size_t hf_pymalloc_leaked(void);
+struct hf_pymalloc_left {
+    size_t blocks, arenas, bytes, leaked;
+};
+int hf_pymalloc_left(int64_t interpreter, bool give_back, struct hf_pymalloc_left *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include "alloc/base/sized.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/internal.h"
+#include "loader/host/pymalloc.h"
 #include "loader/interpreters/caretaker.h"
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/group.h"
@@ -60,6 +61,24 @@ static int totals(struct hf_interpreters_counts *out)
         return -EINVAL;
     hf_registry_totals(&all);
     hf_sized_copy(out, &all, sizeof all);
+    return 0;
+}
+
+static int left(int64_t interpreter, bool give_back, struct hf_interpreter_left *out)
+{
+    struct hf_pymalloc_left found;
+    if (out != NULL && out->size <= sizeof(size_t))
+        return -EINVAL;
+    const int error = hf_pymalloc_left(interpreter, give_back, &found);
+    if (error != 0)
+        return error;
+    const struct hf_interpreter_left all = {.size = sizeof all,
+                                            .blocks = found.blocks,
+                                            .arenas = found.arenas,
+                                            .bytes = found.bytes,
+                                            .leaked = found.leaked};
+    if (out != NULL)
+        hf_sized_copy(out, &all, sizeof all);
     return 0;
 }
 
@@ -181,6 +200,7 @@ static const struct hf_interpreters_functions here = {
     .replica_call = replica_call,
     .replica_drop = replica_drop,
     .finish = hf_group_finish_all,
+    .left = left,
 };
 
 /* ---- exported ---- */
@@ -238,6 +258,11 @@ int hf_interpreters_finish(int timeout_ms)
 int hf_interpreters_totals(struct hf_interpreters_counts *out)
 {
     FORWARD(totals, -EINVAL, (out));
+}
+
+int hf_interpreters_left(int64_t interpreter, bool give_back, struct hf_interpreter_left *out)
+{
+    FORWARD(left, -ENOENT, (interpreter, give_back, out));
 }
 
 int hf_session_begin(struct hf_session **out, struct hf_interpreters *group, int index,

@@ -36,6 +36,7 @@ struct hf_interpreters_functions {
                         const struct hf_value *arguments, size_t count, struct hf_value *result);
     void (*replica_drop)(struct hf_replica *replica);
     int (*finish)(int timeout_ms);
+    int (*left)(int64_t interpreter, bool give_back, struct hf_interpreter_left *out);
 };
 
 #endif

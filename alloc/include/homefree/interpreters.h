@@ -250,6 +250,42 @@ struct hf_interpreters_counts {
  */
 HF_API int hf_interpreters_totals(struct hf_interpreters_counts *out);
 
+/* What an interpreter that has ended left behind. Caller-sized. */
+struct hf_interpreter_left {
+    size_t size;
+    uint64_t blocks; /* of pymalloc, which are still in use */
+    uint64_t arenas; /* in which they are */
+    uint64_t bytes;  /* of these arenas */
+    uint64_t leaked; /* blocks of all ended interpreters that others have freed since */
+};
+
+/*
+ * Counts what an interpreter that has ended left in its arenas of small objects, which CPython does
+ * not give back, and gives the arenas back on request.
+ *
+ * Giving back is right only if nobody uses these blocks any more. CPython before 3.12.4 does (its
+ * issue 119213), and so may a module that keeps an object in a static variable; what uses a block
+ * afterwards ends the process.
+ *
+ * Parameters:
+ *   interpreter  in: CPython's number for it (hf_interpreters_stats(), hf_interpreter_current())
+ *   give_back    in: whether to unmap the arenas
+ *   out          out: what was there; its size member is set by the caller; may be NULL
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL  the size of out is too small
+ *   -EBUSY   the interpreter has not ended
+ *   -ENOENT  nothing of it is known: it left nothing, the heap was not installed, or CPython is
+ *            older than 3.12
+ * Frees: with give_back, the arenas.
+ * Threads: safe.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_interpreters_left(int64_t interpreter, bool give_back,
+                                struct hf_interpreter_left *out);
+
 /*
  * Begins a session: the right to use one interpreter of a group.
  *
