@@ -114,7 +114,10 @@ START_TEST(other_objects_are_pickles)
     /* In both interpreters. */
     for (int i = 0; i < 2; i++) {
         struct hf_session *session = session_of(group, i);
-        ck_assert_int_eq(hf_session_call(session, "__main__:check", &pickle, 1, &result), 0);
+        int error = hf_session_call(session, "__main__:check", &pickle, 1, &result);
+        ck_assert_msg(error == 0, "%s",
+                      result.kind == HF_VALUE_ERROR ? result.as.error->traceback
+                                                    : strerror(-error));
         ck_assert_int_eq(result.kind, HF_VALUE_BOOL);
         ck_assert_int_eq(result.as.truth, 1);
         hf_session_end(session);

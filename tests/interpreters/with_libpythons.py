@@ -1,9 +1,9 @@
 """Runs a program once with each libpython of this machine: its last argument is the library's path.
 
-usage: with_libpythons.py new|old PROGRAM [argument…]
+usage: with_libpythons.py [--package FOLDER] new|old PROGRAM [argument…]
 
-new: CPython 3.12 and later; old: 3.9 to 3.11. PYTHONHOME is that CPython's, and PYTHONPATH is not
-set. Without any, the test is skipped.
+new: CPython 3.12 and later; old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
+folder with the package `homefree`, or not set. Without any CPython, the test is skipped.
 """
 
 import os
@@ -35,8 +35,11 @@ def libpython(python):
 
 
 def main():
-    which, program, *arguments = sys.argv[1:]
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
+    if sys.argv[1] == "--package":
+        environment["PYTHONPATH"] = sys.argv[2]
+        del sys.argv[1:3]
+    which, program, *arguments = sys.argv[1:]
     ran, failed = 0, 0
     for python, version in interpreters():
         wanted = (

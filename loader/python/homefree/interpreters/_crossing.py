@@ -26,7 +26,7 @@ def pack(value):
     return file.getvalue(), buffers
 
 
-def unpack(pickled, buffers):
+def unpack(pickled, buffers=()):
     """The object of what pack() returned, in whichever interpreter."""
     return pickle.loads(pickled, buffers=buffers)
 
