@@ -18,9 +18,9 @@ from ._homefree import RouteReport as RouteReport
 from ._homefree import owner_of as owner_of
 from ._homefree import route_report as route_report
 from ._homefree import stats as stats
+from ._import_hook import import_hook as import_hook
 from ._ipython import load_ipython_extension as load_ipython_extension
 from ._load import ImportHook as ImportHook
-from ._load import import_hook as import_hook
 from ._load import load as load
 from ._torch import torch_extension_args as torch_extension_args
 

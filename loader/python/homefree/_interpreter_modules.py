@@ -172,7 +172,8 @@ def prepare():
     """
     if _is_main():
         return None
-    hook = _load.import_hook(private="interpreter")
+    hook = Hook(None)
+    _load.add_hook(hook)
     # NumPy says that its own data would be shared by interpreters; a private copy has its own.
     warnings.filterwarnings("ignore", "NumPy was imported from a Python sub-interpreter")
     if "_datetime" in sys.builtin_module_names and sys.version_info >= (3, 13):

@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from importlib.machinery import ModuleSpec
 from os import PathLike
 from types import ModuleType, TracebackType
@@ -16,13 +15,6 @@ class ImportHook:
         /,
     ) -> None: ...
 
-def import_hook(
-    names: Iterable[str] | None = None,
-    *,
-    private: bool | str = False,
-    adopt: bool = False,
-    refuse: bool = True,
-) -> ImportHook: ...
 def load(
     path: str | PathLike[str],
     *,

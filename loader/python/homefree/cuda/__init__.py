@@ -9,6 +9,7 @@ Everything here may be called from any thread and any interpreter. After fork() 
 CUDA. Since 1.0.
 """
 
+from .._lazy import attributes
 from ._space import Unavailable, available, limit, reason, stats, trim
 
 __all__ = [
@@ -54,17 +55,4 @@ _LAZY = {
     "use_torch": "_torch_cuda",
 }
 
-
-def __getattr__(name):
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module("." + module, __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = attributes(__name__, _LAZY, globals())

@@ -8,6 +8,7 @@ Needs CPython 3.12 or newer; a free-threaded CPython uses threads instead. Since
 """
 
 from .._homefree import Shared
+from .._lazy import attributes
 
 __all__ = ["BrokenInterpreters", "Executor", "RemoteError", "Replica", "Shared", "engine"]
 
@@ -21,17 +22,4 @@ _LAZY = {
     "engine": "_executor",
 }
 
-
-def __getattr__(name):
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module("." + module, __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *_LAZY})
+__getattr__, __dir__ = attributes(__name__, _LAZY, globals())

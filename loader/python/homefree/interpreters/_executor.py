@@ -17,7 +17,8 @@ import threading
 import warnings
 import weakref
 
-from .. import _homefree, install
+from .. import _homefree
+from .._install import install
 from ._crossing import pack, unpack
 from ._inside import BROKEN, DONE, RemoteError
 

@@ -7,7 +7,8 @@ the program's main module was imported.
 import pickle
 import sys
 
-from .. import _homefree, install
+from .. import _homefree
+from .._install import install
 from .._interpreter_modules import prepare
 from ._crossing import pack, unpack
 

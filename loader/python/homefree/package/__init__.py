@@ -30,6 +30,8 @@ what the package holds or has declared.
 #   _store        bytes of members, from a zip (_zip) or a folder
 #   _manifest     _names, _standard, _package_errors
 
+from .._lazy import attributes
+
 __all__ = [
     "DamagedPackage",
     "Directory",
@@ -56,17 +58,4 @@ _LAZY = {
     "Writer": "_writer",
 }
 
-
-def __getattr__(name):
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    value = getattr(importlib.import_module("." + module, __name__), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = attributes(__name__, _LAZY, globals())

@@ -1,0 +1,42 @@
+"""homefree.import_hook(): extension modules that import loads as load() does.
+
+State: that of _load. Threads: any. Fork: the child keeps the hooks.
+"""
+
+from . import _interpreter_modules, _load
+
+__all__ = ["import_hook"]
+
+
+def import_hook(names=None, *, private=False, adopt=False, refuse=True):
+    """Load every extension module that this interpreter imports from now on as load() does.
+
+    It applies to all finders. Other modules are imported as before, at no extra cost.
+
+    names: an iterable of modules and packages (with their modules) to which the hook is limited;
+    None applies it to all.
+    private, adopt: as in load(). A private module is entered in sys.modules, as import does, and
+    shared within this interpreter. private="interpreter" is for interpreters with a GIL of their
+    own: modules that declare support for these are loaded by Python, all others as private copies,
+    and so are the libraries with which they share Python objects; nothing is checked before, and
+    the copies' files are removed at once.
+    refuse: if false, the checks of load() are skipped, and a module that cannot be adopted or
+    copied is loaded by Python as usual, with a RuntimeWarning.
+
+    Returns an ImportHook. If several hooks apply to a module, the latest loads it. Raises TypeError
+    if names is a str. Threads: any. Fork: the child keeps the hook. Since 1.0.
+    """
+    if names is not None:
+        if isinstance(names, str):
+            raise TypeError(f"names must be an iterable of names, not one str; write [{names!r}]")
+        names = frozenset(names)
+    if private == "interpreter":
+        if adopt:
+            raise ValueError('adopt=True and private="interpreter" exclude each other')
+        hook = _interpreter_modules.Hook(names)
+    elif isinstance(private, str):
+        raise ValueError(f'private must be True, False or "interpreter", not {private!r}')
+    else:
+        hook = _load.ImportHook(names, bool(private), bool(adopt), bool(refuse))
+    _load.add_hook(hook)
+    return hook

@@ -1,0 +1,11 @@
+from collections.abc import Iterable
+
+from ._load import ImportHook
+
+def import_hook(
+    names: Iterable[str] | None = None,
+    *,
+    private: bool | str = False,
+    adopt: bool = False,
+    refuse: bool = True,
+) -> ImportHook: ...

@@ -1,0 +1,26 @@
+"""Names of a package that are imported when they are first used.
+
+State: none of its own; what was imported is put into the package. Threads: any.
+"""
+
+__all__ = ["attributes"]
+
+
+def attributes(package, table, namespace):
+    """The `__getattr__` and `__dir__` of a package. table: the module, relative to the package,
+    that has each name. namespace: the package's globals()."""
+
+    def get(name):
+        module = table.get(name)
+        if module is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+
+        value = getattr(importlib.import_module("." + module, package), name)
+        namespace[name] = value
+        return value
+
+    def names():
+        return sorted({*namespace, *table})
+
+    return get, names
