@@ -111,7 +111,7 @@ static double work_of(struct hf_interpreters *group, int threads)
 
 int main(int count, char **arguments)
 {
-    const int rounds = count == 3 ? atoi(arguments[2]) : 0;
+    const long rounds = count == 3 ? strtol(arguments[2], NULL, 10) : 0;
     if (rounds < 1 || rounds > ROUNDS_MAX || dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL) == NULL)
         return 2;
     struct hf_interpreters *one = start(1), *two = start(2);

@@ -103,7 +103,7 @@ static void show(const char *what, const struct left *left)
 
 START_TEST(cpython_alone_grows)
 {
-    const int cycles = atoi(cycles_text);
+    const int cycles = (int)strtol(cycles_text, NULL, 10);
     load_python();
     PYTHON(void, Py_InitializeEx, (int))(0);
     ck_assert_int_eq(hf_python_install(NULL, NULL), 0);

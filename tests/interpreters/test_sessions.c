@@ -174,7 +174,7 @@ START_TEST(calls_are_spread)
         ck_assert_uint_gt(calls, THREADS * CALLS / 4 / 10);
         all += calls;
     }
-    ck_assert_uint_eq(all, THREADS * CALLS);
+    ck_assert_uint_eq(all, (uint64_t)THREADS * CALLS);
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
 }
 END_TEST

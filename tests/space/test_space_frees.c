@@ -104,6 +104,7 @@ START_TEST(resized_page_locked_memory_is_page_locked)
     ck_assert_int_eq(hf_space_of(at, &space), 0);
     ck_assert_int_eq(space.kind, HF_SPACE_PINNED);
     ck_assert_uint_ge(space.block_size, 3000000);
+    /* NOLINTNEXTLINE(clang-analyzer-optin.portability.UnixAPI) */
     ck_assert_ptr_null(realloc(at, 0));
 }
 END_TEST
