@@ -25,8 +25,8 @@ int PyBuffer_FillInfo(Py_buffer *view, PyObject *object, void *pointer, Py_ssize
                       int readonly, int flags);
 void PyBuffer_Release(Py_buffer *view);
 
-#    define PyBUF_SIMPLE    0
-#    define Py_bf_getbuffer 1
+#    define PyBUF_ANY_CONTIGUOUS 0x98
+#    define Py_bf_getbuffer      1
 
 #endif
 

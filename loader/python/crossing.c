@@ -299,7 +299,7 @@ static int add_buffer(struct homefree_state *state, struct homefree_parcel *parc
                       PyObject *object)
 {
     Py_buffer view;
-    if (PyObject_GetBuffer(object, &view, PyBUF_SIMPLE) != 0)
+    if (PyObject_GetBuffer(object, &view, PyBUF_ANY_CONTIGUOUS) != 0)
         return -1;
     struct piece piece = {view.buf, view.len, view.readonly, NULL};
     piece.keeper = keep(state, &view);

@@ -131,6 +131,31 @@ with Executor(1) as executor:
 """
         )
 
+    def test_buffers_that_cannot_be_passed(self):
+        self.definitions = """
+import pickle
+class Strided:
+    def __reduce_ex__(self, protocol):
+        return bytes, (pickle.PickleBuffer(memoryview(bytearray(10))[::2]),)
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError
+def make(kind):
+    if kind is Silent:
+        raise Silent
+    return kind()
+"""
+        self.fine(
+            """
+with Executor(1) as executor:
+    errors = [executor.submit(cube, Strided()).exception()]
+    errors += [executor.submit(make, Strided).exception()]
+    assert ["non-contiguous" in str(error) for error in errors] == [True, True], errors
+    assert type(executor.submit(make, Silent).exception()) is Silent
+    assert executor.submit(cube, 2).result() == 8
+"""
+        )
+
     def test_initializer(self):
         self.definitions = """
 state = []
@@ -311,9 +336,15 @@ def make(size):
 def triple(array):
     array *= 3
     return float(array.sum())
-def grow(array):
-    array = numpy.array(array)
-    return array
+class Columns:
+    # Passes column-major memory, as pickle allows.
+    def __init__(self, array):
+        self.array = array
+    def __reduce_ex__(self, protocol):
+        import pickle
+        return columns, (pickle.PickleBuffer(self.array), self.array.shape)
+def columns(buffer, shape):
+    return numpy.frombuffer(buffer).reshape(shape, order="F")
 kept = []
 def keep(array):
     kept.append(array)
@@ -334,6 +365,9 @@ with Executor(2) as executor:
     part = array[10:20]
     assert executor.submit(address, part).result() == address(part)
     assert executor.submit(address, array.reshape(10, 100).T).result() == address(array)
+    turned = numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))
+    there = executor.submit(back, Columns(turned)).result()
+    assert (there == turned).all() and address(there) == address(turned)
     same = executor.submit(back, array).result()
     same[5] = -1
     assert array[5] == -1 and address(same) == address(array)

@@ -303,7 +303,14 @@ class Executor(concurrent.futures.Executor):
             future.set_exception(error)
             return future
         queue.futures[number] = future
-        if not _homefree.work_put(queue.work, number, *parts):
+        try:
+            put = _homefree.work_put(queue.work, number, *parts)
+        except Exception as error:
+            # A buffer that cannot be passed on.
+            queue.futures.pop(number, None)
+            future.set_exception(error)
+            return future
+        if not put:
             queue.futures.pop(number, None)
             if queue.broken is not None:
                 raise BrokenInterpreters(queue.broken)

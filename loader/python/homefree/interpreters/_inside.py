@@ -86,7 +86,11 @@ def _describe(error):
         pickled = pickle.dumps(error, 5)
     except Exception:
         pickled = None
-    return pack((pickled, kind, str(error), text))
+    try:
+        message = str(error)
+    except Exception:
+        message = "its str() failed"
+    return pack((pickled, kind, message, text))
 
 
 def work(queue, setup):
@@ -114,7 +118,11 @@ def work(queue, setup):
             parts = _describe(error)
             outcome = RAISED
         function = arguments = keywords = pickled = buffers = None
-        give(queue, number, outcome, *parts)
+        try:
+            give(queue, number, outcome, *parts)
+        except Exception as error:
+            # A buffer that cannot be passed on.
+            give(queue, number, RAISED, *_describe(error))
         parts = None
         if replicas:
             _sweep()
