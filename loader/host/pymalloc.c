@@ -24,6 +24,7 @@
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
 #include "alloc/owner/hosted.h"
+#include "alloc/trace/watch.h"
 #include "loader/foreign/asking.h"
 #include "loader/host/arena_owners.h"
 #include "loader/host/arenas.h"
@@ -392,7 +393,7 @@ static void *arena_alloc(void *ctx, size_t size)
 {
     (void)ctx;
     if (size < ARENA_LEAST && atomic_load_explicit(&lending, memory_order_relaxed)) {
-        void *stack = hf_malloc(size);
+        void *stack = HF_FOR_CALLER(hf_malloc(size), size);
         if (stack != NULL)
             return stack;
     }
