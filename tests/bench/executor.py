@@ -6,20 +6,21 @@
 Run it by a CPython from 3.12 on. Rivals take turns, and a ratio is one of medians.
 What is measured:
 
-    throughput   tasks a second of `pow(3, n)`, submitted together
+    throughput   tasks a second that return their argument, submitted together
     processors   the same CPU-bound call on one interpreter and on two
-    array        passing an array of 100 MB and getting a number back, beside pickling it
-    memory       resident memory of a further worker with NumPy
+    crossing     an array of 100 MB on both sides of a crossing, beside pickling it
+    passing      the same in a call to a worker that is idle, beyond passing a number
 """
 
 import argparse
 import concurrent.futures
+import functools
 import json
-import os
-import pathlib
+import pickle
 import statistics
 import sys
 import time
+import timeit
 
 import homefree
 from homefree.interpreters import Executor
@@ -44,22 +45,6 @@ def spin(count):
 
 def first(array):
     return float(array[0])
-
-
-def with_numpy(_):
-    import numpy
-
-    return float(numpy.ones(10).sum())
-
-
-def resident():
-    """Bytes of memory of this process and its children: each shared page counts in proportion."""
-    total = 0
-    children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    for process in ["self", *children]:
-        lines = pathlib.Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
-        total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
-    return total * 1024
 
 
 # ---- rivals ----
@@ -120,21 +105,37 @@ def passing(make, rounds=20):
         return max(values[1] - values[0], 0.0)
 
 
-def memory(make):
-    """Bytes of one further worker with NumPy."""
-    sizes = []
-    for count in (1, 3):
-        with make(count) as executor:
-            list(executor.map(with_numpy, range(count * 20)))
-            sizes.append(resident())
-    return (sizes[1] - sizes[0]) / 2
+def crossing(make):
+    """Seconds that an array takes on both sides of a crossing, beyond what a number takes; for
+    rivals, its pickle."""
+    import numpy
+
+    array = numpy.ones(ARRAY // 8)
+    if make is Executor:
+        from homefree import _homefree
+        from homefree.interpreters._crossing import pack, unpack
+
+        def cross(value):
+            parcel = _homefree.parcel_pack(*pack(value))
+            return unpack(*_homefree.parcel_open(_homefree.parcel_send(parcel)))
+
+    else:
+
+        def cross(value):
+            return pickle.loads(pickle.dumps(value, 5))
+
+    times = []
+    for value, number in ((1, 200), (array, 200 if make is Executor else 1)):
+        samples = timeit.repeat(functools.partial(cross, value), number=number, repeat=9)
+        times.append(min(samples) / number)
+    return times[1] - times[0]
 
 
 MEASURES = {
     "throughput": (throughput, "tasks a second", 1),
     "processors": (processors, "two workers / one", 1),
+    "crossing": (crossing, "100 MB across, µs", 1e6),
     "passing": (passing, "passing 100 MB, µs", 1e6),
-    "memory": (memory, "a worker with NumPy, MB", 1e-6),
 }
 
 
