@@ -6,7 +6,7 @@
  * numbers: `function`, and `index`, the position of the original in the table. The behaviour is
  * written once per kind of function, as an inline function that takes these numbers first:
  * release(), resize() and measure() for functions that take a pointer, then those of the loader,
- * then those that map memory. ENTRIES() at the end turns them into stubs.
+ * then those that map memory (stubs_mapping.h). ENTRIES() at the end turns them into stubs.
  *
  * A stub that does not handle a call itself ends in a jump to the original, without a frame of its
  * own. The original finds the caller's return address, registers and stack as if called directly;
@@ -386,112 +386,7 @@ INLINE void *look_up(enum hf_routed function, size_t index, void *handle, const 
     return CALL(lookup_function, function, index)(handle, symbol, version);
 }
 
-/* ---- functions that map memory ---- */
-
-/* Mappings are recorded after the call, unmappings before it: see pagemap.h. The return address
- * identifies the caller. A function that tail-calls mmap(2) is attributed to its own caller;
- * allocators do not do that, because they check the result. */
-
-typedef void *mmap_function(void *address, size_t size, int protection, int flags, int file,
-                            off_t offset);
-typedef int munmap_function(void *address, size_t size);
-typedef void *mremap_function(void *address, size_t size, size_t new_size, int flags,
-                              void *new_address);
-typedef void *sbrk_function(intptr_t increment);
-typedef int brk_function(void *address);
-
-INLINE void *map(enum hf_routed function, size_t index, void *address, size_t size, int protection,
-                 int flags, int file, off_t offset)
-{
-    void *at = REAL(mmap_function, function, index)(address, size, protection, flags, file, offset);
-    return hf_tracking_mapped(at, size, flags, CALLER);
-}
-
-INLINE int unmap(enum hf_routed function, size_t index, void *address, size_t size)
-{
-    if (HF_LIKELY(!hf_tracking_has(address, size)))
-        return CALL(munmap_function, function, index)(address, size);
-    unsigned number = hf_tracking_unmapping(address, size);
-    int result = REAL(munmap_function, function, index)(address, size);
-    return result == 0 ? 0 : (int)hf_tracking_unmap_failed(address, size, number, result);
-}
-
-INLINE void *remap(enum hf_routed function, size_t index, void *address, size_t size,
-                   size_t new_size, int flags, void *new_address)
-{
-    if (HF_LIKELY(!hf_tracking_has(address, size)))
-        return CALL(mremap_function, function, index)(address, size, new_size, flags, new_address);
-    struct hf_tracking_move move = hf_tracking_moving(address, size, new_size, flags);
-    void *at = REAL(mremap_function, function, index)(address, size, new_size, flags, new_address);
-    return hf_tracking_moved(&move, at);
-}
-
-INLINE void *move_break(enum hf_routed function, size_t index, intptr_t increment)
-{
-    void *before = REAL(sbrk_function, function, index)(increment);
-    return hf_tracking_break(before, increment, CALLER);
-}
-
-INLINE int set_break(enum hf_routed function, size_t index, void *address)
-{
-    hf_tracking_break_is_shared();
-    return CALL(brk_function, function, index)(address);
-}
-
-/*
- * syscall(2) takes as many arguments as the system call. On x86-64 the seventh is on the stack,
- * where a caller that passed fewer keeps other variables. They must not be written, not even with
- * the same value, because some calls return twice (vfork(2)). The stub therefore lacks that
- * parameter, and all system calls except those that map memory end in a jump.
- */
-#if defined(__x86_64__)
-#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e
-#    define PASS(last)         number, a, b, c, d, e
-#else
-#    define IN_REGISTERS(last) long number, long a, long b, long c, long d, long e, long last
-#    define PASS(last)         number, a, b, c, d, e, last
-#endif
-typedef long syscall_function(long number, long a, long b, long c, long d, long e, long f);
-typedef long jump_function(IN_REGISTERS(f));
-
-/* mmap(2): the one that has a seventh argument. */
-INLINE long map_by_syscall(enum hf_routed function, size_t index, long number, long a, long b,
-                           long c, long d, long e, long f)
-{
-    void *at = (void *)REAL(syscall_function, function, index)(number, a, b, c, d, e, f);
-    return (long)hf_tracking_mapped(at, (size_t)b, (int)d, CALLER);
-}
-
-/* The others that change mappings. GCC may make a jump of a call that ends a function, and a
- * seventh argument of it would overwrite the caller's stack. */
-INLINE long change_by_syscall(enum hf_routed function, size_t index, IN_REGISTERS(f))
-{
-    jump_function *real = REAL(jump_function, function, index);
-    if (number == SYS_munmap) {
-        unsigned owner = hf_tracking_unmapping((void *)a, (size_t)b);
-        long result = real(PASS(f));
-        return result == 0 ? 0 : hf_tracking_unmap_failed((void *)a, (size_t)b, owner, result);
-    }
-    if (number == SYS_mremap) {
-        struct hf_tracking_move move = hf_tracking_moving((void *)a, (size_t)b, (size_t)c, (int)d);
-        void *at = (void *)real(PASS(f));
-        return (long)hf_tracking_moved(&move, at);
-    }
-    hf_tracking_break_is_shared();
-    return real(PASS(f));
-}
-
-INLINE long call_system(enum hf_routed function, size_t index, void *mapping, void *changing,
-                        IN_REGISTERS(f))
-{
-    if (HF_UNLIKELY(number == SYS_mmap)) {
-        __asm__("" : "+r"(mapping)); /* hides from GCC that the prototypes differ */
-        return ((jump_function *)mapping)(PASS(f));
-    }
-    if (HF_UNLIKELY(number == SYS_munmap || number == SYS_mremap || number == SYS_brk))
-        return ((jump_function *)changing)(PASS(f));
-    return CALL(jump_function, function, index)(PASS(f));
-}
+#include "loader/interpose/stubs_mapping.h"
 
 /* ---- the stubs ---- */
 
