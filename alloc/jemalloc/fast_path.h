@@ -45,6 +45,9 @@ struct hf_thread_data {
     struct hf_thread_data *next;    /* in left_data.h's list */
     struct hf_gate_cell *cell;      /* the owner's; goes with the data in left_data.h */
     int thread;                     /* the owner's thread id, for left_data.h; 0: unknown */
+    unsigned slow_calls;            /* for kept_data.h, like the next two */
+    size_t kept_bytes;
+    uint64_t kept_since;                              /* in milliseconds */
     struct hf_ground_cache grounds[HF_GROUND_CACHES]; /* by the arena's number */
 };
 #include "left_data.h"
@@ -58,6 +61,16 @@ __thread tsd_t *hf_thread_slot __attribute__((tls_model("initial-exec"), visibil
 
 /* ---- a thread's data ---- */
 
+/* The calling thread's data; NULL if it has none of its own. */
+JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_current(void)
+{
+    tsd_t *tsd = hf_thread_slot;
+    return likely(tsd != &tsd_tls && tsd != &hf_thread_ended) ? tsd : NULL;
+}
+
+static void hf_thread_clean_up(tsd_t *tsd);
+#include "kept_data.h"
+
 static tsd_t *hf_thread_create(void)
 {
     bool taken = false;
@@ -70,7 +83,14 @@ static tsd_t *hf_thread_create(void)
         *cell = hf_gate_own;
         return hf_thread_slot = left;
     }
-    struct hf_thread_data *data;
+    struct hf_thread_data *data = hf_kept_take();
+    if (data != NULL) {
+        hf_gate_claim();
+        data->cell = hf_gate_own;
+        hf_thread_slot = &data->tsd;
+        tsd_set(&data->tsd);
+        return &data->tsd;
+    }
     if (atomic_compare_exchange_strong_b(&hf_thread_first_taken, &taken, true, ATOMIC_ACQ_REL,
                                          ATOMIC_RELAXED))
         data = &hf_thread_first;
@@ -80,6 +100,7 @@ static tsd_t *hf_thread_create(void)
         return NULL;
     memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
     memset(data->grounds, 0, sizeof data->grounds);
+    data->slow_calls = 0;
     hf_gate_claim();
     data->cell = hf_gate_own;
     if (unlikely(hf_thread_no_key))
@@ -97,13 +118,11 @@ tsd_t *hf_thread_own(tsd_t *tsd)
     return tsd;
 }
 
-/* Releases an ended thread's data. Called inside the gate, by that thread or on its behalf. */
-static void hf_ground_end(tsd_t *tsd);
+/* Tears an ended thread's data down. Called inside the gate, by that thread or on its behalf. */
 static void hf_thread_clean_up(tsd_t *tsd)
 {
     tsd_t *mine = hf_thread_slot;
     hf_thread_slot = tsd;
-    hf_ground_end(tsd);
     tsd_cleanup(tsd);
     hf_thread_slot = mine;
     /* Here jemalloc asks for another round of destructors. There may be none left (destructors that
@@ -115,6 +134,20 @@ static void hf_thread_clean_up(tsd_t *tsd)
         malloc_tsd_dalloc(tsd);
 }
 
+/* Keeps an ended thread's data for the next thread, or tears it down. Called like the former. */
+static void hf_ground_end(tsd_t *tsd);
+static void hf_thread_release(tsd_t *tsd)
+{
+    tsd_t *mine = hf_thread_slot;
+    hf_thread_slot = tsd;
+    hf_ground_end(tsd);
+    bool keep = hf_kept_prepare(tsd);
+    /* Another thread may take what is kept at once; a signal handler here may allocate. */
+    hf_thread_slot = keep && mine == tsd ? &hf_thread_ended : mine;
+    if (!keep || !hf_kept_put((struct hf_thread_data *)tsd))
+        hf_thread_clean_up(tsd);
+}
+
 static void hf_put_off_thread(tsd_t *tsd);
 
 void hf_thread_end(void *data)
@@ -123,7 +156,7 @@ void hf_thread_end(void *data)
     struct hf_pass pass;
     hf_thread_slot = tsd;
     if (hf_gate_enter(&pass)) {
-        hf_thread_clean_up(tsd);
+        hf_thread_release(tsd);
         hf_thread_slot = &hf_thread_ended;
         hf_gate_leave(&pass);
     } else {
@@ -131,13 +164,6 @@ void hf_thread_end(void *data)
         hf_put_off_thread(tsd);
     }
     hf_gate_disclaim();
-}
-
-/* The calling thread's data; NULL if it has none of its own. */
-JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_current(void)
-{
-    tsd_t *tsd = hf_thread_slot;
-    return likely(tsd != &tsd_tls && tsd != &hf_thread_ended) ? tsd : NULL;
 }
 
 /* The state of a call into the heap; see hf_enter(). */
@@ -188,43 +214,7 @@ JEMALLOC_ALWAYS_INLINE void hf_leave(const struct hf_call *call)
     hf_gate_leave(&call->pass);
 }
 
-/* ---- the page map ---- */
-
-/*
- * The page map: the leaves of jemalloc's rtree that cover the region, side by side, one word per
- * page, found without walking the tree. Readable from the start, all zero (no block). A leaf
- * becomes writable when jemalloc first asks for it, so that only leaves in use count as committed
- * memory. Indexed by the address itself, hence the bias.
- */
-const uintptr_t *hf_page_map;
-
-#define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
-#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
-#define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)
-#if RTREE_HEIGHT != 2 || !defined(RTREE_LEAF_COMPACT)
-#    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
-#endif
-
-static bool hf_page_map_reserve(void)
-{
-    uintptr_t first = hf_region.base >> HF_LEAF_SHIFT;
-    uintptr_t last = (hf_region.base + hf_region.size - 1) >> HF_LEAF_SHIFT;
-    size_t size = (last - first + 1) * HF_LEAF_SIZE;
-    /* Not from the region: the parentheses suppress pages.h's macro and call the function. */
-    void *map = (mmap)(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
-        return false;
-    (void)madvise(map, size, MADV_DONTDUMP);
-    hf_page_map = (const uintptr_t *)((uintptr_t)map - first * HF_LEAF_SIZE);
-    return true;
-}
-
-/* The leaf for a root entry; NULL if the system refuses memory. */
-void *hf_page_map_leaf(size_t root_index)
-{
-    uintptr_t leaf = (uintptr_t)hf_page_map + root_index * HF_LEAF_SIZE;
-    return mprotect((void *)leaf, HF_LEAF_SIZE, PROT_READ | PROT_WRITE) == 0 ? (void *)leaf : NULL;
-}
+#include "page_map.h"
 
 /* ---- checks ---- */
 
@@ -309,6 +299,7 @@ static bool hf_retry(size_t size)
     if (size > hf_region.size)
         return false;
     tsd_t *tsd = tsd_fetch();
+    hf_kept_release(0);
     pthread_mutex_lock(&hf_retry_lock);
     if (tsd_nominal(tsd) && tcache_available(tsd))
         tcache_flush(tsd);
@@ -411,6 +402,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
         return hf_forward->malloc(size);
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(0, size);
+    hf_kept_age();
     /* Entering may have shown that another copy is the heap. */
     void *ptr;
     if (unlikely(hf_forward != NULL))
@@ -671,4 +663,5 @@ void hf_heap_reset_in_child_entry(void)
     hf_put_off_threads = NULL;
     hf_ground_reset();
     jemalloc_postfork_child();
+    hf_kept_reset(tsd_fetch());
 }

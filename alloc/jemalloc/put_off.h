@@ -56,7 +56,7 @@ static void hf_catch_up(void)
             __atomic_exchange_n(&hf_put_off_threads, NULL, __ATOMIC_SEQ_CST);
         while (thread != NULL) {
             struct hf_thread_data *next = thread->put_off;
-            hf_thread_clean_up(&thread->tsd);
+            hf_thread_release(&thread->tsd);
             thread = next;
         }
         hf_slow_all(tsd);

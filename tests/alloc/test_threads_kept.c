@@ -1,0 +1,127 @@
+/* What a thread leaves at its end serves the next one: no page faults for each thread, also in a
+ * forked child; and it goes back when no thread wants it for dirty_decay_ms. */
+#include "death.h"
+#include "suite.h"
+
+#include <homefree/homefree.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS 200
+
+static void *use(void *unused)
+{
+    void *blocks[64];
+    (void)unused;
+    for (size_t i = 0; i < 64; i++) {
+        blocks[i] = hf_malloc(16 * (i + 1));
+        must(blocks[i] != NULL);
+        memset(blocks[i], 1, 16 * (i + 1));
+    }
+    for (size_t i = 0; i < 64; i++)
+        hf_free(blocks[i]);
+    return NULL;
+}
+
+static void run_in_turn(int count)
+{
+    for (int i = 0; i < count; i++) {
+        pthread_t thread;
+        must(pthread_create(&thread, NULL, use, NULL) == 0);
+        must(pthread_join(thread, NULL) == 0);
+    }
+}
+
+static void run_together(size_t count)
+{
+    pthread_t threads[64];
+    must(count <= 64);
+    for (size_t i = 0; i < count; i++)
+        must(pthread_create(&threads[i], NULL, use, NULL) == 0);
+    for (size_t i = 0; i < count; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+}
+
+static long faults_of(int count)
+{
+    struct rusage before, after;
+    run_in_turn(4);
+    must(getrusage(RUSAGE_SELF, &before) == 0);
+    run_in_turn(count);
+    must(getrusage(RUSAGE_SELF, &after) == 0);
+    return after.ru_minflt - before.ru_minflt;
+}
+
+/* Without it, jemalloc alone takes ten page faults a thread. */
+START_TEST(threads_in_turn_take_no_pages)
+{
+    ck_assert_int_lt(faults_of(THREADS), THREADS);
+}
+END_TEST
+
+static void be_a_child(void *unused)
+{
+    (void)unused;
+    run_together(40); /* more than are kept */
+    for (int i = 0; i < 5; i++) {
+        pid_t child = fork();
+        must(child >= 0);
+        if (child == 0) {
+            alarm(patience(30));
+            struct hf_stats stats = {.size = sizeof stats};
+            must(faults_of(THREADS / 2) < THREADS / 2);
+            run_together(40);
+            must(hf_stats(&stats) == 0);
+            _exit(0);
+        }
+        int status = -1;
+        must(waitpid(child, &status, 0) == child && status == 0);
+    }
+}
+
+CALL_TEST(children_take_it_over, be_a_child, NULL)
+
+static uint64_t active_bytes(void)
+{
+    struct hf_stats stats = {.size = sizeof stats};
+    must(hf_stats(&stats) == 0);
+    return stats.active;
+}
+
+static void use_slow_paths(int count)
+{
+    for (int i = 0; i < count; i++)
+        hf_free(hf_malloc(100000));
+}
+
+/* What threads have kept goes back some time after 20 ms, as slow paths come along. */
+static int see_it_go_back(void)
+{
+    use_slow_paths(600);
+    run_together(20);
+    uint64_t kept = active_bytes();
+    for (int tries = 0; active_bytes() + (32 << 10) > kept; tries++) {
+        must(tries < 20000);
+        use_slow_paths(300);
+        usleep(1000);
+    }
+    return EXIT_SUCCESS;
+}
+
+START_TEST(it_goes_back)
+{
+    assert_succeeds(OUTCOME_OF_SELF("HOMEFREE_CONF=dirty_decay_ms:20", "decay"));
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    (void)argv;
+    if (argc > 1)
+        return see_it_go_back();
+    return RUN_SUITE(threads_in_turn_take_no_pages, children_take_it_over, it_goes_back);
+}
