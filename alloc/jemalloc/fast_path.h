@@ -415,9 +415,31 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     return ptr;
 }
 
+/* Blocks that are cached although imalloc_fastpath() does not look: larger ones than its table of
+ * size classes has. Otherwise as hf_malloc_slow(), by a tail call. */
+static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
+{
+    tsd_t *tsd = hf_thread_slot;
+    uint64_t allocated, threshold;
+    bool success;
+    if (size <= SC_LOOKUP_MAXCLASS || size > tcache_maxclass)
+        return hf_malloc_slow(size);
+    szind_t class = sz_size2index_compute(size);
+    te_malloc_fastpath_ctx(tsd, &allocated, &threshold);
+    allocated += sz_index2size(class);
+    if (unlikely(allocated >= threshold))
+        return hf_malloc_slow(size);
+    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
+    void *ptr = cache_bin_alloc(bin, &success);
+    if (unlikely(!success))
+        return hf_malloc_slow(size);
+    fastpath_success_finish(tsd, allocated, bin, ptr);
+    return ptr;
+}
+
 void *hf_malloc_entry(size_t size)
 {
-    return imalloc_fastpath(size, &hf_malloc_slow);
+    return imalloc_fastpath(size, &hf_malloc_medium);
 }
 
 static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
