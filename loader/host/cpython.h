@@ -134,7 +134,8 @@ struct hf_py_type_spec {
     D(text_type, PyUnicode_Type)      \
     D(bytes_type, PyBytes_Type)       \
     D(list_type, PyList_Type)         \
-    D(tuple_type, PyTuple_Type)
+    D(tuple_type, PyTuple_Type)       \
+    D(view_type, PyMemoryView_Type)
 
 /* What running several interpreters needs besides, in every version from 3.9 on; members of the
  * second list are NULL where the running version lacks them. */
@@ -180,6 +181,7 @@ struct hf_py_type_spec {
     F(error_set_text, PyErr_SetString, void, (struct hf_py_object *, const char *))               \
     F(take, Py_IncRef, void, (struct hf_py_object *))                                             \
     F(type_of, PyObject_Type, struct hf_py_object *, (struct hf_py_object *))                     \
+    F(is_subtype, PyType_IsSubtype, int, (struct hf_py_object *, struct hf_py_object *))          \
     F(is_instance, PyObject_IsInstance, int, (struct hf_py_object *, struct hf_py_object *))      \
     F(bool_new, PyBool_FromLong, struct hf_py_object *, (long))                                   \
     F(int_new, PyLong_FromLongLong, struct hf_py_object *, (long long))                           \

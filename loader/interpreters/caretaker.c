@@ -10,10 +10,10 @@
 
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/inside.h"
-#include "loader/interpreters/memory_object.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/thread_states.h"
+#include "loader/interpreters/value_memory.h"
 
 #include <errno.h>
 #include <homefree/alloc.h>
@@ -247,14 +247,14 @@ static void end_interpreter(struct hf_interpreter *interpreter)
         py->cpython->detach();
     }
     if (group->engine == HF_ENGINE_THREADS) {
-        hf_memory_object_forget(py, interpreter);
+        hf_memory_forget(py, interpreter);
         delete_current(py, interpreter->first);
         return;
     }
     py->cpython->detach();
     take_turn(interpreter);
     py->cpython->attach(interpreter->first);
-    hf_memory_object_forget(py, interpreter);
+    hf_memory_forget(py, interpreter);
     py->end_interpreter(interpreter->first);
     leave_turn(interpreter);
 }

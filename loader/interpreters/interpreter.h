@@ -36,8 +36,10 @@ struct hf_interpreter {
     atomic_uint sessions;
     atomic_int state; /* enum hf_interpreter_state */
     atomic_uint_fast64_t calls;
-    atomic_uint_fast64_t posted;                /* as many as are in the queue */
-    _Atomic(struct hf_py_object *) memory_type; /* memory_object.c's; NULL until it is needed */
+    atomic_uint_fast64_t posted; /* as many as are in the queue */
+    /* References of the interpreter; NULL until they are needed. */
+    _Atomic(struct hf_py_object *) memory_type; /* memory_object.c's */
+    _Atomic(struct hf_py_object *) array_type;  /* value_memory.c's: numpy.ndarray */
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;  /* for the caretaker */

@@ -117,6 +117,19 @@ static struct hf_py_object *type_in(const struct hf_cpython_interpreters *py,
     return none;
 }
 
+struct hf_release *hf_memory_object_keeper(struct hf_interpreter *interpreter,
+                                           struct hf_py_object *object,
+                                           const struct hf_py_object *type)
+{
+    if (type == NULL || type != atomic_load(&interpreter->memory_type))
+        return NULL;
+    const struct shown *shown = *shown_of(object);
+    if (shown == NULL || shown->memory.keeper == NULL)
+        return NULL;
+    hf_release_take(shown->memory.keeper);
+    return shown->memory.keeper;
+}
+
 void hf_memory_object_forget(const struct hf_cpython_interpreters *py,
                              struct hf_interpreter *interpreter)
 {

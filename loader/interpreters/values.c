@@ -1,14 +1,11 @@
 /*
- * Owns nothing: what a value points to is the value's, each part in a block of the heap.
- *
- * Memory that a result shows is held by a buffer (Py_buffer) of the interpreter that it comes from.
- * The keeper's destructor may run on any thread, so it posts the release to that interpreter, which
- * does not end before.
+ * Owns nothing: what a value points to is the value's, each part in a block of the heap. What keeps
+ * memory is in value_memory.c.
  */
 #include "loader/interpreters/values.h"
 
 #include "loader/interpreters/memory_object.h"
-#include "loader/interpreters/posts.h"
+#include "loader/interpreters/value_memory.h"
 
 #include <errno.h>
 #include <homefree/alloc.h>
@@ -49,6 +46,64 @@ void hf_value_free(struct hf_value *value)
         hf_free(value->as.memory);
     }
     *value = (struct hf_value){.kind = HF_VALUE_NONE};
+}
+
+/* ---- copying ---- */
+
+static int copy_bytes(struct hf_value *out, enum hf_value_kind kind, const char *bytes,
+                      ssize_t count)
+{
+    char *copy = hf_malloc((size_t)count + 1);
+    if (copy == NULL)
+        return -ENOMEM;
+    if (count > 0)
+        memcpy(copy, bytes, (size_t)count);
+    copy[count] = '\0';
+    *out = (struct hf_value){.kind = kind, .count = (size_t)count, .as.text = copy};
+    return 0;
+}
+
+static int copy_items(const struct hf_value *value, struct hf_value *out)
+{
+    struct hf_value *items = hf_calloc(value->count + 1, sizeof *items);
+    int error = items != NULL ? 0 : -ENOMEM;
+    *out = (struct hf_value){.kind = value->kind, .as.items = items};
+    for (size_t i = 0; error == 0 && i < value->count; i++) {
+        error = hf_value_copy(&value->as.items[i], &items[i]);
+        out->count += error == 0;
+    }
+    if (error != 0)
+        hf_value_free(out);
+    return error;
+}
+
+static int copy_memory(const struct hf_memory *memory, struct hf_value *out)
+{
+    struct hf_memory *copy = hf_memory_describe(memory);
+    if (copy == NULL)
+        return -ENOMEM;
+    copy->keeper = memory->keeper;
+    if (copy->keeper != NULL)
+        hf_release_take(copy->keeper);
+    *out = (struct hf_value){.kind = HF_VALUE_MEMORY, .as.memory = copy};
+    return 0;
+}
+
+int hf_value_copy(const struct hf_value *value, struct hf_value *out)
+{
+    *out = (struct hf_value){.kind = HF_VALUE_NONE};
+    if (has_items(value->kind))
+        return copy_items(value, out);
+    if (value->kind == HF_VALUE_MEMORY)
+        return copy_memory(value->as.memory, out);
+    if (value->kind != HF_VALUE_TEXT && value->kind != HF_VALUE_BYTES) {
+        *out = *value;
+        return 0;
+    }
+    const bool is_line =
+        value->kind == HF_VALUE_TEXT && value->count == 0 && value->as.text != NULL;
+    const size_t count = is_line ? strlen(value->as.text) : value->count;
+    return copy_bytes(out, value->kind, value->as.text, (ssize_t)count);
 }
 
 /* ---- to Python ---- */
@@ -176,105 +231,10 @@ struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py
     return NULL; /* hf_value_is_argument() has excluded it */
 }
 
-/* ---- memory of a result ---- */
-
-struct held {
-    const struct hf_cpython_interpreters *py;
-    int64_t home;
-    struct hf_py_buffer buffer;
-};
-
-static void release_at_home(void *argument)
-{
-    struct held *held = argument;
-    held->py->buffer_release(&held->buffer);
-    hf_posts_unhold(held->home);
-    hf_free(held);
-}
-
-/* The last keeper was dropped, on whichever thread. If the interpreter is gone all the same, the
- * buffer is left. */
-static int let_go(void *argument)
-{
-    struct held *held = argument;
-    return hf_posts_add(held->home, release_at_home, held);
-}
-
-static struct hf_memory *memory_of(const struct hf_py_buffer *buffer)
-{
-    const size_t dimensions = (size_t)buffer->dimensions;
-    const size_t numbers = 2 * dimensions * sizeof(int64_t);
-    const char *format = buffer->format != NULL ? buffer->format : "B";
-    struct hf_memory *memory = hf_calloc(1, sizeof *memory + numbers + strlen(format) + 1);
-    if (memory == NULL)
-        return NULL;
-    int64_t *shape = (int64_t *)(void *)(memory + 1);
-    char *letters = (char *)(shape + 2 * dimensions);
-    memcpy(letters, format, strlen(format) + 1);
-    for (size_t i = 0; i < dimensions; i++) {
-        shape[i] = buffer->shape[i];
-        shape[dimensions + i] = buffer->strides[i];
-    }
-    *memory = (struct hf_memory){.pointer = buffer->start,
-                                 .bytes = (size_t)buffer->bytes,
-                                 .format = letters,
-                                 .item_size = (size_t)buffer->item_size,
-                                 .dimensions = buffer->dimensions,
-                                 .shape = shape,
-                                 .strides = shape + dimensions,
-                                 .read_only = buffer->read_only != 0};
-    return memory;
-}
-
-static int from_buffer(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
-                       struct hf_py_object *object, struct hf_value *out)
-{
-    struct held *held = hf_calloc(1, sizeof *held);
-    if (held == NULL)
-        return -ENOMEM;
-    held->py = py;
-    held->home = interpreter->id;
-    if (py->buffer_get(object, &held->buffer, HF_PY_BUFFER_FULL_READ) != 0) {
-        hf_free(held);
-        return -EPROTO;
-    }
-    struct hf_memory *memory = held->buffer.suboffsets == NULL ? memory_of(&held->buffer) : NULL;
-    if (memory == NULL || hf_posts_hold(held->home) != 0) {
-        hf_free(memory);
-        py->buffer_release(&held->buffer);
-        hf_free(held);
-        return -ENOMEM;
-    }
-    /* An empty buffer may have no address, but a deleter needs one: it is given the holder's. */
-    const int error =
-        hf_release_new_attempt(&memory->keeper, held, let_go, "homefree.interpreters");
-    if (error != 0) {
-        hf_posts_unhold(held->home);
-        hf_free(memory);
-        py->buffer_release(&held->buffer);
-        hf_free(held);
-        return error;
-    }
-    *out = (struct hf_value){.kind = HF_VALUE_MEMORY, .as.memory = memory};
-    return 0;
-}
-
 /* ---- from Python ---- */
 
 static int from_object(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
                        struct hf_py_object *object, int depth, struct hf_value *out);
-
-static int copy_bytes(struct hf_value *out, enum hf_value_kind kind, const char *bytes,
-                      ssize_t count)
-{
-    char *copy = hf_malloc((size_t)count + 1);
-    if (copy == NULL)
-        return -ENOMEM;
-    memcpy(copy, bytes, (size_t)count);
-    copy[count] = '\0';
-    *out = (struct hf_value){.kind = kind, .count = (size_t)count, .as.text = copy};
-    return 0;
-}
 
 /* The items of a list or tuple, which may change meanwhile: only a sequence's own functions are
  * used. `first` items are left for the caller to fill in. */
@@ -386,7 +346,7 @@ static int from_object(const struct hf_cpython_interpreters *py, struct hf_inter
     *out = (struct hf_value){.kind = HF_VALUE_NONE};
     int error = type != NULL ? from_simple(py, interpreter, object, type, depth, out) : -EPROTO;
     if (error == -ENOMSG && py->buffer_check(object) != 0) {
-        error = from_buffer(py, interpreter, object, out);
+        error = hf_memory_from_object(py, interpreter, object, out);
         if (error == -EPROTO) { /* it has no simple layout */
             py->cpython->clear_error();
             error = -ENOMSG;

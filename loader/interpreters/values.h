@@ -10,6 +10,10 @@
 /* Whether a value and what it contains may be an argument. */
 bool hf_value_is_argument(const struct hf_value *value);
 
+/* Copies an argument with everything that it points to. Memory is not copied: its keeper gets one
+ * more holder. Returns 0 or -ENOMEM. Free the copy with hf_value_free(). */
+int hf_value_copy(const struct hf_value *value, struct hf_value *out);
+
 /* A new object, or NULL with an exception set. */
 struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py,
                                         struct hf_interpreter *interpreter,

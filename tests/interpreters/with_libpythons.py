@@ -1,9 +1,11 @@
 """Runs a program once with each libpython of this machine: its last argument is the library's path.
 
-usage: with_libpythons.py [--package FOLDER] new|old PROGRAM [argument…]
+usage: with_libpythons.py [--package FOLDER [--wheels FOLDER]] new|old PROGRAM [argument…]
 
 new: CPython 3.12 and later; old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
-folder with the package `homefree`, or not set. Without any CPython, the test is skipped.
+folder with the package `homefree`, or not set. With --wheels it has NumPy of that folder's
+environments (homefree_wheels in tests/support/prepare.sh) as well; a CPython that has none there is
+left out. Without any CPython, the test is skipped.
 """
 
 import os
@@ -34,10 +36,21 @@ def libpython(python):
     return None
 
 
+def numpy_of(version, wheels):
+    """The folder with NumPy for a CPython, or None."""
+    minor = ".".join(map(str, number(version)[:2]))
+    found = sorted(Path(wheels, f"cpython-{minor}").glob("lib/python3*/site-packages/numpy"))
+    return found[0].parent if found else None
+
+
 def main():
     environment = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
     if sys.argv[1] == "--package":
         environment["PYTHONPATH"] = sys.argv[2]
+        del sys.argv[1:3]
+    wheels = None
+    if sys.argv[1] == "--wheels":
+        wheels = sys.argv[2]
         del sys.argv[1:3]
     which, program, *arguments = sys.argv[1:]
     ran, failed = 0, 0
@@ -48,11 +61,19 @@ def main():
         found = libpython(python) if wanted else None
         if found is None:
             continue
+        more = {}
+        if wheels:
+            numpy = numpy_of(version, wheels)
+            if numpy is None:
+                continue
+            more["PYTHONPATH"] = f"{environment['PYTHONPATH']}:{numpy}"
         ran += 1
         print(f"CPython {version} ({found[1]})", flush=True)
         done = subprocess.run(
             [program, *arguments, found[1]],
-            env=environment | {"PYTHONHOME": found[0], "PYTHONDONTWRITEBYTECODE": "1"},
+            env=environment
+            | {"PYTHONHOME": found[0], "PYTHONDONTWRITEBYTECODE": "1", "OPENBLAS_NUM_THREADS": "1"}
+            | more,
             check=False,
         )
         failed += done.returncode != 0

@@ -428,10 +428,18 @@ struct hf_value {
     } as;
 };
 
-/* Memory that is used by reference. In a result, whoever drops `keeper` last lets go of the object
- * in whose interpreter the memory is; until then that interpreter is not ended. In an argument,
- * which is a memoryview, Python holds `keeper` for as long as it uses the memory; without one, the
- * memory must outlive every interpreter that it was given to. */
+/*
+ * Memory that is used by reference.
+ *
+ * In a result, `keeper` holds the memory. What a NumPy array has allocated on the heap
+ * (homefree/host.h, hf_python_share()) outlives the array and its interpreter; the array moves to
+ * other memory if it is resized meanwhile. Memory that was an argument has that argument's keeper.
+ * Anything else is an object's that has a buffer: its interpreter is not ended before whoever drops
+ * the keeper last.
+ *
+ * In an argument, which is a memoryview, Python holds `keeper` for as long as it uses the memory;
+ * without one, the memory must outlive every interpreter that it was given to.
+ */
 struct hf_memory {
     void *pointer;
     size_t bytes;
