@@ -31,14 +31,6 @@ constexpr int THREADS = 8, DISTINCT = 64, ROWS = 8, WIDTH = 32;
 
 using Rows = std::vector<float>;
 
-// What the main interpreter and each of a group run first. The package brings the model's code;
-// only NumPy has to be installed.
-constexpr const char *SET_UP = R"(
-from homefree.package import Reader
-def load(path):
-    return Reader(path, mapped=True).load_pickle("models", "mlp.pkl")
-)";
-
 [[noreturn]] void fail(const std::string &what)
 {
     throw std::runtime_error(what);
@@ -82,10 +74,12 @@ Rows answer_of(PyObject *model, Rows &input)
 
 std::vector<Rows> expected_answers(const char *package, std::vector<Rows> &inputs)
 {
-    if (PyRun_SimpleString(SET_UP) != 0)
-        fail("Python cannot import homefree");
-    PyObject *main = PyImport_AddModule("__main__");
-    PyObject *model = PyObject_CallMethod(main, "load", "s", package);
+    PyObject *homefree = PyImport_ImportModule("homefree.package");
+    PyObject *reader =
+        homefree != nullptr ? PyObject_CallMethod(homefree, "Reader", "s", package) : nullptr;
+    PyObject *model = reader != nullptr
+                          ? PyObject_CallMethod(reader, "load_pickle", "ss", "models", "mlp.pkl")
+                          : nullptr;
     if (model == nullptr) {
         PyErr_Print();
         fail("the package cannot be loaded");
@@ -94,6 +88,8 @@ std::vector<Rows> expected_answers(const char *package, std::vector<Rows> &input
     for (Rows &input : inputs)
         answers.push_back(answer_of(model, input));
     Py_DECREF(model);
+    Py_DECREF(reader);
+    Py_DECREF(homefree);
     return answers;
 }
 
@@ -109,13 +105,11 @@ class Server
         hf_interpreters_options options{};
         options.size = sizeof options;
         options.count = count;
-        options.set_up = SET_UP;
         if (hf_interpreters_start(&group_, &options, why, sizeof why) != 0)
             fail(why);
-        hf_value path{}, error{};
-        path.kind = HF_VALUE_TEXT;
-        path.as.text = package;
-        if (hf_replica_new(&model_, group_, "__main__:load", &path, 1, &error) != 0)
+        // The package brings the model's code; only NumPy has to be installed.
+        hf_value error{};
+        if (hf_replica_from_package(&model_, group_, package, "models", "mlp.pkl", &error) != 0)
             fail(error.kind == HF_VALUE_ERROR ? error.as.error->traceback : "there is no model");
     }
     Server(const Server &) = delete;

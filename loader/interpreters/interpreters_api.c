@@ -160,6 +160,24 @@ static int replica_new(struct hf_replica **out, struct hf_interpreters *group, c
                              : hf_replicas_new(out, group, maker, arguments, count_of, error);
 }
 
+static int replica_from_package(struct hf_replica **out, struct hf_interpreters *group,
+                                const char *path, const char *package, const char *name,
+                                struct hf_value *error)
+{
+    if (out == NULL || group == NULL || path == NULL || name == NULL)
+        return -EINVAL;
+    return is_parents(group) ? -ESHUTDOWN
+                             : hf_replicas_from_package(out, group, path, package, name, error);
+}
+
+static int replica_from_pickle(struct hf_replica **out, struct hf_interpreters *group,
+                               const struct hf_value *pickle, struct hf_value *error)
+{
+    if (out == NULL || group == NULL || pickle == NULL)
+        return -EINVAL;
+    return is_parents(group) ? -ESHUTDOWN : hf_replicas_from_pickle(out, group, pickle, error);
+}
+
 static int replica_call(struct hf_replica *replica, const char *method,
                         const struct hf_value *arguments, size_t count_of, struct hf_value *result)
 {
@@ -201,6 +219,8 @@ static const struct hf_interpreters_functions here = {
     .replica_drop = replica_drop,
     .finish = hf_group_finish_all,
     .left = left,
+    .replica_from_package = replica_from_package,
+    .replica_from_pickle = replica_from_pickle,
 };
 
 /* ---- exported ---- */
@@ -343,6 +363,19 @@ int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group, const
                    const struct hf_value *arguments, size_t count_of, struct hf_value *error)
 {
     FORWARD(replica_new, -EINVAL, (out, group, maker, arguments, count_of, error));
+}
+
+int hf_replica_from_package(struct hf_replica **out, struct hf_interpreters *group,
+                            const char *path, const char *package, const char *name,
+                            struct hf_value *error)
+{
+    FORWARD(replica_from_package, -EINVAL, (out, group, path, package, name, error));
+}
+
+int hf_replica_from_pickle(struct hf_replica **out, struct hf_interpreters *group,
+                           const struct hf_value *pickle, struct hf_value *error)
+{
+    FORWARD(replica_from_pickle, -EINVAL, (out, group, pickle, error));
 }
 
 int hf_replica_call(struct hf_replica *replica, const char *method,

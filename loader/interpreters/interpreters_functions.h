@@ -37,6 +37,11 @@ struct hf_interpreters_functions {
     void (*replica_drop)(struct hf_replica *replica);
     int (*finish)(int timeout_ms);
     int (*left)(int64_t interpreter, bool give_back, struct hf_interpreter_left *out);
+    int (*replica_from_package)(struct hf_replica **out, struct hf_interpreters *group,
+                                const char *path, const char *package, const char *name,
+                                struct hf_value *error);
+    int (*replica_from_pickle)(struct hf_replica **out, struct hf_interpreters *group,
+                               const struct hf_value *pickle, struct hf_value *error);
 };
 
 #endif

@@ -469,6 +469,52 @@ except RuntimeError as error:
         )
 
 
+class PackagedReplicas(Program):
+    definitions = """
+import os, pathlib, sys, tempfile
+import homefree.package
+def write(folder):
+    source = "class Model:\\n    def __call__(self, x): return self.base + x\\n"
+    pathlib.Path(folder, "shipped.py").write_text(source)
+    sys.path.insert(0, folder)
+    import shipped
+    model = shipped.Model()
+    model.base = 7
+    with homefree.package.Writer(folder + "/model.hfp") as writer:
+        writer.intern("shipped")
+        writer.add_pickle("models", "model.pkl", model)
+    sys.path.remove(folder)
+    os.remove(folder + "/shipped.py")
+def is_same(first, second):
+    return first is second, type(first).__module__
+"""
+
+    def test_a_package_is_loaded_where_it_is_used(self):
+        self.fine(
+            """
+with tempfile.TemporaryDirectory() as folder:
+    write(folder)
+    os.chdir(folder)
+    with Executor(1) as executor:
+        model = interpreters.Replica.from_package("model.hfp", "models", "model.pkl", executor)
+        lost = interpreters.Replica.from_package("model.hfp", "models", "none.pkl", executor)
+        os.chdir("/")
+        assert [model(n) for n in range(3)] == [7, 8, 9]
+        assert executor.submit(is_same, model, model).result() == (True, "<package 1>.shipped")
+        try:
+            lost(1)
+            raise AssertionError
+        except homefree.package.MissingMember as error:
+            assert "none.pkl" in str(error)
+        try:
+            interpreters.Replica.from_package("model.hfp", "models", "model.pkl")
+            raise AssertionError
+        except FileNotFoundError:
+            pass
+"""
+        )
+
+
 class Refused(unittest.TestCase):
     @unittest.skipIf(OWN_GIL or support.FREE_THREADED, "this Python can have interpreters")
     def test_older_pythons_say_why(self):

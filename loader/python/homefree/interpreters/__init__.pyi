@@ -1,6 +1,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future
 from concurrent.futures import Executor as _Executor
+from os import PathLike
 from typing import Any, Generic, TypeVar
 
 _T = TypeVar("_T")
@@ -33,6 +34,14 @@ class Executor(_Executor):
 
 class Replica(Generic[_T]):
     def __init__(self, value: _T, executor: Executor | None = None) -> None: ...
+    @classmethod
+    def from_package(
+        cls,
+        path: str | bytes | PathLike[str] | PathLike[bytes],
+        package: str,
+        name: str,
+        executor: Executor | None = None,
+    ) -> Replica[Any]: ...
     def __call__(self, *arguments: Any, **keywords: Any) -> Any: ...
     def submit(self, *arguments: Any, **keywords: Any) -> Future[Any]: ...
 

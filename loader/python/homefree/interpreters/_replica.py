@@ -4,6 +4,7 @@ State: the numbers of replicas. Threads: any. Fork: allowed; a child makes repli
 """
 
 import itertools
+import os
 import pickle
 
 from . import _inside
@@ -37,6 +38,21 @@ class Replica:
         self._pickle, self._buffers = pack(value)
         self._alive = bytearray(b"\1")
 
+    @classmethod
+    def from_package(cls, path, package, name, executor=None):
+        """A replica of a pickle in a package, which each interpreter loads by itself when it first
+        uses it: nothing of it is loaded here.
+
+        path: the file or folder that homefree.package.Writer has made. package, name: the pickle's,
+        as for Writer.add_pickle(). executor: as for Replica(). Arrays of the pickle are mapped, so
+        pages that nobody writes to exist once in the process; do not change the file meanwhile.
+
+        Raises FileNotFoundError if there is nothing at that path. What is wrong with the package is
+        raised by calls. Since 1.0.
+        """
+        path = os.path.realpath(os.fsdecode(path), strict=True)
+        return cls(_Packaged(path, package, name), executor)
+
     def __call__(self, *arguments, **keywords):
         return self.submit(*arguments, **keywords).result()
 
@@ -58,6 +74,23 @@ class Replica:
         alive = getattr(self, "_alive", None)
         if alive is not None:
             alive[0] = 0
+
+
+class _Packaged:
+    """What becomes the object of a package where it is unpickled."""
+
+    def __init__(self, *place):
+        self._place = place
+
+    def __reduce__(self):
+        return load, self._place
+
+
+def load(path, package, name):
+    """The object of a pickle in a package; hf_replica_from_package() calls this, too."""
+    from ..package import Reader
+
+    return Reader(path, mapped=True).load_pickle(package, name)
 
 
 def _made(number, pickled, buffers, alive):
