@@ -124,6 +124,15 @@ struct hf_py_type_spec {
     struct hf_py_type_slot *slots;
 };
 
+/* PyMethodDef, with the flag for a function without arguments. */
+struct hf_py_method {
+    const char *name;
+    struct hf_py_object *(*function)(struct hf_py_object *self, struct hf_py_object *unused);
+    int flags;
+    const char *documentation;
+};
+enum { HF_PY_NO_ARGUMENTS = 4 };
+
 /* CPython's objects that are used here: D(member, name). */
 #define HF_CPYTHON_OBJECTS(D)         \
     D(none, _Py_NoneStruct)           \
@@ -155,6 +164,8 @@ struct hf_py_type_spec {
     F(interpreter_next, PyInterpreterState_Next, struct hf_py_interpreter *,                      \
       (struct hf_py_interpreter *))                                                               \
     F(main_interpreter, PyInterpreterState_Main, struct hf_py_interpreter *, (void))              \
+    F(interpreter_dict, PyInterpreterState_GetDict, struct hf_py_object *,                        \
+      (struct hf_py_interpreter *))                                                               \
     F(import, PyImport_ImportModule, struct hf_py_object *, (const char *))                       \
     F(add_module, PyImport_AddModule, struct hf_py_object *, (const char *))                      \
     F(module_dict, PyModule_GetDict, struct hf_py_object *, (struct hf_py_object *))              \
@@ -197,6 +208,8 @@ struct hf_py_type_spec {
     F(dict_remove, PyDict_DelItemString, int, (struct hf_py_object *, const char *))              \
     F(buffer_check, PyObject_CheckBuffer, int, (struct hf_py_object *))                           \
     F(buffer_get, PyObject_GetBuffer, int, (struct hf_py_object *, struct hf_py_buffer *, int))   \
+    F(function_new, PyCFunction_NewEx, struct hf_py_object *,                                     \
+      (struct hf_py_method *, struct hf_py_object *, struct hf_py_object *))                      \
     F(memory_view, PyMemoryView_FromObject, struct hf_py_object *, (struct hf_py_object *))       \
     F(buffer_release, PyBuffer_Release, void, (struct hf_py_buffer *))                            \
     F(type_from_spec, PyType_FromSpec, struct hf_py_object *, (struct hf_py_type_spec *))         \
@@ -206,6 +219,8 @@ struct hf_py_type_spec {
     F(system_object, PySys_GetObject, struct hf_py_object *, (const char *))                      \
     F(error_fetch, PyErr_Fetch, void,                                                             \
       (struct hf_py_object **, struct hf_py_object **, struct hf_py_object **))                   \
+    F(error_restore, PyErr_Restore, void,                                                         \
+      (struct hf_py_object *, struct hf_py_object *, struct hf_py_object *))                      \
     F(error_normalize, PyErr_NormalizeException, void,                                            \
       (struct hf_py_object **, struct hf_py_object **, struct hf_py_object **))                   \
     F(error_set_traceback, PyException_SetTraceback, int,                                         \

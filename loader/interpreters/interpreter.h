@@ -24,8 +24,9 @@ struct hf_interpreter_post {
 };
 
 struct hf_interpreter {
-    struct hf_interpreters *group; /* NULL: the main interpreter */
+    struct hf_interpreters *group; /* NULL: the main interpreter, or a guest (guests.h) */
     unsigned index;
+    unsigned generation; /* a guest's: of the process */
     /* Written by the caretaker before the interpreter is listed. */
     int64_t id;
     struct hf_py_interpreter *python;
@@ -46,7 +47,7 @@ struct hf_interpreter {
     struct hf_interpreter_post *head, **tail;
     uint64_t held;
     struct hf_session *threads; /* the sessions that have a thread state */
-    unsigned helpers; /* threads that interrupt what runs; the interpreter waits for them */
+    unsigned helpers; /* threads at work in it for a moment; the interpreter waits for them */
     bool forsaken;    /* ends although others hold something of it */
     bool finishing;   /* nothing may attach any more but the caretaker */
     bool has_caretaker;

@@ -12,6 +12,7 @@
 #include "loader/interpreters/caretaker.h"
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/group.h"
+#include "loader/interpreters/guests.h"
 #include "loader/interpreters/interpreters_functions.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
@@ -124,6 +125,12 @@ static int64_t current(void)
     return py->interpreter_id(py->interpreter_of(py->cpython->current_thread()));
 }
 
+static int hold(int64_t interpreter)
+{
+    const int error = hf_posts_hold(interpreter);
+    return error == -ESHUTDOWN && hf_guests_admit(interpreter) ? hf_posts_hold(interpreter) : error;
+}
+
 static int run_source(struct hf_session *session, const char *source, struct hf_value *error)
 {
     if (session == NULL || source == NULL)
@@ -207,7 +214,7 @@ static const struct hf_interpreters_functions here = {
     .detach = detach,
     .session_end = session_end,
     .post = hf_posts_add,
-    .hold = hf_posts_hold,
+    .hold = hold,
     .unhold = hf_posts_unhold,
     .current = current,
     .value_clear = hf_value_free,

@@ -1,6 +1,7 @@
 /*
- * Owns the thread that serves the main interpreter's queue, which is made for the first post. The
- * others' queues are served by their caretakers.
+ * Owns the thread that serves the main interpreter's queue, which is made for the first post, and
+ * those that serve guests' queues, which end when a queue is empty. The others' queues are served
+ * by their caretakers.
  */
 #include "loader/interpreters/posts.h"
 
@@ -48,20 +49,24 @@ static void discard(struct hf_interpreter *interpreter)
     }
 }
 
-static void run_in_main(struct hf_interpreter *interpreter)
+static bool run_attached(struct hf_interpreter *interpreter, struct hf_py_interpreter *python)
 {
     const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
-    struct hf_py_thread *thread = NULL;
-    if (py != NULL && !hf_engine_is_gone(py))
-        thread = py->thread_new(py->main_interpreter());
-    if (thread == NULL) {
-        discard(interpreter);
-        return;
-    }
+    struct hf_py_thread *thread = py->thread_new(python);
+    if (thread == NULL)
+        return false;
     py->cpython->attach(thread);
     hf_posts_run(interpreter);
     py->thread_clear(thread);
     py->thread_delete_current();
+    return true;
+}
+
+static void run_in_main(struct hf_interpreter *interpreter)
+{
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    if (py == NULL || hf_engine_is_gone(py) || !run_attached(interpreter, py->main_interpreter()))
+        discard(interpreter);
 }
 
 static void *serve_main(void *argument)
@@ -77,20 +82,55 @@ static void *serve_main(void *argument)
     return NULL;
 }
 
-/* Under the interpreter's lock. */
-static int make_server(struct hf_interpreter *interpreter)
+static int make_thread(void *(*run)(void *), struct hf_interpreter *interpreter)
 {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, serve_main, interpreter);
+    const int error = pthread_create(&thread, NULL, run, interpreter);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0)
         return -EAGAIN;
     pthread_detach(thread);
-    interpreter->has_caretaker = true;
     return 0;
+}
+
+/* ---- guests ---- */
+
+/* The guest does not end before this has counted itself out (guests.c). */
+static void *serve_guest(void *argument)
+{
+    struct hf_interpreter *guest = argument;
+    bool again = true;
+    while (again) {
+        const bool ran = run_attached(guest, guest->python);
+        pthread_mutex_lock(&guest->lock);
+        again = ran && guest->head != NULL && !guest->finishing;
+        if (!again) {
+            guest->helpers--;
+            pthread_cond_signal(&guest->wake);
+        }
+        pthread_mutex_unlock(&guest->lock);
+    }
+    return NULL;
+}
+
+/* Under the interpreter's lock. Makes sure that somebody will run what is in the queue. */
+static int be_served(struct hf_interpreter *interpreter)
+{
+    const bool is_main = interpreter->id == 0;
+    if (interpreter->group != NULL || (is_main && interpreter->has_caretaker) ||
+        (!is_main && interpreter->helpers != 0))
+        return 0;
+    if (interpreter->finishing)
+        return -ECANCELED;
+    const int error = make_thread(is_main ? serve_main : serve_guest, interpreter);
+    if (error == 0 && is_main)
+        interpreter->has_caretaker = true;
+    else if (error == 0)
+        interpreter->helpers++;
+    return error;
 }
 
 /* ---- for every interpreter ---- */
@@ -105,8 +145,8 @@ int hf_posts_add(int64_t id, void (*run)(void *argument), void *argument)
     *post = (struct hf_interpreter_post){.run = run, .argument = argument};
     struct hf_interpreter *interpreter = hf_registry_lock(id);
     int error = interpreter == NULL ? -ESHUTDOWN : 0;
-    if (interpreter != NULL && interpreter->group == NULL && !interpreter->has_caretaker)
-        error = make_server(interpreter);
+    if (interpreter != NULL)
+        error = be_served(interpreter);
     if (error == 0) {
         *interpreter->tail = post;
         interpreter->tail = &post->next;
@@ -124,9 +164,10 @@ int hf_posts_hold(int64_t id)
     struct hf_interpreter *interpreter = hf_registry_lock(id);
     if (interpreter == NULL)
         return -ESHUTDOWN;
-    interpreter->held++;
+    const bool ends = interpreter->finishing;
+    interpreter->held += !ends;
     pthread_mutex_unlock(&interpreter->lock);
-    return 0;
+    return ends ? -ECANCELED : 0;
 }
 
 void hf_posts_unhold(int64_t id)

@@ -46,6 +46,16 @@ void hf_registry_add(struct hf_interpreter *interpreter)
     pthread_mutex_unlock(&lock);
 }
 
+/* The caller holds the lock. */
+static void unlist(const struct hf_interpreter *interpreter)
+{
+    struct hf_interpreter **at = &listed;
+    while (*at != NULL && *at != interpreter)
+        at = &(*at)->next_listed;
+    if (*at != NULL)
+        *at = interpreter->next_listed;
+}
+
 bool hf_registry_remove(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&lock);
@@ -55,11 +65,7 @@ bool hf_registry_remove(struct hf_interpreter *interpreter)
                      interpreter->head == NULL && interpreter->helpers == 0;
     if (can) {
         interpreter->finishing = true;
-        struct hf_interpreter **at = &listed;
-        while (*at != NULL && *at != interpreter)
-            at = &(*at)->next_listed;
-        if (*at != NULL)
-            *at = interpreter->next_listed;
+        unlist(interpreter);
     }
     pthread_mutex_unlock(&interpreter->lock);
     pthread_mutex_unlock(&lock);
@@ -93,12 +99,36 @@ void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state
     pthread_mutex_unlock(&end_lock);
 }
 
+bool hf_registry_add_once(struct hf_interpreter *guest)
+{
+    pthread_mutex_lock(&lock);
+    const struct hf_interpreter *found = listed;
+    while (found != NULL && found->id != guest->id)
+        found = found->next_listed;
+    if (found == NULL) {
+        guest->next_listed = listed;
+        listed = guest;
+    }
+    pthread_mutex_unlock(&lock);
+    return found == NULL;
+}
+
+void hf_registry_drop(struct hf_interpreter *guest)
+{
+    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&guest->lock); /* whoever found it is done with it */
+    unlist(guest);
+    pthread_mutex_unlock(&guest->lock);
+    pthread_mutex_unlock(&lock);
+}
+
 void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter))
 {
     pthread_mutex_lock(&lock);
     for (struct hf_interpreter *at = listed, *next; at != NULL; at = next) {
         next = at->next_listed;
-        visit(at);
+        if (at->group != NULL)
+            visit(at);
     }
     pthread_mutex_unlock(&lock);
 }

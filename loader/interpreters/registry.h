@@ -22,10 +22,16 @@ void hf_registry_add(struct hf_interpreter *interpreter);
  * it, has posted anything to it, or is interrupting it. Sets `finishing` then. */
 bool hf_registry_remove(struct hf_interpreter *interpreter);
 
+/* Lists a guest (guests.h), unless its interpreter is listed already. */
+bool hf_registry_add_once(struct hf_interpreter *guest);
+
+/* Takes a guest off the list, if it is there; nobody is in it any more then. */
+void hf_registry_drop(struct hf_interpreter *guest);
+
 /* Finds an interpreter and locks it; NULL if there is none. Unlock its lock. */
 struct hf_interpreter *hf_registry_lock(int64_t id);
 
-/* Calls a function for every listed interpreter, under the registry's lock. */
+/* Calls a function for every listed interpreter but guests, under the registry's lock. */
 void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter));
 
 /* Waits until all interpreters that were ever made have ended. Returns whether they have; a

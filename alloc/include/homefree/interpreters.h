@@ -679,7 +679,9 @@ HF_API void hf_replica_drop(struct hf_replica *replica);
  * Has a function run by a thread that is attached to an interpreter.
  *
  * It runs when a session of that interpreter is next attached or detached, or on the caretaker; for
- * the main interpreter on a thread of homefree's.
+ * the main interpreter, and for one that others have made, on a thread of homefree's. One that
+ * others have made must be known by an earlier hf_interpreters_hold(); what is still queued when it
+ * ends runs in a function that Python's `atexit` calls there.
  *
  * Parameters:
  *   interpreter  in: CPython's number for it, of hf_interpreter_current() or
@@ -689,7 +691,8 @@ HF_API void hf_replica_drop(struct hf_replica *replica);
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL     run is NULL
- *   -ESHUTDOWN  there is no such interpreter of this header's any more
+ *   -ESHUTDOWN  there is no such interpreter any more, or it was never known
+ *   -ECANCELED  an interpreter that others have made is being ended
  *   -EAGAIN     there can be no more threads
  *   -ENOMEM     there is no memory
  * Frees: nothing.
@@ -704,13 +707,17 @@ HF_API int hf_interpreters_post(int64_t interpreter, void (*run)(void *argument)
  * Counts one more thing of an interpreter that others hold: it does not end before all of them were
  * taken back with hf_interpreters_unhold(), which a posted function usually does.
  *
- * Does nothing for the main interpreter, whose end is CPython's.
+ * The main interpreter ends when CPython ends it. So does an interpreter that others have made
+ * (concurrent.interpreters, Py_NewInterpreterFromConfig()), which becomes known when a thread that
+ * is attached to it calls this: what others hold of it then is never released.
  *
  * Parameters:
  *   interpreter  in: CPython's number for it
  * Result: 0 or a negative errno.
  * Errors:
- *   -ESHUTDOWN  there is no such interpreter of this header's any more
+ *   -ESHUTDOWN  there is no such interpreter any more, or others have made it and the calling
+ *               thread is not attached to it
+ *   -ECANCELED  an interpreter that others have made is being ended
  * Frees: nothing.
  * Threads: safe.
  * Fork: safe.
