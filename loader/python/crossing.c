@@ -6,10 +6,12 @@
  *
  * How a piece is kept alive (`keep`):
  *
- *   what a NumPy array owns    the block itself is shared (hf_python_share): no interpreter is
- * needed a Shared object            its deleter has one more holder anything else              its
- * buffer is held in the interpreter that has it, which cannot end until the buffer was released
- * (hf_interpreters_hold)
+ * - What a NumPy array owns: the block itself is shared (hf_python_share). No interpreter is
+ * needed.
+ * - A Shared object: its deleter has one more holder.
+ * - Anything else: its buffer is held in the interpreter that has it (hf_interpreters_hold). An
+ *   interpreter of homefree's does not end until the buffer was released; a guest (guests.h) does,
+ *   and then the buffer is leaked.
  */
 #include "loader/python/crossing.h"
 
@@ -252,6 +254,18 @@ struct homefree_parcel {
     size_t count;          /* of pieces; the first one is the pickle */
     struct piece pieces[]; /* those that are filled in */
 };
+
+struct homefree_parcel *homefree_parcel_copy(const struct homefree_parcel *parcel)
+{
+    const size_t size = sizeof *parcel + parcel->count * sizeof parcel->pieces[0];
+    struct homefree_parcel *copy = hf_malloc(size);
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, parcel, size);
+    for (size_t i = 0; i < copy->count; i++)
+        hf_release_take(copy->pieces[i].keeper);
+    return copy;
+}
 
 void homefree_parcel_drop(struct homefree_parcel *parcel)
 {

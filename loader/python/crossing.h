@@ -15,6 +15,9 @@ struct homefree_parcel;
  * their interpreter as far as possible. NULL with an exception set. */
 struct homefree_parcel *homefree_parcel_new(PyObject *module, PyObject *pickle, PyObject *buffers);
 
+/* Another parcel of the same memory; NULL if there is no memory. Any thread. */
+struct homefree_parcel *homefree_parcel_copy(const struct homefree_parcel *parcel);
+
 /* A parcel whose pickle is a text; NULL if there is no memory. Any thread. */
 struct homefree_parcel *homefree_parcel_of_text(const char *text);
 

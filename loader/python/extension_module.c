@@ -26,14 +26,16 @@ void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
 static int execute(PyObject *module)
 {
     PyMethodDef *const tables[] = {
-        homefree_host_methods,         homefree_doctor_methods,     homefree_diagnose_methods,
-        homefree_check_methods,        homefree_load_methods,       homefree_cuda_methods,
-        homefree_warm_methods,         homefree_crossing_methods,   homefree_work_methods,
-        homefree_interpreters_methods, homefree_interpreter_methods};
+        homefree_host_methods,   homefree_doctor_methods,       homefree_diagnose_methods,
+        homefree_check_methods,  homefree_load_methods,         homefree_cuda_methods,
+        homefree_warm_methods,   homefree_crossing_methods,     homefree_work_methods,
+        homefree_parcel_methods, homefree_interpreters_methods, homefree_interpreter_methods};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
             return -1;
-    return homefree_host_exec(module) == 0 ? homefree_crossing_exec(module) : -1;
+    return homefree_host_exec(module) == 0 && homefree_crossing_exec(module) == 0
+               ? homefree_parcel_exec(module)
+               : -1;
 }
 
 static void release(void *module)

@@ -447,9 +447,13 @@ int homefree_host_exec(PyObject *module)
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
     struct homefree_state *state = state_of(module);
-    PyObject *const objects[] = {(PyObject *)state->installed, (PyObject *)state->owner,
-                                 (PyObject *)state->report,    (PyObject *)state->entry,
-                                 (PyObject *)state->shared,    state->array};
+    PyObject *const objects[] = {(PyObject *)state->installed,
+                                 (PyObject *)state->owner,
+                                 (PyObject *)state->report,
+                                 (PyObject *)state->entry,
+                                 (PyObject *)state->shared,
+                                 (PyObject *)state->parcel,
+                                 state->array};
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
         if (result != 0)
@@ -466,6 +470,7 @@ int homefree_host_clear(PyObject *module)
     Py_CLEAR(state->report);
     Py_CLEAR(state->entry);
     Py_CLEAR(state->shared);
+    Py_CLEAR(state->parcel);
     Py_CLEAR(state->array);
     return 0;
 }

@@ -19,6 +19,8 @@ PyDoc_STRVAR(end_doc, "interpreters_end(group, timeout)\n--\n\n"
                       "hf_interpreters_end(): 0 or -errno; milliseconds.");
 PyDoc_STRVAR(finish_doc, "interpreters_finish(timeout)\n--\n\n"
                          "hf_interpreters_finish(): 0 or -errno; milliseconds.");
+PyDoc_STRVAR(known_doc, "interpreter_make_known()\n--\n\nLets others send the blocks of this "
+                        "interpreter home, also if homefree has not made it.");
 PyDoc_STRVAR(current_doc, "interpreter_current()\n--\n\nhf_interpreter_current().");
 
 const char homefree_group_name[] = "homefree.interpreters";
@@ -83,6 +85,17 @@ static PyObject *interpreter_current(PyObject *module, PyObject *unused)
     return PyLong_FromLongLong(hf_interpreter_current());
 }
 
+static PyObject *interpreter_make_known(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    const int64_t current = hf_interpreter_current();
+    if (hf_interpreters_hold(current) == 0)
+        hf_interpreters_unhold(current);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static PyObject *interpreters_finish(PyObject *module, PyObject *timeout)
 {
     (void)module;
@@ -101,6 +114,7 @@ PyMethodDef homefree_interpreters_methods[] = {
     {"interpreters_start", interpreters_start, METH_VARARGS, start_doc},
     {"interpreters_end", interpreters_end, METH_VARARGS, end_doc},
     {"interpreters_finish", interpreters_finish, METH_O, finish_doc},
+    {"interpreter_make_known", interpreter_make_known, METH_NOARGS, known_doc},
     {"interpreter_current", interpreter_current, METH_NOARGS, current_doc},
     {NULL, NULL, 0, NULL},
 };

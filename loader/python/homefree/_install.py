@@ -54,9 +54,15 @@ def install(python="arena", numpy=True):
     1.0.
     """
     result = _homefree.install(python, numpy)
-    if result.numpy == "later" and _NumpyFinder not in sys.meta_path:
-        sys.meta_path.insert(0, _NumpyFinder)
+    if result.numpy == "later":
+        wait_for_numpy()
     return result
+
+
+def wait_for_numpy():
+    """Lets _numpy.py know when NumPy is imported in this interpreter."""
+    if _NumpyFinder not in sys.meta_path:
+        sys.meta_path.insert(0, _NumpyFinder)
 
 
 def uninstall():

@@ -1,11 +1,15 @@
 """Setting up a NumPy that is imported after install(), as soon as its core has been executed.
 
 Runs under the import lock of NumPy's core. Threads: any.
+
+State: what else is to be called then, in this interpreter.
 """
 
 import sys
 
 from . import _homefree
+
+after = []  # called with NumPy's core; homefree.interpreters.prepare() adds to it
 
 
 class _Loader:
@@ -23,6 +27,8 @@ class _Loader:
         self._loader.exec_module(module)
         # "off": install() has set up CPython already.
         _homefree.install("off", True)
+        for call in after:
+            call(module)
 
 
 def spec(finder, name, path, target):

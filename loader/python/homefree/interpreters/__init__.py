@@ -2,15 +2,26 @@
 
 Executor runs calls in interpreters that have no GIL in common. Arrays, memoryviews, DLPack tensors
 and Arrow data cross by reference: whoever drops the last reference, in whichever interpreter, lets
-the memory go home.
+the memory go home. share() and prepare() give the same to interpreters that others have made, those
+of concurrent.interpreters among them.
 
 Needs CPython 3.12 or newer; a free-threaded CPython uses threads instead. Since 1.0.
 """
 
-from .._homefree import Shared
+from .._homefree import Parcel, Shared
 from .._lazy import attributes
 
-__all__ = ["BrokenInterpreters", "Executor", "RemoteError", "Replica", "Shared", "engine"]
+__all__ = [
+    "BrokenInterpreters",
+    "Executor",
+    "Parcel",
+    "RemoteError",
+    "Replica",
+    "Shared",
+    "engine",
+    "prepare",
+    "share",
+]
 
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.
@@ -20,6 +31,8 @@ _LAZY = {
     "RemoteError": "_inside",
     "Replica": "_replica",
     "engine": "_executor",
+    "prepare": "_prepare",
+    "share": "_crossing",
 }
 
 __getattr__, __dir__ = attributes(__name__, _LAZY, globals())

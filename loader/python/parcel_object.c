@@ -1,0 +1,302 @@
+/*
+ * The part of the extension that lets CPython pass memory by reference where CPython itself passes
+ * objects between interpreters (concurrent.interpreters, InterpreterPoolExecutor): the type
+ * homefree.interpreters.Parcel, and the seam to CPython's registry of types that cross.
+ *
+ * The registry and its structures are CPython's own, the same from 3.12 to 3.14 but for one
+ * signature. An unknown version is left alone: there, parcels and arrays cross as pickles do, as
+ * copies. Owns nothing; CPython guards its registry. Functions are called by attached threads. A
+ * parcel that nobody has received may be dropped by any thread.
+ */
+#include "loader/python/crossing.h"
+
+#include <dlfcn.h>
+#include <homefree/homefree.h>
+#include <homefree/python/record.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+
+PyDoc_STRVAR(register_doc,
+             "register_crossing(type)\n--\n\n"
+             "Makes objects of exactly this type cross by reference between CPython's "
+             "interpreters, from this one. False if this CPython's registry is not known.");
+PyDoc_STRVAR(open_doc, "open()\n--\n\n"
+                       "The object, made anew in this interpreter, on the same memory. Threads: "
+                       "any. Since 1.0.");
+
+static struct homefree_state *state_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+/* This interpreter's own _homefree. */
+static PyObject *own_module(void)
+{
+    return PyImport_ImportModule("homefree._homefree");
+}
+
+/* ---- CPython's registry ---- */
+
+/* _PyXIData_t; in 3.12 and 3.13, _PyCrossInterpreterData. */
+struct crossing_data {
+    void *data;
+    PyObject *object;
+    int64_t interpreter; /* CPython writes it afterwards */
+    PyObject *(*make)(struct crossing_data *data);
+    void (*release)(void *data);
+};
+
+typedef int (*get_data)(PyThreadState *thread, PyObject *object, struct crossing_data *data);
+
+/* _PyXIData_getdata_t of 3.14: one of the two. */
+struct get_data_either {
+    get_data basic;
+    void (*with_fallback)(void);
+};
+
+typedef int (*register_3_14)(PyThreadState *, PyTypeObject *, struct get_data_either);
+typedef int (*register_3_12)(PyTypeObject *, get_data);
+
+static void *function_of_cpython(const char *name)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    void *anchor = (void *)PyType_FromSpec, *found = NULL;
+    if (dladdr1(anchor, &info, (void **)&map, RTLD_DL_LINKMAP) == 0)
+        return NULL;
+    /* The program itself has an empty name and is opened as NULL. */
+    void *handle = dlopen(map->l_name[0] != '\0' ? map->l_name : NULL, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle != NULL) {
+        found = dlsym(handle, name);
+        dlclose(handle);
+    }
+    return found;
+}
+
+/* Returns 1, 0 if this CPython is not known, or -1 with an exception set. */
+static int add_to_registry(PyTypeObject *type, get_data function)
+{
+    const char *version = Py_GetVersion();
+    int error = 0;
+    if (strncmp(version, "3.14.", 5) == 0) {
+        register_3_14 add = (register_3_14)function_of_cpython("_PyXIData_RegisterClass");
+        if (add == NULL)
+            return 0;
+        error = add(PyThreadState_Get(), type, (struct get_data_either){function, NULL});
+    } else if (strncmp(version, "3.12.", 5) == 0 || strncmp(version, "3.13.", 5) == 0) {
+        register_3_12 add =
+            (register_3_12)function_of_cpython("_PyCrossInterpreterData_RegisterClass");
+        if (add == NULL)
+            return 0;
+        error = add(type, function);
+    } else
+        return 0;
+    if (error != 0 && PyErr_Occurred() == NULL)
+        PyErr_NoMemory();
+    return error == 0 ? 1 : -1;
+}
+
+/* ---- crossing ---- */
+
+/* The object of a parcel, which is used up, also on error. */
+static PyObject *opened(PyObject *module, struct homefree_parcel *parcel)
+{
+    PyObject *parts = homefree_parcel_open(module, parcel);
+    PyObject *crossing =
+        parts != NULL ? PyImport_ImportModule("homefree.interpreters._crossing") : NULL;
+    PyObject *unpack = crossing != NULL ? PyObject_GetAttrString(crossing, "unpack") : NULL;
+    PyObject *object = unpack != NULL ? PyObject_CallObject(unpack, parts) : NULL;
+    Py_XDECREF(unpack);
+    Py_XDECREF(crossing);
+    Py_XDECREF(parts);
+    return object;
+}
+
+/* In the interpreter that receives. The memory is this interpreter's from here on: what CPython
+ * releases afterwards, it releases in the one that sent, whenever code runs there again. */
+static PyObject *receive(struct crossing_data *data)
+{
+    struct homefree_parcel *parcel = data->data;
+    if (parcel == NULL) {
+        PyErr_SetString(PyExc_RuntimeError, "this has been received already");
+        return NULL;
+    }
+    PyObject *module = own_module();
+    if (module == NULL)
+        return NULL;
+    data->data = NULL;
+    PyObject *object = opened(module, parcel);
+    Py_DECREF(module);
+    return object;
+}
+
+static void release(void *parcel)
+{
+    homefree_parcel_drop(parcel);
+}
+
+/* Returns 0, or -1 with an exception set. Takes the parcel over. */
+static int send(struct crossing_data *data, struct homefree_parcel *parcel)
+{
+    if (parcel == NULL) {
+        if (PyErr_Occurred() == NULL)
+            PyErr_NoMemory();
+        return -1;
+    }
+    data->data = parcel;
+    data->make = receive;
+    data->release = release;
+    return 0;
+}
+
+/* A parcel of any object that can be pickled; NULL with an exception set. */
+static struct homefree_parcel *packed(PyObject *object)
+{
+    struct homefree_parcel *parcel = NULL;
+    PyObject *module = own_module();
+    PyObject *crossing =
+        module != NULL ? PyImport_ImportModule("homefree.interpreters._crossing") : NULL;
+    PyObject *parts = crossing != NULL ? PyObject_CallMethod(crossing, "pack", "O", object) : NULL;
+    PyObject *pickle, *buffers;
+    if (parts != NULL && PyArg_ParseTuple(parts, "OO", &pickle, &buffers))
+        parcel = homefree_parcel_new(module, pickle, buffers);
+    Py_XDECREF(parts);
+    Py_XDECREF(crossing);
+    Py_XDECREF(module);
+    return parcel;
+}
+
+static int send_object(PyThreadState *thread, PyObject *object, struct crossing_data *data)
+{
+    (void)thread;
+    return send(data, packed(object));
+}
+
+/* ---- Parcel ---- */
+
+struct parcel_object {
+    PyObject ob_base;
+    struct homefree_parcel *parcel;
+};
+
+static struct homefree_parcel *parcel_of(PyObject *self)
+{
+    return ((struct parcel_object *)self)->parcel;
+}
+
+static int send_parcel(PyThreadState *thread, PyObject *self, struct crossing_data *data)
+{
+    (void)thread;
+    return send(data, homefree_parcel_copy(parcel_of(self)));
+}
+
+static PyObject *parcel_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"pickle", "buffers", NULL};
+    PyObject *pickle, *buffers;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "SO!:Parcel", names, &pickle,
+                                     &PyList_Type, &buffers))
+        return NULL;
+    PyObject *module = own_module();
+    struct homefree_parcel *parcel =
+        module != NULL ? homefree_parcel_new(module, pickle, buffers) : NULL;
+    Py_XDECREF(module);
+    struct parcel_object *made = parcel != NULL ? PyObject_New(struct parcel_object, type) : NULL;
+    if (made != NULL)
+        made->parcel = parcel;
+    else
+        homefree_parcel_drop(parcel);
+    return (PyObject *)made;
+}
+
+static void parcel_dealloc(PyObject *self)
+{
+    struct homefree_parcel *parcel = parcel_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_Free(self);
+    Py_DECREF((PyObject *)type);
+    struct hf_py_error kept;
+    hf_py_error_keep(&kept);
+    homefree_parcel_drop(parcel);
+    hf_py_error_put_back(&kept);
+}
+
+/* What a function does with another parcel of the same memory, which that uses up. */
+static PyObject *with_copy(PyObject *self,
+                           PyObject *(*function)(PyObject *module, struct homefree_parcel *parcel))
+{
+    PyObject *module = own_module();
+    if (module == NULL)
+        return NULL;
+    struct homefree_parcel *copy = homefree_parcel_copy(parcel_of(self));
+    PyObject *result = copy != NULL ? function(module, copy) : PyErr_NoMemory();
+    Py_DECREF(module);
+    return result;
+}
+
+static PyObject *parcel_open(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return with_copy(self, opened);
+}
+
+/* Where pickles cross, so does a parcel: by reference with our own pickler, which passes buffers
+ * on, else as a copy. */
+static PyObject *parcel_reduce(PyObject *self, PyObject *protocol)
+{
+    (void)protocol;
+    PyObject *crossing = PyImport_ImportModule("homefree.interpreters._crossing");
+    PyObject *parts = crossing != NULL ? with_copy(self, homefree_parcel_open) : NULL;
+    PyObject *reduce = parts != NULL ? PyObject_GetAttrString(crossing, "reduce_parcel") : NULL;
+    PyObject *result = reduce != NULL ? PyObject_CallObject(reduce, parts) : NULL;
+    Py_XDECREF(reduce);
+    Py_XDECREF(parts);
+    Py_XDECREF(crossing);
+    return result;
+}
+
+static PyMethodDef parcel_methods[] = {
+    {"open", parcel_open, METH_NOARGS, open_doc},
+    {"__reduce_ex__", parcel_reduce, METH_O, NULL},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot parcel_slots[] = {
+    {Py_tp_new, (void *)parcel_new},
+    {Py_tp_dealloc, (void *)parcel_dealloc},
+    {Py_tp_methods, parcel_methods},
+    {Py_tp_doc, "Parcel(pickle, buffers)\n--\n\nAn object that crosses between interpreters with "
+                "its memory by reference; homefree.interpreters.share() makes it."},
+    {0, NULL},
+};
+static PyType_Spec parcel_spec = {"homefree.interpreters.Parcel", sizeof(struct parcel_object), 0,
+                                  Py_TPFLAGS_DEFAULT, parcel_slots};
+
+int homefree_parcel_exec(PyObject *module)
+{
+    struct homefree_state *state = state_of(module);
+    state->parcel = (PyTypeObject *)PyType_FromSpec(&parcel_spec);
+    if (state->parcel == NULL)
+        return -1;
+    Py_INCREF((PyObject *)state->parcel);
+    if (PyModule_AddObject(module, "Parcel", (PyObject *)state->parcel) == 0)
+        return 0;
+    Py_DECREF((PyObject *)state->parcel);
+    return -1;
+}
+
+static PyObject *register_crossing(PyObject *module, PyObject *type)
+{
+    if (!PyType_Check(type)) {
+        PyErr_SetString(PyExc_TypeError, "register_crossing() takes a type");
+        return NULL;
+    }
+    const bool is_parcel = type == (PyObject *)state_of(module)->parcel;
+    const int known = add_to_registry((PyTypeObject *)type, is_parcel ? send_parcel : send_object);
+    return known >= 0 ? PyBool_FromLong(known) : NULL;
+}
+
+PyMethodDef homefree_parcel_methods[] = {
+    {"register_crossing", register_crossing, METH_O, register_doc},
+    {NULL, NULL, 0, NULL},
+};
