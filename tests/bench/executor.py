@@ -10,6 +10,9 @@ What is measured:
     processors   the same CPU-bound call on one interpreter and on two
     crossing     an array of 100 MB on both sides of a crossing, beside pickling it
     passing      the same in a call to a worker that is idle, beyond passing a number
+
+InterpreterPoolExecutor's workers cannot import NumPy by themselves. Where an array is passed, they
+are prepare()d: "interpreters" gets it in a list, which CPython pickles, "prepared" as it is.
 """
 
 import argparse
@@ -23,7 +26,7 @@ import time
 import timeit
 
 import homefree
-from homefree.interpreters import Executor
+from homefree.interpreters import Executor, prepare
 
 TASKS = 5000
 ARRAY = 100_000_000
@@ -47,6 +50,10 @@ def first(array):
     return float(array[0])
 
 
+def first_in(arrays):
+    return first(arrays[0])
+
+
 # ---- rivals ----
 
 
@@ -63,6 +70,16 @@ def rivals():
     }
     if hasattr(concurrent.futures, "InterpreterPoolExecutor"):
         found["interpreters"] = concurrent.futures.InterpreterPoolExecutor
+    return found
+
+
+def passers():
+    """By name: how to make a worker, a function for it, and what that takes of an array."""
+    found = {name: (make, first, lambda array: array) for name, make in rivals().items()}
+    if "interpreters" in found:
+        make = functools.partial(concurrent.futures.InterpreterPoolExecutor, initializer=prepare)
+        found["interpreters"] = make, first_in, lambda array: [array]
+        found["prepared"] = make, first, lambda array: array
     return found
 
 
@@ -87,14 +104,15 @@ def processors(make):
         return times[0] / times[1]
 
 
-def passing(make, rounds=20):
+def passing(how, rounds=20):
     """Seconds to pass an array and get its first element, beyond passing a number."""
     import numpy
 
+    make, take, given = how
     array = numpy.ones(ARRAY // 8)
     with make(1) as executor:
         values = []
-        for function, value in ((nothing, 1), (first, array)):
+        for function, value in ((nothing, 1), (take, given(array))):
             executor.submit(function, value).result()
             samples = []
             for _ in range(rounds):
@@ -132,10 +150,10 @@ def crossing(make):
 
 
 MEASURES = {
-    "throughput": (throughput, "tasks a second", 1),
-    "processors": (processors, "two workers / one", 1),
-    "crossing": (crossing, "100 MB across, µs", 1e6),
-    "passing": (passing, "passing 100 MB, µs", 1e6),
+    "throughput": (throughput, rivals, "tasks a second", 1),
+    "processors": (processors, rivals, "two workers / one", 1),
+    "crossing": (crossing, rivals, "100 MB across, µs", 1e6),
+    "passing": (passing, passers, "passing 100 MB, µs", 1e6),
 }
 
 
@@ -152,16 +170,16 @@ def main():
         names = options.only.split(",")
     except ImportError:
         names = [name for name in options.only.split(",") if name in ("throughput", "processors")]
-    found = rivals()
-    samples = {name: {rival: [] for rival in found} for name in names}
+    prepare()
+    samples = {name: {rival: [] for rival in MEASURES[name][1]()} for name in names}
     for turn in range(options.rounds):
-        order = list(found) if turn % 2 == 0 else list(reversed(found))
         for name in names:
-            for rival in order:
-                samples[name][rival].append(MEASURES[name][0](found[rival]))
+            measure, found = MEASURES[name][0], MEASURES[name][1]()
+            for rival in list(found) if turn % 2 == 0 else list(reversed(found)):
+                samples[name][rival].append(measure(found[rival]))
     result = {}
     for name, by_rival in samples.items():
-        _, what, scale = MEASURES[name]
+        _, _, what, scale = MEASURES[name]
         medians = {rival: statistics.median(values) * scale for rival, values in by_rival.items()}
         result[name] = medians
         if not options.json:
