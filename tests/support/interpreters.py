@@ -33,6 +33,7 @@ def _candidates():
             yield from sorted(folder.glob("python3*"))
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
     yield from sorted(pyenv.glob("*/bin/python"))
+    yield from sorted(built().glob("*/bin/python3"))
 
 
 def _found():
@@ -59,11 +60,7 @@ def interpreters():
 
 def free_threaded():
     """[(path, version)] of those without a GIL. Their versions end in "t"."""
-    found = _found()
-    if not os.environ.get(VARIABLE):
-        for path in sorted(built().glob("*t/bin/python3")):
-            found.setdefault(path.resolve(), version(path))
-    return [(path, text) for path, text in found.items() if text and text[-1] == "t"]
+    return [(path, text) for path, text in _found().items() if text and text[-1] == "t"]
 
 
 def number(text):

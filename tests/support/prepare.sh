@@ -274,7 +274,8 @@ homefree_wheels() {
     mkdir -p "$1" || homefree_fail "cannot make $1"
     made=
     for python in /usr/bin/python3 "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python \
-        /usr/local/bin/python3.* /usr/bin/python3.*; do
+        /usr/local/bin/python3.* /usr/bin/python3.* \
+        "${HOMEFREE_PYTHONS:-${XDG_CACHE_HOME:-$HOME/.cache}/homefree/pythons}"/3.*/bin/python3; do
         version=$("$python" - 2>/dev/null <<'EOT'
 import ensurepip, sys, sysconfig, venv
 
