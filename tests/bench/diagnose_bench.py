@@ -4,7 +4,7 @@
     diagnose_bench.py --homefree COMMAND --programs FOLDER [--python FILE] [--rounds N]
                       [--only WORK,...] [--peers] [--json]
 
-Works: the seven loops of python/worker.py, an allocation-heavy C program, the start of a process,
+Works: seven loops of python/works.py, an allocation-heavy C program, the start of a process,
 and the memory of a live block. `stacks` is `report` of the C program after a run in which every
 place that allocates crossed. A figure is the median of the rounds' own ratios (for `start` and
 `memory` of the rounds' differences); every other round goes backwards. --peers adds valgrind,
@@ -27,6 +27,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "python"))
 from python_bench import LOOPS, TITLES, TUNING, Unmeasurable  # noqa: E402
+from works import SEVEN  # noqa: E402
 
 LIVE = 500_000
 WANTED = {  # of the geometric mean over Python's loops, and of the C program
@@ -172,7 +173,7 @@ def main():
     )
     parser.add_argument("--python", type=Path, default=Path(sys.executable))
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--only", default=",".join([*LOOPS, "alloc_heavy", "start", "memory"]))
+    parser.add_argument("--only", default=",".join([*SEVEN, "alloc_heavy", "start", "memory"]))
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
