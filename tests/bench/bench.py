@@ -50,6 +50,20 @@ class Unmeasurable(Exception):
     """A program failed, or ended in a way that gives no figure."""
 
 
+def environment_of(preload=None):
+    """What a measured process gets: nothing that tunes an allocator."""
+    environment = {k: v for k, v in os.environ.items() if k not in TUNING}
+    if preload is not None:
+        environment["LD_PRELOAD"] = preload
+    return environment
+
+
+def figures_in(text):
+    """{name: value} of the "name value" lines that a program prints."""
+    pairs = (line.split() for line in text.splitlines())
+    return {name: float(value) for name, value in pairs}
+
+
 class Sampler:
     """Starts the programs and keeps what they print: samples[variant][figure] = [values]."""
 
@@ -64,17 +78,15 @@ class Sampler:
 
     def run(self, command, preload=None):
         """The figures of one process, or None if what it measures is not installed."""
-        environment = {k: v for k, v in os.environ.items() if k not in TUNING}
-        if preload is not None:
-            environment["LD_PRELOAD"] = preload
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, env=environment_of(preload), capture_output=True, text=True, timeout=120
+        )
         if done.returncode in (SKIPPED, DISTURBED):
             return done.returncode
         if done.returncode != 0:
             what = " ".join([f"LD_PRELOAD={preload}"] * (preload is not None) + command[:8])
             raise Unmeasurable(f"{what}: exit {done.returncode}: {done.stderr.strip()[-500:]}")
-        pairs = (line.split() for line in done.stdout.splitlines())
-        return {name: float(value) for name, value in pairs}
+        return figures_in(done.stdout)
 
     def interleave(self, variants, rounds):
         """variants: {name: (command, preload)}. A round takes one sample of each."""
@@ -180,15 +192,15 @@ def figure_row(sampler, what, variant, figure, unit, scale=1.0, wanted=None):
 # ---- the rows ------------------------------------------------------------------------------------
 
 
-def pair_variants(sampler, cpu):
-    """Rows 1 to 3: where the malloc and free of a loop lead."""
+def pair_variants(sampler, cpu, peers=PEERS):
+    """Rows 1 to 3: where the malloc and free of a loop lead. peers: {name: library to preload}."""
     plain = ["pairs", "--cpu", cpu, "--module", sampler.programs / "plain.so"]
     late = ["pairs", "--cpu", cpu, "--module", sampler.programs / "with_homefree.so"]
     variants = {"homefree": (sampler.command(*late, "--home", "yes"), None)}
     variants["glibc"] = (sampler.command(*plain), None)
     variants["routed"] = (sampler.command(*plain, "--route", sampler.library), None)
-    for name, soname in PEERS.items():
-        variants[name] = (sampler.command(*plain, "--preloaded", soname), soname)
+    for name, library in peers.items():
+        variants[name] = (sampler.command(*plain, "--preloaded", library), library)
     return variants
 
 
