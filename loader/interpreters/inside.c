@@ -192,20 +192,30 @@ int hf_inside_set_up(const struct hf_cpython_interpreters *py, const char *const
 void hf_inside_finish(const struct hf_cpython_interpreters *py)
 {
     /* What threading._shutdown() does, which Py_EndInterpreter() calls and which 3.12 cannot run
-     * twice: thread pools let their threads go, and the threads are waited for. */
+     * twice: thread pools let their threads go, and the threads are waited for. Threads that Python
+     * has not started are dummies, which nobody can wait for. */
     static const char wait[] =
         "import threading\n"
-        "for call in reversed(getattr(threading, '_threading_atexits', ())):\n"
-        "    call()\n"
+        "calls = getattr(threading, '_threading_atexits', [])\n"
+        "while calls:\n"
+        "    calls.pop()()\n"
         "while True:\n"
         "    left = [thread for thread in threading.enumerate()\n"
-        "            if thread is not threading.main_thread() and not thread.daemon]\n"
+        "            if thread is not threading.main_thread() and not thread.daemon\n"
+        "            and not isinstance(thread, threading._DummyThread)]\n"
         "    if not left:\n"
         "        break\n"
         "    left[0].join()\n";
-    if (!run(py, wait, "<homefree>", "_homefree_finish"))
+    /* From 3.13 on this thread is no main thread, so what has just run may have made a dummy of it.
+     * It removes itself with the thread state, when `threading` has no lock any more. */
+    static const char forget[] = "vars(getattr(threading, '_thread_local_info', threading.Event())"
+                                 ").pop('_track_dummy_thread_ref', None)\n";
+    static const char module[] = "_homefree_finish";
+    if (!run(py, wait, "<homefree>", module))
         py->cpython->clear_error();
     if (!call_in(py, "atexit", "_run_exitfuncs"))
+        py->cpython->clear_error();
+    if (!run(py, forget, "<homefree>", module))
         py->cpython->clear_error();
 }
 

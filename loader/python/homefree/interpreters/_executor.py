@@ -8,8 +8,10 @@ Threads: any. Fork: the child's executors are broken, and say so.
 """
 
 import concurrent.futures
+import contextlib
 import functools
 import itertools
+import logging
 import os
 import pickle
 import sys
@@ -25,6 +27,7 @@ from ._inside import BROKEN, DONE, RemoteError
 __all__ = ["BrokenInterpreters", "Executor", "engine"]
 
 _OWN_GIL, _THREADS = 1, 2
+_LOGGER = logging.getLogger("concurrent.futures")
 
 
 class BrokenInterpreters(concurrent.futures.BrokenExecutor):
@@ -55,15 +58,17 @@ class _RemoteTraceback(Exception):
 
 
 def _error_of(pickled, kind, message, text):
-    error = None
+    cause = _RemoteTraceback(f'\n"""\n{text}"""')
     if pickled is not None:
         try:
             error = pickle.loads(pickled)
-        except Exception:
-            error = None
-    if not isinstance(error, BaseException):
-        error = RemoteError(f"{kind}: {message}")
-    error.__cause__ = _RemoteTraceback(f'\n"""\n{text}"""')
+            # Not by an assignment, which the class may refuse.
+            BaseException.__cause__.__set__(error, cause)
+            return error
+        except BaseException:  # whatever the class's own code raises
+            pass
+    error = RemoteError(f"{kind}: {message}")
+    error.__cause__ = cause
     return error
 
 
@@ -91,6 +96,14 @@ class _Future(concurrent.futures.Future):
         return not self.done() and self._number <= _homefree.work_taken(self._queue.work)
 
 
+def _settle(give, outcome):
+    """Completes a future. Whatever its callbacks raise concerns nobody else's future."""
+    try:
+        give(outcome)
+    except BaseException:
+        _LOGGER.critical("homefree.interpreters: exception in a callback", exc_info=True)
+
+
 class _Queue:
     """What an executor and the thread that collects share."""
 
@@ -101,13 +114,23 @@ class _Queue:
         self.broken = None
         self.ended = threading.Event()
         self.thread = threading.Thread(
-            target=self._collect, name="homefree.interpreters", daemon=True
+            target=self._collect, name="homefree.interpreters", daemon=False
         )
 
     def start(self, setup):
-        for index in range(self.count):
-            _homefree.work_start(self.work, self.group, index, setup)
-        self.thread.start()
+        """Starts all threads; without them, the interpreters are ended again."""
+        try:
+            self.thread.start()
+        except BaseException:
+            _homefree.interpreters_end(self.group, 10_000)
+            raise
+        try:
+            for index in range(self.count):
+                _homefree.work_start(self.work, self.group, index, setup)
+        except BaseException:
+            self.close()
+            self.thread.join()
+            raise
 
     def withdraw(self, number):
         if not _homefree.work_withdraw(self.work, number):
@@ -130,7 +153,7 @@ class _Queue:
         _homefree.work_clear(self.work)
         while self.futures:
             _, future = self.futures.popitem()
-            future.set_exception(BrokenInterpreters(why))
+            _settle(future.set_exception, BrokenInterpreters(why))
 
     def _complete(self, number, outcome, pickled, buffers):
         if outcome == BROKEN:
@@ -142,15 +165,22 @@ class _Queue:
         try:
             value = unpack(pickled, buffers)
         except BaseException as error:
-            future.set_exception(error)
+            _settle(future.set_exception, error)
             return
         if outcome == DONE:
-            future.set_result(value)
+            _settle(future.set_result, value)
         else:
-            future.set_exception(_error_of(*value))
+            _settle(future.set_exception, _error_of(*value))
+
+    def _results(self):
+        try:
+            return _homefree.work_collect(self.work)
+        except MemoryError:
+            self._break("there was no memory for results")
+            return []
 
     def _collect(self):
-        while (results := _homefree.work_collect(self.work)) is not None:
+        while (results := self._results()) is not None:
             for result in results:
                 self._complete(*result)
             results = result = None
@@ -161,10 +191,13 @@ class _Queue:
 
 
 _queues = weakref.WeakSet()
+_closing = False  # whether _close_all() was called
 
 
 def _close_all():
     """Before the interpreter ends: lets the workers finish, as ThreadPoolExecutor's do."""
+    global _closing
+    _closing = True
     queues = list(_queues)
     for queue in queues:
         queue.close()
@@ -279,9 +312,17 @@ class Executor(concurrent.futures.Executor):
         # What this module and an interpreter's copy of it both call the main module.
         sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
         self._numbers = itertools.count(1)
-        self._queue = queue = _Queue(group, max_workers)
+        queue = _Queue(group, max_workers)
+        try:
+            queue.start(setup)
+        except (OSError, RuntimeError) as error:
+            raise RuntimeError(
+                f"homefree.interpreters: the threads could not be started: {error}"
+            ) from None
+        self._queue = queue
         _queues.add(queue)
-        queue.start(setup)
+        if _closing:  # nobody else would
+            queue.close()
         weakref.finalize(self, queue.close).atexit = False
 
     def submit(self, fn, /, *args, **kwargs):
@@ -296,10 +337,12 @@ class Executor(concurrent.futures.Executor):
         try:
             parts = pack((fn, args, kwargs))
         except Exception as error:
-            error.add_note(
-                "homefree.interpreters: what crosses to another interpreter is pickled: functions "
-                "and classes by their names, which a module must define at its top level"
-            )
+            with contextlib.suppress(Exception):  # a class may refuse new attributes
+                error.add_note(
+                    "homefree.interpreters: what crosses to another interpreter is pickled: "
+                    "functions and classes by their names, which a module must define at its top "
+                    "level"
+                )
             future.set_exception(error)
             return future
         queue.futures[number] = future

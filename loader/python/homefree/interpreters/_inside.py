@@ -54,9 +54,11 @@ def _import_main():
 def _unpack(pickled, buffers):
     try:
         return unpack(pickled, buffers)
-    except AttributeError:
-        # A function of the main module, which has not been imported here yet.
-        if not _import_main():
+    except (AttributeError, ModuleNotFoundError) as error:
+        # A function of the main module, which has not been imported here yet. Who passes it on from
+        # an interpreter calls that module __mp_main__.
+        missing = isinstance(error, ModuleNotFoundError) and error.name != "__mp_main__"
+        if missing or not _import_main():
             raise
     return unpack(pickled, buffers)
 
@@ -75,22 +77,27 @@ def _sweep():
 # ---- the loop ----
 
 
+def _attempt(make, otherwise):
+    """What an exception's own code says of it. That may raise anything, which must not end the
+    worker."""
+    try:
+        return make()
+    except BaseException:
+        return otherwise
+
+
 def _describe(error):
     """An exception as a parcel: itself if it can be pickled, and what to show if it cannot be
     unpickled."""
     import traceback
 
-    text = "".join(traceback.format_exception(error))
-    kind = f"{type(error).__module__}.{type(error).__qualname__}"
-    try:
-        pickled = pickle.dumps(error, 5)
-    except Exception:
-        pickled = None
-    try:
-        message = str(error)
-    except Exception:
-        message = "its str() failed"
-    return pack((pickled, kind, message, text))
+    kind = type(error)
+    name = _attempt(lambda: f"{kind.__module__}.{kind.__qualname__}", "an exception")
+    text = _attempt(lambda: "".join(traceback.format_exception(error)), name)
+    pickled = _attempt(lambda: pickle.dumps(error, 5), None)
+    # str() may return an object of a subclass, which need not be picklable.
+    message = _attempt(lambda: str.__str__(str(error)), "its str() failed")
+    return pack((pickled, name, message, text))
 
 
 def work(queue, setup):

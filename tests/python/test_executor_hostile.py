@@ -1,0 +1,172 @@
+"""homefree.interpreters.Executor with tasks, exceptions, callbacks and surroundings that are as odd
+as correct programs can be: nothing of it may reach other tasks, or keep a program from ending.
+"""
+
+import unittest
+
+import test_executor
+
+
+class Exceptions(test_executor.Program):
+    definitions = """
+import sys
+
+class Ends(Exception):
+    "Its code ends threads wherever it runs."
+    def __reduce__(self):
+        raise SystemExit(3)
+
+class EndsElsewhere(Exception):
+    def __reduce__(self):
+        return sys.exit, (3,)
+
+class Frozen(Exception):
+    def __setattr__(self, name, value):
+        raise AttributeError(name)
+
+class Named(str):
+    def __reduce__(self):
+        raise SystemExit(4)
+
+class Speaks(Exception):
+    def __str__(self):
+        return Named("hello")
+    def __reduce__(self):
+        raise TypeError("not this one")
+
+def fail(kind):
+    raise kind()
+
+class Unmade:
+    def __reduce__(self):
+        return sys.exit, (5,)
+"""
+
+    def test_their_own_code_cannot_stop_anything(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    for kind in (Ends, EndsElsewhere, Speaks):
+        error = executor.submit(fail, kind).exception(timeout=60)
+        assert type(error) is interpreters.RemoteError, (kind, error)
+        assert kind.__name__ in str(error), error
+    assert str(error) == "definitions.Speaks: hello", error
+    error = executor.submit(fail, Frozen).exception(timeout=60)
+    assert type(error) is Frozen, error
+    assert "in fail" in str(error.__cause__), error.__cause__
+    error = executor.submit(Unmade).exception(timeout=60)
+    assert type(error) is SystemExit and error.code == 5, error
+    error = executor.submit(cube, Frozen()).exception(timeout=60)
+    assert type(error) is TypeError, error
+    assert executor.submit(cube, 2).result(timeout=60) == 8
+"""
+        )
+
+    def test_callbacks_cannot_stop_anything(self):
+        done = self.outcome(
+            """
+with Executor(1) as executor:
+    future = executor.submit(cube, 2)
+    future.add_done_callback(lambda future: sys.exit(3))
+    assert executor.submit(cube, 3).result(timeout=60) == 27
+"""
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Nested(test_executor.Program):
+    definitions = """
+from homefree.interpreters import Executor
+
+def outer(function, number):
+    with Executor(2) as executor:
+        return sum(executor.map(function, range(number)))
+
+def left_alone(function):
+    global executor
+    executor = Executor(1)
+    return executor.submit(function, 3).result()
+"""
+
+    def test_an_executor_in_a_task(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    assert executor.submit(outer, cube, 4).result(timeout=60) == 36
+    assert executor.submit(left_alone, cube).result(timeout=60) == 27
+"""
+        )
+
+
+class Ends(test_executor.Program):
+    definitions = """
+import atexit, threading
+
+def start():
+    threading.current_thread()  # a dummy of the worker's thread, which nobody can wait for
+    asked = threading.Event()
+    asking = threading.Event()
+    def wait():
+        asking.set()
+        asked.wait()
+        print("a thread ends", flush=True)
+    threading.Thread(target=wait).start()
+    asking.wait()
+    threading._register_atexit(asked.set)
+    atexit.register(print, "the interpreter ends", flush=True)
+"""
+
+    def test_threads_end_before_their_interpreter(self):
+        out = self.fine(
+            """
+with Executor(1) as executor:
+    executor.submit(start).result(timeout=60)
+"""
+        )
+        self.assertEqual(out, "a thread ends\nthe interpreter ends\n")
+
+    def test_one_that_is_made_too_late_does_not_keep_the_program(self):
+        done = self.outcome(
+            """
+def late():
+    threading.main_thread().join()
+    # Until the functions for the end have been called.
+    while not interpreters._executor._closing:
+        time.sleep(0.001)
+    try:
+        Executor(1).submit(cube, 2)
+        os._exit(3)
+    except RuntimeError as error:
+        print("shutdown" in str(error))
+Executor(1).submit(cube, 1)
+threading.Thread(target=late).start()
+"""
+        )
+        self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
+
+    def test_without_threads_nothing_is_left(self):
+        self.fine(
+            """
+start = homefree._homefree.work_start
+def refuse(work, group, index, setup):
+    if index == 1:
+        raise OSError(11, "no more threads")
+    return start(work, group, index, setup)
+homefree._homefree.work_start = refuse
+before = threading.active_count()
+try:
+    Executor(2)
+    raise SystemExit("it started")
+except RuntimeError as error:
+    assert "no more threads" in str(error), error
+assert threading.active_count() == before
+assert homefree._homefree.interpreters_finish(60_000) == 0
+homefree._homefree.work_start = start
+with Executor(2) as executor:
+    assert executor.submit(cube, 2).result(timeout=60) == 8
+"""
+        )
+
+
+if __name__ == "__main__":
+    unittest.main()
