@@ -16,6 +16,7 @@
 #include "loader/python/crossing.h"
 
 #include "loader/python/buffer_protocol.h"
+#include "loader/python/layout.h"
 
 #include <errno.h>
 #include <homefree/homefree.h>
@@ -200,6 +201,12 @@ static PyObject *root_of(struct homefree_state *state, PyObject *object)
     Py_INCREF(object);
     for (;;) {
         const char *attribute = NULL;
+        if (Py_TYPE(object) == state->view) {
+            PyObject *shown = homefree_layout_shown(object);
+            Py_INCREF(shown);
+            Py_DECREF(object);
+            object = shown;
+        }
         if (array != NULL && PyObject_TypeCheck(object, (PyTypeObject *)array))
             attribute = "base";
         else if (Py_TYPE(object) == &PyMemoryView_Type)

@@ -29,13 +29,15 @@ static int execute(PyObject *module)
         homefree_host_methods,   homefree_doctor_methods,       homefree_diagnose_methods,
         homefree_check_methods,  homefree_load_methods,         homefree_cuda_methods,
         homefree_warm_methods,   homefree_crossing_methods,     homefree_work_methods,
-        homefree_parcel_methods, homefree_interpreters_methods, homefree_interpreter_methods};
+        homefree_parcel_methods, homefree_interpreters_methods, homefree_interpreter_methods,
+        homefree_layout_methods};
     for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
         if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
             return -1;
-    return homefree_host_exec(module) == 0 && homefree_crossing_exec(module) == 0
-               ? homefree_parcel_exec(module)
-               : -1;
+    return homefree_host_exec(module) != 0 || homefree_crossing_exec(module) != 0 ||
+                   homefree_parcel_exec(module) != 0 || homefree_layout_exec(module) != 0
+               ? -1
+               : 0;
 }
 
 static void release(void *module)

@@ -53,9 +53,10 @@ extern PyMethodDef homefree_interpreter_methods[];
 extern PyMethodDef homefree_cuda_methods[];
 /* warm.c: homefree.extension */
 extern PyMethodDef homefree_warm_methods[];
-/* crossing.c, parcel_object.c, work.c, interpreters_module.c: homefree.interpreters */
+/* crossing.c, parcel_object.c, layout.c, work.c, interpreters_module.c: homefree.interpreters */
 extern PyMethodDef homefree_crossing_methods[];
 extern PyMethodDef homefree_parcel_methods[];
+extern PyMethodDef homefree_layout_methods[];
 extern PyMethodDef homefree_work_methods[];
 extern PyMethodDef homefree_interpreters_methods[];
 
@@ -68,11 +69,13 @@ void *homefree_grown(void *array, size_t *room, size_t count, size_t size);
 int homefree_host_exec(PyObject *module);
 int homefree_crossing_exec(PyObject *module);
 int homefree_parcel_exec(PyObject *module);
+int homefree_layout_exec(PyObject *module);
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry;
     PyTypeObject *shared; /* homefree.interpreters.Shared */
     PyTypeObject *parcel; /* homefree.interpreters.Parcel */
+    PyTypeObject *view;   /* homefree.interpreters.View, which layout.c makes */
     PyObject *array;      /* numpy.ndarray, once NumPy was seen */
 };
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg);

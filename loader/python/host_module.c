@@ -453,6 +453,7 @@ int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
                                  (PyObject *)state->entry,
                                  (PyObject *)state->shared,
                                  (PyObject *)state->parcel,
+                                 (PyObject *)state->view,
                                  state->array};
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
@@ -471,6 +472,7 @@ int homefree_host_clear(PyObject *module)
     Py_CLEAR(state->entry);
     Py_CLEAR(state->shared);
     Py_CLEAR(state->parcel);
+    Py_CLEAR(state->view);
     Py_CLEAR(state->array);
     return 0;
 }

@@ -168,5 +168,73 @@ with Executor(2) as executor:
         )
 
 
+class Views(test_executor.Program):
+    definitions = """
+import array, ctypes
+
+class Point(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_int), ("O", ctypes.c_double)]
+
+VIEWS = [
+    memoryview(array.array("i", range(10)))[::2],
+    memoryview(array.array("i", range(10)))[::-1],
+    memoryview(b"abcdef")[::3],
+    memoryview((ctypes.c_int * 3)(1, 2, 3)),
+    memoryview((ctypes.c_int * 3 * 2)((1, 2, 3), (4, 5, 6))),
+    memoryview(ctypes.c_double(1.5)),
+    memoryview(ctypes.c_long.__ctype_be__(7)),
+    memoryview((Point * 2)((1, 2.0), (3, 4.0))),
+    memoryview((ctypes.c_int * 0 * 3)()),
+    memoryview((ctypes.c_int * 3 * 0)()),
+]
+
+def described(view):
+    return view.format, view.itemsize, view.shape, view.readonly, view.tobytes()
+
+def back(view):
+    return view
+
+def write(view):
+    view[1] = 9
+
+objects = (ctypes.py_object * 2)(1, 2)
+"""
+
+    def test_layouts_are_kept(self):
+        self.fine(
+            """
+with Executor(2) as executor:
+    for view in VIEWS:
+        assert executor.submit(described, view).result(timeout=60) == described(view), view.format
+        returned = executor.submit(back, view).result(timeout=60)
+        assert described(returned) == described(view), view.format
+        again = executor.submit(back, returned).result(timeout=60)
+        assert described(again) == described(view), view.format
+    # What needs no copy is still the same memory, also on its way back.
+    points = (Point * 2)()
+    for _ in range(2):
+        view = executor.submit(back, memoryview(points)).result(timeout=60)
+        view = executor.submit(back, view).result(timeout=60)
+    points[1].x = 7
+    assert view.tobytes() == bytes(points)
+    try:
+        type(view.obj)()
+        raise SystemExit("made")
+    except TypeError:
+        pass
+"""
+        )
+
+    def test_objects_are_refused(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    error = executor.submit(described, memoryview(objects)).exception(timeout=60)
+    assert type(error) is TypeError and "belongs to its interpreter" in str(error), error
+    assert executor.submit(described, memoryview(Point(1, 2))).result(timeout=60)
+"""
+        )
+
+
 if __name__ == "__main__":
     unittest.main()

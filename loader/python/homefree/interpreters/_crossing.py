@@ -69,19 +69,19 @@ def reduce_parcel(pickled, buffers):
 
 
 def _reduce_view(view):
+    # A format may name fields: "T{i:name:}".
+    if "O" in "".join(view.format.split(":")[::2]):
+        raise TypeError("a memoryview of Python's objects belongs to its interpreter")
+    memory = view
     if not view.c_contiguous:
-        view = memoryview(view.tobytes()).cast("B")
-        return _view, (pickle.PickleBuffer(view), "B", None)
-    return _view, (pickle.PickleBuffer(view), view.format, view.shape)
+        memory = memoryview(bytes(view) if view.readonly else bytearray(view))
+    return _view, (pickle.PickleBuffer(memory), view.format, view.itemsize, view.shape)
 
 
-def _view(buffer, letters, shape):
-    view = memoryview(buffer).cast("B")
-    if shape is None or (letters == "B" and len(shape) == 1):
-        return view
-    if 0 in shape:
-        return view.cast(letters)
-    return view.cast(letters, shape)
+def _view(buffer, letters, size, shape):
+    if letters == "B" and len(shape) == 1:
+        return memoryview(buffer)
+    return _homefree.view(buffer, letters, size, shape)
 
 
 def _reduce_shared(memory):
