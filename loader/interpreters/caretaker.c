@@ -131,6 +131,28 @@ static int make_own(struct hf_interpreter *interpreter, const struct hf_caretake
     return -EIO;
 }
 
+/* Whether the caretaker's thread state is the only one. CPython puts new ones in front. */
+static bool is_alone(const struct hf_interpreter *interpreter)
+{
+    return interpreter->group->py->thread_head(interpreter->python) == interpreter->first;
+}
+
+/* Ends an interpreter that could not be set up, unless the attempt has left a thread there. Called
+ * attached to it; returns detached. */
+static void undo(struct hf_interpreter *interpreter)
+{
+    const struct hf_cpython_interpreters *py = interpreter->group->py;
+    if (is_alone(interpreter))
+        hf_inside_finish(py);
+    if (is_alone(interpreter)) {
+        py->end_interpreter(interpreter->first);
+        interpreter->first = NULL;
+    } else
+        py->cpython->detach();
+}
+
+/* On an error, the interpreter has no thread state `first`, or still has to end. Called and returns
+ * detached. */
 static int make_interpreter(struct hf_interpreter *interpreter,
                             const struct hf_caretaker_order *order)
 {
@@ -158,12 +180,12 @@ static int make_interpreter(struct hf_interpreter *interpreter,
         if (group->engine == HF_ENGINE_OWN_GIL || interpreter->index == 0)
             error = hf_inside_set_up(py, wanted, order->with_package, order->set_up, order->why,
                                      order->why_size);
-        if (error != 0 && group->engine == HF_ENGINE_OWN_GIL) {
-            hf_inside_finish(py);
-            py->end_interpreter(interpreter->first);
-        } else if (error != 0)
+        if (error != 0 && group->engine == HF_ENGINE_OWN_GIL)
+            undo(interpreter);
+        else if (error != 0) {
             delete_current(py, interpreter->first);
-        else
+            interpreter->first = NULL;
+        } else
             py->cpython->detach();
         if (group->engine == HF_ENGINE_OWN_GIL) {
             py->cpython->attach(in_main);
@@ -222,12 +244,6 @@ static void wait_a_little(struct hf_interpreter *interpreter)
     pthread_mutex_unlock(&interpreter->lock);
 }
 
-/* Whether the caretaker's thread state is the only one. CPython puts new ones in front. */
-static bool is_alone(const struct hf_interpreter *interpreter)
-{
-    return interpreter->group->py->thread_head(interpreter->python) == interpreter->first;
-}
-
 static void end_interpreter(struct hf_interpreter *interpreter)
 {
     const struct hf_interpreters *group = interpreter->group;
@@ -272,18 +288,21 @@ static void *take_care(void *argument)
     take_turn(interpreter);
     const int error = record != NULL ? make_interpreter(interpreter, making->order) : -ENOMEM;
     leave_turn(interpreter);
-    if (error == 0) {
+    const bool lives = interpreter->first != NULL;
+    if (lives) {
         interpreter->has_caretaker = true;
         interpreter->caretaker = (unsigned long)pthread_self();
         set_state(interpreter, HF_INTERPRETER_RUNNING);
         hf_registry_add(interpreter);
     }
+    if (lives && error != 0)
+        hf_caretaker_dismiss(interpreter);
     pthread_mutex_lock(&making->lock);
     making->error = error;
     making->is_done = true;
     pthread_cond_signal(&making->done);
     pthread_mutex_unlock(&making->lock);
-    if (error == 0) {
+    if (lives) {
         end_interpreter(interpreter);
         set_state(interpreter, HF_INTERPRETER_ENDED);
     }

@@ -6,6 +6,8 @@
 #include "groups.h"
 
 #include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
 
 START_TEST(a_group_has_interpreters)
 {
@@ -98,6 +100,31 @@ START_TEST(what_set_up_raises_is_said)
 }
 END_TEST
 
+/* Its thread is known to nobody but CPython, and the interpreter ends when that does. */
+START_TEST(what_set_up_has_started_may_go_on)
+{
+    char why[256] = "", set_up[256];
+    int ends[2];
+    struct hf_interpreters *group = NULL;
+    struct hf_interpreters_options options = {.size = sizeof options, .count = 1, .set_up = set_up};
+    load_python();
+    ck_assert_int_eq(pipe(ends), 0);
+    snprintf(set_up, sizeof set_up,
+             "import os, _thread\n"
+             "_thread.start_new_thread(os.read, (%d, 1))\n"
+             "raise ValueError('not today')\n",
+             ends[0]);
+    ck_assert_int_eq(hf_interpreters_start(&group, &options, why, sizeof why), -EPROTO);
+    ck_assert_str_eq(why, "ValueError: not today");
+    ck_assert_uint_eq(totals_now().running, 1);
+    ck_assert_int_eq(write(ends[1], "x", 1), 1);
+    ck_assert_int_eq(hf_interpreters_finish(-1), 0);
+    ck_assert_uint_eq(totals_now().running, 0);
+    close(ends[0]);
+    close(ends[1]);
+}
+END_TEST
+
 START_TEST(paths_are_those_of_the_options)
 {
     char why[256] = "";
@@ -185,6 +212,7 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
     return RUN_SUITE(a_group_has_interpreters, wrong_arguments, what_set_up_raises_is_said,
-                     paths_are_those_of_the_options, paths_are_those_of_the_main_interpreter,
-                     groups_end_in_any_order, whoever_would_wait_for_itself_is_refused);
+                     what_set_up_has_started_may_go_on, paths_are_those_of_the_options,
+                     paths_are_those_of_the_main_interpreter, groups_end_in_any_order,
+                     whoever_would_wait_for_itself_is_refused);
 }
