@@ -178,6 +178,20 @@ static int hold(const struct hf_cpython_interpreters *py, const struct hf_interp
 
 /* ---- results ---- */
 
+/* Whether a buffer's items contain Python's objects, which belong to their interpreter. A format may
+ * name fields: "T{i:name:}". */
+static bool has_objects(const char *format)
+{
+    bool in_name = false;
+    for (; format != NULL && *format != '\0'; format++) {
+        if (*format == ':')
+            in_name = !in_name;
+        else if (*format == 'O' && !in_name)
+            return true;
+    }
+    return false;
+}
+
 int hf_memory_from_object(const struct hf_cpython_interpreters *py,
                           struct hf_interpreter *interpreter, struct hf_py_object *object,
                           struct hf_value *out)
@@ -185,7 +199,7 @@ int hf_memory_from_object(const struct hf_cpython_interpreters *py,
     struct hf_py_buffer buffer;
     if (py->buffer_get(object, &buffer, HF_PY_BUFFER_FULL_READ) != 0)
         return -EPROTO;
-    const bool has_pointers = buffer.suboffsets != NULL;
+    const bool has_pointers = buffer.suboffsets != NULL || has_objects(buffer.format);
     struct hf_memory *memory = has_pointers ? NULL : description_of(&buffer);
     int error = memory != NULL ? 0 : has_pointers ? -ENOMSG : -ENOMEM;
     if (error == 0) {

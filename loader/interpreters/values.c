@@ -13,7 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH_MAX 64
+#define DEPTH_MAX   64
+#define NESTED_MANY (1 << 20) /* values in lists within a result, from which on lists are noted */
+#define AGAIN_MAX   (1 << 22) /* values of lists that were there before */
 
 static void release(const struct hf_cpython_interpreters *py, struct hf_py_object *object)
 {
@@ -231,27 +233,83 @@ struct hf_py_object *hf_value_to_object(const struct hf_cpython_interpreters *py
     return NULL; /* hf_value_is_argument() has excluded it */
 }
 
+/* ---- lists that are in several places ---- */
+
+/* A list that holds the same list twice, and so on, has few objects and no end of values. So a
+ * large result's lists are noted: once too many values come from lists that were converted before,
+ * or a list lies too deep, the whole result becomes a pickle, which has each object once. */
+struct nested {
+    size_t values, again;
+    struct hf_py_object **noted; /* by a hash of the address; NULL: no entry */
+    size_t count, room;          /* room: 0 or a power of two */
+};
+
+static struct hf_py_object **place_of(const struct nested *nested,
+                                      const struct hf_py_object *object)
+{
+    size_t at = (uintptr_t)object / 16 * 0x9e3779b97f4a7c15 >> 20;
+    while (nested->noted[at &= nested->room - 1] != NULL && nested->noted[at] != object)
+        at++;
+    return &nested->noted[at];
+}
+
+static bool make_room(struct nested *nested)
+{
+    struct nested larger = {.room = nested->room == 0 ? 1024 : nested->room * 2};
+    larger.noted = hf_calloc(larger.room, sizeof(struct hf_py_object *));
+    if (larger.noted == NULL)
+        return false;
+    for (size_t i = 0; i < nested->room; i++)
+        if (nested->noted[i] != NULL)
+            *place_of(&larger, nested->noted[i]) = nested->noted[i];
+    hf_free(nested->noted);
+    nested->noted = larger.noted;
+    nested->room = larger.room;
+    return true;
+}
+
+/* Counts a list's values. Returns 0, -E2BIG or -ENOMEM. */
+static int count_nested(struct nested *nested, struct hf_py_object *list, size_t values)
+{
+    nested->values += values;
+    if (nested->values < NESTED_MANY || values == 0)
+        return 0;
+    if (nested->count * 2 >= nested->room && !make_room(nested))
+        return -ENOMEM;
+    struct hf_py_object **place = place_of(nested, list);
+    if (*place == list)
+        nested->again += values;
+    else
+        nested->count++;
+    *place = list;
+    return nested->again > AGAIN_MAX ? -E2BIG : 0;
+}
+
 /* ---- from Python ---- */
 
 static int from_object(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
-                       struct hf_py_object *object, int depth, struct hf_value *out);
+                       struct hf_py_object *object, int depth, struct nested *nested,
+                       struct hf_value *out);
 
 /* The items of a list or tuple, which may change meanwhile: only a sequence's own functions are
  * used. `first` items are left for the caller to fill in. */
 static int from_sequence(const struct hf_cpython_interpreters *py,
                          struct hf_interpreter *interpreter, struct hf_py_object *sequence,
-                         int depth, size_t first, struct hf_value *out)
+                         int depth, struct nested *nested, size_t first, struct hf_value *out)
 {
     const ssize_t count = py->sequence_size(sequence);
     if (count < 0)
         return -EPROTO;
+    const int too_many = depth > 0 ? count_nested(nested, sequence, (size_t)count) : 0;
+    if (too_many != 0)
+        return too_many;
     struct hf_value *items = hf_calloc((size_t)count + first + 1, sizeof *items);
     int error = items != NULL ? 0 : -ENOMEM;
     size_t made = first;
     for (ssize_t i = 0; error == 0 && i < count; i++) {
         struct hf_py_object *item = py->sequence_item(sequence, i);
-        error =
-            item != NULL ? from_object(py, interpreter, item, depth + 1, &items[made]) : -EPROTO;
+        error = item != NULL ? from_object(py, interpreter, item, depth + 1, nested, &items[made])
+                             : -EPROTO;
         made += error == 0;
         release(py, item);
     }
@@ -263,7 +321,7 @@ static int from_sequence(const struct hf_cpython_interpreters *py,
 
 /* The pickle, and the buffers that the package's function leaves out of it. */
 static int from_any(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
-                    struct hf_py_object *object, struct hf_value *out)
+                    struct hf_py_object *object, struct nested *nested, struct hf_value *out)
 {
     struct hf_py_object *function = function_of(py, "pack", "dumps");
     struct hf_py_object *packed = function != NULL ? py->call_with(function, object, NULL) : NULL;
@@ -276,7 +334,7 @@ static int from_any(const struct hf_cpython_interpreters *py, struct hf_interpre
         error = pickled != NULL && buffers != NULL ? 0 : -EPROTO;
     }
     if (error == 0 && buffers != NULL)
-        error = from_sequence(py, interpreter, buffers, 0, 1, out);
+        error = from_sequence(py, interpreter, buffers, 0, nested, 1, out);
     else if (error == 0) {
         out->as.items = hf_calloc(1, sizeof *out->as.items);
         out->count = 1;
@@ -304,7 +362,7 @@ static int from_any(const struct hf_cpython_interpreters *py, struct hf_interpre
 /* What has a kind of its own; -ENOMSG if the object has none. */
 static int from_simple(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
                        struct hf_py_object *object, const struct hf_py_object *type, int depth,
-                       struct hf_value *out)
+                       struct nested *nested, struct hf_value *out)
 {
     int overflow = 0, error = -ENOMSG;
     ssize_t count;
@@ -331,8 +389,10 @@ static int from_simple(const struct hf_cpython_interpreters *py, struct hf_inter
         py->cpython->clear_error(); /* a lone surrogate */
     } else if (type == py->bytes_type && py->bytes_read(object, &bytes, &count) == 0)
         return copy_bytes(out, HF_VALUE_BYTES, bytes, count);
-    else if ((type == py->list_type || type == py->tuple_type) && depth < DEPTH_MAX) {
-        error = from_sequence(py, interpreter, object, depth, 0, out);
+    else if (type == py->list_type || type == py->tuple_type) {
+        if (depth >= DEPTH_MAX)
+            return -E2BIG;
+        error = from_sequence(py, interpreter, object, depth, nested, 0, out);
         if (error == 0 && type == py->tuple_type)
             out->kind = HF_VALUE_TUPLE;
     }
@@ -340,11 +400,13 @@ static int from_simple(const struct hf_cpython_interpreters *py, struct hf_inter
 }
 
 static int from_object(const struct hf_cpython_interpreters *py, struct hf_interpreter *interpreter,
-                       struct hf_py_object *object, int depth, struct hf_value *out)
+                       struct hf_py_object *object, int depth, struct nested *nested,
+                       struct hf_value *out)
 {
     struct hf_py_object *type = py->type_of(object);
     *out = (struct hf_value){.kind = HF_VALUE_NONE};
-    int error = type != NULL ? from_simple(py, interpreter, object, type, depth, out) : -EPROTO;
+    int error =
+        type != NULL ? from_simple(py, interpreter, object, type, depth, nested, out) : -EPROTO;
     if (error == -ENOMSG && py->buffer_check(object) != 0) {
         error = hf_memory_from_object(py, interpreter, object, out);
         if (error == -EPROTO) { /* it has no simple layout */
@@ -353,7 +415,7 @@ static int from_object(const struct hf_cpython_interpreters *py, struct hf_inter
         }
     }
     if (error == -ENOMSG)
-        error = from_any(py, interpreter, object, out);
+        error = from_any(py, interpreter, object, nested, out);
     release(py, type);
     return error;
 }
@@ -362,18 +424,45 @@ int hf_value_from_object(const struct hf_cpython_interpreters *py,
                          struct hf_interpreter *interpreter, struct hf_py_object *object,
                          struct hf_value *out)
 {
-    return from_object(py, interpreter, object, 0, out);
+    struct nested nested = {0};
+    int error = from_object(py, interpreter, object, 0, &nested, out);
+    if (error == -E2BIG) {
+        *out = (struct hf_value){.kind = HF_VALUE_NONE};
+        error = from_any(py, interpreter, object, &nested, out);
+    }
+    hf_free(nested.noted);
+    return error;
 }
 
 /* ---- exceptions ---- */
 
-/* A text of Python's, of at most this many bytes; NULL if there is none. */
-static const char *text_of(const struct hf_cpython_interpreters *py, struct hf_py_object *object)
+/* A text of Python's that C can show: what is not UTF-8 (a file's name, say) is written as an
+ * escape. Takes the text over; NULL if there is none. */
+static struct hf_py_object *encoded(const struct hf_cpython_interpreters *py,
+                                    struct hf_py_object *text)
 {
-    const char *text = object != NULL ? py->utf8(object, NULL) : NULL;
-    if (text == NULL)
+    struct hf_py_object *bytes = NULL, *codec = NULL, *errors = NULL;
+    struct hf_py_object *encode = text != NULL ? py->cpython->attribute(text, "encode") : NULL;
+    if (encode != NULL) {
+        codec = py->cpython->string("utf-8");
+        errors = py->cpython->string("backslashreplace");
+    }
+    if (codec != NULL && errors != NULL)
+        bytes = py->call_with(encode, codec, errors, NULL);
+    if (bytes == NULL)
         py->cpython->clear_error();
-    return text != NULL ? text : "";
+    release(py, errors);
+    release(py, codec);
+    release(py, encode);
+    release(py, text);
+    return bytes;
+}
+
+static const char *text_of(const struct hf_cpython_interpreters *py, struct hf_py_object *bytes)
+{
+    char *text;
+    ssize_t count;
+    return bytes != NULL && py->bytes_read(bytes, &text, &count) == 0 ? text : "";
 }
 
 static struct hf_py_object *traceback_text(const struct hf_cpython_interpreters *py,
@@ -403,11 +492,10 @@ void hf_value_from_error(const struct hf_cpython_interpreters *py, struct hf_val
     py->error_fetch(&type, &value, &traceback);
     py->error_normalize(&type, &value, &traceback);
     if (out != NULL && type != NULL) {
-        struct hf_py_object *module = py->cpython->attribute(type, "__module__");
-        struct hf_py_object *name = py->cpython->attribute(type, "__qualname__");
-        struct hf_py_object *message = value != NULL ? py->string_of(value) : NULL;
-        struct hf_py_object *printed = traceback_text(py, type, value, traceback);
-        py->cpython->clear_error();
+        struct hf_py_object *module = encoded(py, py->cpython->attribute(type, "__module__"));
+        struct hf_py_object *name = encoded(py, py->cpython->attribute(type, "__qualname__"));
+        struct hf_py_object *message = encoded(py, value != NULL ? py->string_of(value) : NULL);
+        struct hf_py_object *printed = encoded(py, traceback_text(py, type, value, traceback));
         const char *in = text_of(py, module), *dot = ".";
         if (strcmp(in, "builtins") == 0 || in[0] == '\0')
             in = dot = "";

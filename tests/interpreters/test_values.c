@@ -79,6 +79,8 @@ START_TEST(exceptions_are_values)
     ck_assert_int_eq(call("__main__:fail", NULL, 0), -EPROTO);
     ck_assert_int_eq(result.kind, HF_VALUE_ERROR);
     ck_assert_str_eq(result.as.error->type, "__main__.Odd");
+    ck_assert_str_eq(result.as.error->message, "h\xc3\xa9 \\udc80");
+    ck_assert_ptr_nonnull(strstr(result.as.error->traceback, "in fail"));
     ck_assert_int_eq(call("__main__:leave", NULL, 0), -EPROTO);
     ck_assert_str_eq(result.as.error->type, "SystemExit");
     ck_assert_str_eq(result.as.error->message, "3");
@@ -138,6 +140,65 @@ static void count_freed(void *pointer)
     (void)pointer;
     atomic_fetch_add(&freed, 1);
 }
+
+/* As lists, these would have 2^40 items, or no end. */
+START_TEST(lists_in_many_places_are_pickles)
+{
+    static const char *const functions[] = {"__main__:shared", "__main__:own", "__main__:deep"};
+    start("def shared():\n"
+          "    at = [1]\n"
+          "    for _ in range(40): at = [at, at]\n"
+          "    return at\n"
+          "def own():\n"
+          "    at = []\n"
+          "    at += (at, at)\n"
+          "    return at\n"
+          "def deep():\n"
+          "    at = ()\n"
+          "    for _ in range(100): at = (at,)\n"
+          "    return at\n"
+          "def depth(at):\n"
+          "    count = 0\n"
+          "    while type(at) in (list, tuple) and at and at[0] is not at:\n"
+          "        at = at[0]\n"
+          "        count += 1\n"
+          "    return count\n"
+          "def wide(): return [[(1, 2)] * 500] * 1000\n");
+    static const int64_t depths[] = {41, 0, 100};
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(call(functions[i], NULL, 0), 0);
+        ck_assert_int_eq(result.kind, HF_VALUE_PICKLE);
+        struct hf_value pickle = result;
+        result = (struct hf_value){.kind = HF_VALUE_NONE};
+        ck_assert_int_eq(call("__main__:depth", &pickle, 1), 0);
+        ck_assert_int_eq(result.as.integer, depths[i]);
+        hf_value_clear(&pickle);
+    }
+    ck_assert_int_eq(call("__main__:wide", NULL, 0), 0);
+    ck_assert_int_eq(result.kind, HF_VALUE_LIST);
+    ck_assert_int_eq(result.as.items[999].as.items[499].as.items[1].as.integer, 2);
+    end();
+}
+END_TEST
+
+/* Their memory is of use in their interpreter alone. Without the package, 3.12 has no ctypes. */
+START_TEST(memory_of_objects_does_not_cross)
+{
+    start("try:\n"
+          "    import ctypes\n"
+          "    class Fields(ctypes.Structure): _fields_ = [('O', ctypes.c_int)]\n"
+          "except ImportError: ctypes = None\n"
+          "def objects(): return (ctypes.py_object * 2)(1, 2)\n"
+          "def fields(): return ctypes and Fields()\n");
+    ck_assert_int_eq(call("__main__:fields", NULL, 0), 0);
+    if (result.kind != HF_VALUE_NONE) {
+        ck_assert_int_eq(result.kind, HF_VALUE_MEMORY);
+        ck_assert_int_eq(call("__main__:objects", NULL, 0), -EPROTO);
+        ck_assert_ptr_nonnull(strstr(result.as.error->message, "cannot be pickled"));
+    }
+    end();
+}
+END_TEST
 
 START_TEST(memory_of_an_argument_is_not_copied)
 {
@@ -318,6 +379,7 @@ int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
     return RUN_SUITE(simple_values, exceptions_are_values, other_objects_are_pickles,
+                     lists_in_many_places_are_pickles, memory_of_objects_does_not_cross,
                      memory_of_an_argument_is_not_copied, memory_of_a_result_is_not_copied,
                      an_interpreter_outlives_its_memory, all_end_before_cpython_does,
                      calls_leave_nothing, replicas);

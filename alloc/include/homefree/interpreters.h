@@ -497,7 +497,8 @@ HF_API int hf_session_run(struct hf_session *session, const char *source, struct
 /*
  * Calls a Python function in a session's interpreter.
  *
- * Objects that are neither simple nor have a buffer come back as pickles; with the package
+ * Objects that are neither simple nor have a buffer come back as pickles, and so do lists that
+ * hold themselves, or others many times or deeper than 64, and buffers of objects; with the package
  * `homefree` in the interpreter, a pickle leaves out the memory of arrays, and that crosses by
  * reference. A pickle can be an argument in any interpreter of the process.
  *
