@@ -15,6 +15,8 @@
 # Without optimisation by profile it takes about five minutes on two processors. CPython's own tests
 # are installed with it.
 #
+# It has a shared libpython, which programs in C can load, and which its python3 finds by an rpath.
+#
 # Debian's patches are left out: they know Debian's folders alone, and a free-threaded 3.13 that has
 # them looks for the packages of a virtual environment where pip does not put them.
 set -eu
@@ -81,7 +83,8 @@ free=
 [ "$version" = "$plain" ] || free=--disable-gil
 build() {
     # shellcheck disable=SC2086
-    "$source/configure" --prefix="$folder" $free --without-ensurepip &&
+    LDFLAGS_NODIST="-Wl,-rpath,$folder/lib" \
+        "$source/configure" --prefix="$folder" --enable-shared $free --without-ensurepip &&
         nice -n 5 make -j"$(nproc)" && make install
 }
 if ! build >"$work/log" 2>&1; then
