@@ -12,6 +12,7 @@
 #include "loader/interpreters/inside.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
+#include "loader/interpreters/sessions.h"
 #include "loader/interpreters/thread_states.h"
 #include "loader/interpreters/value_memory.h"
 
@@ -366,6 +367,14 @@ static unsigned long *threads_of(struct hf_interpreter *interpreter, size_t *cou
     return threads;
 }
 
+static void interrupt_own(struct hf_interpreter *interpreter, struct hf_py_object *exception)
+{
+    size_t count;
+    unsigned long *threads = threads_of(interpreter, &count);
+    hf_inside_interrupt(interpreter->group->py, exception, threads, count, interpreter->caretaker);
+    hf_free(threads);
+}
+
 static void *interrupt(void *argument)
 {
     struct hf_interpreter *interpreter = argument;
@@ -373,12 +382,14 @@ static void *interrupt(void *argument)
     const struct hf_cpython_interpreters *py = group->py;
     struct hf_py_thread *thread = py->thread_new(interpreter->python);
     if (thread != NULL) {
-        size_t count;
         py->cpython->attach(thread);
-        unsigned long *threads = threads_of(interpreter, &count);
-        hf_inside_interrupt(py, threads, count, group->engine == HF_ENGINE_OWN_GIL,
-                            interpreter->caretaker);
-        hf_free(threads);
+        struct hf_py_object *exception = hf_inside_system_exit(py);
+        if (exception != NULL && group->engine == HF_ENGINE_THREADS)
+            hf_sessions_interrupt(interpreter, exception);
+        else if (exception != NULL)
+            interrupt_own(interpreter, exception);
+        if (exception != NULL)
+            py->cpython->release(exception);
         delete_current(py, thread);
     }
     pthread_mutex_lock(&interpreter->lock);

@@ -87,6 +87,7 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
         paths[i] = options->paths[i];
     group->py = py;
     group->engine = engine;
+    group->shared = engine == HF_ENGINE_THREADS ? hf_registry_main() : NULL;
     group->generation = hf_registry_generation();
     const struct hf_caretaker_order order = {.paths = paths,
                                              .set_up = options->set_up,
@@ -141,17 +142,18 @@ int hf_group_stats(struct hf_interpreters *group, unsigned index, struct hf_inte
     if (index >= group->count || out->size <= sizeof(size_t))
         return -EINVAL;
     struct hf_interpreter *interpreter = &group->interpreters[index];
+    struct hf_interpreter *behind = hf_interpreter_behind(interpreter);
     struct hf_interpreter_stats stats = {
         .id = interpreter->id,
         .state = (enum hf_interpreter_state)atomic_load(&interpreter->state),
         .sessions = atomic_load(&interpreter->sessions),
         .waiting = atomic_load(&group->waiting),
         .calls = atomic_load(&interpreter->calls),
-        .posted = atomic_load(&interpreter->posted),
+        .posted = atomic_load(&behind->posted),
     };
-    pthread_mutex_lock(&interpreter->lock);
-    stats.held = interpreter->held;
-    pthread_mutex_unlock(&interpreter->lock);
+    pthread_mutex_lock(&behind->lock);
+    stats.held = behind->held;
+    pthread_mutex_unlock(&behind->lock);
     hf_sized_copy(out, &stats, sizeof stats);
     return 0;
 }
@@ -269,6 +271,7 @@ int hf_group_finish_all(int timeout_ms)
         (void)hf_deadline(&deadline, INTERRUPT_MS);
         done = hf_registry_wait(&deadline);
     }
+    hf_thread_states_expire();
     hf_reattach(py, thread);
     return done ? 0 : -ETIMEDOUT;
 }

@@ -245,18 +245,23 @@ static void interrupt_known(const struct hf_cpython_interpreters *py,
     release(py, threading);
 }
 
-void hf_inside_interrupt(const struct hf_cpython_interpreters *py, const unsigned long *threads,
-                         size_t count, bool all, unsigned long except)
+struct hf_py_object *hf_inside_system_exit(const struct hf_cpython_interpreters *py)
 {
     struct hf_py_object *builtins = py->import("builtins");
     struct hf_py_object *exception =
         builtins != NULL ? py->cpython->attribute(builtins, "SystemExit") : NULL;
-    for (size_t i = 0; exception != NULL && i < count; i++)
+    if (exception == NULL)
+        py->cpython->clear_error();
+    release(py, builtins);
+    return exception;
+}
+
+void hf_inside_interrupt(const struct hf_cpython_interpreters *py, struct hf_py_object *exception,
+                         const unsigned long *threads, size_t count, unsigned long except)
+{
+    for (size_t i = 0; i < count; i++)
         if (threads[i] != except)
             (void)py->raise_in(threads[i], exception);
-    if (all && exception != NULL)
-        interrupt_known(py, exception, except);
+    interrupt_known(py, exception, except);
     py->cpython->clear_error();
-    release(py, exception);
-    release(py, builtins);
 }

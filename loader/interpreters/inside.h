@@ -20,10 +20,13 @@ int hf_inside_set_up(const struct hf_cpython_interpreters *py, const char *const
 /* Waits for the interpreter's Python threads, and runs what atexit knows. */
 void hf_inside_finish(const struct hf_cpython_interpreters *py);
 
-/* Raises SystemExit in these threads, and if `all` in every other that `threading` of this
- * interpreter knows, but for `except` and the calling one. */
-void hf_inside_interrupt(const struct hf_cpython_interpreters *py, const unsigned long *threads,
-                         size_t count, bool all, unsigned long except);
+/* The class SystemExit: a new reference, or NULL without an exception set. */
+struct hf_py_object *hf_inside_system_exit(const struct hf_cpython_interpreters *py);
+
+/* Raises an exception in these threads, and in every other that `threading` of this interpreter
+ * knows, but for `except` and the calling one. */
+void hf_inside_interrupt(const struct hf_cpython_interpreters *py, struct hf_py_object *exception,
+                         const unsigned long *threads, size_t count, unsigned long except);
 
 /* Clears the exception that is set and writes its type and message. */
 void hf_inside_take_error(const struct hf_cpython_interpreters *py, char *why, size_t size);

@@ -57,7 +57,8 @@ struct hf_interpreter {
 struct hf_interpreters {
     const struct hf_cpython_interpreters *py;
     int engine;
-    unsigned generation;        /* of the process; a forked child has another */
+    struct hf_interpreter *shared; /* HF_ENGINE_THREADS: the main interpreter; else NULL */
+    unsigned generation;           /* of the process; a forked child has another */
     atomic_uint references;     /* the handle's, each caretaker's, each session's, each helper's */
     atomic_bool ending;         /* no new sessions */
     atomic_bool is_being_ended; /* by one thread */
@@ -71,14 +72,22 @@ struct hf_interpreters {
 
 struct hf_session {
     struct hf_interpreter *interpreter;
-    struct hf_py_thread *thread;    /* NULL until it is attached for the first time */
-    struct hf_thread_record *owner; /* the thread that attached it first */
-    unsigned attachments;           /* on the owner's stack; only the owner looks */
-    bool ended;                     /* hf_session_end() has been called: the owner deletes it */
-    struct hf_session *next;        /* of the owner's */
-    unsigned long number;           /* the owner, as CPython names it */
+    struct hf_py_thread *thread; /* its own; HF_ENGINE_THREADS, and before it is attached: NULL */
+    struct hf_thread_record *owner;   /* the thread that attached it first */
+    unsigned attachments;             /* on the owner's stack; only the owner looks */
+    bool ended;                       /* hf_session_end() has been called: the owner deletes it */
+    struct hf_session *next;          /* of the owner's */
+    unsigned long number;             /* the owner, as CPython names it */
+    atomic_bool running, interrupted; /* HF_ENGINE_THREADS; see hf_sessions_interrupt() */
     struct hf_session *next_thread, **link; /* of the interpreter's `threads`; its lock */
 };
+
+/* The interpreter that has what is posted to this one, and counts what is held of it. */
+static inline struct hf_interpreter *hf_interpreter_behind(struct hf_interpreter *interpreter)
+{
+    struct hf_interpreter *shared = interpreter->group->shared;
+    return shared != NULL ? shared : interpreter;
+}
 
 /* Initialises what every interpreter has. */
 void hf_interpreter_prepare(struct hf_interpreter *interpreter);

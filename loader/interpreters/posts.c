@@ -13,6 +13,13 @@
 #include <homefree/alloc.h>
 #include <signal.h>
 
+/* Whether the main interpreter runs nothing any more, or has never been there. */
+static bool main_is_gone(void)
+{
+    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
+    return py == NULL || hf_engine_is_gone(py);
+}
+
 static struct hf_interpreter_post *take_all(struct hf_interpreter *interpreter)
 {
     pthread_mutex_lock(&interpreter->lock);
@@ -64,8 +71,8 @@ static bool run_attached(struct hf_interpreter *interpreter, struct hf_py_interp
 
 static void run_in_main(struct hf_interpreter *interpreter)
 {
-    const struct hf_cpython_interpreters *py = hf_cpython_interpreters();
-    if (py == NULL || hf_engine_is_gone(py) || !run_attached(interpreter, py->main_interpreter()))
+    if (main_is_gone() ||
+        !run_attached(interpreter, hf_cpython_interpreters()->main_interpreter()))
         discard(interpreter);
 }
 
@@ -120,6 +127,8 @@ static void *serve_guest(void *argument)
 static int be_served(struct hf_interpreter *interpreter)
 {
     const bool is_main = interpreter->id == 0;
+    if (is_main && main_is_gone())
+        return -ESHUTDOWN;
     if (interpreter->group != NULL || (is_main && interpreter->has_caretaker) ||
         (!is_main && interpreter->helpers != 0))
         return 0;

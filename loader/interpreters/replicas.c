@@ -22,7 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MODULE "_homefree_replicas"
+#define MODULE    "_homefree_replicas"
+#define NAME_SIZE 32
 /* (path, package, name) */
 #define LOADER "homefree.interpreters._replica:load"
 
@@ -36,7 +37,7 @@ struct source {
 struct hf_replica {
     struct hf_interpreters *group; /* a reference */
     unsigned generation;
-    char name[24];          /* in the module */
+    uint64_t number;        /* of this process */
     struct source source;   /* whose arguments are `arguments` */
     struct hf_value copied; /* HF_VALUE_TUPLE of the arguments; HF_VALUE_NONE: all are made */
     pthread_mutex_t lock;
@@ -50,8 +51,15 @@ struct hf_replica {
 /* What is posted to an interpreter when a replica is dropped. */
 struct removal {
     const struct hf_cpython_interpreters *py;
-    char name[24];
+    char name[NAME_SIZE];
 };
+
+/* The name in the module. Without a GIL the interpreters are one, but each has an object of its
+ * own. */
+static void name_of(char out[static NAME_SIZE], const struct hf_replica *replica, unsigned index)
+{
+    snprintf(out, NAME_SIZE, "r%" PRIu64 ".%u", replica->number, index);
+}
 
 static struct hf_py_object *names_in(const struct hf_cpython_interpreters *py)
 {
@@ -101,11 +109,13 @@ static struct hf_py_object *object_in(struct hf_replica *replica, const struct h
 {
     const struct hf_cpython_interpreters *py = replica->group->py;
     struct part *part = &replica->parts[session->interpreter->index];
+    char name[NAME_SIZE];
     if (!is_to_make(replica, part))
         return atomic_load(&part->object);
     struct hf_py_object *object = make(session, source);
     struct hf_py_object *names = object != NULL ? names_in(py) : NULL;
-    const bool is_made = names != NULL && py->dict_set(names, replica->name, object) == 0;
+    name_of(name, replica, session->interpreter->index);
+    const bool is_made = names != NULL && py->dict_set(names, name, object) == 0;
     pthread_mutex_lock(&replica->lock);
     if (is_made)
         atomic_store(&part->object, object);
@@ -147,7 +157,7 @@ static struct hf_replica *new_replica(struct hf_interpreters *group)
     replica->generation = group->generation;
     pthread_mutex_init(&replica->lock, NULL);
     hf_condition_prepare(&replica->made);
-    snprintf(replica->name, sizeof replica->name, "r%" PRIuFAST64, atomic_fetch_add(&numbers, 1));
+    replica->number = atomic_fetch_add(&numbers, 1);
     return replica;
 }
 
@@ -171,7 +181,6 @@ int hf_replicas_new(struct hf_replica **out, struct hf_interpreters *group, cons
     struct hf_replica *replica = new_replica(group);
     if (replica == NULL)
         return -ENOMEM;
-    /* Without a GIL the interpreters are one, but each has an object of its own. */
     int error = 0;
     for (unsigned i = 0; error == 0 && i < group->count; i++)
         error = make_in(replica, (int)i, &source, error_out);
@@ -277,7 +286,7 @@ void hf_replicas_drop(struct hf_replica *replica)
         if (removal == NULL)
             continue; /* it goes with the interpreter */
         removal->py = group->py;
-        memcpy(removal->name, replica->name, sizeof removal->name);
+        name_of(removal->name, replica, i);
         if (hf_posts_add(group->interpreters[i].id, remove_here, removal) != 0)
             hf_free(removal);
     }

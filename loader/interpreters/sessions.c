@@ -1,5 +1,6 @@
 /*
- * Owns no state but that of the sessions.
+ * Owns no state but that of the sessions, and the thread state of each thread without a GIL that
+ * had none (thread_states.h).
  *
  * A session counts in its interpreter from before the state is looked at to after its thread state
  * is deleted. Who ends an interpreter sets its state first and then waits for the count to become
@@ -156,16 +157,29 @@ static void unlink_from(struct hf_thread_record *record, struct hf_session *sess
     pthread_mutex_unlock(&session->interpreter->lock);
 }
 
-/* Deletes the session's thread state, to which the calling thread is attached, and the session. The
- * thread is attached to nothing afterwards. */
-static void delete_attached(struct hf_thread_record *record, struct hf_session *session)
+static bool has_gil(const struct hf_session *session)
 {
-    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
-    py->thread_clear(session->thread);
-    py->thread_delete_current();
+    return session->interpreter->group->engine == HF_ENGINE_OWN_GIL;
+}
+
+static void forget(struct hf_thread_record *record, struct hf_session *session)
+{
     unlink_from(record, session);
     leave(session->interpreter);
     hf_free(session);
+}
+
+/* Deletes the session, and its thread state, to which the calling thread is attached. The thread is
+ * attached to nothing afterwards. */
+static void delete_attached(struct hf_thread_record *record, struct hf_session *session)
+{
+    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
+    if (has_gil(session)) {
+        py->thread_clear(session->thread);
+        py->thread_delete_current();
+    } else
+        py->cpython->detach();
+    forget(record, session);
 }
 
 /* The same for a session that is not on the stack; the calling thread stays attached to what it is
@@ -173,11 +187,9 @@ static void delete_attached(struct hf_thread_record *record, struct hf_session *
 static void delete_detached(struct hf_thread_record *record, struct hf_session *session)
 {
     const struct hf_cpython_interpreters *py = session->interpreter->group->py;
-    if (hf_engine_is_gone(py)) {
-        /* CPython has deleted the thread state, or will. */
-        unlink_from(record, session);
-        leave(session->interpreter);
-        hf_free(session);
+    if (!has_gil(session) || hf_engine_is_gone(py)) {
+        /* There is no thread state, or CPython has deleted it, or will. */
+        forget(record, session);
         return;
     }
     struct hf_py_thread *before = hf_detach(py);
@@ -208,6 +220,12 @@ void hf_sessions_thread_ends(struct hf_thread_record *record)
         record->sessions->attachments = 0;
         delete_detached(record, record->sessions);
     }
+    if (record->own == NULL || record->era != hf_thread_states_era() || hf_engine_is_gone(py))
+        return;
+    py->cpython->attach(record->own);
+    py->thread_clear(record->own);
+    py->thread_delete_current();
+    record->own = NULL;
 }
 
 bool hf_sessions_has(const struct hf_interpreters *group)
@@ -217,6 +235,48 @@ bool hf_sessions_has(const struct hf_interpreters *group)
     while (session != NULL && session->interpreter->group != group)
         session = session->next;
     return session != NULL;
+}
+
+/* ---- interrupting without a GIL ---- */
+
+/*
+ * An exception is raised in a thread and not in a session, so only a session that its thread runs
+ * at the moment is interrupted, and what was raised is taken back when the session is detached: the
+ * thread may use another group next. Either the thread sees `interrupted`, and waits for the lock,
+ * or who interrupts sees that the session does not run (both are sequentially consistent).
+ */
+void hf_sessions_interrupt(struct hf_interpreter *interpreter, struct hf_py_object *exception)
+{
+    pthread_mutex_lock(&interpreter->lock);
+    for (struct hf_session *at = interpreter->threads; at != NULL; at = at->next_thread) {
+        atomic_store(&at->interrupted, true);
+        if (atomic_load(&at->running))
+            (void)interpreter->group->py->raise_in(at->number, exception);
+    }
+    pthread_mutex_unlock(&interpreter->lock);
+}
+
+static void take_back(struct hf_session *session)
+{
+    struct hf_interpreter *interpreter = session->interpreter;
+    pthread_mutex_lock(&interpreter->lock); /* what has begun is done afterwards */
+    atomic_store(&session->interrupted, false);
+    pthread_mutex_unlock(&interpreter->lock);
+    (void)interpreter->group->py->raise_in(session->number, NULL);
+}
+
+/* The session that the calling thread attached last begins or ceases to run. The thread is attached
+ * to it. */
+static void note_top(const struct hf_thread_record *record, bool runs)
+{
+    if (record->depth == 0)
+        return;
+    struct hf_session *top = record->stack[record->depth - 1].session;
+    if (has_gil(top))
+        return;
+    atomic_store(&top->running, runs);
+    if (!runs && atomic_load(&top->interrupted))
+        take_back(top);
 }
 
 /* ---- attaching ---- */
@@ -234,12 +294,8 @@ static bool make_room(struct hf_thread_record *record)
     return true;
 }
 
-static bool make_thread(struct hf_session *session, struct hf_thread_record *record)
+static void take_over(struct hf_session *session, struct hf_thread_record *record)
 {
-    const struct hf_cpython_interpreters *py = session->interpreter->group->py;
-    session->thread = py->thread_new(session->interpreter->python);
-    if (session->thread == NULL)
-        return false;
     session->owner = record;
     session->number = (unsigned long)pthread_self();
     session->next = record->sessions;
@@ -252,7 +308,36 @@ static bool make_thread(struct hf_session *session, struct hf_thread_record *rec
         session->next_thread->link = &session->next_thread;
     interpreter->threads = session;
     pthread_mutex_unlock(&interpreter->lock);
-    return true;
+}
+
+static bool is_of(const struct hf_cpython_interpreters *py, struct hf_py_thread *thread,
+                  const struct hf_interpreter *interpreter)
+{
+    return thread != NULL && py->interpreter_of(thread) == interpreter->python;
+}
+
+/* The thread state with which this thread, which is attached to `before`, uses a session; it is
+ * made if need be. NULL if there is no memory. */
+static struct hf_py_thread *thread_for(struct hf_session *session, struct hf_thread_record *record,
+                                       struct hf_py_thread *before)
+{
+    const struct hf_interpreter *interpreter = session->interpreter;
+    const struct hf_cpython_interpreters *py = interpreter->group->py;
+    if (has_gil(session)) {
+        if (session->thread == NULL)
+            session->thread = py->thread_new(interpreter->python);
+        return session->thread;
+    }
+    struct hf_py_thread *last = py->cpython->this_thread();
+    if (is_of(py, before, interpreter))
+        return before;
+    if (is_of(py, last, interpreter))
+        return last;
+    if (record->own == NULL || record->era != hf_thread_states_era()) {
+        record->own = py->thread_new(interpreter->python);
+        record->era = hf_thread_states_era();
+    }
+    return record->own;
 }
 
 /* A thread state that this thread has besides, and that is attached to nothing now: the main
@@ -281,21 +366,24 @@ int hf_sessions_attach(struct hf_session *session)
     if (hf_engine_is_gone(py) || atomic_load(&interpreter->state) >= HF_INTERPRETER_PARKED)
         return -ESHUTDOWN;
     struct hf_py_thread *before = py->cpython->current_thread();
-    if (before == NULL && record->depth == 0)
+    if (before == NULL && record->depth == 0 && has_gil(session))
         record->aside = set_aside(py, record);
-    if (before == NULL || before != session->thread) {
+    struct hf_py_thread *thread = thread_for(session, record, before);
+    if (thread == NULL)
+        return -ENOMEM;
+    if (session->owner == NULL)
+        take_over(session, record);
+    if (before != thread) {
         if (before != NULL)
             py->cpython->detach();
-        if (session->thread == NULL && !make_thread(session, record)) {
-            hf_reattach(py, before);
-            return -ENOMEM;
-        }
-        py->cpython->attach(session->thread);
+        py->cpython->attach(thread);
     }
-    record->stack[record->depth++] = (struct hf_attachment){session, before};
+    note_top(record, false);
+    record->stack[record->depth++] = (struct hf_attachment){session, thread, before};
     session->attachments++;
+    note_top(record, true);
     atomic_fetch_add_explicit(&interpreter->calls, 1, memory_order_relaxed);
-    hf_posts_run(interpreter);
+    hf_posts_run(hf_interpreter_behind(interpreter));
     return 0;
 }
 
@@ -327,18 +415,25 @@ int hf_sessions_detach(struct hf_session *session)
     struct hf_thread_record *record = top_is(session);
     if (record == NULL)
         return -EINVAL;
-    if (py->cpython->current_thread() != session->thread)
+    const struct hf_attachment last = record->stack[record->depth - 1];
+    if (py->cpython->current_thread() != last.thread)
         return -EPERM;
-    struct hf_py_thread *before = record->stack[--record->depth].before;
+    hf_posts_run(hf_interpreter_behind(session->interpreter));
+    note_top(record, false);
+    record->depth--;
     session->attachments--;
-    hf_posts_run(session->interpreter);
-    if (before == session->thread)
+    note_top(record, true);
+    const bool ends = session->ended && session->attachments == 0;
+    if (last.before == last.thread) {
+        if (ends)
+            forget(record, session);
         return 0;
-    if (session->ended && session->attachments == 0)
+    }
+    if (ends)
         delete_attached(record, session);
     else
         py->cpython->detach();
-    hf_reattach(py, before);
+    hf_reattach(py, last.before);
     if (record->depth == 0)
         put_back(py, record);
     delete_ended(record);

@@ -19,6 +19,10 @@ void hf_sessions_end(struct hf_session *session);
 /* Whether the calling thread has a session of this group. */
 bool hf_sessions_has(const struct hf_interpreters *group);
 
+/* HF_ENGINE_THREADS: raises an exception in the threads that run sessions of an interpreter now.
+ * The calling thread is attached. */
+void hf_sessions_interrupt(struct hf_interpreter *interpreter, struct hf_py_object *exception);
+
 /* Ends the sessions of a thread that ends. */
 void hf_sessions_thread_ends(struct hf_thread_record *record);
 

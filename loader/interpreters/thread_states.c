@@ -11,6 +11,7 @@
 static pthread_key_t key;
 static bool has_key;
 static void (*at_thread_end)(struct hf_thread_record *record);
+static atomic_uint era;
 
 static void thread_ends(void *argument)
 {
@@ -53,6 +54,16 @@ void hf_thread_states_in_child(void)
 {
     if (has_key)
         pthread_setspecific(key, NULL);
+}
+
+unsigned hf_thread_states_era(void)
+{
+    return atomic_load(&era);
+}
+
+void hf_thread_states_expire(void)
+{
+    atomic_fetch_add(&era, 1);
 }
 
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py)

@@ -3,7 +3,9 @@
  *
  * CPython binds a thread state to the thread that made it, and the variable by which
  * PyGILState_Ensure() finds it can be reset by that thread alone. So a session's thread state is
- * made, used and deleted by one thread, its owner.
+ * made, used and deleted by one thread, its owner. Without a GIL there is one interpreter, and all
+ * sessions of a thread use the thread state that it has there; one that it did not have is made for
+ * its first session and deleted when the thread ends, because making one takes 5 to 200 us.
  *
  * thread_states.c owns the key of the threads' records. Only a thread itself reads or changes its
  * record, but for `ended` of its sessions, which hf_session_end() sets from any thread.
@@ -16,6 +18,7 @@
 /* One attachment, which covers the one before. */
 struct hf_attachment {
     struct hf_session *session;
+    struct hf_py_thread *thread; /* the thread state that it is attached with */
     struct hf_py_thread *before; /* the thread state that was current; NULL: none */
 };
 
@@ -24,6 +27,8 @@ struct hf_thread_record {
     bool is_caretaker;
     struct hf_session *sessions; /* that belong to this thread */
     struct hf_py_thread *aside;  /* sessions.c's; NULL: none */
+    struct hf_py_thread *own;    /* made for this thread, HF_ENGINE_THREADS; NULL: none */
+    unsigned era;                /* in which `own` was made */
     struct hf_attachment *stack;
     size_t depth, room;
 };
@@ -36,6 +41,12 @@ void hf_thread_states_start(void (*thread_ends_too)(struct hf_thread_record *rec
 
 /* In a forked child: the calling thread has no sessions. */
 void hf_thread_states_in_child(void);
+
+/* The number of the time until the next hf_thread_states_expire(). */
+unsigned hf_thread_states_era(void);
+
+/* From now on, `own` of all records is CPython's alone, which is about to be finalized. */
+void hf_thread_states_expire(void);
 
 /* Detaches the calling thread from whatever it is attached to. Returns that, or NULL. */
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py);

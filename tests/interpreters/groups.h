@@ -21,6 +21,12 @@ static inline void load_python(void)
     (void)load(libpython, RTLD_NOW | RTLD_GLOBAL);
 }
 
+/* Whether the interpreters of a group are all the main one: this CPython has no GIL. */
+static inline bool is_one_interpreter(void)
+{
+    return hf_interpreters_engine(NULL, 0) == HF_ENGINE_THREADS;
+}
+
 #define PYTHON(result, name, parameters) (*(result(*) parameters)dlsym(RTLD_DEFAULT, #name))
 
 static inline struct hf_interpreters *group_of(unsigned count, const char *set_up)

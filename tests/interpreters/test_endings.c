@@ -44,12 +44,17 @@ START_TEST(a_group_ends_while_calls_run)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, call_until_the_end, NULL), 0);
     while (atomic_load(&calls) < 100)
         sched_yield();
-    int64_t id = stats_of(group, 0).id;
+    const bool one = is_one_interpreter();
+    const int64_t id = stats_of(group, 0).id;
+    struct hf_session *kept = one ? session_of(group, 0) : NULL;
     ck_assert_int_eq(hf_interpreters_hold(id), 0);
-    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+    ck_assert_int_eq(hf_interpreters_end(group, one ? 0 : -1), one ? -ETIMEDOUT : 0);
     while (atomic_load(&ends) < THREADS)
         sched_yield();
     hf_interpreters_unhold(id);
+    hf_session_end(kept);
+    if (one)
+        ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
     for (int i = 0; i < THREADS; i++) {
         ck_assert_int_eq(pthread_join(threads[i], &error), 0);
         ck_assert_int_eq((intptr_t)error, -ESHUTDOWN);
@@ -138,26 +143,91 @@ START_TEST(a_call_that_blocks_in_c_is_left_alone)
 }
 END_TEST
 
+static void *block_and_go_on(void *argument)
+{
+    (void)block_attached(argument);
+    ck_assert_int_eq(number_of(other, "__main__:work"), 5050);
+    return argument;
+}
+
+/* What was raised in it does not reach what its thread does next. */
 START_TEST(a_session_that_is_not_ended)
 {
     load_python();
     group = group_of(1, NULL);
+    other = group_of(1, "def work(): return sum(n for n in range(101))");
     pthread_t thread;
     sem_init(&in_call, 0, 0);
     sem_init(&leave_call, 0, 0);
-    ck_assert_int_eq(pthread_create(&thread, NULL, block_attached, NULL), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, block_and_go_on, NULL), 0);
     while (sem_wait(&in_call) != 0)
         ;
     ck_assert_int_eq(hf_interpreters_end(group, 0), -ETIMEDOUT);
     sem_post(&leave_call);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert_int_eq(hf_interpreters_end(group, 0), 0);
+    ck_assert_int_eq(hf_interpreters_end(other, -1), 0);
+}
+END_TEST
+
+/* A thread runs a session of one group over a session of another that ends. */
+static void *call_over_another(void *argument)
+{
+    struct hf_session *below = session_of(group, 0), *above = session_of(other, 0);
+    ck_assert_int_eq(hf_session_attach(below), 0);
+    ck_assert_int_eq(hf_session_attach(above), 0);
+    run(above, "loop()");
+    ck_assert_int_eq(hf_session_detach(above), 0);
+    hf_session_end(below);
+    hf_session_end(above);
+    return argument;
+}
+
+START_TEST(what_runs_in_another_group_is_not_interrupted)
+{
+    pthread_t thread;
+    load_python();
+    group = group_of(1, NULL);
+    other = group_of(1, "go_on = True\n"
+                        "def loop():\n"
+                        "    while go_on: pass\n"
+                        "def stop():\n"
+                        "    global go_on\n"
+                        "    go_on = False\n");
+    ck_assert_int_eq(pthread_create(&thread, NULL, call_over_another, NULL), 0);
+    while (stats_of(other, 0).calls < 2)
+        sched_yield();
+    ck_assert_int_eq(hf_interpreters_end(group, 0), -ETIMEDOUT);
+    ck_assert_int_eq(hf_interpreters_call(other, "__main__:stop", NULL, 0, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+    ck_assert_int_eq(hf_interpreters_end(other, -1), 0);
+}
+END_TEST
+
+/* Without a GIL, they are the main interpreter's, which does not end. */
+START_TEST(threads_of_python_live_on_in_one_interpreter)
+{
+    load_python();
+    if (!is_one_interpreter())
+        return;
+    group = group_of(1, "import os, threading\n"
+                        "read, write = os.pipe()\n"
+                        "thread = threading.Thread(target=os.read, args=(read, 1))\n"
+                        "thread.start()\n");
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+    group = group_of(1, "assert thread.is_alive()\n"
+                        "os.write(write, b'a')\n"
+                        "thread.join()\n");
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
 }
 END_TEST
 
 START_TEST(threads_of_python_are_waited_for)
 {
     load_python();
+    if (is_one_interpreter())
+        return;
     group = group_of(1, "import threading, _thread, concurrent.futures, atexit, os\n"
                         "pool = concurrent.futures.ThreadPoolExecutor(2)\n"
                         "assert pool.submit(sum, [1, 2]).result() == 3\n"
@@ -242,6 +312,7 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&libpython);
     return RUN_SUITE(a_group_ends_while_calls_run, a_loop_in_python_is_interrupted,
                      a_call_that_blocks_in_c_is_left_alone, a_session_that_is_not_ended,
-                     threads_of_python_are_waited_for, many_end_at_once,
-                     a_forked_child_has_no_interpreters);
+                     what_runs_in_another_group_is_not_interrupted,
+                     threads_of_python_live_on_in_one_interpreter, threads_of_python_are_waited_for,
+                     many_end_at_once, a_forked_child_has_no_interpreters);
 }

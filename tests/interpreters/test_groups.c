@@ -17,7 +17,7 @@ START_TEST(a_group_has_interpreters)
     for (unsigned i = 0; i < 3; i++) {
         struct hf_interpreter_stats stats = stats_of(group, i);
         ck_assert_int_eq(stats.state, HF_INTERPRETER_RUNNING);
-        ck_assert_int_gt(stats.id, 0);
+        ck_assert_int_eq(stats.id == 0, is_one_interpreter());
         ck_assert_int_eq(stats.sessions, 0);
         struct hf_session *session = session_of(group, (int)i);
         ck_assert_int_eq(hf_session_index(session), i);
@@ -26,8 +26,9 @@ START_TEST(a_group_has_interpreters)
         ck_assert_int_eq(hf_interpreter_current(), stats.id);
         ck_assert_int_eq(hf_session_detach(session), 0);
         ck_assert_int_eq(hf_interpreter_current(), -1);
-        run(session, "import json; assert answer == 42; answer = 1");
-        ck_assert_int_eq(stats_of(group, i).calls, 2);
+        run(session, "import json; assert answer == 42");
+        run(session, is_one_interpreter() ? "answer = 42" : "answer = 1");
+        ck_assert_int_eq(stats_of(group, i).calls, 3);
         hf_session_end(session);
     }
     ck_assert_int_eq(totals_now().running, 3);
@@ -199,11 +200,12 @@ START_TEST(whoever_would_wait_for_itself_is_refused)
     ck_assert_int_eq(hf_session_attach(session), 0);
     ck_assert_int_eq(hf_interpreters_end(group, -1), -EDEADLK);
     hf_session_end(session);
-    /* On the caretaker's thread. */
-    ck_assert_int_eq(hf_interpreters_post(stats_of(group, 0).id, try_inside, errors), 0);
-    while (__atomic_load_n(&errors[1], __ATOMIC_ACQUIRE) == 0)
-        sched_yield();
-    ck_assert_int_eq(errors[0], -EDEADLK);
+    if (!is_one_interpreter()) { /* on the caretaker's thread */
+        ck_assert_int_eq(hf_interpreters_post(stats_of(group, 0).id, try_inside, errors), 0);
+        while (__atomic_load_n(&errors[1], __ATOMIC_ACQUIRE) == 0)
+            sched_yield();
+        ck_assert_int_eq(errors[0], -EDEADLK);
+    }
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
 }
 END_TEST

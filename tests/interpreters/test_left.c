@@ -29,6 +29,10 @@ static void leave_a_block(struct hf_interpreters *group)
 START_TEST(what_is_left_can_be_given_back)
 {
     load_python();
+    if (is_one_interpreter()) {
+        left_of(0, true, -ENOENT);
+        return;
+    }
     struct hf_interpreters *group = group_of(1, set_up), *other = group_of(1, set_up);
     const int64_t id = stats_of(group, 0).id, others = stats_of(other, 0).id;
     left_of(id, true, -EBUSY);

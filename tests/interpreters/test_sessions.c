@@ -50,10 +50,10 @@ START_TEST(a_session_over_the_main_interpreter)
     struct hf_session *session = session_of(group, 0);
     void *before = PYTHON(void *, PyThreadState_Get, (void))();
     ck_assert_int_eq(hf_session_attach(session), 0);
-    ck_assert_ptr_ne(PYTHON(void *, PyThreadState_Get, (void))(), before);
+    ck_assert_int_eq(PYTHON(void *, PyThreadState_Get, (void))() == before, is_one_interpreter());
     /* Code that knows nothing of sessions gets the session's interpreter, not the main one. */
     const int state = PYTHON(int, PyGILState_Ensure, (void))();
-    ck_assert_int_gt(hf_interpreter_current(), 0);
+    ck_assert_int_eq(hf_interpreter_current(), stats_of(group, 0).id);
     PYTHON(void, PyGILState_Release, (int))(state);
     hf_session_end(session);
     ck_assert_ptr_eq(PYTHON(void *, PyThreadState_Get, (void))(), before);
@@ -269,7 +269,7 @@ START_TEST(posts_run_in_their_interpreter)
     const int64_t id = stats_of(group, 0).id;
     hf_session_end(session);
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
-    ck_assert_int_eq(hf_interpreters_post(id, note, NULL), -ESHUTDOWN);
+    ck_assert_int_eq(hf_interpreters_post(id, note, NULL), is_one_interpreter() ? 0 : -ESHUTDOWN);
 }
 END_TEST
 

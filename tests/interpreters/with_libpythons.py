@@ -15,7 +15,7 @@ import sysconfig
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from interpreters import interpreters, number
+from interpreters import free_threaded, interpreters, number
 
 PRINT = (
     "import sys, sysconfig; g = sysconfig.get_config_var;"
@@ -54,7 +54,7 @@ def main():
         del sys.argv[1:3]
     which, program, *arguments = sys.argv[1:]
     ran, failed = 0, 0
-    for python, version in interpreters():
+    for python, version in dict(interpreters() + free_threaded()).items():
         wanted = (
             number(version) >= (3, 12) if which == "new" else (3, 9) <= number(version) < (3, 12)
         )

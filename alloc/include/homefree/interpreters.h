@@ -12,9 +12,21 @@
  *   CPython 3.12 and later         HF_ENGINE_OWN_GIL: subinterpreters (PEP 684). Extension modules
  *                                  must support them; the package `homefree` loads others as
  *                                  private copies
- *   a free-threaded CPython        HF_ENGINE_THREADS: one interpreter, which needs no GIL; each
- *                                  session is a thread state of its own
+ *   a free-threaded CPython        HF_ENGINE_THREADS: one interpreter, which needs no GIL
  *   an older CPython               none: -ENOTSUP
+ *
+ * With HF_ENGINE_THREADS all interpreters of all groups are the main one. Calls run at the same
+ * time (unless the program or a module has enabled the GIL), and sessions are counted, spread and
+ * ended as they are elsewhere, but modules and their globals are shared: what calls change needs a
+ * lock, or an object for each interpreter (hf_replica_new()). Further:
+ *
+ *   - the number of each interpreter is 0. What is posted to it, or held of it, is the main
+ *     interpreter's; it never parks a group, and memory outlives its group
+ *   - `set_up` runs once for a group, in the __main__ that all share, and `paths` replace the
+ *     program's sys.path
+ *   - a session uses the thread state that its thread has in the main interpreter; a thread without
+ *     one keeps what it is given until it ends. Attaching an attached thread does nothing
+ *   - Python's own threads live on when a group has ended, and nothing is unloaded
  *
  * A thread is *attached* to an interpreter while it may use CPython's API there (holds its GIL).
  * The functions of this header may be called by attached and by other threads; whoever has to wait
@@ -36,7 +48,7 @@ extern "C" {
 /* How the interpreters of a group run at the same time. */
 enum hf_interpreters_engine_kind {
     HF_ENGINE_OWN_GIL = 1, /* subinterpreters, each with a GIL of its own */
-    HF_ENGINE_THREADS = 2  /* thread states of one interpreter that has no GIL */
+    HF_ENGINE_THREADS = 2  /* threads of one interpreter that has no GIL */
 };
 
 struct hf_interpreters;
@@ -276,7 +288,7 @@ struct hf_interpreter_left {
  *   -EINVAL  the size of out is too small
  *   -EBUSY   the interpreter has not ended
  *   -ENOENT  nothing of it is known: it left nothing, the heap was not installed, or CPython is
- *            older than 3.12
+ *            older than 3.12 or free-threaded
  * Frees: with give_back, the arenas.
  * Threads: safe.
  * Fork: safe.
@@ -337,7 +349,8 @@ HF_API unsigned hf_session_index(const struct hf_session *session);
  *
  * The thread may be attached to any interpreter, the main one or one of another session; that
  * attachment is interrupted, and hf_session_detach() restores it. Attachments nest. A session
- * belongs to the first thread that attaches it; its thread state lasts as long as the session.
+ * belongs to the first thread that attaches it; its thread state lasts as long as the session, or
+ * with HF_ENGINE_THREADS as long as the thread.
  *
  * Parameters:
  *   session  in: the session
@@ -692,7 +705,7 @@ HF_API void hf_replica_drop(struct hf_replica *replica);
  * Result: 0 or a negative errno.
  * Errors:
  *   -EINVAL     run is NULL
- *   -ESHUTDOWN  there is no such interpreter any more, or it was never known
+ *   -ESHUTDOWN  there is no such interpreter any more, it was never known, or CPython is finalized
  *   -ECANCELED  an interpreter that others have made is being ended
  *   -EAGAIN     there can be no more threads
  *   -ENOMEM     there is no memory
