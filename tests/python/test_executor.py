@@ -1,6 +1,7 @@
 """homefree.interpreters.Executor: calls, results and errors as concurrent.futures promises them,
 cancelling, initializers, ends in any order, and what crosses by reference. Each test is a program
-of its own, whose functions the interpreters import from its file.
+of its own, whose functions the interpreters import from its file. In a free-threaded CPython the
+interpreters are threads, which promise the same but for what is pickled.
 """
 
 import pathlib
@@ -12,6 +13,7 @@ import unittest
 import support
 
 OWN_GIL = sys.version_info >= (3, 12) and not support.FREE_THREADED
+own_gil = unittest.skipUnless(OWN_GIL, "nothing is pickled without a GIL")
 
 try:
     import numpy
@@ -19,7 +21,7 @@ except ImportError:
     numpy = None
 
 HEAD = """
-import concurrent.futures, os, sys, threading, time
+import concurrent.futures, os, sys, threading, time, traceback
 import homefree
 from homefree import interpreters
 from homefree.interpreters import Executor
@@ -28,6 +30,8 @@ def cube(number):
     return number ** 3
 
 def where():
+    if interpreters.engine() == "threads":
+        return threading.get_ident()
     return homefree._homefree.interpreter_current()
 
 def wait_for(path):
@@ -40,7 +44,7 @@ def add(a, b=1, *, c=0):
 """
 
 
-@unittest.skipUnless(OWN_GIL, "this Python has one GIL for all interpreters")
+@unittest.skipUnless(OWN_GIL or support.FREE_THREADED, "one GIL for all interpreters")
 class Program(unittest.TestCase):
     maxDiff = None
 
@@ -99,13 +103,15 @@ with Executor(3) as executor:
 with Executor(1) as executor:
     error = executor.submit(cube, "a").exception()
     assert type(error) is TypeError, error
-    assert "in cube" in str(error.__cause__), error.__cause__
+    text = "".join(traceback.format_exception(error))
+    assert "in cube" in text, text
     error = executor.submit(sys.exit, 5).exception()
     assert type(error) is SystemExit and error.code == 5, error
     assert executor.submit(cube, 2).result() == 8
 """
         )
 
+    @own_gil
     def test_errors_that_do_not_pickle(self):
         self.definitions = """
 class Odd(Exception):
@@ -131,6 +137,7 @@ with Executor(1) as executor:
 """
         )
 
+    @own_gil
     def test_buffers_that_cannot_be_passed(self):
         self.definitions = """
 import pickle
@@ -158,18 +165,19 @@ with Executor(1) as executor:
 
     def test_initializer(self):
         self.definitions = """
-state = []
+import threading
+state = threading.local()
 def begin(*values):
-    state.extend(values)
+    state.values = values
 def get():
-    return state
+    return state.values
 def fail():
     raise ValueError("no state")
 """
         self.fine(
             """
 with Executor(2, initializer=begin, initargs=(1, "b")) as executor:
-    assert executor.submit(get).result() == [1, "b"]
+    assert executor.submit(get).result() == (1, "b")
 executor = Executor(2, initializer=fail)
 try:
     executor.submit(cube, 1).result()
@@ -365,12 +373,20 @@ with Executor(2) as executor:
     part = array[10:20]
     assert executor.submit(address, part).result() == address(part)
     assert executor.submit(address, array.reshape(10, 100).T).result() == address(array)
-    turned = numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))
-    there = executor.submit(back, Columns(turned)).result()
-    assert (there == turned).all() and address(there) == address(turned)
     same = executor.submit(back, array).result()
     same[5] = -1
     assert array[5] == -1 and address(same) == address(array)
+"""
+        )
+
+    @own_gil
+    def test_column_major_buffers_cross_by_reference(self):
+        self.fine(
+            """
+with Executor(1) as executor:
+    turned = numpy.asfortranarray(numpy.arange(6.0).reshape(2, 3))
+    there = executor.submit(back, Columns(turned)).result()
+    assert (there == turned).all() and address(there) == address(turned)
 """
         )
 
@@ -389,6 +405,7 @@ assert homefree.stats()["releases_live"] <= live, homefree.stats()
 """
         )
 
+    @own_gil
     def test_a_resized_array_moves(self):
         self.fine(
             """
@@ -406,6 +423,7 @@ with Executor(1) as executor:
         )
 
 
+@own_gil
 @unittest.skipIf(sys.version_info < (3, 13), "ctypes needs a private copy here")
 class Ownership(Program):
     definitions = """
@@ -512,6 +530,143 @@ with tempfile.TemporaryDirectory() as folder:
         except FileNotFoundError:
             pass
 """
+        )
+
+
+@unittest.skipUnless(support.FREE_THREADED, "for free-threaded CPythons")
+class Threads(Program):
+    definitions = """
+import threading
+gate = threading.Barrier(3)
+def together(*values):
+    gate.wait()
+    return values
+class Model:
+    def __init__(self, memory):
+        self.memory = memoryview(memory)
+    def __reduce__(self):
+        import pickle
+        return Model, (pickle.PickleBuffer(self.memory),)
+    def __call__(self):
+        gate.wait()
+        return self
+"""
+
+    def test_objects_are_passed_as_they_are(self):
+        self.fine(
+            """
+value = [object()]
+with Executor(2) as executor:
+    same, = executor.submit(lambda value, *, other: [value], value, other=1).result()
+    assert same is value
+    assert not sys._is_gil_enabled()
+"""
+        )
+
+    def test_each_thread_has_its_object_of_a_replica(self):
+        self.fine(
+            """
+block = bytearray(10)
+with Executor(3) as executor:
+    model = interpreters.Replica(Model(block), executor)
+    objects = [future.result() for future in [model.submit() for _ in range(3)]]
+    assert len(set(map(id, objects))) == 3
+    objects[0].memory[5] = 7
+    assert block[5] == 7 and objects[2].memory[5] == 7
+    arguments = executor.map(together, [model] * 3, [[model]] * 3)
+    for own, (still,) in arguments:
+        assert own in objects and still is model
+    # In a worker, a replica inside of another object is this worker's object, too.
+    call = lambda values: values[0]()
+    assert set(executor.map(call, [[model]] * 3)) == set(objects)
+    try:
+        interpreters.Replica(lambda: 0)
+        raise AssertionError
+    except Exception as error:
+        assert "lambda" in str(error), error
+"""
+        )
+
+    def test_objects_of_a_dropped_replica_go(self):
+        self.definitions += """
+import weakref
+references = []
+class Noted:
+    def __init__(self):
+        references.append(weakref.ref(self))
+    def __reduce__(self):
+        return Noted, ()
+"""
+        self.fine(
+            """
+with Executor(1) as executor:
+    replica = interpreters.Replica(Noted())
+    executor.submit(id, replica).result()
+    assert references[-1]() is not None
+    del replica
+    executor.submit(int).result()
+    executor.submit(int).result()
+    assert references[-1]() is None
+"""
+        )
+
+    def test_a_forked_child_is_told(self):
+        self.fine(
+            """
+executor = Executor(1)
+assert executor.submit(int).result() == 0
+child = os.fork()
+if child == 0:
+    try:
+        executor.submit(int)
+        os._exit(1)
+    except interpreters.BrokenInterpreters as error:
+        assert "was forked" in str(error), error
+    executor.shutdown()
+    with Executor(1) as own:
+        os._exit(own.submit(int, 0).result())
+assert os.waitpid(child, 0)[1] == 0
+executor.shutdown()
+""",
+            "-W",
+            "ignore",
+        )
+
+    def test_many_threads_do_everything_at_once(self):
+        """Submit, exchange arrays, cancel, and end executors, all at the same time."""
+        self.definitions += """
+def fill(view, number):
+    view[0] = number
+    return view
+"""
+        self.fine(
+            """
+start = threading.Barrier(6)
+errors = []
+def work(number):
+    start.wait()
+    try:
+        for turn in range(15):
+            with Executor(2, initializer=int) as executor:
+                replica = interpreters.Replica(Model(bytearray(8)), executor)
+                views = [memoryview(bytearray(64)) for _ in range(20)]
+                futures = [executor.submit(fill, view, number) for view in views]
+                cancelled = [future for future in futures[10:] if future.cancel()]
+                rest = [future for future in futures if future not in cancelled]
+                assert all(future.result()[0] == number for future in rest)
+                executor.submit(id, replica).result()
+                late = [executor.submit(cube, number) for _ in range(10)]
+                executor.shutdown(wait=turn % 2 == 0, cancel_futures=turn % 3 == 0)
+                concurrent.futures.wait(late)
+    except BaseException as error:
+        errors.append(traceback.format_exc())
+threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert not errors, errors[0]
+""",
+            "-X",
+            "dev",
         )
 
 

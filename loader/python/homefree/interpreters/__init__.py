@@ -26,7 +26,7 @@ __all__ = [
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.
 _LAZY = {
-    "BrokenInterpreters": "_executor",
+    "BrokenInterpreters": "_threads",
     "Executor": "_executor",
     "RemoteError": "_inside",
     "Replica": "_replica",

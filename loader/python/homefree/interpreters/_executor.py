@@ -2,6 +2,7 @@
 
 An executor has a queue (work.c) and a group of interpreters, each with a thread of its own that
 works on the queue's tasks. One thread of this interpreter collects results and completes futures.
+In a free-threaded CPython it has a pool of threads instead (_threads.py).
 
 State: of each executor, in _Queue, which its threads share; futures by number, guarded by the GIL.
 Threads: any. Fork: the child's executors are broken, and say so.
@@ -23,15 +24,12 @@ from .. import _homefree
 from .._install import install
 from ._crossing import pack, unpack
 from ._inside import BROKEN, DONE, RemoteError
+from ._threads import BrokenInterpreters, Pool, break_all, close_all
 
-__all__ = ["BrokenInterpreters", "Executor", "engine"]
+__all__ = ["Executor", "engine"]
 
 _OWN_GIL, _THREADS = 1, 2
 _LOGGER = logging.getLogger("concurrent.futures")
-
-
-class BrokenInterpreters(concurrent.futures.BrokenExecutor):
-    """An interpreter of an executor could not be set up, or is lost."""
 
 
 def engine():
@@ -203,6 +201,7 @@ def _close_all():
         queue.close()
     for queue in queues:
         queue.thread.join()
+    close_all()
     # Those that somebody still holds something of; CPython 3.12 ends only without any.
     _homefree.interpreters_finish(10_000)
 
@@ -220,10 +219,10 @@ def _warn():
 
 
 def _break_all():
+    why = "this process was forked from the one that has the interpreters; make an Executor here"
     for queue in list(_queues):
-        queue.broken = (
-            "this process was forked from the one that has the interpreters; make an Executor here"
-        )
+        queue.broken = why
+    break_all(why)
 
 
 threading._register_atexit(_close_all)
@@ -278,7 +277,12 @@ class Executor(concurrent.futures.Executor):
 
     max_workers: how many interpreters; the CPUs that this process may use if None. initializer,
     initargs: called in each interpreter before its first task; if that raises, the executor is
-    broken. In a free-threaded CPython calls run on threads, and nothing is pickled.
+    broken.
+
+    In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
+    functions, arguments and results are the caller's own objects, and modules and their globals are
+    shared, so what calls change needs locks, or an object for each thread: a Replica, or what the
+    initializer keeps in threading.local().
 
     Calls homefree.install(), so that arrays can outlive the interpreter that made them. Raises
     RuntimeError, with the reason and a remedy, if this Python can have no interpreters, or if they
@@ -296,9 +300,9 @@ class Executor(concurrent.futures.Executor):
             raise TypeError("initializer must be callable")
         self._queue = self._threads = None
         if engine() == "threads":
-            self._threads = concurrent.futures.ThreadPoolExecutor(
-                max_workers, "homefree.interpreters", initializer, initargs
-            )
+            install()
+            self._threads = Pool(max_workers, initializer, tuple(initargs))
+            weakref.finalize(self, self._threads.close).atexit = False
             return
         setup = _setup(initializer, initargs)
         install()
@@ -328,7 +332,7 @@ class Executor(concurrent.futures.Executor):
     def submit(self, fn, /, *args, **kwargs):
         """Calls fn(*args, **kwargs) in any free interpreter; a Future."""
         if self._threads is not None:
-            return self._threads.submit(fn, *args, **kwargs)
+            return self._threads.submit(fn, args, kwargs)
         queue = self._queue
         if queue.broken is not None:
             raise BrokenInterpreters(queue.broken)
@@ -378,7 +382,11 @@ class Executor(concurrent.futures.Executor):
         """Lets the interpreters end after the tasks that are there; without them if cancel_futures
         is true. wait: until they have ended."""
         if self._threads is not None:
-            self._threads.shutdown(wait, cancel_futures=cancel_futures)
+            self._threads.close()
+            if cancel_futures:
+                self._threads.cancel_all()
+            if wait:
+                self._threads.join()
             return
         if self._queue.broken is not None and not self._queue.thread.is_alive():
             return

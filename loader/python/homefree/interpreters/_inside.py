@@ -1,18 +1,20 @@
 """What runs inside an interpreter: its preparation, and the loop of an executor's worker.
 
 State: of this interpreter alone, used by the worker's thread: the objects of replicas, and whether
-the program's main module was imported.
+the program's main module was imported. In a free-threaded CPython, each thread of an Executor has
+objects of its own.
 """
 
 import pickle
 import sys
+import threading
 
 from .. import _homefree
 from .._install import install
 from .._interpreter_modules import prepare
 from ._crossing import pack, unpack
 
-__all__ = ["RemoteError", "replicas", "set_up", "work"]
+__all__ = ["RemoteError", "begin_thread", "replicas", "set_up", "sweep", "work"]
 
 # Outcomes of a task; _homefree's work.c has the last one too.
 DONE, RAISED, BROKEN = 0, 1, 2
@@ -65,13 +67,27 @@ def _unpack(pickled, buffers):
 
 # ---- replicas ----
 
-replicas = {}  # by number: the object, and a byte that is 0 once the replica was dropped
+_replicas = {}  # by number: the object, and a byte that is 0 once the replica was dropped
+_thread = threading.local()  # `replicas` of a thread that has its own
 
 
-def _sweep():
-    for number, (_, alive) in list(replicas.items()):
+def begin_thread():
+    """Gives the calling thread replicas of its own, as an interpreter has them."""
+    _thread.replicas = {}
+
+
+def replicas(*, own=False):
+    """The objects of replicas that the calling thread uses; with own, None if it has none of its
+    own."""
+    return getattr(_thread, "replicas", None if own else _replicas)
+
+
+def sweep():
+    """Drops the objects of replicas that were dropped."""
+    known = replicas()
+    for number, (_, alive) in list(known.items()):
         if alive[0] == 0:
-            del replicas[number]
+            del known[number]
 
 
 # ---- the loop ----
@@ -131,5 +147,5 @@ def work(queue, setup):
             # A buffer that cannot be passed on.
             give(queue, number, RAISED, *_describe(error))
         parts = None
-        if replicas:
-            _sweep()
+        if _replicas:
+            sweep()

@@ -10,7 +10,7 @@ import pickle
 from . import _inside
 from ._crossing import pack, unpack
 
-__all__ = ["Replica"]
+__all__ = ["Replica", "object_of"]
 
 _numbers = itertools.count(1)
 
@@ -28,6 +28,10 @@ class Replica:
     value: what to replicate; the caller keeps it. executor: where calling it runs; may be None for
     a replica that is only passed as an argument. When the replica is dropped, the interpreters drop
     their objects after their next task.
+
+    In a free-threaded CPython each thread of an Executor has an object of its own. As nothing else
+    is pickled there, a replica becomes that object where it is an argument itself; inside of
+    another argument it stays a replica, and calling it calls the thread's object.
 
     Threads: any. Since 1.0.
     """
@@ -54,6 +58,8 @@ class Replica:
         return cls(_Packaged(path, package, name), executor)
 
     def __call__(self, *arguments, **keywords):
+        if _inside.replicas(own=True) is not None:
+            return object_of(self)(*arguments, **keywords)
         return self.submit(*arguments, **keywords).result()
 
     def submit(self, *arguments, **keywords):
@@ -93,10 +99,16 @@ def load(path, package, name):
     return Reader(path, mapped=True).load_pickle(package, name)
 
 
+def object_of(replica):
+    """The object that the calling thread uses of a replica."""
+    return _made(replica._number, replica._pickle, replica._buffers, replica._alive)
+
+
 def _made(number, pickled, buffers, alive):
     """This interpreter's object."""
-    found = _inside.replicas.get(number)
+    known = _inside.replicas()
+    found = known.get(number)
     if found is None:
         found = unpack(pickled, buffers), memoryview(alive)
-        _inside.replicas[number] = found
+        known[number] = found
     return found[0]
