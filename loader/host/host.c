@@ -55,13 +55,15 @@ static int install_domains(const struct hf_cpython *cpython, enum hf_python_mode
     return error;
 }
 
-static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted)
+static int install_python(const struct hf_cpython *cpython, enum hf_python_mode wanted,
+                          enum hf_python_mode *now)
 {
     lock_host(cpython);
     /* A mode that is already higher stays in force. */
     int error = wanted > HF_PYTHON_OFF ? install_domains(cpython, wanted) : 0;
     if (error == 0 && wanted > mode)
         mode = cpython->free_threaded ? HF_PYTHON_RAW : wanted;
+    *now = mode;
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -93,12 +95,11 @@ static int install(const struct hf_python_options *options, struct hf_python_sta
     bool running = cpython->is_initialized() != 0;
     if (running && !hf_cpython_attached(cpython))
         return -EACCES;
-    int error = install_python(cpython, wanted.python);
+    int error = install_python(cpython, wanted.python, &state.python);
     if (error != 0)
         return error;
     if (wanted.numpy != 0)
         state.numpy = running ? hf_numpy_install(cpython) : HF_PYTHON_NUMPY_ABSENT;
-    state.python = mode;
     if (out != NULL)
         hf_sized_copy(out, &state, sizeof state);
     return 0;

@@ -23,6 +23,7 @@
 #include <homefree/interpreters.h>
 #include <homefree/python/capsule.h>
 #include <homefree/python/record.h>
+#include <stdbool.h>
 #include <string.h>
 
 PyDoc_STRVAR(pack_doc, "parcel_pack(pickle, buffers)\n--\n\n"
@@ -182,15 +183,20 @@ static struct hf_release *hold(const Py_buffer *view)
 /* numpy.ndarray, or NULL without an exception if NumPy is not imported. A borrowed reference. */
 static PyObject *array_type(struct homefree_state *state)
 {
-    if (state->array == NULL) {
-        PyObject *name = PyUnicode_FromString("numpy");
-        PyObject *numpy = name != NULL ? PyImport_GetModule(name) : NULL;
-        state->array = numpy != NULL ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
-        Py_XDECREF(numpy);
-        Py_XDECREF(name);
-        PyErr_Clear(); /* a NumPy that is half imported has no arrays yet */
-    }
-    return state->array;
+    PyObject *known = __atomic_load_n(&state->array, __ATOMIC_ACQUIRE);
+    if (known != NULL)
+        return known;
+    PyObject *name = PyUnicode_FromString("numpy");
+    PyObject *numpy = name != NULL ? PyImport_GetModule(name) : NULL;
+    PyObject *found = numpy != NULL ? PyObject_GetAttrString(numpy, "ndarray") : NULL;
+    Py_XDECREF(numpy);
+    Py_XDECREF(name);
+    PyErr_Clear(); /* a NumPy that is half imported has no arrays yet */
+    if (found == NULL || __atomic_compare_exchange_n(&state->array, &known, found, false,
+                                                     __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
+        return found;
+    Py_DECREF(found); /* another thread was faster */
+    return known;
 }
 
 /* What an object's memory belongs to: a new reference to the object at the end of the chain of an
@@ -342,8 +348,10 @@ struct homefree_parcel *homefree_parcel_new(PyObject *module, PyObject *pickle, 
     if (parcel == NULL)
         return (struct homefree_parcel *)PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < count; i++) {
-        PyObject *object = PyList_GetItem(buffers, i);
-        if (object == NULL || add_buffer(state, parcel, object) != 0) {
+        PyObject *object = PySequence_GetItem(buffers, i);
+        const bool added = object != NULL && add_buffer(state, parcel, object) == 0;
+        Py_XDECREF(object);
+        if (!added) {
             homefree_parcel_drop(parcel);
             return NULL;
         }
@@ -402,11 +410,14 @@ static PyObject *parcel_pack(PyObject *module, PyObject *arguments)
 static PyObject *parcel_send(PyObject *module, PyObject *capsule)
 {
     (void)module;
-    void *parcel = PyCapsule_GetPointer(capsule, parcel_name);
-    if (parcel == NULL || PyCapsule_SetDestructor(capsule, NULL) != 0 ||
-        PyCapsule_SetName(capsule, "homefree.parcel sent") != 0)
-        return NULL;
-    return PyLong_FromVoidPtr(parcel);
+    void *parcel;
+    int error = -1;
+    HOMEFREE_BEGIN_ALONE(capsule);
+    parcel = PyCapsule_GetPointer(capsule, parcel_name);
+    if (parcel != NULL && PyCapsule_SetDestructor(capsule, NULL) == 0)
+        error = PyCapsule_SetName(capsule, "homefree.parcel sent");
+    HOMEFREE_END_ALONE();
+    return error == 0 ? PyLong_FromVoidPtr(parcel) : NULL;
 }
 
 static PyObject *parcel_open(PyObject *module, PyObject *address)

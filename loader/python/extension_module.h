@@ -11,7 +11,8 @@
  * Locks: none of its own. Functions are called by attached threads (with the GIL held, if there is
  * one) and detach before they take the loader's lock (see check.c). In a free-threaded CPython
  * several threads may be in any of them at once: they share the module's state, which is written
- * once, before anybody can call them, and what libhomefree guards.
+ * once, before anybody can call them (`array` by an atomic store, when it is known), and what
+ * libhomefree guards.
  */
 #ifndef HOMEFREE_EXTENSION_MODULE_H
 #define HOMEFREE_EXTENSION_MODULE_H

@@ -69,8 +69,13 @@ static PyObject *interpreters_end(PyObject *module, PyObject *arguments)
     (void)module;
     if (!PyArg_ParseTuple(arguments, "Oi:interpreters_end", &capsule, &timeout))
         return NULL;
-    struct hf_interpreters *group = PyCapsule_GetPointer(capsule, homefree_group_name);
-    if (group == NULL || PyCapsule_SetName(capsule, "homefree.interpreters, ended") != 0)
+    struct hf_interpreters *group;
+    HOMEFREE_BEGIN_ALONE(capsule);
+    group = PyCapsule_GetPointer(capsule, homefree_group_name);
+    if (group != NULL && PyCapsule_SetName(capsule, "homefree.interpreters, ended") != 0)
+        group = NULL;
+    HOMEFREE_END_ALONE();
+    if (group == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     error = hf_interpreters_end(group, timeout);
