@@ -20,6 +20,12 @@
 PyDoc_STRVAR(new_doc, "work_new()\n--\n\nA queue, as a capsule.");
 PyDoc_STRVAR(start_doc, "work_start(work, group, index, setup)\n--\n\n"
                         "Starts the thread on which an interpreter works; setup is bytes.");
+PyDoc_STRVAR(expect_doc, "work_expect(work)\n--\n\n"
+                         "Counts a worker on a thread of this interpreter; returns the queue's "
+                         "address, which is valid until work_left().");
+PyDoc_STRVAR(join_doc, "work_join(address)\n--\n\nThe queue at an address, as a capsule.");
+PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
+                       "Counts a worker out. why: None, or the text of what went wrong.");
 PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
                         "The highest number of a task that a worker has taken.");
 PyDoc_STRVAR(put_doc, "work_put(work, number, pickle, buffers)\n--\n\n"
@@ -510,6 +516,54 @@ static PyObject *work_start(PyObject *module, PyObject *arguments)
     return PyErr_SetFromErrno(PyExc_OSError);
 }
 
+/* ---- workers in interpreters of others ---- */
+
+static PyObject *work_expect(PyObject *module, PyObject *capsule)
+{
+    (void)module;
+    struct work *work = work_of(capsule);
+    if (work == NULL)
+        return NULL;
+    take_hold(work);
+    pthread_mutex_lock(&work->lock);
+    work->workers++;
+    pthread_mutex_unlock(&work->lock);
+    return PyLong_FromVoidPtr(work);
+}
+
+static PyObject *work_join(PyObject *module, PyObject *address)
+{
+    (void)module;
+    struct work *work = PyLong_AsVoidPtr(address);
+    if (work == NULL) {
+        if (PyErr_Occurred() == NULL)
+            PyErr_SetString(PyExc_ValueError, "work_join(): there is no queue at 0");
+        return NULL;
+    }
+    take_hold(work);
+    return capsule_of(work);
+}
+
+static PyObject *work_left(PyObject *module, PyObject *arguments)
+{
+    PyObject *capsule;
+    const char *why;
+    struct work *work;
+    (void)module;
+    if (!PyArg_ParseTuple(arguments, "Oz:work_left", &capsule, &why) ||
+        (work = work_of(capsule)) == NULL)
+        return NULL;
+    if (why != NULL)
+        report_broken(work, why);
+    pthread_mutex_lock(&work->lock);
+    work->workers--;
+    pthread_cond_broadcast(&work->results.arrived);
+    pthread_mutex_unlock(&work->lock);
+    let_go(work);
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+
 static PyObject *work_taken(PyObject *module, PyObject *capsule)
 {
     (void)module;
@@ -522,6 +576,9 @@ static PyObject *work_taken(PyObject *module, PyObject *capsule)
 PyMethodDef homefree_work_methods[] = {
     {"work_new", work_new, METH_NOARGS, new_doc},
     {"work_start", work_start, METH_VARARGS, start_doc},
+    {"work_expect", work_expect, METH_O, expect_doc},
+    {"work_join", work_join, METH_O, join_doc},
+    {"work_left", work_left, METH_VARARGS, left_doc},
     {"work_put", work_put, METH_VARARGS, put_doc},
     {"work_take", work_take, METH_O, take_doc},
     {"work_give", work_give, METH_VARARGS, give_doc},

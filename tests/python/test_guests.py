@@ -57,6 +57,9 @@ def until(true):
     while not true():
         time.sleep(0.001)
 
+def cube(number):
+    return number ** 3
+
 # What is sent from a guest to the main interpreter where there are no queues.
 readable, writable = os.pipe()
 TELL = f'''
@@ -316,6 +319,74 @@ del queue
 run(guest, "del queue")
 until(lambda: live() == before)
 end(guest)
+"""
+        )
+
+
+@unittest.skipUnless(PUBLIC, "concurrent.interpreters is newer than this Python")
+class Executors(Program):
+    definitions = """
+import sys
+from homefree import _homefree
+def where(*unused):
+    return _homefree.interpreter_current()
+def fill(view):
+    view[0] += 1
+    return view
+def fail():
+    raise ValueError("no state")
+"""
+
+    def test_tasks_in_interpreters_of_others(self):
+        self.fine(
+            """
+from concurrent import interpreters as others
+from definitions import where, fill
+guests = [others.create(), others.create()]
+guests[0].exec("kept = 5; import sys; sys.path.insert(0, '/nowhere')")
+block = bytearray(1000)
+for turn in range(2):
+    with interpreters.Executor(interpreters=guests) as executor:
+        ids = set(executor.map(where, range(200)))
+        assert ids and ids <= {guest.id for guest in guests}, ids
+        got = executor.submit(fill, memoryview(block)).result()
+        assert block[0] == turn + 1
+        assert executor.submit(cube, 3).result() == 27  # of the main module
+        assert type(executor.submit(int, "x").exception()) is ValueError
+    assert not any(guest.is_running() for guest in guests)
+guests[1].exec("import sys; assert sys.path[0] != '/nowhere'")
+for guest in guests:
+    guest.close()
+assert got[0] == 2
+"""
+        )
+
+    def test_what_cannot_work(self):
+        self.fine(
+            """
+from concurrent import interpreters as others
+from definitions import fail, where
+guest = others.create()
+for arguments, wanted in (((2, [guest]), TypeError), ((None, [5]), TypeError),
+                          ((None, []), ValueError), ((None, [guest, guest]), ValueError),
+                          ((None, [others.get_current()]), ValueError)):
+    try:
+        interpreters.Executor(arguments[0], interpreters=arguments[1])
+    except wanted:
+        continue
+    raise AssertionError(arguments)
+executor = interpreters.Executor(interpreters=[guest], initializer=fail)
+try:
+    executor.submit(where).result()
+    raise AssertionError
+except interpreters.BrokenInterpreters as error:
+    assert "ValueError: no state" in str(error), error
+executor.shutdown()
+with interpreters.Executor(interpreters=[guest]) as executor:
+    assert executor.submit(where).result() == guest.id
+guest.close()
+executor = interpreters.Executor(interpreters=[others.create()])
+executor.submit(where).result()  # not shut down
 """
         )
 

@@ -24,6 +24,7 @@ from .. import _homefree
 from .._install import install
 from ._crossing import pack, unpack
 from ._inside import BROKEN, DONE, RemoteError
+from ._prepare import join
 from ._threads import BrokenInterpreters, Pool, break_all, close_all
 
 __all__ = ["Executor", "engine"]
@@ -110,6 +111,7 @@ class _Queue:
         self.work = _homefree.work_new()
         self.futures = {}
         self.broken = None
+        self.threads = []  # for interpreters of others
         self.ended = threading.Event()
         self.thread = threading.Thread(
             target=self._collect, name="homefree.interpreters", daemon=False
@@ -129,6 +131,35 @@ class _Queue:
             self.close()
             self.thread.join()
             raise
+
+    def start_in(self, interpreters, setup):
+        """Works in interpreters of others, each on a thread of this one."""
+        self.thread.start()
+        try:
+            for interpreter in interpreters:
+                self._begin_in(interpreter, setup)
+        except BaseException:
+            self.close()
+            self.thread.join()
+            raise
+
+    def _begin_in(self, interpreter, setup):
+        arguments = interpreter, _homefree.work_expect(self.work), setup
+        try:
+            thread = threading.Thread(target=self._work_in, args=arguments, daemon=True)
+            thread.start()
+        except BaseException:
+            _homefree.work_left(self.work, None)
+            raise
+        self.threads.append(thread)
+
+    def _work_in(self, interpreter, address, setup):
+        why = None
+        try:
+            interpreter.call(join, address, setup)
+        except Exception as error:
+            why = str(error).strip().rpartition("\n")[2]
+        _homefree.work_left(self.work, why)
 
     def withdraw(self, number):
         if not _homefree.work_withdraw(self.work, number):
@@ -184,7 +215,11 @@ class _Queue:
             results = result = None
         if self.futures:
             self._break("its interpreters have ended")
-        _homefree.interpreters_end(self.group, 10_000)
+        # One of them may have the last reference to its interpreter, which it then ends.
+        for thread in self.threads:
+            thread.join()
+        if self.group is not None:
+            _homefree.interpreters_end(self.group, 10_000)
         self.ended.set()
 
 
@@ -267,6 +302,30 @@ def _chunks(iterables, size):
         yield chunk
 
 
+def _group(count):
+    try:
+        return _homefree.interpreters_start(count)
+    except OSError as error:
+        raise RuntimeError(
+            f"homefree.interpreters: the interpreters could not be started: {error.strerror}"
+        ) from None
+
+
+def _idle(interpreters, max_workers):
+    """The interpreters of others that an executor is to use."""
+    found = list(interpreters)
+    if max_workers is not None:
+        raise TypeError("max_workers and interpreters exclude each other")
+    for one in found:
+        if not callable(getattr(one, "call", None)):
+            raise TypeError(f"interpreters must be of concurrent.interpreters, not {one!r}")
+        if one.is_running():
+            raise ValueError(f"{one!r} is running something else")
+    if len(set(found)) != len(found):
+        raise ValueError("interpreters must be different ones")
+    return found
+
+
 class Executor(concurrent.futures.Executor):
     """Runs calls in interpreters without a common GIL, on a thread for each.
 
@@ -277,7 +336,9 @@ class Executor(concurrent.futures.Executor):
 
     max_workers: how many interpreters; the CPUs that this process may use if None. initializer,
     initargs: called in each interpreter before its first task; if that raises, the executor is
-    broken.
+    broken. interpreters: those of concurrent.interpreters that are to do the work, instead of new
+    ones; each must be idle, is prepare()d, finds its own modules first, and stays when the executor
+    ends; a task that needs the program's main module makes that its __main__.
 
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
@@ -289,7 +350,10 @@ class Executor(concurrent.futures.Executor):
     cannot be started. Threads: any. Fork: the child cannot use it. Since 1.0.
     """
 
-    def __init__(self, max_workers=None, *, initializer=None, initargs=()):
+    def __init__(self, max_workers=None, *, initializer=None, initargs=(), interpreters=None):
+        if interpreters is not None:
+            interpreters = _idle(interpreters, max_workers)
+            max_workers = len(interpreters)
         if max_workers is None:
             max_workers = len(os.sched_getaffinity(0))
         if isinstance(max_workers, bool) or not isinstance(max_workers, int):
@@ -299,7 +363,7 @@ class Executor(concurrent.futures.Executor):
         if initializer is not None and not callable(initializer):
             raise TypeError("initializer must be callable")
         self._queue = self._threads = None
-        if engine() == "threads":
+        if engine() == "threads" and interpreters is None:
             install()
             self._threads = Pool(max_workers, initializer, tuple(initargs))
             weakref.finalize(self, self._threads.close).atexit = False
@@ -307,18 +371,16 @@ class Executor(concurrent.futures.Executor):
         setup = _setup(initializer, initargs)
         install()
         _warm_pickle()
-        try:
-            group = _homefree.interpreters_start(max_workers)
-        except OSError as error:
-            raise RuntimeError(
-                f"homefree.interpreters: the interpreters could not be started: {error.strerror}"
-            ) from None
+        group = None if interpreters is not None else _group(max_workers)
         # What this module and an interpreter's copy of it both call the main module.
         sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
         self._numbers = itertools.count(1)
         queue = _Queue(group, max_workers)
         try:
-            queue.start(setup)
+            if interpreters is None:
+                queue.start(setup)
+            else:
+                queue.start_in(interpreters, setup)
         except (OSError, RuntimeError) as error:
             raise RuntimeError(
                 f"homefree.interpreters: the threads could not be started: {error}"

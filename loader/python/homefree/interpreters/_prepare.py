@@ -1,14 +1,15 @@
-"""prepare(): interpreters that homefree has not made.
+"""Interpreters that homefree has not made: prepare(), and how they work for an Executor.
 
 State: whether NumPy's arrays are waited for, in this interpreter. Threads: any.
 """
 
+import pickle
 import sys
 
 from .. import _homefree, _install, _numpy
-from ._inside import set_up
+from ._inside import set_up, work
 
-__all__ = ["prepare"]
+__all__ = ["join", "prepare"]
 
 _CORES = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 
@@ -56,3 +57,12 @@ def prepare():
             break
     else:
         _install.wait_for_numpy()
+
+
+def join(address, setup):
+    """Does the tasks of the queue at an address, in an interpreter of others, until it is closed.
+    What the interpreter has on its path comes first."""
+    prepare()
+    main, path, initializer = pickle.loads(setup)
+    path = [*sys.path, *(folder for folder in path if folder not in sys.path)]
+    work(_homefree.work_join(address), pickle.dumps((main, path, initializer), 5))
