@@ -313,6 +313,7 @@ del mine
 got = queue.get()
 assert bytes(got) == b"abc"
 del got, view
+until(lambda: live() == before)  # the guest is idle
 queue.put(share(memoryview(block)))
 queue.put(share(memoryview(block)))
 del queue
