@@ -1,10 +1,11 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some | --free-threaded] PACKAGE-FOLDER PROGRAM [argument…]
+usage: every.py [--some | --free-threaded | --wheels FOLDER] PACKAGE-FOLDER PROGRAM [argument…]
 
 With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
-GIL. PACKAGE-FOLDER is put on PYTHONPATH. Fails when one interpreter fails, or when none is found;
-without any that is free-threaded, the test is skipped.
+GIL. PACKAGE-FOLDER is put on PYTHONPATH; with --wheels, so is what FOLDER/cpython-VERSION has
+installed, an environment of tests/support/prepare.sh, with NumPy. Fails when one interpreter fails,
+or when none is found; without any that is free-threaded, the test is skipped.
 """
 
 import concurrent.futures
@@ -20,7 +21,8 @@ from interpreters import free_threaded, interpreters, number
 def main():
     words = sys.argv[1:]
     some, only_free = words[0] == "--some", words[0] == "--free-threaded"
-    package, program, *arguments = words[some or only_free :]
+    wheels = pathlib.Path(words[1]) if words[0] == "--wheels" else None
+    package, program, *arguments = words[2 if wheels else some or only_free :]
     # Without the LD_LIBRARY_PATH that Meson sets: the package must find its library by itself.
     environment = {
         key: value
@@ -28,6 +30,14 @@ def main():
         if not key.startswith(("PYTHON", "MALLOC_", "LD_"))
     }
     environment |= {"PYTHONPATH": package, "PYTHONDONTWRITEBYTECODE": "1"}
+
+    def environment_of(text):
+        if wheels is None:
+            return environment
+        folder = wheels / "cpython-{}.{}".format(*number(text))
+        paths = [package, *map(str, folder.glob("lib/python*/site-packages"))]
+        return environment | {"PYTHONPATH": os.pathsep.join(paths)}
+
     every = free_threaded() if only_free else interpreters()
     found = [(path, text) for path, text in every if number(text) >= (3, 9)]
     if only_free and not found:
@@ -38,10 +48,11 @@ def main():
         system = [one for one in found if str(one[0]).startswith("/usr/bin/")]
         found = list(dict.fromkeys([*found[:1], *system[:1], *found[-1:]]))
 
-    def run(path):
+    def run(one):
+        path, text = one
         return subprocess.run(
             [path, "-s", program, *arguments],
-            env=environment,
+            env=environment_of(text),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -51,7 +62,7 @@ def main():
 
     failures = 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        results = pool.map(run, [path for path, _ in found])
+        results = pool.map(run, found)
         for (path, text), done in zip(found, results):
             print(f"CPython {text} ({path}): exit status {done.returncode}")
             # 5: unittest, from 3.12 on, if every test was skipped.
