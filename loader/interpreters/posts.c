@@ -71,8 +71,7 @@ static bool run_attached(struct hf_interpreter *interpreter, struct hf_py_interp
 
 static void run_in_main(struct hf_interpreter *interpreter)
 {
-    if (main_is_gone() ||
-        !run_attached(interpreter, hf_cpython_interpreters()->main_interpreter()))
+    if (main_is_gone() || !run_attached(interpreter, hf_cpython_interpreters()->main_interpreter()))
         discard(interpreter);
 }
 

@@ -178,8 +178,8 @@ static int hold(const struct hf_cpython_interpreters *py, const struct hf_interp
 
 /* ---- results ---- */
 
-/* Whether a buffer's items contain Python's objects, which belong to their interpreter. A format may
- * name fields: "T{i:name:}". */
+/* Whether a buffer's items contain Python's objects, which belong to their interpreter. A format
+ * may name fields: "T{i:name:}". */
 static bool has_objects(const char *format)
 {
     bool in_name = false;

@@ -447,14 +447,10 @@ int homefree_host_exec(PyObject *module)
 int homefree_host_traverse(PyObject *module, visitproc visitor, void *arg)
 {
     struct homefree_state *state = state_of(module);
-    PyObject *const objects[] = {(PyObject *)state->installed,
-                                 (PyObject *)state->owner,
-                                 (PyObject *)state->report,
-                                 (PyObject *)state->entry,
-                                 (PyObject *)state->shared,
-                                 (PyObject *)state->parcel,
-                                 (PyObject *)state->view,
-                                 state->array};
+    PyObject *const objects[] = {(PyObject *)state->installed, (PyObject *)state->owner,
+                                 (PyObject *)state->report,    (PyObject *)state->entry,
+                                 (PyObject *)state->shared,    (PyObject *)state->parcel,
+                                 (PyObject *)state->view,      state->array};
     for (size_t i = 0; i < sizeof objects / sizeof objects[0]; i++) {
         int result = objects[i] != NULL ? visitor(objects[i], arg) : 0;
         if (result != 0)
