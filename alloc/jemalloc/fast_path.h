@@ -478,8 +478,8 @@ JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
      * map. */
     if (unlikely(threshold == 0))
         return false;
-    uintptr_t page = __atomic_load_n(&hf_page_map[(uintptr_t)ptr >> LG_PAGE], __ATOMIC_RELAXED);
-    if (unlikely((page & 1) == 0)) /* not a slab: a large block, or no block */
+    uintptr_t page = hf_page_word((uintptr_t)ptr);
+    if (unlikely((page & HF_PAGE_SMALL) == 0)) /* not a slab: a large block, or no block */
         return false;
     szind_t class = (szind_t)(page >> LG_VADDR);
     deallocated += sz_index2size(class);
@@ -594,7 +594,9 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 void *hf_heap_aligned_entry(size_t alignment, size_t size)
 {
     struct hf_call call;
-    void *ptr = NULL;
+    void *ptr = hf_aligned_cached(alignment, size);
+    if (likely(ptr != NULL))
+        return ptr;
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(alignment, size);
     int error = 0;

@@ -71,11 +71,6 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
     return size;
 }
 
-static uintptr_t hf_page_word(uintptr_t address)
-{
-    return __atomic_load_n(&hf_page_map[address >> LG_PAGE], __ATOMIC_RELAXED);
-}
-
 /* jemalloc knows the first page of each live block, and all pages of slabs. What begins inside the
  * last block of a slab would end behind the slab. A large extent has a page more than its block. */
 size_t hf_heap_room_entry(const void *ptr)

@@ -9,6 +9,11 @@
  */
 const uintptr_t *hf_page_map;
 
+static uintptr_t hf_page_word(uintptr_t address)
+{
+    return __atomic_load_n(&hf_page_map[address >> LG_PAGE], __ATOMIC_RELAXED);
+}
+
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
 #define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
 #define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)

@@ -107,6 +107,10 @@ bool hf_heap_boot(const char *configuration, bool checks);
 void *hf_heap_calloc(size_t count, size_t size);
 /* ptr: a heap pointer, not NULL. */
 void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
+/* Whether a block of the heap can stay where it is, as realloc's result. One lookup and no lock;
+ * false says nothing. */
+bool hf_heap_stays(const void *ptr, size_t size);
+/* alignment: a power of two. */
 void *hf_heap_aligned(size_t alignment, size_t size);
 /* The block's usable size; ends the process if ptr, which is in the region, is not a block. */
 size_t hf_heap_usable(const void *ptr, const void *caller);

@@ -1,6 +1,7 @@
 /*
- * The hot functions for a heap that keeps data at the end of each block, and so needs the block's
- * size in every call: an allocation that tells it, and a free that is told. Part of fast_path.h.
+ * Hot functions beside hf_malloc() and hf_free(): for a heap that keeps data at the end of each
+ * block, and so needs the block's size in every call, an allocation that tells it and a free that
+ * is told; what realloc and aligned_alloc can do without a lock. Part of fast_path.h.
  *
  * The rules of fast_path.h hold. Owns nothing; publishes the page map and the sizes of the classes.
  */
@@ -68,4 +69,45 @@ void hf_heap_return_entry(void *ptr, size_t class, size_t size)
         }
     }
     hf_free_slow(ptr, __builtin_return_address(0));
+}
+
+bool hf_heap_stays_entry(const void *ptr, size_t size) HF_EXPORT_AS("hf_heap_stays");
+
+bool hf_heap_stays_entry(const void *ptr, size_t size)
+{
+    tsd_t *tsd = hf_thread_slot;
+    uint64_t deallocated, threshold;
+    te_free_fastpath_ctx(tsd, &deallocated, &threshold);
+    if (unlikely(threshold == 0) || size - 1 >= SC_SMALL_MAXCLASS)
+        return false;
+    uintptr_t page = hf_page_word((uintptr_t)ptr);
+    size_t class = page >> LG_VADDR;
+    /* What was freed last is left to the slow path, which ends the process. */
+    return (page & HF_PAGE_SMALL) != 0 && class == sz_size2index(size) &&
+           *hf_bin_of(tsd, class)->stack_head != ptr;
+}
+
+/* A block of the thread's cache, NULL if it has none or a slow path is due. Every small block is
+ * aligned to the powers of two, up to a page, that divide its class. */
+JEMALLOC_ALWAYS_INLINE void *hf_aligned_cached(size_t alignment, size_t size)
+{
+    tsd_t *tsd = hf_thread_slot;
+    uint64_t allocated, threshold;
+    bool success;
+    if (alignment > PAGE || size - 1 >= SC_SMALL_MAXCLASS)
+        return NULL;
+    size = ALIGNMENT_CEILING(size, alignment);
+    te_malloc_fastpath_ctx(tsd, &allocated, &threshold);
+    if (unlikely(threshold == 0 || size > SC_SMALL_MAXCLASS))
+        return NULL;
+    size_t class = sz_size2index(size);
+    allocated += sz_index2size(class);
+    if (unlikely(allocated >= threshold))
+        return NULL;
+    cache_bin_t *bin = hf_bin_of(tsd, class);
+    void *ptr = cache_bin_alloc(bin, &success);
+    if (unlikely(!success))
+        return NULL;
+    fastpath_success_finish(tsd, allocated, bin, ptr);
+    return ptr;
 }

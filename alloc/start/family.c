@@ -80,6 +80,8 @@ void *hf_realloc(void *ptr, size_t size)
 {
     if (ptr == NULL)
         return hf_malloc(size);
+    if (HF_LIKELY(hf_owned(ptr)) && hf_heap_stays(ptr, size))
+        return ptr;
     return hf_realloc_for(ptr, size, __builtin_return_address(0));
 }
 

@@ -54,6 +54,13 @@ static void free_and_measure(void *p)
     measure_it(p);
 }
 
+static void free_and_keep_size(void *p)
+{
+    size_t size = hf_usable_size(p);
+    hf_free(p);
+    must(hf_realloc(p, size) != NULL);
+}
+
 /* Asserts that body(p) dies, and that the line names the call, the pointer and the fact. */
 static void assert_corruption(void (*body)(void *), void *p, const char *call, const char *fact)
 {
@@ -68,6 +75,7 @@ static void assert_freed_already(void *p, const char *fact)
 {
     assert_corruption(free_twice, p, "free", fact);
     assert_corruption(free_and_resize, p, "realloc", fact);
+    assert_corruption(free_and_keep_size, p, "realloc", fact);
     assert_corruption(free_and_measure, p, "malloc_usable_size", fact);
     hf_free(p);
 }
