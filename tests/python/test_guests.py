@@ -12,7 +12,7 @@ import unittest
 
 import support
 
-GUESTS = sys.version_info >= (3, 12) and not support.FREE_THREADED
+GUESTS = sys.version_info >= (3, 12)
 PUBLIC = sys.version_info >= (3, 14)
 
 try:
@@ -76,7 +76,7 @@ def told():
 """
 
 
-@unittest.skipUnless(GUESTS, "this Python has one GIL for all interpreters, or none")
+@unittest.skipUnless(GUESTS, "this Python has one GIL for all interpreters")
 class Program(unittest.TestCase):
     maxDiff = None
 
@@ -213,6 +213,7 @@ assert sum(done) >= 6 * 20, done
 """
         )
 
+    @support.without_gil  # its blocks are mimalloc's
     def test_blocks_go_home_to_a_guest(self):
         self.fine(
             """
@@ -266,6 +267,7 @@ except TypeError:
 """
         )
 
+    @support.without_gil  # objects are passed as they are
     def test_parcels_and_shared_memory_in_an_executor(self):
         self.definitions = """
 def fill(views):

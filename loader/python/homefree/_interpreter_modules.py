@@ -36,7 +36,14 @@ _UNSAFE = frozenset({"_datetime"})
 
 _REFUSED = "does not support loading in subinterpreters"
 
-_override = getattr(_imp, "_override_multi_interp_extensions_check", lambda value: value)
+
+def _override(value):
+    """Sets whether this interpreter's check is overridden; returns what it was."""
+    try:
+        return _imp._override_multi_interp_extensions_check(value)
+    except (AttributeError, RuntimeError):  # before 3.12, or free-threaded: it is as it is
+        return value
+
 
 # For modules whose check is overridden (below); as many threads as import one.
 _unchecked = {}  # {id(module): module}
