@@ -364,6 +364,29 @@ assert got[0] == 2
 """
         )
 
+    def test_what_ended_leaves_no_arenas(self):
+        self.fine(
+            """
+prepare()
+def turn():
+    guest = create()
+    run(guest, '''
+from homefree.interpreters import prepare, share
+prepare()
+share(memoryview(bytearray(100)))
+''')
+    end(guest)
+    with interpreters.Executor(1) as executor:
+        executor.submit(cube, 3).result()
+for _ in range(2):
+    turn()
+used = homefree.stats()["region_used"]
+for _ in range(4):
+    turn()
+assert homefree.stats()["region_used"] < used + (4 << 20), (used, homefree.stats())
+"""
+        )
+
     def test_what_cannot_work(self):
         self.fine(
             """

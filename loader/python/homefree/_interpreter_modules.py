@@ -22,6 +22,7 @@ State: the libraries of this interpreter, under Python's import locks and _lock.
 """
 
 import _imp
+import atexit
 import os
 import re
 import sys
@@ -170,6 +171,13 @@ class Hook(_load.ImportHook):
             return False
 
 
+def _drop_filter(item):
+    """CPython clears filters too late to free what they refer to, and keeps all arenas of an
+    interpreter that leaves a block (seen in 3.14.6, which gives them back otherwise)."""
+    if item in warnings.filters:
+        warnings.filters.remove(item)
+
+
 def prepare():
     """What a new interpreter needs before anything else is imported; see docs/interpreters.md.
     Returns the hook; in the main interpreter, None, and does nothing.
@@ -183,6 +191,7 @@ def prepare():
     _load.add_hook(hook)
     # NumPy says that its own data would be shared by interpreters; a private copy has its own.
     warnings.filterwarnings("ignore", "NumPy was imported from a Python sub-interpreter")
+    atexit.register(_drop_filter, warnings.filters[0])
     if "_datetime" in sys.builtin_module_names and sys.version_info >= (3, 13):
         import _datetime  # noqa: F401
     return hook
