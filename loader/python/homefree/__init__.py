@@ -35,7 +35,6 @@ from ._homefree import (
     route_report,
     stats,
 )
-from ._install import install, uninstall
 
 __all__ = [
     "ImportHook",
@@ -79,11 +78,13 @@ _LAZY = {
     "get_missing_dir": "_folders",
     "get_pkgconfig_dir": "_folders",
     "import_hook": "_import_hook",
+    "install": "_install",
     "interpreters": "interpreters",
     "load": "_load",
     "load_ipython_extension": "_ipython",
     "package": "package",
     "torch_extension_args": "_torch",
+    "uninstall": "_install",
 }
 
 
@@ -91,9 +92,8 @@ def __getattr__(name):
     module = _LAZY.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
-
-    found = importlib.import_module("." + module, __name__)
+    # importlib.import_module() would import importlib, which costs more than most modules here.
+    found = __import__(module, globals(), None, ["__name__"], 1)
     value = found if module == name else getattr(found, name)
     globals()[name] = value
     return value

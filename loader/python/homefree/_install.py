@@ -1,7 +1,7 @@
 """homefree.install() and uninstall().
 
 State: the finder on sys.meta_path, of which an interpreter has one at most. Threads: any. Imports
-no module that a bare Python has not loaded already, because importing the package imports this.
+no module that a bare Python has not loaded already, so that install() costs little.
 """
 
 import sys
