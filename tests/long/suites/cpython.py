@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """CPython's own regression tests, without and with homefree: the same tests must pass.
 
-    cpython.sh [--python FILE]... [--shard I/N] [--how HOW,...] [--only NAME,...] [--jobs N]
-               [--build FOLDER] [SECONDS]
+    cpython.sh [--python FILE]... [--shard I/N] [--how HOW,...] [--only NAME,...] [--interpreters]
+               [--jobs N] [--build FOLDER] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file of a virtual environment),
 `full` (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`);
 install and run unless said otherwise. Without --python, every CPython from 3.9 on is tested; they
-share the time.
+share the time. With --interpreters, it is those from 3.12 on, and only the files that have to do
+with several interpreters in one process.
 
 The files are run in groups, each group without homefree and then with it, until the time is over. A
 test that differs is run twice more on both sides, and counts only if no outcome is common to both.
@@ -62,6 +63,7 @@ class Python:
         )
         if not Path(home).exists():
             self.library = self.fetched(home)
+        self.tests = self.library / "test" if self.library else Path(home).parent
 
     def ask(self, python, code):
         return subprocess.run(
@@ -122,7 +124,12 @@ class Python:
         names = [line for line in output.splitlines() if re.fullmatch(r"[\w.]+", line)]
         if status != 0 or not names:
             sys.exit(f"{self.file} does not list its tests: {output[-500:]}")
+        if self.options.interpreters:
+            names = [name for name in names if suites.is_of_interpreters(self.path_of(name))]
         return sorted(names, key=lambda name: (bool(SLOW.search(name)), name))
+
+    def path_of(self, name):
+        return self.tests / name.removeprefix("test.").replace(".", "/")
 
     def run(self, how, files, seconds):
         """{test: outcome} of some files; None if there was not enough time."""
@@ -152,9 +159,15 @@ class Python:
 def main():
     parser = suites.arguments(__doc__)
     parser.add_argument("--python", action="append")
+    parser.add_argument("--interpreters", action="store_true")
     options = parser.parse_args()
     verdict = suites.Verdict("cpython")
-    pythons = options.python or list(suites.all_pythons(options.build))
+    oldest = (3, 12) if options.interpreters else (3, 9)
+    pythons = options.python or [
+        file
+        for file, version in suites.all_pythons(options.build).items()
+        if interpreters.number(version) >= oldest
+    ]
     clock = suites.Clock(options.seconds)
     for number, file in enumerate(pythons):
         try:

@@ -2,13 +2,14 @@
 """NumPy's own tests, without and with homefree: the same tests must pass.
 
     numpy.sh [--numpy 1.26|2|2t|debian]... [--shard I/N] [--how HOW,...] [--only MODULE,...]
-             [--jobs N] [--build FOLDER] [SECONDS]
+             [--interpreters] [--jobs N] [--build FOLDER] [SECONDS]
 
 HOW is `install` (homefree.install() in each process, by a .pth file), `full`
 (install(python="full")), `run` (`homefree run`) or `diagnose` (`homefree run --diagnose`); install
 and run unless said otherwise. Without --numpy, the wheels of 1.26 and of the newest 2.x are tested,
 the latter also in a free-threaded CPython (2t), and the NumPy of the system's Python if it has one;
-they share the time.
+they share the time. With --interpreters, only the modules run that have to do with several
+interpreters in one process.
 
 The modules of tests are run in groups, each without homefree and then with it, until the time is
 over; what NumPy marks as slow is left out. A test that differs is run twice more on both sides, and
@@ -102,6 +103,7 @@ class NumPy:
         names = [
             ".".join(file.relative_to(root.parent).with_suffix("").parts)
             for file in sorted(root.glob("**/tests/test_*.py"))
+            if not self.options.interpreters or suites.is_of_interpreters(file)
         ]
         return [name for name in names if not any(part in name for part in LEFT_OUT)]
 
@@ -130,6 +132,7 @@ class NumPy:
 def main():
     parser = suites.arguments(__doc__)
     parser.add_argument("--numpy", action="append", choices=["1.26", "2", "2t", "debian"])
+    parser.add_argument("--interpreters", action="store_true")
     options = parser.parse_args()
     verdict = suites.Verdict("numpy")
     clock = suites.Clock(options.seconds)

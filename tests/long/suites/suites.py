@@ -6,9 +6,11 @@ dictionary of them. A test that has no outcome in a run is "absent" there.
 """
 
 import argparse
+import ctypes
 import fnmatch
 import os
 import re
+import signal
 import sys
 import tempfile
 import time
@@ -21,6 +23,11 @@ sys.path.insert(0, str(ROOT / "tests/support"))
 import commands  # noqa: E402
 import interpreters  # noqa: E402
 
+# What a file of tests contains that has to do with several interpreters in one process.
+INTERPRETERS = re.compile(
+    r"(?i)subinterp|_interpreters\b|_interpchannels|_interpqueues|_xxinterp|InterpreterPool|"
+    r"concurrent\.interpreters|support import interpreters|datetimetester"
+)
 EXPECTED = HERE / "expected.txt"
 # What would change how homefree or Python behaves in the programs that are started.
 OURS = ("HOMEFREE_", "PYTHON", "LD_", "MALLOC_", "GLIBC_", "PYTEST_")
@@ -55,10 +62,36 @@ class Clock:
         return self.left() == 0
 
 
+def _adopt_orphans():
+    """Makes this process the parent of what its children leave behind. regrtest gives its workers
+    sessions of their own, so what a worker that timed out has started is in no group of ours."""
+    subreaper = 36  # PR_SET_CHILD_SUBREAPER
+    ctypes.CDLL(None).prctl(subreaper, 1, 0, 0, 0)
+
+
+def _end_orphans():
+    """Ends the children of this process, and theirs, until there are none."""
+    me = os.getpid()
+    while children := Path(f"/proc/{me}/task/{me}/children").read_text().split():
+        for child in map(int, children):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
 def run(command, folder, seconds, **variables):
     """Runs a command with everything that it starts; returns its status and output. The status is
-    None if it took too long, and then all of it is dead."""
-    return commands.run(*command, seconds=seconds, cwd=folder, env=environment(**variables))
+    None if it took too long. All of it is dead afterwards."""
+    _adopt_orphans()
+    try:
+        return commands.run(*command, seconds=seconds, cwd=folder, env=environment(**variables))
+    finally:
+        _end_orphans()
+
+
+def is_of_interpreters(path):
+    """Whether a module or package of tests has to do with several interpreters in one process."""
+    files = sorted(path.glob("**/*.py")) if path.is_dir() else [path.with_suffix(".py")]
+    return any(INTERPRETERS.search(file.read_text("utf-8", "replace")) for file in files)
 
 
 def package(build):
@@ -203,6 +236,9 @@ def examine(verdict, runner, options, group_size, seconds):
         runner.check(how)
     index, shards = options.shard
     files = (options.only or runner.files())[index - 1 :: shards]
+    if not files:
+        verdict.skip(runner.version, "none of its files is asked for")
+        return
     sides = {how: {} for how in (None, *hows)}
     found = {how: [] for how in hows}
     unstable = dict.fromkeys(hows, 0)
@@ -304,6 +340,8 @@ class Verdict:
             f"{list(before.values()).count('passed')} passed; "
             f"{len(found)} differ, {unexplained} not explained"
         )
+        if "timed-out" in words:
+            figure += f"; {words.count('timed-out')} took too long"
         if unstable:
             figure += f"; {unstable} change from run to run"
         good = not unexplained and not outlived and "passed" in words
