@@ -79,12 +79,17 @@ struct left {
 
 static struct left repeat(void (*function)(void), int cycles)
 {
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 5 + cycles / 20; i++)
         function();
     const struct hf_stats before = stats_now();
     const unsigned maps = lines_of("/proc/self/maps"), files = files_in("/proc/self/fd");
-    for (int i = 0; i < cycles; i++)
+    for (int i = 1; i <= cycles; i++) {
         function();
+        if (i % 100 == 0)
+            printf("%d: %.0f KiB of blocks, %.0f KiB of address space\n", i,
+                   ((double)stats_now().allocated - (double)before.allocated) / 1024,
+                   ((double)stats_now().region_used - (double)before.region_used) / 1024);
+    }
     const struct hf_stats after = stats_now();
     return (struct left){
         .allocated = ((double)after.allocated - (double)before.allocated) / cycles,
@@ -114,9 +119,11 @@ START_TEST(cpython_alone_grows)
     show("CPython", &bare);
     show("groups", &ours);
     /* Threads' caches come and go: a megabyte or two, whatever the number of cycles. */
-    ck_assert(ours.allocated <= bare.allocated + 16384 + 2e6 / cycles);
+    ck_assert(ours.allocated <= bare.allocated + 4096 + 2e6 / cycles);
     ck_assert(ours.region <= bare.region * 1.2 + 65536);
-    ck_assert_int_le((int)ours.maps, (int)bare.maps + 8);
+    /* What CPython leaves is in a region that grows by pieces, whose flags differ. */
+    const int pieces = (int)(ours.region * cycles / (128 << 20));
+    ck_assert_int_le((int)ours.maps, (int)bare.maps + 8 + pieces);
     ck_assert_int_le((int)ours.files, 0);
 }
 END_TEST
@@ -126,6 +133,6 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&cycles_text, &libpython);
     setvbuf(stdout, NULL, _IOLBF, 0);
     TCase *cycles = NEW_CASE("cycles", cpython_alone_grows);
-    tcase_set_timeout(cycles, 1000);
+    tcase_set_timeout(cycles, 100 + 10 * strtod(cycles_text, NULL));
     return RUN_CASES("cycles", cycles);
 }
