@@ -131,13 +131,18 @@ struct dynamic {
     bool symbolic;             /* the section already makes the copy symbolic */
 };
 
-/* Gets the place of the dynamic section in the file. */
+/* Gets the place of the dynamic section in the file. What follows it is other data: slots, usually,
+ * which look like a second DT_NULL until they are filled in. */
 static bool locate_dynamic(struct patch *patch, uint64_t *start, uint64_t *size)
 {
     Elf64_Phdr header;
-    for (size_t cursor = 0; hf_elf_segment(&patch->elf, &cursor, &header);)
-        if (header.p_type == PT_DYNAMIC)
-            return hf_elf_locate(&patch->elf, header.p_vaddr, start, size) == 0;
+    for (size_t cursor = 0; hf_elf_segment(&patch->elf, &cursor, &header);) {
+        if (header.p_type != PT_DYNAMIC)
+            continue;
+        const bool found = hf_elf_locate(&patch->elf, header.p_vaddr, start, size) == 0;
+        *size = found && *size > header.p_filesz ? header.p_filesz : *size;
+        return found;
+    }
     return false;
 }
 

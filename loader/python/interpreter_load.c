@@ -171,12 +171,12 @@ struct change {
     struct hf_elf elf;
     int descriptor;
     uint64_t dynamic, strings; /* offsets in the file */
-    uint64_t strings_size;
+    uint64_t dynamic_size, strings_size;
 };
 
 static int open_change(struct change *change, const char *file)
 {
-    uint64_t address, size;
+    uint64_t address, available;
     Elf64_Phdr header;
     change->descriptor = open(file, O_RDWR | O_CLOEXEC);
     if (change->descriptor < 0)
@@ -191,8 +191,10 @@ static int open_change(struct change *change, const char *file)
     if (error != 0)
         return error;
     for (size_t cursor = 0; hf_elf_segment(&change->elf, &cursor, &header);)
-        if (header.p_type == PT_DYNAMIC)
-            return hf_elf_locate(&change->elf, header.p_vaddr, &change->dynamic, &size);
+        if (header.p_type == PT_DYNAMIC) {
+            change->dynamic_size = header.p_filesz;
+            return hf_elf_locate(&change->elf, header.p_vaddr, &change->dynamic, &available);
+        }
     return -ENOEXEC;
 }
 
@@ -228,7 +230,8 @@ static int write_soname(struct change *change, uint64_t at, const char *name)
     while (hf_elf_dynamic_entry(&change->elf, index, &entry))
         index++;
     const uint64_t end = change->dynamic + index * sizeof entry;
-    if (hf_elf_read(&change->elf, end, &entry, sizeof entry) != 0 || entry.d_tag != DT_NULL ||
+    if ((index + 2) * sizeof entry > change->dynamic_size ||
+        hf_elf_read(&change->elf, end, &entry, sizeof entry) != 0 || entry.d_tag != DT_NULL ||
         hf_elf_read(&change->elf, end + sizeof entry, &next, sizeof next) != 0 ||
         next.d_tag != DT_NULL)
         return -ENOTSUP;

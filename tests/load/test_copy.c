@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <homefree/homefree.h>
 #include <limits.h>
+#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,12 +72,39 @@ static void uninstall(void)
         fprintf(stderr, "%s: not removed\n", folder);
 }
 
+static int find_dynamic(struct dl_phdr_info *info, size_t size, void *context)
+{
+    const ElfW(Dyn) *dynamic = *(const ElfW(Dyn) **)context;
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *header = &info->dlpi_phdr[i];
+        if (header->p_type != PT_DYNAMIC || info->dlpi_addr + header->p_vaddr != (uintptr_t)dynamic)
+            continue;
+        *(const ElfW(Dyn) **)context = dynamic + header->p_memsz / sizeof *dynamic;
+        return 1;
+    }
+    return 0;
+}
+
+/* The slots that usually follow would be read as entries once they are filled in. */
+static void assert_dynamic_section_ends(void *handle, const char *path)
+{
+    struct link_map *map;
+    ck_assert_int_eq(dlinfo(handle, RTLD_DI_LINKMAP, &map), 0);
+    const ElfW(Dyn) *end = map->l_ld, *at = map->l_ld;
+    ck_assert_int_eq(dl_iterate_phdr(find_dynamic, &end), 1);
+    while (at < end && at->d_tag != DT_NULL)
+        at++;
+    ck_assert_msg(at < end, "%s: the dynamic section has no end", path);
+}
+
 static const struct state *open_copy(const char *path, char copy[PATH_MAX])
 {
     int error = hf_private_copy(path, copy, PATH_MAX);
     ck_assert_msg(error == 0, "%s: %s", path, strerror(-error));
     void *handle = dlopen(copy, RTLD_NOW | RTLD_LOCAL);
     ck_assert_msg(handle != NULL, "%s", dlerror());
+    assert_dynamic_section_ends(handle, path);
     return ((state_function *)symbol_of(handle, "state"))();
 }
 
