@@ -2,6 +2,11 @@
 as correct programs can be: nothing of it may reach other tasks, or keep a program from ending.
 """
 
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import test_executor
@@ -234,6 +239,40 @@ with Executor(1) as executor:
     assert executor.submit(described, memoryview(Point(1, 2))).result(timeout=60)
 """
         )
+
+
+class Mains(test_executor.Program):
+    """Programs whose main module is no file of its own name."""
+
+    CODE = """
+from homefree.interpreters import Executor
+def cube(number):
+    return number ** 3
+if __name__ == "__main__":
+    with Executor(1) as executor:
+        assert list(executor.map(cube, range(3))) == [0, 1, 8]
+    print("done")
+"""
+
+    def start(self, *arguments):
+        done = subprocess.run(
+            [sys.executable, "-s", *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        self.assertEqual((done.stdout, done.stderr), ("done\n", ""))
+
+    def test_folders_and_archives(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program")
+            program.mkdir()
+            (program / "__main__.py").write_text(self.CODE)
+            archive = shutil.make_archive(str(program), "zip", program)
+            self.start(program)
+            self.start(archive)
 
 
 if __name__ == "__main__":

@@ -271,9 +271,11 @@ def _main_module():
     """How an interpreter finds the program's main module: by name, by path, or not at all."""
     main = sys.modules.get("__main__")
     spec = getattr(main, "__spec__", None)
-    if spec is not None and spec.name:
-        return "name", spec.name
     path = getattr(main, "__file__", None)
+    if spec is not None and spec.name == "__main__" and path is not None:
+        path = os.path.dirname(path)  # the folder or archive that the program is
+    elif spec is not None and spec.name:
+        return "name", spec.name
     if path is None or not os.path.exists(path):
         return None
     return "path", os.path.abspath(path)
