@@ -155,13 +155,15 @@ def fetch(folder, names, fetching=True, jobs=None):
     def say(text):
         print(f"peers: {text}", file=sys.stderr, flush=True)
 
+    folder = folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     record = folder / "peers.json"
     known = json.loads(record.read_text()) if record.exists() else {}
+    result = {}
     for name in names:
         if name in known and Path(known[name]["path"]).exists():
+            result[name] = known[name]
             continue
-        known.pop(name, None)
         peer = PEERS[name]
         if fetching:
             say(f"looking for {peer.title}")
@@ -171,7 +173,9 @@ def fetch(folder, names, fetching=True, jobs=None):
         if found is None:
             say(f"{peer.title} is not to be had here")
             continue
-        known[name] = {"path": str(found[0]), "from": found[1]}
-        if fetching:
+        result[name] = {"path": str(found[0]), "from": found[1]}
+        # The machine's own is not kept: the next time, a newer one may be had.
+        if folder in Path(found[0]).parents:
+            known[name] = result[name]
             record.write_text(json.dumps(known, indent=2) + "\n")
-    return {name: known[name] for name in names if name in known}
+    return result

@@ -6,6 +6,7 @@ usage: test_field.py FOLDER-OF-PROGRAMS LIBHOMEFREE-PRELOAD
 
 import contextlib
 import copy
+import io
 import pathlib
 import sys
 import tempfile
@@ -253,6 +254,24 @@ class Peers(unittest.TestCase):
             found = peers.fetch(pathlib.Path(folder), ["mimalloc3"], fetching=False)
             self.assertEqual(found, {"mimalloc3": {"path": PRELOAD, "from": "installed"}})
             self.assertEqual(list(pathlib.Path(folder).iterdir()), [])
+
+    def test_what_was_fetched_is_kept_and_the_machines_own_is_not(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+            folder = pathlib.Path(folder).resolve()
+            (folder / "new.so").touch()
+            answers = {"jemalloc": (folder / "new.so", "sid"), "tcmalloc": (PRELOAD, "own")}
+            asked = []
+            stack.callback(setattr, peers, "find", peers.find)
+
+            def find(peer, *rest):
+                asked.append(peer.title)
+                return answers[peer.title]
+
+            peers.find = find
+            with contextlib.redirect_stderr(io.StringIO()):
+                first = peers.fetch(folder, list(answers))
+                self.assertEqual(peers.fetch(folder, list(answers)), first)
+            self.assertEqual(asked, ["jemalloc", "tcmalloc", "tcmalloc"])
 
 
 if __name__ == "__main__":
