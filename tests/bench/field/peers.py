@@ -44,7 +44,7 @@ BUILD_TCMALLOC = """
 cmake -S . -B made -DCMAKE_BUILD_TYPE=Release -Dgperftools_build_minimal=ON -DBUILD_TESTING=OFF
 cmake --build made -j {jobs} --target tcmalloc_minimal
 mkdir -p lib
-cp -P made/libtcmalloc_minimal.so* lib/
+cp made/libtcmalloc_minimal.so lib/libtcmalloc_minimal.so.4
 """
 NEWEST = ("sid", "forky", "trixie")
 PEERS = {
@@ -89,8 +89,10 @@ def quietly(command, **more):
     return done.stdout.decode(errors="replace") if done.returncode != 0 else None
 
 
-def library_below(folder, file):
-    found = [path for path in sorted(folder.rglob(file)) if path.exists()]
+def library_in(folder, peer, say):
+    found = [path for path in sorted(folder.rglob(peer.file)) if path.exists()]
+    if not found:
+        say(f"there is no {peer.file} in {folder}")
     return found[0] if found else None
 
 
@@ -106,7 +108,7 @@ def from_package(peer, suite, folder, libc, say):
             say(f"{package} of {suite} needs glibc {wanted_libc(control)}, and this is {libc}")
             return None
         version = re.search(r"^Version: (\S+)", control, re.MULTILINE)[1]
-        return library_below(where, peer.file), f"Debian {suite}, {package} {version}"
+        return library_in(where, peer, say), f"Debian {suite}, {package} {version}"
     return None
 
 
@@ -126,7 +128,7 @@ def from_source(peer, suite, folder, jobs, say):
     if failed is not None:
         say(f"{archive} could not be built: {failed[-300:]}")
         return None
-    return library_below(where, peer.file), f"built from {archive} of Debian {suite}"
+    return library_in(where, peer, say), f"built from {archive} of Debian {suite}"
 
 
 def of_machine(peer):

@@ -24,7 +24,7 @@ MARKS = {
     "tcmalloc": ("#cc79a7", "circle"),
 }
 OTHER = ("#e69f00", "ring")
-WIDTH, LABELS, GAP, LINE, TOP, PAD = 1000, 140, 48, 25, 92, 14
+WIDTH, LABELS, GAP, LINE, TOP, PAD = 1050, 140, 66, 25, 92, 14
 PANEL = (WIDTH - LABELS - GAP * len(PANELS)) / len(PANELS)
 # The axis, logarithmic; what lies outside is drawn at its end, with its figure.
 LOW, HIGH, TICKS = 0.5, 4.0, (0.5, 1, 2, 4)
@@ -82,6 +82,8 @@ def means(table, ways):
 
 
 def text(x, y, words, kind="", anchor="start"):
+    if not words:
+        return ""
     where = f'x="{x:.1f}" y="{y:.1f}" class="{kind}" text-anchor="{anchor}"'
     return f"<text {where}>{escape(words)}</text>"
 
@@ -102,20 +104,22 @@ def panel(left, title, rows, ways, titles):
     for tick in TICKS:
         x = left + place(tick)[0] * PANEL
         kind = "one" if tick == 1 else "grid"
-        ends = f'x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{bottom:.1f}"'
-        parts.append(f'<line {ends} class="{kind}"/>')
+        points = f'x1="{x:.1f}" y1="{TOP - 6}" x2="{x:.1f}" y2="{bottom:.1f}"'
+        parts.append(f'<line {points} class="{kind}"/>')
         parts.append(text(x, bottom + 15, f"{tick:g}", "small", "middle"))
     for y, name, values in rows:
-        ends = f'x1="{left:.1f}" y1="{y:.1f}" x2="{left + PANEL:.1f}" y2="{y:.1f}"'
-        parts.append(f'<line {ends} class="row"/>')
+        points = f'x1="{left:.1f}" y1="{y:.1f}" x2="{left + PANEL:.1f}" y2="{y:.1f}"'
+        parts.append(f'<line {points} class="row"/>')
+        ends = {0.0: [], 1.0: []}  # homefree's figures beyond the axis's ends
         # homefree's marks last, on top of the others.
         for way in sorted(values, key=lambda way: way in figures.OURS):
             share, beyond = place(values[way])
             x = left + share * PANEL
             parts.append(mark(way, x, y, f"{name}, {titles[way]}: {values[way]:.2f}"))
             if beyond and way in figures.OURS:
-                side, anchor = (-10, "end") if share == 0 else (10, "start")
-                parts.append(text(x + side, y + 4, f"{values[way]:.1f}", "small", anchor))
+                ends[share].append(f"{values[way]:.1f}")
+        parts.append(text(left - 10, y + 4, ", ".join(ends[0.0]), "small", "end"))
+        parts.append(text(left + PANEL + 10, y + 4, ", ".join(ends[1.0]), "small"))
     return parts
 
 
@@ -148,7 +152,7 @@ def draw(document, titles, programs):
             f'  <rect width="{WIDTH}" height="{height:.0f}" rx="10" fill="#f6f8fa" '
             'stroke="#d0d7de"/>',
             "  " + text(PAD, 22, about, "small"),
-            *("  " + one for one in legend(ways, titles) + labels + parts),
+            *("  " + one for one in legend(ways, titles) + labels + parts if one),
             "</svg>",
             "",
         ]
