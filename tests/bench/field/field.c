@@ -126,7 +126,8 @@ static void print_who(void)
         int major, minor;
         const char *patch = "";
         (void)((tcmalloc_version_function *)found)(&major, &minor, &patch);
-        printf("tcmalloc %d.%d%s\n", major, minor, patch);
+        /* The patch is ".1", or nothing behind its dot. */
+        printf("tcmalloc %d.%d%s\n", major, minor, strlen(patch) > 1 ? patch : "");
     } else {
         printf("glibc %s\n", gnu_get_libc_version());
     }
