@@ -68,7 +68,7 @@ class Samples:
         self.programs = Path(programs)
         self.ways = ways
         self.scale = scale
-        self.say = say or (lambda text: None)
+        self.say = say or (lambda text, passing=False: None)
         self.sampler = bench.Sampler(self.programs, None)
         self.failures = []
 
@@ -110,6 +110,7 @@ class Samples:
         for number in range(rounds):
             self.say(f"round {number + 1} of {rounds}")
             for work, (program, more) in works.items():
+                self.say(f"round {number + 1} of {rounds}, {work}", passing=True)
                 for way in list(alive[work])[:: 1 if number % 2 == 0 else -1]:
                     command = self.command(program, way, **more)
                     try:
@@ -143,6 +144,7 @@ class Samples:
             self.say(f"round {number + 1} of {rounds}, {seconds} seconds of settling each")
             settling = []
             for program in programs:
+                self.say(f"round {number + 1} of {rounds}, {program}", passing=True)
                 for way in self.ways:
                     if len(settling) == SETTLING_MAX:
                         self.settled(kept, *settling.pop(0))
@@ -204,10 +206,15 @@ class Samples:
 
 
 def progress(part):
-    """Tells on stderr how far a part is."""
+    """Tells on stderr how far a part is. On terminals, what passes is shown until more comes."""
     began = time.monotonic()
+    terminal = sys.stderr.isatty()
 
-    def say(text):
-        print(f"{part}, {time.monotonic() - began:.0f} s: {text}", file=sys.stderr, flush=True)
+    def say(text, passing=False):
+        if passing and not terminal:
+            return
+        start, end = ("\r\x1b[K", "" if passing else "\n") if terminal else ("", "\n")
+        text = f"{start}{part}, {time.monotonic() - began:.0f} s: {text}"
+        print(text, end=end, file=sys.stderr, flush=True)
 
     return say

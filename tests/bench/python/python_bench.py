@@ -108,7 +108,7 @@ def instructions(options, how, work):
     return (counts[1] - counts[0]) / (CALLGRIND_LOOPS[1] - CALLGRIND_LOOPS[0])
 
 
-def measure(options, say=lambda text: None):
+def measure(options, say=lambda text, passing=False: None):
     """{work: {how: [values]}}; say: told how far it is."""
     rivals = ["stock", *options.how.split(",")]
     values = {work: {how: [] for how in rivals} for work in options.works}
@@ -120,6 +120,7 @@ def measure(options, say=lambda text: None):
     for number in range(options.rounds):
         say(f"round {number + 1} of {options.rounds}")
         for work in options.works:
+            say(f"round {number + 1} of {options.rounds}, {work}", passing=True)
             # Every other round goes backwards, so that no variant always follows a slow one.
             for how in rivals[:: 1 if number % 2 == 0 else -1]:
                 values[work][how].append(sample(options, how, work, number + 1))
