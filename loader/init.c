@@ -28,7 +28,9 @@
 #include "loader/interpose/routed.h"
 #include "loader/interpose/stubs.h"
 #include "loader/interpreters/interpreters_api.h"
+#include "loader/interpreters/naming.h"
 #include "loader/private/place_copy.h"
+#include "loader/record/interpreter_crashes.h"
 #include "loader/record/process_record.h"
 
 #include <homefree/homefree.h>
@@ -64,6 +66,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_spaces_offer_asking(hf_stubs_ask_foreign);
     hf_stubs_offer_hooks(&hf_dlopen_hooks);
     hf_pymalloc_offer_post(hf_interpreters_post);
+    hf_naming_offer(hf_interpreter_crashes_install, hf_interpreter_crashes_remove);
 
     hf_start_copies_leave();
     hf_route_start();

@@ -1,6 +1,7 @@
 /*
  * Owns the moment at which a diagnosed process's CPython is found: before it starts. That is when
  * the process starts, in a python or a program that needs libpython, or when libpython is loaded.
+ * In such a process, a crash names the interpreter.
  *
  * The constructor runs after the diagnosis has begun (alloc/diagnose/diagnosis.c).
  */
@@ -11,6 +12,7 @@
 #include "loader/host/cpython.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
+#include "loader/interpreters/naming.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -63,5 +65,6 @@ void __wrap_hf_route_new_objects(void)  // NOLINT(bugprone-reserved-identifier)
 __attribute__((constructor(103))) static void start_watching(void)
 {
     begun = true;
+    hf_naming_want();
     look_for_cpython();
 }

@@ -4,7 +4,7 @@
  * while a caretaker has it, and whoever waits for it is not attached. It is taken away from an
  * interpreter that is given up.
  *
- * A caretaker runs with all signals blocked: they are the host's.
+ * A caretaker leaves the host its signals (hf_thread_make()).
  */
 #include "loader/interpreters/caretaker.h"
 
@@ -19,7 +19,6 @@
 #include <errno.h>
 #include <homefree/alloc.h>
 #include <homefree/host.h>
-#include <signal.h>
 #include <stdio.h>
 
 #define AGAIN_MS 50 /* between two looks at what cannot be waited for */
@@ -67,21 +66,6 @@ void hf_caretaker_in_child(void)
     pthread_mutex_init(&turn_lock, NULL);
     pthread_cond_init(&turn_is_free, NULL);
     has_turn = NULL;
-}
-
-/* ---- threads ---- */
-
-static int make_thread(void *(*run)(void *), void *argument)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, run, argument);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error == 0)
-        pthread_detach(thread);
-    return error == 0 ? 0 : -EAGAIN;
 }
 
 static void set_state(struct hf_interpreter *interpreter, enum hf_interpreter_state state)
@@ -252,6 +236,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     bool finished = group->engine == HF_ENGINE_THREADS;
     for (;; wait_a_little(interpreter)) {
         serve(interpreter);
+        hf_running_name(&interpreter->tended, "<end>");
         py->cpython->attach(interpreter->first);
         if (!finished)
             hf_inside_finish(py);
@@ -284,11 +269,17 @@ static void *take_care(void *argument)
     struct hf_interpreter *interpreter = making->interpreter;
     struct hf_interpreters *group = interpreter->group;
     struct hf_thread_record *record = hf_thread_record(true);
-    if (record != NULL)
+    if (record != NULL) {
         record->is_caretaker = true;
+        record->running = record->tended = &interpreter->tended;
+        if (group->naming_ends != NULL)
+            hf_signal_stack_give(&record->signals);
+    }
+    hf_running_name(&interpreter->tended, "<start>");
     take_turn(interpreter);
     const int error = record != NULL ? make_interpreter(interpreter, making->order) : -ENOMEM;
     leave_turn(interpreter);
+    hf_running_name(&interpreter->tended, NULL);
     const bool lives = interpreter->first != NULL;
     if (lives) {
         interpreter->has_caretaker = true;
@@ -307,6 +298,8 @@ static void *take_care(void *argument)
         end_interpreter(interpreter);
         set_state(interpreter, HF_INTERPRETER_ENDED);
     }
+    if (record != NULL)
+        record->running = record->tended = NULL;
     hf_group_drop(group);
     return NULL;
 }
@@ -318,7 +311,7 @@ int hf_caretaker_make(struct hf_interpreter *interpreter, const struct hf_careta
                             .lock = PTHREAD_MUTEX_INITIALIZER,
                             .done = PTHREAD_COND_INITIALIZER};
     hf_group_take(interpreter->group);
-    const int error = make_thread(take_care, &making);
+    const int error = hf_thread_make(take_care, &making);
     if (error != 0) {
         hf_group_drop(interpreter->group);
         return error;
@@ -407,7 +400,7 @@ void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
     if (!interpreter->finishing && interpreter->helpers == 0) {
         interpreter->helpers++;
         hf_group_take(group);
-        if (make_thread(interrupt, interpreter) != 0) {
+        if (hf_thread_make(interrupt, interpreter) != 0) {
             interpreter->helpers--;
             hf_group_drop(group);
         }

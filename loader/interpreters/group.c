@@ -6,6 +6,7 @@
 #include "alloc/base/sized.h"
 #include "loader/interpreters/caretaker.h"
 #include "loader/interpreters/engine.h"
+#include "loader/interpreters/naming.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/sessions.h"
 #include "loader/interpreters/thread_states.h"
@@ -89,6 +90,7 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
     group->engine = engine;
     group->shared = engine == HF_ENGINE_THREADS ? hf_registry_main() : NULL;
     group->generation = hf_registry_generation();
+    hf_naming_begin(group, options->name_crashes);
     const struct hf_caretaker_order order = {.paths = paths,
                                              .set_up = options->set_up,
                                              .with_package = !options->without_package,
@@ -137,6 +139,20 @@ int hf_group_start(struct hf_interpreters **out, const struct hf_interpreters_op
 
 /* ---- describing ---- */
 
+_Static_assert(sizeof((struct hf_interpreter_stats *)0)->runs == HF_RUNNING_MAX,
+               "what runs fits into what is told of it");
+
+/* Under the interpreter's lock: what the session that began last runs, of those that run anything;
+ * else its caretaker. */
+static void read_runs(const struct hf_interpreter *interpreter, char out[HF_RUNNING_MAX])
+{
+    for (const struct hf_session *at = interpreter->threads; at != NULL; at = at->next_thread)
+        if (hf_running_read(&at->runs, out))
+            return;
+    if (!hf_running_read(&interpreter->tended, out))
+        out[0] = '\0';
+}
+
 int hf_group_stats(struct hf_interpreters *group, unsigned index, struct hf_interpreter_stats *out)
 {
     if (index >= group->count || out->size <= sizeof(size_t))
@@ -154,6 +170,9 @@ int hf_group_stats(struct hf_interpreters *group, unsigned index, struct hf_inte
     pthread_mutex_lock(&behind->lock);
     stats.held = behind->held;
     pthread_mutex_unlock(&behind->lock);
+    pthread_mutex_lock(&interpreter->lock);
+    read_runs(interpreter, stats.runs);
+    pthread_mutex_unlock(&interpreter->lock);
     hf_sized_copy(out, &stats, sizeof stats);
     return 0;
 }
@@ -234,6 +253,14 @@ static int end_all(struct hf_interpreters *group, int timeout_ms)
     return all_ended(group) ? 0 : -ETIMEDOUT;
 }
 
+static bool any_parked(struct hf_interpreters *group)
+{
+    bool parked = false;
+    for (unsigned i = 0; i < group->count; i++)
+        parked = parked || atomic_load(&group->interpreters[i].state) == HF_INTERPRETER_PARKED;
+    return parked;
+}
+
 int hf_group_end(struct hf_interpreters *group, int timeout_ms)
 {
     const struct hf_thread_record *record = hf_thread_record(false);
@@ -247,8 +274,13 @@ int hf_group_end(struct hf_interpreters *group, int timeout_ms)
     const int error = end_all(group, timeout_ms);
     hf_reattach(py, thread);
     atomic_store(&group->is_being_ended, false);
-    if (error == 0)
+    if (error == 0) {
+        if (!any_parked(group) && group->naming_ends != NULL) {
+            group->naming_ends();
+            group->naming_ends = NULL;
+        }
         hf_group_drop(group);
+    }
     return error;
 }
 

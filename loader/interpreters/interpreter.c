@@ -37,6 +37,7 @@ struct hf_interpreters *hf_group_new(unsigned count)
         hf_interpreter_prepare(&group->interpreters[i]);
         group->interpreters[i].group = group;
         group->interpreters[i].index = i;
+        group->interpreters[i].tended.interpreter = &group->interpreters[i];
     }
     return group;
 }
@@ -56,6 +57,8 @@ void hf_group_drop(struct hf_interpreters *group)
     }
     pthread_mutex_destroy(&group->lock);
     pthread_cond_destroy(&group->changed);
+    if (group->naming_ends != NULL)
+        group->naming_ends();
     hf_free(group);
 }
 

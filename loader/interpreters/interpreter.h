@@ -9,6 +9,7 @@
 #define HOMEFREE_INTERPRETER_H
 
 #include "loader/host/cpython.h"
+#include "loader/interpreters/running.h"
 
 #include <homefree/interpreters.h>
 #include <pthread.h>
@@ -41,6 +42,7 @@ struct hf_interpreter {
     /* References of the interpreter; NULL until they are needed. */
     _Atomic(struct hf_py_object *) memory_type; /* memory_object.c's */
     _Atomic(struct hf_py_object *) array_type;  /* value_memory.c's: numpy.ndarray */
+    struct hf_running tended;                   /* what its caretaker runs there */
 
     pthread_mutex_t lock; /* guards the rest */
     pthread_cond_t wake;  /* for the caretaker */
@@ -58,6 +60,7 @@ struct hf_interpreters {
     const struct hf_cpython_interpreters *py;
     int engine;
     struct hf_interpreter *shared; /* HF_ENGINE_THREADS: the main interpreter; else NULL */
+    void (*naming_ends)(void);     /* naming.h; NULL: crashes are not named */
     unsigned generation;           /* of the process; a forked child has another */
     atomic_uint references;     /* the handle's, each caretaker's, each session's, each helper's */
     atomic_bool ending;         /* no new sessions */
@@ -80,6 +83,7 @@ struct hf_session {
     unsigned long number;             /* the owner, as CPython names it */
     atomic_bool running, interrupted; /* HF_ENGINE_THREADS; see hf_sessions_interrupt() */
     struct hf_session *next_thread, **link; /* of the interpreter's `threads`; its lock */
+    struct hf_running runs;
 };
 
 /* The interpreter that has what is posted to this one, and counts what is held of it. */

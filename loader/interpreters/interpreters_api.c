@@ -14,6 +14,7 @@
 #include "loader/interpreters/group.h"
 #include "loader/interpreters/guests.h"
 #include "loader/interpreters/interpreters_functions.h"
+#include "loader/interpreters/naming.h"
 #include "loader/interpreters/posts.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/replicas.h"
@@ -93,6 +94,21 @@ static int begin(struct hf_session **out, struct hf_interpreters *group, int ind
 static unsigned session_index(const struct hf_session *session)
 {
     return session != NULL ? session->interpreter->index : 0;
+}
+
+static int session_name(struct hf_session *session, const char *name)
+{
+    const struct hf_thread_record *record = hf_thread_record(false);
+    if (session == NULL && record != NULL && record->depth > 0)
+        session = record->stack[record->depth - 1].session;
+    if (session == NULL)
+        return -EINVAL;
+    if (is_parents(session->interpreter->group))
+        return -ESHUTDOWN;
+    if (session->owner != NULL && session->owner != record)
+        return -EPERM;
+    hf_running_name(&session->runs, name);
+    return 0;
 }
 
 static int attach(struct hf_session *session)
@@ -228,6 +244,7 @@ static const struct hf_interpreters_functions here = {
     .left = left,
     .replica_from_package = replica_from_package,
     .replica_from_pickle = replica_from_pickle,
+    .session_name = session_name,
 };
 
 /* ---- exported ---- */
@@ -301,6 +318,11 @@ int hf_session_begin(struct hf_session **out, struct hf_interpreters *group, int
 unsigned hf_session_index(const struct hf_session *session)
 {
     FORWARD(session_index, 0, (session));
+}
+
+int hf_session_name(struct hf_session *session, const char *name)
+{
+    FORWARD(session_name, -EINVAL, (session, name));
 }
 
 int hf_session_attach(struct hf_session *session)
@@ -404,6 +426,7 @@ static void in_child(void)
 {
     hf_thread_states_in_child();
     hf_caretaker_in_child();
+    hf_naming_in_child();
 }
 
 void hf_interpreters_offer(void)

@@ -42,6 +42,7 @@ struct hf_interpreters_functions {
                                 struct hf_value *error);
     int (*replica_from_pickle)(struct hf_replica **out, struct hf_interpreters *group,
                                const struct hf_value *pickle, struct hf_value *error);
+    int (*session_name)(struct hf_session *session, const char *name);
 };
 
 #endif

@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <homefree/alloc.h>
-#include <signal.h>
 
 /* Whether the main interpreter runs nothing any more, or has never been there. */
 static bool main_is_gone(void)
@@ -34,6 +33,10 @@ void hf_posts_run(struct hf_interpreter *interpreter)
 {
     if (atomic_load_explicit(&interpreter->posted, memory_order_relaxed) == 0)
         return;
+    const struct hf_thread_record *record = hf_thread_record(false);
+    struct hf_running *running = record != NULL ? record->running : NULL;
+    struct hf_running_before before;
+    hf_running_begin(running, &before, "<posted>");
     for (struct hf_interpreter_post *post = take_all(interpreter), *next; post != NULL;
          post = next) {
         next = post->next;
@@ -41,6 +44,7 @@ void hf_posts_run(struct hf_interpreter *interpreter)
         hf_free(post);
         atomic_fetch_sub(&interpreter->posted, 1);
     }
+    hf_running_end(running, &before);
 }
 
 /* ---- the main interpreter ---- */
@@ -88,20 +92,6 @@ static void *serve_main(void *argument)
     return NULL;
 }
 
-static int make_thread(void *(*run)(void *), struct hf_interpreter *interpreter)
-{
-    pthread_t thread;
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const int error = pthread_create(&thread, NULL, run, interpreter);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error != 0)
-        return -EAGAIN;
-    pthread_detach(thread);
-    return 0;
-}
-
 /* ---- guests ---- */
 
 /* The guest does not end before this has counted itself out (guests.c). */
@@ -133,7 +123,7 @@ static int be_served(struct hf_interpreter *interpreter)
         return 0;
     if (interpreter->finishing)
         return -ECANCELED;
-    const int error = make_thread(is_main ? serve_main : serve_guest, interpreter);
+    const int error = hf_thread_make(is_main ? serve_main : serve_guest, interpreter);
     if (error == 0 && is_main)
         interpreter->has_caretaker = true;
     else if (error == 0)

@@ -85,6 +85,22 @@ struct hf_interpreter *hf_registry_lock(int64_t id)
     return found;
 }
 
+bool hf_registry_try_find(int64_t id, unsigned *index, unsigned *count)
+{
+    if (pthread_mutex_trylock(&lock) != 0)
+        return false;
+    const struct hf_interpreter *found = listed;
+    while (found != NULL && found->id != id)
+        found = found->next_listed;
+    const bool known = found != NULL && found->group != NULL;
+    if (known) {
+        *index = found->index;
+        *count = found->group->count;
+    }
+    pthread_mutex_unlock(&lock);
+    return known;
+}
+
 void hf_registry_count(enum hf_interpreter_state from, enum hf_interpreter_state to)
 {
     if (from == 0)

@@ -31,6 +31,10 @@ void hf_registry_drop(struct hf_interpreter *guest);
 /* Finds an interpreter and locks it; NULL if there is none. Unlock its lock. */
 struct hf_interpreter *hf_registry_lock(int64_t id);
 
+/* The place of an interpreter in its group; false if there is none, or if the list is in use.
+ * Async-signal-safe. */
+bool hf_registry_try_find(int64_t id, unsigned *index, unsigned *count);
+
 /* Calls a function for every listed interpreter but guests, under the registry's lock. */
 void hf_registry_each(void (*visit)(struct hf_interpreter *interpreter));
 

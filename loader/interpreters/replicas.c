@@ -253,6 +253,7 @@ int hf_replicas_call(struct hf_replica *replica, const char *method,
         *result = (struct hf_value){.kind = HF_VALUE_NONE};
     error = hf_sessions_attach(session);
     if (error == 0) {
+        hf_running_name(&session->runs, method != NULL ? method : "<replica>");
         struct hf_py_object *object = object_in(replica, session, &replica->source);
         struct hf_py_object *function =
             object != NULL ? hf_calls_part(session, object, method) : NULL;

@@ -12,6 +12,7 @@
 
 #define FILE_INPUT 257 /* Py_file_input */
 #define NAME_MAX_  512
+#define SOURCE     "<session>" /* its file name, in tracebacks */
 
 static const struct hf_cpython_interpreters *python_of(const struct hf_session *session)
 {
@@ -122,12 +123,14 @@ static int attach(struct hf_session *session, struct hf_value *result)
 int hf_calls_run(struct hf_session *session, const char *source, struct hf_value *error_out)
 {
     const struct hf_cpython_interpreters *py = python_of(session);
+    struct hf_running_before before;
     int error = attach(session, error_out);
     if (error != 0)
         return error;
+    hf_running_begin(&session->runs, &before, SOURCE);
     struct hf_py_object *module = py->add_module("__main__");
     struct hf_py_object *names = module != NULL ? py->module_dict(module) : NULL;
-    struct hf_py_object *code = names != NULL ? py->compile(source, "<session>", FILE_INPUT) : NULL;
+    struct hf_py_object *code = names != NULL ? py->compile(source, SOURCE, FILE_INPUT) : NULL;
     struct hf_py_object *result = code != NULL ? py->evaluate(code, names, names) : NULL;
     if (result == NULL) {
         hf_value_from_error(py, error_out);
@@ -135,18 +138,22 @@ int hf_calls_run(struct hf_session *session, const char *source, struct hf_value
     }
     release(py, result);
     release(py, code);
+    hf_running_end(&session->runs, &before);
     (void)hf_sessions_detach(session);
     return error;
 }
 
-static int call_attached(const struct hf_session *session, const char *function,
+static int call_attached(struct hf_session *session, const char *function,
                          const struct hf_value *arguments, size_t count, struct hf_value *result)
 {
+    struct hf_running_before before;
+    hf_running_begin(&session->runs, &before, function);
     struct hf_py_object *found = hf_calls_find(session, function);
     struct hf_py_object *returned =
         found != NULL ? hf_calls_invoke(session, found, arguments, count) : NULL;
     const int error = hf_calls_result(session, returned, result);
     release(python_of(session), found);
+    hf_running_end(&session->runs, &before);
     return error;
 }
 

@@ -138,11 +138,19 @@ int hf_sessions_begin(struct hf_session **out, struct hf_interpreters *group, in
         hf_free(session);
         return error;
     }
+    session->runs.interpreter = session->interpreter;
     *out = session;
     return 0;
 }
 
 /* ---- ending ---- */
+
+/* The thread is where its last attachment is. */
+static void come_back(struct hf_thread_record *record)
+{
+    record->running =
+        record->depth > 0 ? &record->stack[record->depth - 1].session->runs : record->tended;
+}
 
 static void unlink_from(struct hf_thread_record *record, struct hf_session *session)
 {
@@ -193,10 +201,12 @@ static void delete_detached(struct hf_thread_record *record, struct hf_session *
         return;
     }
     struct hf_py_thread *before = hf_detach(py);
+    record->running = &session->runs;
     py->cpython->attach(session->thread);
     hf_posts_run(session->interpreter);
     delete_attached(record, session);
     hf_reattach(py, before);
+    come_back(record);
 }
 
 /* Ends the sessions of the calling thread that other threads have ended. */
@@ -380,6 +390,9 @@ int hf_sessions_attach(struct hf_session *session)
     }
     note_top(record, false);
     record->stack[record->depth++] = (struct hf_attachment){session, thread, before};
+    record->running = &session->runs;
+    if (interpreter->group->naming_ends != NULL)
+        hf_signal_stack_give(&record->signals);
     session->attachments++;
     note_top(record, true);
     atomic_fetch_add_explicit(&interpreter->calls, 1, memory_order_relaxed);
@@ -427,12 +440,14 @@ int hf_sessions_detach(struct hf_session *session)
     if (last.before == last.thread) {
         if (ends)
             forget(record, session);
+        come_back(record);
         return 0;
     }
     if (ends)
         delete_attached(record, session);
     else
         py->cpython->detach();
+    come_back(record);
     hf_reattach(py, last.before);
     if (record->depth == 0)
         put_back(py, record);

@@ -6,7 +6,9 @@
 
 #include "loader/interpreters/registry.h"
 
+#include <errno.h>
 #include <homefree/alloc.h>
+#include <signal.h>
 
 static pthread_key_t key;
 static bool has_key;
@@ -22,6 +24,7 @@ static void thread_ends(void *argument)
         at_thread_end(record);
         pthread_setspecific(key, NULL);
     }
+    hf_signal_stack_take(&record->signals);
     hf_free(record->stack);
     hf_free(record);
 }
@@ -64,6 +67,22 @@ unsigned hf_thread_states_era(void)
 void hf_thread_states_expire(void)
 {
     atomic_fetch_add(&era, 1);
+}
+
+int hf_thread_make(void *(*run)(void *), void *argument)
+{
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
+    pthread_t thread;
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const int error = pthread_create(&thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error == 0)
+        pthread_detach(thread);
+    return error == 0 ? 0 : -EAGAIN;
 }
 
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py)

@@ -14,6 +14,7 @@
 #define HOMEFREE_THREAD_STATES_H
 
 #include "loader/interpreters/interpreter.h"
+#include "loader/interpreters/signal_stack.h"
 
 /* One attachment, which covers the one before. */
 struct hf_attachment {
@@ -29,6 +30,9 @@ struct hf_thread_record {
     struct hf_py_thread *aside;  /* sessions.c's; NULL: none */
     struct hf_py_thread *own;    /* made for this thread, HF_ENGINE_THREADS; NULL: none */
     unsigned era;                /* in which `own` was made */
+    struct hf_running *running;  /* where the thread is now; NULL: in no interpreter */
+    struct hf_running *tended;   /* a caretaker's own interpreter; NULL: another thread */
+    struct hf_signal_stack signals;
     struct hf_attachment *stack;
     size_t depth, room;
 };
@@ -47,6 +51,10 @@ unsigned hf_thread_states_era(void);
 
 /* From now on, `own` of all records is CPython's alone, which is about to be finalized. */
 void hf_thread_states_expire(void);
+
+/* Makes a thread of homefree's, which leaves the host its signals: all are blocked but those of
+ * faults, which would end the process without a word. Returns 0 or -EAGAIN. */
+int hf_thread_make(void *(*run)(void *), void *argument);
 
 /* Detaches the calling thread from whatever it is attached to. Returns that, or NULL. */
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py);

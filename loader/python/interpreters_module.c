@@ -14,7 +14,7 @@ PyDoc_STRVAR(engine_doc, "interpreters_engine()\n--\n\n"
                          "hf_interpreters_engine(): (number, reason); the number is -errno if this "
                          "Python cannot have interpreters.");
 PyDoc_STRVAR(start_doc,
-             "interpreters_start(count, paths)\n--\n\nhf_interpreters_start(): a capsule.");
+             "interpreters_start(count, name_crashes)\n--\n\nhf_interpreters_start(): a capsule.");
 PyDoc_STRVAR(end_doc, "interpreters_end(group, timeout)\n--\n\n"
                       "hf_interpreters_end(): 0 or -errno; milliseconds.");
 PyDoc_STRVAR(finish_doc, "interpreters_finish(timeout)\n--\n\n"
@@ -37,13 +37,16 @@ static PyObject *interpreters_engine(PyObject *module, PyObject *unused)
 static PyObject *interpreters_start(PyObject *module, PyObject *arguments)
 {
     unsigned count;
+    int name_crashes;
     struct hf_interpreters *group = NULL;
     char why[512] = "";
     (void)module;
-    if (!PyArg_ParseTuple(arguments, "I:interpreters_start", &count))
+    if (!PyArg_ParseTuple(arguments, "Ip:interpreters_start", &count, &name_crashes))
         return NULL;
-    struct hf_interpreters_options options = {
-        .size = sizeof options, .count = count, .cpython = (void (*)(void))PyUnicode_FromString};
+    struct hf_interpreters_options options = {.size = sizeof options,
+                                              .count = count,
+                                              .cpython = (void (*)(void))PyUnicode_FromString,
+                                              .name_crashes = name_crashes != 0};
     int error;
     Py_BEGIN_ALLOW_THREADS
     error = hf_interpreters_start(&group, &options, why, sizeof why);

@@ -28,7 +28,7 @@ PyDoc_STRVAR(left_doc, "work_left(work, why)\n--\n\n"
                        "Counts a worker out. why: None, or the text of what went wrong.");
 PyDoc_STRVAR(taken_doc, "work_taken(work)\n--\n\n"
                         "The highest number of a task that a worker has taken.");
-PyDoc_STRVAR(put_doc, "work_put(work, number, pickle, buffers)\n--\n\n"
+PyDoc_STRVAR(put_doc, "work_put(work, number, name, pickle, buffers)\n--\n\n"
                       "Adds a task. False if the queue is closed.");
 PyDoc_STRVAR(take_doc,
              "work_take(work)\n--\n\n"
@@ -53,6 +53,7 @@ struct item {
     unsigned long long number;
     int outcome;
     struct homefree_parcel *parcel;
+    char name[]; /* of a task, for hf_session_name() */
 };
 
 struct list {
@@ -197,14 +198,19 @@ static PyObject *work_new(PyObject *module, PyObject *unused)
 
 /* An item with a parcel; NULL with an exception set. */
 static struct item *item_new(PyObject *module, unsigned long long number, int outcome,
-                             PyObject *pickle, PyObject *buffers)
+                             const char *name, PyObject *pickle, PyObject *buffers)
 {
-    struct item *item = hf_malloc(sizeof *item);
+    const size_t room = strlen(name) + 1;
+    struct item *item = hf_malloc(sizeof *item + room);
     if (item == NULL) {
         PyErr_NoMemory();
         return NULL;
     }
-    *item = (struct item){NULL, number, outcome, homefree_parcel_new(module, pickle, buffers)};
+    item->next = NULL;
+    item->number = number;
+    item->outcome = outcome;
+    item->parcel = homefree_parcel_new(module, pickle, buffers);
+    memcpy(item->name, name, room);
     if (item->parcel != NULL)
         return item;
     hf_free(item);
@@ -231,11 +237,13 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
 {
     PyObject *capsule, *pickle, *buffers;
     unsigned long long number;
+    const char *name;
     struct work *work;
-    if (!PyArg_ParseTuple(arguments, "OKOO:work_put", &capsule, &number, &pickle, &buffers) ||
+    if (!PyArg_ParseTuple(arguments, "OKsOO:work_put", &capsule, &number, &name, &pickle,
+                          &buffers) ||
         (work = work_of(capsule)) == NULL)
         return NULL;
-    struct item *item = item_new(module, number, 0, pickle, buffers);
+    struct item *item = item_new(module, number, 0, name, pickle, buffers);
     if (item == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
@@ -274,6 +282,8 @@ static PyObject *work_take(PyObject *module, PyObject *capsule)
         pthread_mutex_unlock(&work->lock);
         Py_END_ALLOW_THREADS
     }
+    /* A task that runs outside of an executor's thread has no session; then this does nothing. */
+    (void)hf_session_name(NULL, item != NULL ? item->name : NULL);
     if (item == NULL) {
         Py_INCREF(Py_None);
         return Py_None;
@@ -291,7 +301,7 @@ static PyObject *work_give(PyObject *module, PyObject *arguments)
                           &buffers) ||
         (work = work_of(capsule)) == NULL)
         return NULL;
-    struct item *item = item_new(module, number, outcome, pickle, buffers);
+    struct item *item = item_new(module, number, outcome, "", pickle, buffers);
     if (item == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
@@ -417,9 +427,10 @@ static void report_broken(struct work *work, const char *error)
         text = bytes;
         error = bytes != NULL ? PyBytes_AsString(bytes) : "its code could not be run";
     }
-    struct item *item = hf_malloc(sizeof *item);
+    struct item *item = hf_calloc(1, sizeof *item + 1);
     if (item != NULL) {
-        *item = (struct item){NULL, 0, BROKEN, homefree_parcel_of_text(error)};
+        item->outcome = BROKEN;
+        item->parcel = homefree_parcel_of_text(error);
         if (item->parcel != NULL) {
             pthread_mutex_lock(&work->lock);
             list_add(&work->results, item);
@@ -461,6 +472,7 @@ static void *run_worker(void *argument)
     if (error == 0) {
         error = hf_session_attach(session);
         if (error == 0) {
+            (void)hf_session_name(session, "<initializer>");
             work_inside(worker);
             hf_session_detach(session);
         }

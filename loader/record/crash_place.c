@@ -10,7 +10,9 @@
 #include "loader/interpose/slot_policy.h"
 
 #include <gnu/libc-version.h>
+#include <signal.h>
 #include <string.h>
+#include <ucontext.h>
 
 static enum hf_object_role role_of(const struct link_map *map)
 {
@@ -98,12 +100,25 @@ static bool take(struct hf_doctor_place *out, uintptr_t code)
     return true;
 }
 
-void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out)
+struct hf_doctor_crash hf_doctor_crash_of(int signal_number, const void *context)
+{
+    const ucontext_t *thread = context;
+#if defined(__x86_64__)
+    return (struct hf_doctor_crash){(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
+                                    (uintptr_t)thread->uc_mcontext.gregs[REG_RSP],
+                                    signal_number == SIGABRT};
+#else
+    return (struct hf_doctor_crash){thread->uc_mcontext.pc, thread->uc_mcontext.sp,
+                                    signal_number == SIGABRT};
+#endif
+}
+
+void hf_doctor_search_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out)
 {
     enum { WORDS = 512, WINDOWS = 16 };
     uintptr_t words[WORDS], at = crash->stack & -sizeof words[0];
     memset(out, 0, sizeof *out);
-    bool over = has_spoken() || take(out, crash->code);
+    bool over = take(out, crash->code);
     for (size_t window = 0; window < WINDOWS && !over; window++) {
         size_t count = WORDS;
         while (count > 0 && !hf_maps_read((const void *)at, words, count * sizeof words[0]))
@@ -117,4 +132,11 @@ void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_
             break;
         at += sizeof words;
     }
+}
+
+void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out)
+{
+    memset(out, 0, sizeof *out);
+    if (!has_spoken())
+        hf_doctor_search_place(crash, out);
 }

@@ -24,4 +24,10 @@ struct hf_doctor_place {
 };
 void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out);
 
+/* The same, also after such a message. */
+void hf_doctor_search_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out);
+
+/* Where a handler's ucontext_t says that the signal came. */
+struct hf_doctor_crash hf_doctor_crash_of(int signal_number, const void *context);
+
 #endif

@@ -33,7 +33,6 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <ucontext.h>
 #include <unistd.h>
 
 enum { PATH_ROOM = 1024, STACK = 256 * 1024, SECONDS = 20 };
@@ -144,15 +143,7 @@ static void say_whose(const struct hf_doctor_crash *crash)
 
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    const ucontext_t *thread = context;
-#if defined(__x86_64__)
-    const struct hf_doctor_crash crash = {(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
-                                          (uintptr_t)thread->uc_mcontext.gregs[REG_RSP],
-                                          signal_number == SIGABRT};
-#else
-    const struct hf_doctor_crash crash = {thread->uc_mcontext.pc, thread->uc_mcontext.sp,
-                                          signal_number == SIGABRT};
-#endif
+    const struct hf_doctor_crash crash = hf_doctor_crash_of(signal_number, context);
     const bool crashed = is_crash(signal_number);
     int saved_errno = errno;
     if (is_due()) {

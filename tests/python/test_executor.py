@@ -5,6 +5,7 @@ interpreters are threads, which promise the same but for what is pickled.
 """
 
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -484,6 +485,71 @@ try:
 except RuntimeError as error:
     assert "has no executor" in str(error)
 """
+        )
+
+
+class Crashes(Program):
+    definitions = """
+import signal
+
+def crash(*ignored):
+    signal.raise_signal(signal.SIGSEGV)
+"""
+
+    def lines(self, code, *flags):
+        done = self.outcome(code, *flags)
+        self.assertEqual(done.returncode, -signal.SIGSEGV, done.stderr)
+        return done.stderr.splitlines()
+
+    def test_a_crash_names_the_task(self):
+        for call in "submit(crash)", "map(crash, range(2), chunksize=2)":
+            with self.subTest(call):
+                *before, last = self.lines(
+                    f"""
+with Executor(2, name_crashes=True) as executor:
+    executor.submit(add, 1).result()
+    waits = list(executor.{call}) if "map" in {call!r} else executor.{call}.result()
+"""
+                )
+                self.assertEqual(before, [])
+                self.assertRegex(
+                    last,
+                    r"^homefree: fatal: SIGSEGV in interpreter \d+ \(index [01] of 2\), "
+                    r"which ran 'definitions:crash'; the instruction is at /.*\+0x",
+                )
+
+    def test_an_initializer_is_named(self):
+        (line,) = self.lines(
+            """
+executor = Executor(1, name_crashes=True, initializer=crash)
+executor.submit(add, 1).result()
+"""
+        )
+        self.assertIn(" (index 0 of 1), which ran '<initializer>'; ", line)
+
+    def test_faulthandler_has_its_say_before(self):
+        *before, last = self.lines(
+            """
+with Executor(1, name_crashes=True) as executor:
+    executor.submit(crash).result()
+""",
+            "-X",
+            "faulthandler",
+        )
+        self.assertIn("Fatal Python error: Segmentation fault", before)
+        self.assertIn("which ran 'definitions:crash'", last)
+
+    def test_nothing_is_said_unasked(self):
+        self.assertEqual(
+            self.lines(
+                """
+import signal
+Executor(1, name_crashes=True).shutdown()
+with Executor(1) as executor:
+    executor.submit(crash).result()
+"""
+            ),
+            [],
         )
 
 

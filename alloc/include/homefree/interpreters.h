@@ -84,6 +84,7 @@ struct hf_interpreters_options {
     void (*cpython)(void); /* any function of the CPython to use; NULL: found by name */
     bool without_package;  /* true: the package `homefree` is not imported into them */
     bool without_heap;     /* true: CPython keeps the allocators that it has */
+    bool name_crashes;     /* true: a crash names the interpreter; see below */
 };
 
 /*
@@ -99,6 +100,15 @@ struct hf_interpreters_options {
  * then maps and unmaps the stack of each thread state.
  *
  * An interpreter cannot fork; its Python threads must not be daemons.
+ *
+ * With name_crashes, a process that dies by SIGSEGV, SIGBUS, SIGFPE, SIGILL or SIGABRT says in its
+ * last line on stderr in which interpreter that was, what ran there, and in which shared object,
+ * and then dies as it would have: by the same signal. Until the last such group has ended, these
+ * signals lead to a handler of homefree's. A handler that the host had before is called first, and
+ * one that does not let the process die (it jumps, or mends the fault) has the last word: nothing
+ * is said. A handler that the host installs later replaces homefree's and is left alone; most, such
+ * as faulthandler's, call it as the one before. Threads that have attached a session get an
+ * alternate signal stack if they have none. In diagnostics mode every group has this.
  *
  * Parameters:
  *   out       out: the group; unchanged on error
@@ -162,6 +172,7 @@ struct hf_interpreter_stats {
     uint64_t calls;                  /* attachments so far, those of calls included */
     uint64_t held;                   /* things of it that others hold (hf_interpreters_hold()) */
     uint64_t posted;                 /* functions that are posted and have not run */
+    char runs[128]; /* what one of its sessions runs, say "module:function"; "": nothing known */
 };
 
 /*
@@ -342,6 +353,29 @@ HF_API int hf_session_begin(struct hf_session **out, struct hf_interpreters *gro
  * Since: 1.0
  */
 HF_API unsigned hf_session_index(const struct hf_session *session);
+
+/*
+ * Names what a session runs: for hf_interpreters_stats(), and for the line about a crash
+ * (hf_interpreters_start(), name_crashes).
+ *
+ * hf_session_call() does this by itself, with the name of the function; hf_session_run() and
+ * replicas too. It is for a host that attaches a session and uses CPython's API.
+ *
+ * Parameters:
+ *   session  in: the session; NULL: the one that the calling thread attached last
+ *   name     in: a text, of which 127 bytes are copied; NULL: nothing runs
+ * Result: 0 or a negative errno.
+ * Errors:
+ *   -EINVAL     session is NULL, and the thread is attached to no session
+ *   -EPERM      the session belongs to another thread
+ *   -ESHUTDOWN  the session belongs to the parent of a fork
+ * Frees: nothing.
+ * Threads: safe; a session that nobody has attached yet may be named by one thread at a time.
+ * Fork: safe.
+ * Signals: unsafe.
+ * Since: 1.0
+ */
+HF_API int hf_session_name(struct hf_session *session, const char *name);
 
 /*
  * Attaches the calling thread to a session's interpreter: the thread may use CPython's API until

@@ -24,6 +24,7 @@ class Executor(_Executor):
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         interpreters: Iterable[Any] | None = None,
+        name_crashes: bool = False,
     ) -> None: ...
     def submit(self, fn: Callable[..., _T], /, *args: Any, **kwargs: Any) -> Future[_T]: ...
     def map(

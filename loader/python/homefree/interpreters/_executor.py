@@ -294,6 +294,19 @@ def _warm_pickle():
     pack(None)
 
 
+def _name_of(function, arguments):
+    """What a crash calls a task: "module:function"."""
+    while isinstance(function, functools.partial):
+        arguments = function.args + arguments
+        function = function.func
+    if function is _run_chunk:
+        function = arguments[0]
+    module = getattr(function, "__module__", None)
+    name = getattr(function, "__qualname__", None) or type(function).__qualname__
+    text = f"{module}:{name}"
+    return text if text.isprintable() else ascii(text)
+
+
 def _run_chunk(function, chunk):
     return [function(*arguments) for arguments in chunk]
 
@@ -304,9 +317,9 @@ def _chunks(iterables, size):
         yield chunk
 
 
-def _group(count):
+def _group(count, name_crashes):
     try:
-        return _homefree.interpreters_start(count)
+        return _homefree.interpreters_start(count, name_crashes)
     except OSError as error:
         raise RuntimeError(
             f"homefree.interpreters: the interpreters could not be started: {error.strerror}"
@@ -342,6 +355,11 @@ class Executor(concurrent.futures.Executor):
     ones; each must be idle, is prepare()d, finds its own modules first, and stays when the executor
     ends; a task that needs the program's main module makes that its __main__.
 
+    name_crashes: if the process crashes, its last line on stderr says in which interpreter, in which
+    task and in which shared object; homefree's handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and
+    SIGABRT does that, after the one that was there before, until the executor has ended. Not with
+    `interpreters`, nor in a free-threaded CPython.
+
     In a free-threaded CPython calls run on threads of this interpreter. Nothing is pickled:
     functions, arguments and results are the caller's own objects, and modules and their globals are
     shared, so what calls change needs locks, or an object for each thread: a Replica, or what the
@@ -352,7 +370,15 @@ class Executor(concurrent.futures.Executor):
     cannot be started. Threads: any. Fork: the child cannot use it. Since 1.0.
     """
 
-    def __init__(self, max_workers=None, *, initializer=None, initargs=(), interpreters=None):
+    def __init__(
+        self,
+        max_workers=None,
+        *,
+        initializer=None,
+        initargs=(),
+        interpreters=None,
+        name_crashes=False,
+    ):
         if interpreters is not None:
             interpreters = _idle(interpreters, max_workers)
             max_workers = len(interpreters)
@@ -373,7 +399,7 @@ class Executor(concurrent.futures.Executor):
         setup = _setup(initializer, initargs)
         install()
         _warm_pickle()
-        group = None if interpreters is not None else _group(max_workers)
+        group = None if interpreters is not None else _group(max_workers, name_crashes)
         # What this module and an interpreter's copy of it both call the main module.
         sys.modules.setdefault("__mp_main__", sys.modules["__main__"])
         self._numbers = itertools.count(1)
@@ -415,7 +441,7 @@ class Executor(concurrent.futures.Executor):
             return future
         queue.futures[number] = future
         try:
-            put = _homefree.work_put(queue.work, number, *parts)
+            put = _homefree.work_put(queue.work, number, _name_of(fn, args), *parts)
         except Exception as error:
             # A buffer that cannot be passed on.
             queue.futures.pop(number, None)
