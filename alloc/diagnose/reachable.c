@@ -225,7 +225,7 @@ void hf_reachable_each_block(hf_block_visitor *visit)
 {
     window = (struct range){0, 0};
     for (size_t i = 0; i < range_count; i++)
-        if (is_plain(ranges[i].start))
+        if (hf_owned((const void *)ranges[i].start)) /* its first page may be lent */
             visit_range(&ranges[i], visit);
     hf_sampled_each(visit);
 }
@@ -371,14 +371,32 @@ static void read_pending(void)
     }
 }
 
+/* Reads what the heap has lent in a range of the region: the objects in pymalloc's arenas. */
+static void read_lent(const struct range *range)
+{
+    for (uintptr_t at = range->start, end; at < range->end; at = end) {
+        const bool plain = is_plain(at);
+        for (end = at; end < range->end && is_plain(end) == plain;)
+            end = (end | (page - 1)) + 1;
+        if (!plain && !is_late()) {
+            read_root(at, end, 0);
+            read_pending();
+        }
+    }
+}
+
 bool hf_reachable_mark(const void *stack)
 {
     const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
     memset(recent, 0, sizeof recent);
     for (size_t i = 0; i < range_count && !is_late(); i++) {
         struct range range = ranges[i];
-        if (hf_sampled_holds((const void *)range.start) || is_plain(range.start))
+        if (hf_sampled_holds((const void *)range.start))
             continue;
+        if (hf_owned((const void *)range.start)) {
+            read_lent(&range);
+            continue;
+        }
         if (here - range.start < range.end - range.start)
             range.start = (uintptr_t)stack;
         read_root(range.start, range.end, 0);
