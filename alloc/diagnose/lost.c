@@ -3,7 +3,6 @@
  * that nobody freed, and that nothing points to any more. Owns nothing; one thread at a time looks
  * (reachable.h).
  */
-#include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
 #include "alloc/diagnose/reachable.h"
 #include "alloc/diagnose/sites.h"
@@ -15,31 +14,13 @@
 #include <homefree/diagnose.h>
 
 #include <errno.h>
-#include <string.h>
-
-/* What the interpreter and the dynamic linker allocate is theirs to keep. */
-static bool is_module(uint32_t site)
-{
-    static const char *const names[] = {"python", "libpython", "pypy", "ld-linux", "ld.so"};
-    enum hf_report_function function;
-    const void *address = hf_site_address(site, &function);
-    const char *path = hf_site_object_path(site), *slash = strrchr(path, '/');
-    const char *name = slash != NULL ? slash + 1 : path;
-    if (address == NULL || *name == '\0' ||
-        hf_dynlink_find((const char *)address - 1) == hf_dynlink_find(&hf_region))
-        return false;
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (strncmp(name, names[i], strlen(names[i])) == 0)
-            return false;
-    return true;
-}
 
 /* Whether it is a live block that a module allocated. */
 static bool is_suspect(const void *block, struct hf_trailer *trailer, size_t *room)
 {
     *room = hf_heap_room(block);
     return *room != 0 && hf_trailer_read(block, *room, trailer) == HF_TRAILER_LIVE &&
-           is_module(hf_stack_base(trailer->site));
+           hf_site_is_module(hf_stack_base(trailer->site));
 }
 
 static void count_suspect(const void *block, void *count)

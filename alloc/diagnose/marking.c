@@ -1,6 +1,7 @@
 /* See marking.h. */
 #include "alloc/diagnose/marking.h"
 
+#include "alloc/diagnose/interpreter_sites.h"
 #include "alloc/diagnose/plain.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sampled.h"
@@ -115,6 +116,8 @@ void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site cal
             return sampled;
         number = hf_stack_site(site.number, &without);
     }
+    if (HF_UNLIKELY(hf_interpreter_now != 0))
+        number = hf_interpreter_site(number);
     hf_trailer_write_live(ptr, room, hf_trailer_base(number, kind), slack);
     struct hf_report_pair *pair = hf_count(site.object, HF_REPORT_ALLOCATED, size);
     if (pair == NULL || site.number == 0)
@@ -125,7 +128,7 @@ void *hf_block_mark(void *ptr, size_t room, size_t size, struct hf_call_site cal
         if (HF_UNLIKELY(hf_site_of(call.caller, call.function).deep != 0))
             hf_recent_take_back(call);
     } else if (without != 0 && (site.deep & HF_SITE_SAMPLED) == 0) {
-        hf_recent_allocated_for(call, site.number, kind, pair, without);
+        hf_recent_allocated_for(call, hf_interpreter_site(site.number), kind, pair, without);
     }
     return ptr;
 }

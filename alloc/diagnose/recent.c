@@ -147,6 +147,13 @@ void hf_recent_take_back(struct hf_call_site call)
     forget_allocation(hf_recent_own, call);
 }
 
+void hf_recent_forget_own(void)
+{
+    for (size_t i = 0; i < HF_RECENT_ROOM && hf_recent_own != none; i++)
+        if (!hf_recent_is(&hf_recent_own[i], 0) && (hf_recent_own[i].key & HF_RECENT_FREE) == 0)
+            forget(&hf_recent_own[i]);
+}
+
 void hf_recent_freed(struct hf_call_site call, uint32_t site, enum hf_block_kind kind,
                      uint32_t freed_site, struct hf_report_pair *pair)
 {

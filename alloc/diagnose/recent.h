@@ -88,6 +88,9 @@ void hf_recent_freed(struct hf_call_site call, uint32_t site, enum hf_block_kind
 /* Forgets an allocation that the calling thread remembers. */
 void hf_recent_take_back(struct hf_call_site call);
 
+/* Forgets all of them. */
+void hf_recent_forget_own(void);
+
 /* Swaps a call in its second place with that in the first one, sometimes. */
 void hf_recent_swap(struct hf_recent *second);
 static inline void hf_recent_prefer(struct hf_recent *second, const void *ptr)

@@ -149,7 +149,9 @@ struct hf_report_finding {
     uint64_t count;
     uint64_t bytes;                /* sum of the blocks' requested sizes, where they are known */
     uint64_t pointer, asked, said; /* of the first one: the block, the size or alignment that was
-                                      asked for, and the one that the free stated; 0: unknown */
+                                      asked for, and the one that the free stated; 0: unknown.
+                                      interpreter-leak: said is CPython's number of the first
+                                      interpreter */
 };
 
 enum hf_report_rule {

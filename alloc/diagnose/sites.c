@@ -231,6 +231,22 @@ const char *hf_site_object_path(uint32_t number)
     return path != NULL ? path : "";
 }
 
+bool hf_site_is_module(uint32_t number)
+{
+    static const char *const names[] = {"python", "libpython", "pypy", "ld-linux", "ld.so"};
+    enum hf_report_function function;
+    const void *address = hf_site_address(number, &function);
+    const char *path = hf_site_object_path(number), *slash = strrchr(path, '/');
+    const char *name = slash != NULL ? slash + 1 : path;
+    if (address == NULL || *name == '\0' ||
+        hf_dynlink_find((const char *)address - 1) == hf_dynlink_find(hf_sites))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return false;
+    return true;
+}
+
 const void *hf_site_address(uint32_t number, enum hf_report_function *function)
 {
     *function = number < HF_SITE_NUMBERS

@@ -18,7 +18,10 @@ enum {
     HF_SITES_ROOM = 1 << 17,
     /* Numbers of deep sites, which stand for a site and a stack (stacks.h), follow. */
     HF_DEEP_SITES_ROOM = 1 << 14,
-    HF_SITE_NUMBERS = HF_SITES_ROOM + HF_DEEP_SITES_ROOM
+    /* And then those that stand for one of these and an interpreter (interpreter_sites.h). */
+    HF_INTERPRETER_SITES_FIRST = HF_SITES_ROOM + HF_DEEP_SITES_ROOM,
+    HF_INTERPRETER_SITES_ROOM = 1 << 16,
+    HF_SITE_NUMBERS = HF_INTERPRETER_SITES_FIRST + HF_INTERPRETER_SITES_ROOM
 };
 
 enum {
@@ -71,6 +74,10 @@ uint64_t hf_site_offset(uint32_t number);
 
 /* The path of the object that a recorded site lies in; "" if it is unknown. */
 const char *hf_site_object_path(uint32_t number);
+
+/* Whether a recorded site lies in a module: not in the interpreter, the dynamic linker or this
+ * library, whose blocks are theirs to keep. */
+bool hf_site_is_module(uint32_t number);
 
 /* The number of a loaded object in the file; 0 if there is no room. Under the records' lock. */
 uint16_t hf_site_object_number(const struct link_map *map);

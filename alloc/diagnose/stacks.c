@@ -5,6 +5,7 @@
 #include "alloc/diagnose/stacks.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/diagnose/interpreter_sites.h"
 #include "alloc/diagnose/python_stack.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
@@ -199,14 +200,16 @@ bool hf_stack_wanted(uint32_t site)
 
 static const struct deep_site *deep_site(uint32_t number)
 {
-    return number >= HF_SITES_ROOM && number < HF_SITE_NUMBERS ? &deep_sites[number - HF_SITES_ROOM]
-                                                               : NULL;
+    number = hf_interpreter_site_base(number);
+    return number >= HF_SITES_ROOM && number < HF_INTERPRETER_SITES_FIRST
+               ? &deep_sites[number - HF_SITES_ROOM]
+               : NULL;
 }
 
 uint32_t hf_stack_base(uint32_t number)
 {
     const struct deep_site *deep = deep_site(number);
-    return deep != NULL ? deep->base : number;
+    return deep != NULL ? deep->base : hf_interpreter_site_base(number);
 }
 
 uint32_t hf_stack_of_site(uint32_t number)

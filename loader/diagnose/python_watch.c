@@ -1,18 +1,23 @@
 /*
  * Owns the moment at which a diagnosed process's CPython is found: before it starts. That is when
  * the process starts, in a python or a program that needs libpython, or when libpython is loaded.
- * In such a process, a crash names the interpreter.
+ * In such a process, a crash names the interpreter; with `--leaks`, what is left of an interpreter
+ * that has ended is a finding.
  *
  * The constructor runs after the diagnosis has begun (alloc/diagnose/diagnosis.c).
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/findings.h"
+#include "alloc/diagnose/interpreter_leaks.h"
+#include "alloc/diagnose/interpreter_sites.h"
 #include "loader/diagnose/python_domains.h"
 #include "loader/diagnose/python_frames.h"
 #include "loader/host/cpython.h"
+#include "loader/host/shared_blocks.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
 #include "loader/interpreters/naming.h"
+#include "loader/interpreters/thread_states.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -62,9 +67,29 @@ void __wrap_hf_route_new_objects(void)  // NOLINT(bugprone-reserved-identifier)
     look_for_cpython();
 }
 
+/* ---- interpreters ---- */
+
+static void thread_moves(int64_t interpreter)
+{
+    hf_interpreter_sites_move((uint32_t)interpreter);
+}
+
+/* Arrays that others were given outlive their interpreter. */
+static bool is_held(const void *block)
+{
+    return hf_shared_blocks_has(block);
+}
+
+static void interpreter_ended(int64_t interpreter)
+{
+    hf_interpreter_leaks_find((uint32_t)interpreter, is_held);
+}
+
 __attribute__((constructor(103))) static void start_watching(void)
 {
     begun = true;
     hf_naming_want();
+    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT)
+        hf_threads_offer_observer(thread_moves, interpreter_ended);
     look_for_cpython();
 }

@@ -160,6 +160,7 @@ static int make_interpreter(struct hf_interpreter *interpreter,
     if (error == 0) {
         interpreter->python = py->interpreter_of(interpreter->first);
         interpreter->id = py->interpreter_id(interpreter->python);
+        hf_thread_moves(hf_thread_record(false), &interpreter->tended);
         const char *const *wanted =
             order->paths != NULL ? order->paths : (const char *const *)paths;
         if (group->engine == HF_ENGINE_OWN_GIL || interpreter->index == 0)
@@ -258,6 +259,7 @@ static void end_interpreter(struct hf_interpreter *interpreter)
     py->cpython->attach(interpreter->first);
     hf_memory_forget(py, interpreter);
     py->end_interpreter(interpreter->first);
+    hf_threads_ended(interpreter->id);
     leave_turn(interpreter);
 }
 
@@ -271,7 +273,8 @@ static void *take_care(void *argument)
     struct hf_thread_record *record = hf_thread_record(true);
     if (record != NULL) {
         record->is_caretaker = true;
-        record->running = record->tended = &interpreter->tended;
+        record->tended = &interpreter->tended;
+        hf_thread_moves(record, record->tended);
         if (group->naming_ends != NULL)
             hf_signal_stack_give(&record->signals);
     }
@@ -298,8 +301,10 @@ static void *take_care(void *argument)
         end_interpreter(interpreter);
         set_state(interpreter, HF_INTERPRETER_ENDED);
     }
-    if (record != NULL)
-        record->running = record->tended = NULL;
+    if (record != NULL) {
+        record->tended = NULL;
+        hf_thread_moves(record, NULL);
+    }
     hf_group_drop(group);
     return NULL;
 }

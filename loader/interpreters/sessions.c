@@ -148,8 +148,8 @@ int hf_sessions_begin(struct hf_session **out, struct hf_interpreters *group, in
 /* The thread is where its last attachment is. */
 static void come_back(struct hf_thread_record *record)
 {
-    record->running =
-        record->depth > 0 ? &record->stack[record->depth - 1].session->runs : record->tended;
+    hf_thread_moves(record, record->depth > 0 ? &record->stack[record->depth - 1].session->runs
+                                              : record->tended);
 }
 
 static void unlink_from(struct hf_thread_record *record, struct hf_session *session)
@@ -201,7 +201,7 @@ static void delete_detached(struct hf_thread_record *record, struct hf_session *
         return;
     }
     struct hf_py_thread *before = hf_detach(py);
-    record->running = &session->runs;
+    hf_thread_moves(record, &session->runs);
     py->cpython->attach(session->thread);
     hf_posts_run(session->interpreter);
     delete_attached(record, session);
@@ -390,7 +390,7 @@ int hf_sessions_attach(struct hf_session *session)
     }
     note_top(record, false);
     record->stack[record->depth++] = (struct hf_attachment){session, thread, before};
-    record->running = &session->runs;
+    hf_thread_moves(record, &session->runs);
     if (interpreter->group->naming_ends != NULL)
         hf_signal_stack_give(&record->signals);
     session->attachments++;

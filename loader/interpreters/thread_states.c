@@ -4,6 +4,7 @@
  */
 #include "loader/interpreters/thread_states.h"
 
+#include "alloc/base/seal.h"
 #include "loader/interpreters/registry.h"
 
 #include <errno.h>
@@ -12,6 +13,14 @@
 
 static pthread_key_t key;
 static bool has_key;
+struct observer {
+    void (*moved)(int64_t interpreter);
+    void (*ended)(int64_t interpreter);
+};
+static union {
+    struct observer functions;
+    char pages[HF_SEAL_SIZE(struct observer)];
+} observer HF_SEALED; /* NULL: in diagnostics mode alone is there one */
 static void (*at_thread_end)(struct hf_thread_record *record);
 static atomic_uint era;
 
@@ -67,6 +76,30 @@ unsigned hf_thread_states_era(void)
 void hf_thread_states_expire(void)
 {
     atomic_fetch_add(&era, 1);
+}
+
+void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running)
+{
+    const int64_t interpreter = running != NULL ? running->interpreter->id : 0;
+    record->running = running;
+    if (observer.functions.moved != NULL)
+        observer.functions.moved(interpreter > 0 ? interpreter : 0);
+}
+
+void hf_threads_offer_observer(void (*moved)(int64_t interpreter),
+                               void (*ended)(int64_t interpreter))
+{
+    struct hf_seal seal;
+    if (!hf_seal_open(&seal))
+        return;
+    observer.functions = (struct observer){moved, ended};
+    hf_seal_close(&seal);
+}
+
+void hf_threads_ended(int64_t interpreter)
+{
+    if (observer.functions.ended != NULL && interpreter > 0)
+        observer.functions.ended(interpreter);
 }
 
 int hf_thread_make(void *(*run)(void *), void *argument)

@@ -52,6 +52,17 @@ unsigned hf_thread_states_era(void);
 /* From now on, `own` of all records is CPython's alone, which is about to be finalized. */
 void hf_thread_states_expire(void);
 
+/* The calling thread, whose record that is, works there from now on; NULL: in no interpreter. */
+void hf_thread_moves(struct hf_thread_record *record, struct hf_running *running);
+
+/* Hands in what is told where threads work, by CPython's number, 0 for no interpreter that is
+ * known; and that an interpreter has ended. Called once, before there are any. */
+void hf_threads_offer_observer(void (*moved)(int64_t interpreter),
+                               void (*ended)(int64_t interpreter));
+
+/* Tells it that one has ended. */
+void hf_threads_ended(int64_t interpreter);
+
 /* Makes a thread of homefree's, which leaves the host its signals: all are blocked but those of
  * faults, which would end the process without a word. Returns 0 or -EAGAIN. */
 int hf_thread_make(void *(*run)(void *), void *argument);

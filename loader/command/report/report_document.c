@@ -143,8 +143,10 @@ static void write_finding(struct hf_json *json, const struct hf_merged *merged,
         write_side(json, "first_freed", &key->first_freed, NULL, NULL, &finding->first_freed);
     else
         hf_json_string(json, "first_freed", NULL);
+    const bool of_interpreter = key->rule == HF_FAULT_INTERPRETER_LEAK;
     write_size(json, "asked", finding->asked);
-    write_size(json, "said", finding->said);
+    write_size(json, "said", of_interpreter ? 0 : finding->said);
+    write_size(json, "interpreter", of_interpreter ? finding->said : 0);
     hf_json_string(json, "without_homefree", hf_merged_without(merged, finding));
     hf_json_string(json, "remedy", rule->remedy);
     hf_json_array(json, "processes");

@@ -263,6 +263,8 @@ static void print_finding(const struct page *page, const struct hf_merged_findin
     if (finding->asked != 0 && finding->said != 0)
         fprintf(page->out, "; allocated with %" PRIu64 ", freed with %" PRIu64, finding->asked,
                 finding->said);
+    if (key->rule == HF_FAULT_INTERPRETER_LEAK)
+        fprintf(page->out, "; first in interpreter %" PRIu64, finding->said);
     fputc('\n', page->out);
     print_side(page, "allocated", &key->allocated);
     const bool access = hf_finding_is_access(key), twice = key->rule == HF_FAULT_DOUBLE_FREE;

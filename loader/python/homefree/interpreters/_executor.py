@@ -355,8 +355,8 @@ class Executor(concurrent.futures.Executor):
     ones; each must be idle, is prepare()d, finds its own modules first, and stays when the executor
     ends; a task that needs the program's main module makes that its __main__.
 
-    name_crashes: if the process crashes, its last line on stderr says in which interpreter, in which
-    task and in which shared object; homefree's handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and
+    name_crashes: if the process crashes, its last line on stderr says in which interpreter, in
+    which task and in which shared object; homefree's handler of SIGSEGV, SIGBUS, SIGFPE, SIGILL and
     SIGABRT does that, after the one that was there before, until the executor has ended. Not with
     `interpreters`, nor in a free-threaded CPython.
 
