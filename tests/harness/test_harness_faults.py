@@ -116,10 +116,9 @@ class Faulty(unittest.TestCase):
         self.assertEqual(document["module"], "faulty")
         self.assertEqual((document["linked"], document["complete"]), (False, True))
         for cell in document["cells"]:
-            self.assertEqual(
-                list(cell),
-                ["crossing", "kind", "condition", "host", "result", "signal", "message"],
-            )
+            names = "crossing kind condition host result signal message allocated freed"
+            self.assertEqual(list(cell), names.split())
+            self.assertEqual((cell["allocated"], cell["freed"]), (None, None))
             self.assertEqual(cell["message"] is None, cell["result"] == "ok")
         self.assertEqual(document["summary"]["cells"], len(document["cells"]))
         kinds = {cell["crossing"][7:]: cell["kind"] for cell in document["cells"]}

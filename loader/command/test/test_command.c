@@ -37,7 +37,7 @@ static char start[] =
 struct request {
     char *python;
     const char *script, *junit, *html, *only;
-    bool json, list, all, pointers;
+    bool json, list, all, pointers, interpreters;
 };
 
 /* A whole number from 1 on. */
@@ -112,6 +112,10 @@ static const struct hf_argument arguments_table[] = {
      .help = "numbers that are addresses of live blocks are for the\n"
              "host to free",
      .offset = offsetof(struct request, pointers)},
+    {.name = "interpreters",
+     .help = "also between interpreters with GILs of their own: more\n"
+             "conditions, with homefree",
+     .offset = offsetof(struct request, interpreters)},
     {.name = "all",
      .help = "show every crossing's row, not only those with findings",
      .offset = offsetof(struct request, all)},

@@ -4,7 +4,7 @@ import ctypes.util
 import fnmatch
 import os
 
-from ._conditions import CONDITIONS
+from ._conditions import ALONE, BETWEEN
 from ._hosts import Host
 
 # Hosts other than the two main ones put crossings under these conditions only: the others differ
@@ -35,17 +35,18 @@ class Column:
         self.name = name
         self.host = host
         self.late = late
-        self.conditions = conditions or tuple(CONDITIONS)
+        self.conditions = conditions or tuple(ALONE)
         self.missing = missing
 
 
-def columns(target, beside):
+def columns(target, beside, interpreters=False):
     """The columns, and the host in which learning happens. Their hosts are not started."""
     alone = Host(target, "alone")
     first = Host(target, "homefree first", first=True)
+    with_homefree = (*ALONE, *BETWEEN) if interpreters else tuple(ALONE)
     found = [
         Column("alone", alone),
-        Column("homefree first", first),
+        Column("homefree first", first, conditions=with_homefree),
         Column("homefree late", alone, late=True, conditions=_FEW),
     ]
     for name, (file, short) in _PRELOADED.items():
@@ -75,6 +76,8 @@ class Cell:
         self.result = None
         self.signal = None
         self.message = None
+        self.allocated = None  # by whom, in which interpreter, where that is told
+        self.freed = None  # by which interpreter
         self.step = None
         self.seconds = None
 

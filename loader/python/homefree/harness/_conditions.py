@@ -11,7 +11,7 @@ import os
 import pickle
 import sys
 
-from . import _cells, _damage, _finder, _kinds
+from . import _between, _cells, _damage, _finder, _kinds
 
 # What an interpreter executes to run a part of a cell; see in_subinterpreter().
 _ENTER = """
@@ -230,7 +230,7 @@ def unloading(cell):
 
 
 # The name of each, in the order of columns, with what a reader needs to know.
-CONDITIONS = {
+ALONE = {
     "same thread": (same_thread, "freed in the thread that made it"),
     "other thread": (other_thread, "freed in another thread"),
     "thread ended": (thread_ended, "freed after the thread that made it has ended"),
@@ -242,3 +242,5 @@ CONDITIONS = {
     "atexit": (at_exit, "freed by a handler of atexit"),
     "unloading": (unloading, "freed by a C destructor after the interpreter's end"),
 }
+BETWEEN = _between.CONDITIONS  # where they are asked for
+CONDITIONS = {**ALONE, **BETWEEN}

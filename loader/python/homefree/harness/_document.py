@@ -12,6 +12,8 @@ def _cell(cell):
         "result": cell.result,
         "signal": cell.signal,
         "message": cell.message,
+        "allocated": cell.allocated,
+        "freed": cell.freed,
     }
 
 

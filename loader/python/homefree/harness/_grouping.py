@@ -2,6 +2,13 @@
 cause. For the table and the page."""
 
 from . import _verdict
+from ._conditions import ALONE, CONDITIONS
+
+
+def conditions(outcome):
+    """{name: (function, words)} of the conditions to show."""
+    used = {cell.condition for cell in outcome.cells}
+    return {name: more for name, more in CONDITIONS.items() if name in ALONE or name in used}
 
 
 def by_crossing(outcome):

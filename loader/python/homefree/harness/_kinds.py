@@ -116,6 +116,33 @@ def block_size(address):
     return owner.size if owner.block == address else None
 
 
+def _address(thing):
+    """Where an object's memory begins, or the object itself."""
+    if _is_array(thing):
+        return thing.__array_interface__["data"][0]
+    if is_capsule(thing) and ctypes is not None:
+        return _capsule_pointer(thing, _capsule_name(thing))
+    try:
+        with memoryview(thing) as seen:
+            return ctypes.addressof(ctypes.c_char.from_buffer(seen))
+    except Exception:  # no buffer, a read-only one, or no ctypes
+        return id(thing)
+
+
+def owner(thing):
+    """Whose memory an object has, in words."""
+    found = _owner_of(_address(thing))
+    if found is None:
+        return "unknown memory"
+    name = found.allocator or found.kind
+    return f"{name} ({found.object})" if found.object else name
+
+
+def call(function, argument):
+    """Calls a deleter in C, with the GIL, as another library does."""
+    ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(function)(argument)
+
+
 def classify(thing, depth=0):
     """The kind of an object. The most telling element of a tuple or list decides for it."""
     if is_capsule(thing):

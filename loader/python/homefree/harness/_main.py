@@ -175,7 +175,7 @@ def _learn(pool, host, options, outcome, progress):
 
 def _work(options, target, outcome, pool, progress):
     """Everything between the start of the first host and the end of the last cell."""
-    columns, first = _cell_plan.columns(target, options.beside)
+    columns, first = _cell_plan.columns(target, options.beside, options.interpreters)
     alive = _start(pool, columns[:2], outcome)
     if not alive:
         if not outcome.cells:

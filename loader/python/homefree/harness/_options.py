@@ -6,7 +6,7 @@ import os
 
 def _parser():
     parser = argparse.ArgumentParser(prog="homefree test", add_help=False, allow_abbrev=False)
-    for name in ("json", "list", "pointers", "all"):
+    for name in ("json", "list", "pointers", "interpreters", "all"):
         parser.add_argument("--" + name, action="store_true")
     for name in ("script", "junit", "html", "only", "python"):
         parser.add_argument("--" + name)

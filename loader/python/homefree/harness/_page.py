@@ -8,7 +8,6 @@ import html
 import os
 
 from . import _grouping
-from ._conditions import CONDITIONS
 
 _SHORT = {"ok": "ok", "died": "died", "leaked": "leak", "timed out": "time", "skipped": "–"}
 
@@ -87,13 +86,13 @@ def _escape_lines(text):
     return "&#10;".join(_escape(line) for line in text.split("\n"))
 
 
-def _crossing(crossing, cells):
+def _crossing(crossing, cells, conditions):
     bad = any(cell.result not in ("ok", "skipped") for cell in cells)
     lines = []
     for hosts, rows in _grouping.rows(cells):
-        found = "".join(_cell(condition, rows) for condition in CONDITIONS)
+        found = "".join(_cell(condition, rows) for condition in conditions)
         lines.append(f'<tr><th scope="row">{_escape(", ".join(hosts))}</th>{found}</tr>')
-    span = len(CONDITIONS) + 1
+    span = len(conditions) + 1
     head = f"<code>{_escape(crossing.name)}</code> <small>{_escape(crossing.kind)}</small>"
     return (
         f'<tbody data-bad="{int(bad)}" data-name="{_escape(crossing.name.lower())}">'
@@ -108,9 +107,10 @@ def page(outcome):
     with open(os.path.join(here, "_page.html"), encoding="utf-8") as file:
         template = file.read()
     found = [_finding(cell, places) for cell, places in _grouping.findings(outcome)]
+    conditions = _grouping.conditions(outcome)
     heads = "".join(
         f'<th scope="col" title="{_escape(words)}">{name}</th>'
-        for name, (_, words) in CONDITIONS.items()
+        for name, (_, words) in conditions.items()
     )
     crossings = _grouping.by_crossing(outcome).items()
     parts = {
@@ -120,7 +120,7 @@ def page(outcome):
         "FACTS": _facts(outcome),
         "FINDINGS": "".join(found) or "<p>None.</p>",
         "HEADS": heads,
-        "BODIES": "".join(_crossing(crossing, cells) for crossing, cells in crossings),
+        "BODIES": "".join(_crossing(crossing, cells, conditions) for crossing, cells in crossings),
         "NOTES": "".join(f"<li>{_escape(note)}</li>" for note in outcome.notes),
     }
     pieces = template.split("@@")  # text and names of parts take turns

@@ -6,7 +6,6 @@ import shutil
 import textwrap
 
 from . import _grouping, _verdict
-from ._conditions import CONDITIONS
 
 _SHORT = {"ok": "ok", "died": "DIED", "leaked": "LEAK", "timed out": "TIME", "skipped": "-"}
 _COLOURS = {"ok": "32", "died": "1;31", "leaked": "33", "timed out": "35", "skipped": "2"}
@@ -28,6 +27,7 @@ class Table:
         self.stream = stream
         self.colours = coloured(stream)
         self.everything = everything
+        self.conditions = ()
 
     def write(self, text=""):
         self.stream.write(text + "\n")
@@ -44,13 +44,14 @@ class Table:
 
     def _heads(self, indent):
         """Two lines, since most conditions have two words."""
-        words = [name.partition(" ") for name in CONDITIONS]
+        words = [name.partition(" ") for name in self.conditions]
         for line in (0, 2):
             heads = "".join(word[line][: _WIDTH - 1].ljust(_WIDTH) for word in words)
             self.write((" " * indent + heads).rstrip())
 
     def crossings(self, outcome):
         indent = 30
+        self.conditions = _grouping.conditions(outcome)
         self._heads(indent)
         for crossing, row in _grouping.by_crossing(outcome).items():
             clean = all(cell.result in ("ok", "skipped") for cell in row)
@@ -69,7 +70,7 @@ class Table:
                 if len(label) >= indent:
                     self.write(label)
                     label = ""
-                line = "".join(self._result(results.get(name)) for name in CONDITIONS)
+                line = "".join(self._result(results.get(name)) for name in self.conditions)
                 self.write((label.ljust(indent) + line).rstrip())
 
     # ---- what happened ----
@@ -86,12 +87,13 @@ class Table:
                 self.write(
                     textwrap.fill(text, width, initial_indent="  ", subsequent_indent="    ")
                 )
-            if cell.message:
-                self.write(
-                    textwrap.fill(
-                        printable(cell.message), width, initial_indent="  ", subsequent_indent="  "
+            for text in (cell.message, _verdict.parties(cell)):
+                if text:
+                    self.write(
+                        textwrap.fill(
+                            printable(text), width, initial_indent="  ", subsequent_indent="  "
+                        )
                     )
-                )
 
     def saved(self, outcome):
         """What homefree would save: crossings that end a process without it and not with it."""

@@ -17,6 +17,7 @@ _DOING = {
     "pickled": "while it was pickled",
     "unpickled": "while it was unpickled",
     "interpreter": "in a subinterpreter",
+    "crossed": "while it crossed to another interpreter",
     "interpreter-end": "while the subinterpreter ended",
     "forgotten": "after its module was forgotten",
     "exiting": "while the process ended",
@@ -45,9 +46,17 @@ def _message(how, cell, output):
     return f"{message}: {words}" if words else message
 
 
+def parties(cell):
+    """Who allocated and who freed, of a cell between interpreters; None of any other."""
+    if cell.allocated is None:
+        return None
+    freed = f"freed by {cell.freed}" if cell.freed is not None else "not freed yet"
+    return f"allocated by {cell.allocated}; {freed}"
+
+
 def judge(cell, answer):
     """Fills in a cell's result from what its host answered."""
-    cell.result = cell.signal = cell.message = None
+    cell.result = cell.signal = cell.message = cell.allocated = cell.freed = None
     if answer is None:
         cell.result, cell.message = "died", "the host process itself ended"
         return
@@ -56,6 +65,7 @@ def judge(cell, answer):
     done = [step["step"] for step in steps if "step" in step]
     cell.step = done[-1] if done else None
     told = {key: value for step in steps for key, value in step.items()}
+    cell.allocated, cell.freed = told.get("allocated"), told.get("freed")
     ended = bool(told.get("end"))
     number = answer["signal"]
     if answer["timed_out"]:
