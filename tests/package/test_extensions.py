@@ -24,11 +24,21 @@ static PyObject *next_one(PyObject *self, PyObject *unused)
     return PyLong_FromLong(++count);
 }
 static PyMethodDef methods[] = {{"next", next_one, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+#ifdef Py_GIL_DISABLED
+static PyModuleDef_Slot slots[] = {{Py_mod_gil, Py_MOD_GIL_NOT_USED}, {0, NULL}};
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "counter", NULL, 0, methods,
+                                        slots, NULL, NULL, NULL};
+#else
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "counter", NULL, -1, methods,
                                         NULL, NULL, NULL, NULL};
+#endif
 PyMODINIT_FUNC PyInit_counter(void)
 {
+#ifdef Py_GIL_DISABLED
+    return PyModuleDef_Init(&definition);
+#else
     return PyModule_Create(&definition);
+#endif
 }
 """
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
@@ -177,7 +187,10 @@ assert not extracted()
         with self.assertRaisesRegex(ImportError, "homefree refuses to load"):
             self.reader().import_module("broken")
 
-    @unittest.skipIf(sys.version_info < (3, 12), "no interpreters with a GIL of their own")
+    @unittest.skipIf(
+        sys.version_info < (3, 12) or "t" in sys.abiflags,
+        "no interpreters with a GIL of their own that accept the module",
+    )
     def test_interpreters_with_a_gil_of_their_own(self):
         with self.writer() as writer:
             writer.intern("app.**")

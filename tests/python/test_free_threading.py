@@ -82,6 +82,23 @@ def together(work, times):
 """
 
 
+RUN_IN_ANOTHER = """
+try:
+    import concurrent.interpreters
+    def run(code):
+        one = concurrent.interpreters.create()
+        one.exec(code)
+        one.close()
+except ImportError:
+    import _interpreters
+    def run(code):
+        one = _interpreters.create()
+        error = _interpreters.run_string(one, code)
+        assert error is None, error
+        _interpreters.destroy(one)
+"""
+
+
 class Build(support.TestCase):
     def test_gil_stays_off(self):
         self.fine(
@@ -264,20 +281,8 @@ together(work, 16)
     def test_interpreters(self):
         self.fine(
             TOGETHER
+            + RUN_IN_ANOTHER
             + '''
-try:
-    import concurrent.interpreters
-    def run(code):
-        one = concurrent.interpreters.create()
-        one.exec(code)
-        one.close()
-except ImportError:
-    import _interpreters
-    def run(code):
-        one = _interpreters.create()
-        error = _interpreters.run_string(one, code)
-        assert error is None, error
-        _interpreters.destroy(one)
 CODE = """
 import homefree, sys
 assert homefree.install().python == "raw"
@@ -381,6 +386,32 @@ with homefree.import_hook(adopt=True):
     import safe
 assert kind(safe.make()) == "heap" and not sys._is_gil_enabled()
 """)
+        )
+
+    def test_hook_in_interpreters(self):
+        """In the main interpreter it changes nothing; in others it says what cannot be loaded."""
+        self.fine(
+            self.code("""
+hook = homefree.import_hook(private="interpreter")
+import safe
+assert hook.loaded["safe"] == "native", hook.loaded
+assert not [line for line in open("/proc/self/maps") if ".homefree-" in line]
+CODE = f"import sys; sys.path[:] = {sys.path!r}" + '''
+import homefree
+hook = homefree.import_hook(private="interpreter")
+import _json
+try:
+    import safe
+    raise AssertionError
+except ImportError as error:
+    assert "cannot be told to accept it; import it in the main" in str(error), error
+from homefree.interpreters import Executor
+with Executor(2) as executor:
+    assert list(executor.map(lambda x: x * 2, range(3))) == [0, 2, 4]
+'''
+""")
+            + RUN_IN_ANOTHER
+            + "run(CODE); assert not sys._is_gil_enabled()"
         )
 
     def test_private_module_that_needs_the_gil(self):

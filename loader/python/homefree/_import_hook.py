@@ -19,7 +19,8 @@ def import_hook(names=None, *, private=False, adopt=False, refuse=True):
     shared within this interpreter. private="interpreter" is for interpreters with a GIL of their
     own: modules that declare support for these are loaded by Python, all others as private copies,
     and so are the libraries with which they share Python objects; nothing is checked before, and
-    the copies' files are removed at once.
+    the copies' files are removed at once. In the main interpreter, which is the only one that
+    homefree uses of a free-threaded CPython, it loads every module as Python does.
     refuse: if false, the checks of load() are skipped, and a module that cannot be adopted or
     copied is loaded by Python as usual, with a RuntimeWarning.
 

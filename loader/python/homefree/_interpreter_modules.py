@@ -37,14 +37,11 @@ _UNSAFE = frozenset({"_datetime"})
 
 _REFUSED = "does not support loading in subinterpreters"
 
-
-def _override(value):
-    """Sets whether this interpreter's check is overridden; returns what it was."""
-    try:
-        return _imp._override_multi_interp_extensions_check(value)
-    except (AttributeError, RuntimeError):  # before 3.12, or free-threaded: it is as it is
-        return value
-
+# A free-threaded CPython has the function, which refuses.
+_CAN_OVERRIDE = "t" not in sys.abiflags
+_override = getattr(_imp, "_override_multi_interp_extensions_check", None)
+if _override is None or not _CAN_OVERRIDE:
+    _override = int
 
 # For modules whose check is overridden (below); as many threads as import one.
 _unchecked = {}  # {id(module): module}
@@ -136,6 +133,17 @@ def _private(loader, spec):
                 path=path,
             ) from None
         return _load.make_private(loader, spec, copy, path)
+    except ImportError as error:
+        if _CAN_OVERRIDE or _REFUSED not in str(error):
+            raise
+        raise ImportError(
+            f"homefree cannot load {path} into this interpreter: the module does not declare "
+            "support for such interpreters (Py_mod_multiple_interpreters), and a free-threaded "
+            "CPython cannot be told to accept it; import it in the main interpreter, and use "
+            "threads",
+            name=name,
+            path=path,
+        ) from None
     finally:
         _homefree.private_remove(copy)
 
