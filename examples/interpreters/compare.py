@@ -1,10 +1,13 @@
 """Measures ways to use several processors, with the model of this example.
 
-usage: compare.py [--workers N] [--requests N] [--rounds N]
+usage: compare.py [--workers N] [--requests N] [--rounds N] [--free-threaded PYTHON]
 
 Each way runs in a process of its own, in turn, round after round: requests a second (the median of
 the rounds), and what its workers add to the memory of the process and its children (a shared page
 counts in proportion), once each has answered.
+
+Threads and homefree's Executor also run in a free-threaded CPython that has NumPy and homefree: the
+one that --free-threaded names, else a python3.14t or python3.13t of PATH.
 """
 
 import argparse
@@ -13,6 +16,7 @@ import json
 import multiprocessing
 import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -69,30 +73,48 @@ def measure(way, workers, requests):
         return [rate(executor, predict, inputs), rate(executor, first, large), used]
 
 
+def without_gil(named):
+    """The free-threaded CPython to use, or None: what is named must do."""
+    code = "import numpy, homefree.interpreters, sys; assert not sys._is_gil_enabled()"
+    if named:
+        subprocess.run([named, "-c", code], check=True)
+        return named
+    for name in ("python3.14t", "python3.13t"):
+        python = shutil.which(name)
+        if python and subprocess.run([python, "-c", code], capture_output=True).returncode == 0:
+            return python
+    return None
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--requests", type=int, default=4000)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--free-threaded", metavar="PYTHON", help="a CPython without a GIL")
     parser.add_argument("--way", choices=WAYS, help="measure this one alone, once; for this script")
     options = parser.parse_args()
     if options.way:
         print(json.dumps(measure(options.way, options.workers, options.requests)))
         return
-    found = {way: [] for way in WAYS}
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    found = {(way, sys.executable): [] for way in WAYS}
+    free = without_gil(options.free_threaded) if gil else None
+    if free:
+        found |= {(way, free): [] for way in ("threads", "homefree")}
     for _ in range(options.rounds):
-        for way, samples in found.items():
-            command = [sys.executable, __file__, "--way", way]
+        for (way, python), samples in found.items():
+            command = [python, __file__, "--way", way]
             command += ["--workers", str(options.workers), "--requests", str(options.requests)]
             done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
             samples.append(json.loads(done.stdout))
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)()
     print(f"CPython {sys.version.split()[0]}, {'one GIL' if gil else 'free-threaded'};", end=" ")
     print(f"{options.workers} workers on {os.cpu_count()} processors")
-    print(f"{'':10} requests/s   {BIG // 8} KiB arrays/s   MB")
-    for way, samples in found.items():
+    print(f"{'':16} requests/s   {BIG // 8} KiB arrays/s   MB")
+    for (way, python), samples in found.items():
+        name = f"{way}, no GIL" if python == free else way
         speed, large, used = map(statistics.median, zip(*samples, strict=True))
-        print(f"{way:10} {speed:10.0f} {large:18.0f} {used:6.1f}")
+        print(f"{name:16} {speed:10.0f} {large:18.0f} {used:6.1f}")
 
 
 if __name__ == "__main__":
