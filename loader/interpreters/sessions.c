@@ -436,7 +436,8 @@ int hf_sessions_detach(struct hf_session *session)
     record->depth--;
     session->attachments--;
     note_top(record, true);
-    const bool ends = session->ended && session->attachments == 0;
+    const bool ends =
+        session->attachments == 0 && __atomic_load_n(&session->ended, __ATOMIC_ACQUIRE);
     if (last.before == last.thread) {
         if (ends)
             forget(record, session);

@@ -68,7 +68,9 @@ def rivals():
             count, multiprocessing.get_context("spawn")
         ),
     }
-    if hasattr(concurrent.futures, "InterpreterPoolExecutor"):
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        found["threads"] = concurrent.futures.ThreadPoolExecutor  # NumPy refuses interpreters there
+    elif hasattr(concurrent.futures, "InterpreterPoolExecutor"):
         found["interpreters"] = concurrent.futures.InterpreterPoolExecutor
     return found
 

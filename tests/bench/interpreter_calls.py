@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures calls into interpreters (homefree/interpreters.h), with each libpython from 3.12 on.
+"""Measures calls into interpreters (homefree/interpreters.h), with each libpython from 3.12 on, also
+of free-threaded CPythons.
 
     interpreter_calls.py --program FILE [--rounds N]
 
@@ -17,7 +18,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(TESTS / "support"), str(TESTS / "interpreters")]
-from interpreters import interpreters, number  # noqa: E402
+from interpreters import free_threaded, interpreters, number  # noqa: E402
 from with_libpythons import libpython  # noqa: E402
 
 parser = argparse.ArgumentParser()
@@ -40,7 +41,8 @@ def measured(program, rounds, prefix, library):
 
 def main():
     options = parser.parse_args()
-    found = [(python, text) for python, text in interpreters() if number(text) >= (3, 12)]
+    every = dict(interpreters() + free_threaded())
+    found = [(python, text) for python, text in every.items() if number(text) >= (3, 12)]
     found = [(text, libpython(python)) for python, text in found]
     for version, place in found:
         if place is None:
