@@ -72,8 +72,9 @@ _thread = threading.local()  # `replicas` of a thread that has its own
 
 
 def begin_thread():
-    """Gives the calling thread replicas of its own, as an interpreter has them."""
+    """Gives the calling thread replicas of its own, as an interpreter has them, and returns them."""
     _thread.replicas = {}
+    return _thread.replicas
 
 
 def replicas(*, own=False):

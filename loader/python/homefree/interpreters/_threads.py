@@ -107,7 +107,7 @@ class Pool:
 
     def _work(self):
         initializer, arguments = self._begin
-        _inside.begin_thread()
+        replicas = _inside.begin_thread()
         try:
             if initializer is not None:
                 initializer(*arguments)
@@ -117,7 +117,8 @@ class Pool:
         while (task := self._tasks.get()) is not None:
             _run(*task)
             task = None
-            _inside.sweep()
+            if replicas:
+                _inside.sweep()
         self._tasks.put(None)  # for the next thread
 
     def lose(self, why):
