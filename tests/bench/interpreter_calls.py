@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Measures calls into interpreters (homefree/interpreters.h), with each libpython from 3.12 on, also
-of free-threaded CPythons.
+"""Measures calls into interpreters (homefree/interpreters.h), with each libpython from 3.12 on,
+those of free-threaded CPythons too.
 
     interpreter_calls.py --program FILE [--rounds N]
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 import unittest
 
+import support
 import test_executor
 
 
@@ -39,6 +40,10 @@ class Speaks(Exception):
     def __reduce__(self):
         raise TypeError("not this one")
 
+class Silent(Exception):
+    def __str__(self):
+        raise ValueError
+
 def fail(kind):
     raise kind()
 
@@ -47,6 +52,7 @@ class Unmade:
         return sys.exit, (5,)
 """
 
+    @test_executor.own_gil
     def test_their_own_code_cannot_stop_anything(self):
         self.fine(
             """
@@ -64,6 +70,19 @@ with Executor(1) as executor:
     error = executor.submit(cube, Frozen()).exception(timeout=60)
     assert type(error) is TypeError, error
     assert executor.submit(cube, 2).result(timeout=60) == 8
+"""
+        )
+
+    def test_an_initializer_may_raise_anything(self):
+        self.fine(
+            """
+for kind in Silent, SystemExit:
+    try:
+        with Executor(2, initializer=fail, initargs=(kind,)) as executor:
+            executor.submit(cube, 2).result(timeout=60)
+        raise AssertionError(kind)
+    except interpreters.BrokenInterpreters as error:
+        assert "an interpreter is lost: " in str(error), error
 """
         )
 
@@ -149,6 +168,7 @@ threading.Thread(target=late).start()
         )
         self.assertEqual((done.returncode, done.stdout), (0, "True\n"), done.stderr)
 
+    @test_executor.own_gil
     def test_without_threads_nothing_is_left(self):
         self.fine(
             """
@@ -172,7 +192,31 @@ with Executor(2) as executor:
 """
         )
 
+    @unittest.skipUnless(support.FREE_THREADED, "for free-threaded CPythons")
+    def test_without_threads_of_python_nothing_is_left(self):
+        self.fine(
+            """
+start, started = threading.Thread.start, []
+def refuse(self):
+    if started:
+        raise RuntimeError("can't start new thread")
+    started.append(self)
+    start(self)
+threading.Thread.start = refuse
+try:
+    Executor(2)
+    raise SystemExit("it started")
+except RuntimeError as error:
+    assert "can't start new thread" in str(error), error
+assert not started[0].is_alive()
+threading.Thread.start = start
+with Executor(2) as executor:
+    assert executor.submit(cube, 2).result(timeout=60) == 8
+"""
+        )
 
+
+@test_executor.own_gil
 class Views(test_executor.Program):
     definitions = """
 import array, ctypes

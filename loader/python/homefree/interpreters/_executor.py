@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import functools
 import itertools
-import logging
 import os
 import pickle
 import sys
@@ -25,12 +24,11 @@ from .._install import install
 from ._crossing import pack, unpack
 from ._inside import BROKEN, DONE, RemoteError
 from ._prepare import join
-from ._threads import BrokenInterpreters, Pool, break_all, close_all
+from ._threads import BrokenInterpreters, Pool, break_all, close_all, settle
 
 __all__ = ["Executor", "engine"]
 
 _OWN_GIL, _THREADS = 1, 2
-_LOGGER = logging.getLogger("concurrent.futures")
 
 
 def engine():
@@ -93,14 +91,6 @@ class _Future(concurrent.futures.Future):
 
     def running(self):
         return not self.done() and self._number <= _homefree.work_taken(self._queue.work)
-
-
-def _settle(give, outcome):
-    """Completes a future. Whatever its callbacks raise concerns nobody else's future."""
-    try:
-        give(outcome)
-    except BaseException:
-        _LOGGER.critical("homefree.interpreters: exception in a callback", exc_info=True)
 
 
 class _Queue:
@@ -182,7 +172,7 @@ class _Queue:
         _homefree.work_clear(self.work)
         while self.futures:
             _, future = self.futures.popitem()
-            _settle(future.set_exception, BrokenInterpreters(why))
+            settle(future.set_exception, BrokenInterpreters(why))
 
     def _complete(self, number, outcome, pickled, buffers):
         if outcome == BROKEN:
@@ -194,12 +184,12 @@ class _Queue:
         try:
             value = unpack(pickled, buffers)
         except BaseException as error:
-            _settle(future.set_exception, error)
+            settle(future.set_exception, error)
             return
         if outcome == DONE:
-            _settle(future.set_result, value)
+            settle(future.set_result, value)
         else:
-            _settle(future.set_exception, _error_of(*value))
+            settle(future.set_exception, _error_of(*value))
 
     def _results(self):
         try:
@@ -341,6 +331,10 @@ def _idle(interpreters, max_workers):
     return found
 
 
+def _not_started(error):
+    return RuntimeError(f"homefree.interpreters: the threads could not be started: {error}")
+
+
 class Executor(concurrent.futures.Executor):
     """Runs calls in interpreters without a common GIL, on a thread for each.
 
@@ -393,7 +387,12 @@ class Executor(concurrent.futures.Executor):
         self._queue = self._threads = None
         if engine() == "threads" and interpreters is None:
             install()
-            self._threads = Pool(max_workers, initializer, tuple(initargs))
+            try:
+                self._threads = Pool(max_workers, initializer, tuple(initargs))
+            except RuntimeError as error:
+                raise _not_started(error) from None
+            if _closing:  # nobody else would
+                self._threads.close()
             weakref.finalize(self, self._threads.close).atexit = False
             return
         setup = _setup(initializer, initargs)
@@ -410,9 +409,7 @@ class Executor(concurrent.futures.Executor):
             else:
                 queue.start_in(interpreters, setup)
         except (OSError, RuntimeError) as error:
-            raise RuntimeError(
-                f"homefree.interpreters: the threads could not be started: {error}"
-            ) from None
+            raise _not_started(error) from None
         self._queue = queue
         _queues.add(queue)
         if _closing:  # nobody else would

@@ -72,7 +72,7 @@ _thread = threading.local()  # `replicas` of a thread that has its own
 
 
 def begin_thread():
-    """Gives the calling thread replicas of its own, as an interpreter has them, and returns them."""
+    """Gives the calling thread replicas of its own, as an interpreter has, and returns them."""
     _thread.replicas = {}
     return _thread.replicas
 

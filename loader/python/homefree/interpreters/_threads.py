@@ -9,6 +9,7 @@ pools are broken, and say so.
 """
 
 import concurrent.futures
+import logging
 import queue
 import threading
 import weakref
@@ -16,7 +17,9 @@ import weakref
 from . import _inside
 from ._replica import Replica, object_of
 
-__all__ = ["BrokenInterpreters", "Pool", "break_all", "close_all"]
+__all__ = ["BrokenInterpreters", "Pool", "break_all", "close_all", "settle"]
+
+_LOGGER = logging.getLogger("concurrent.futures")
 
 
 class BrokenInterpreters(concurrent.futures.BrokenExecutor):
@@ -43,6 +46,21 @@ class _Future(concurrent.futures.Future):
         return True
 
 
+def settle(give, outcome):
+    """Completes a future. Whatever its callbacks raise concerns nobody else's future."""
+    try:
+        give(outcome)
+    except BaseException:
+        _LOGGER.critical("homefree.interpreters: exception in a callback", exc_info=True)
+
+
+def _text(error):
+    try:
+        return f"{type(error).__qualname__}: {error}"
+    except Exception:
+        return type(error).__qualname__
+
+
 class Pool:
     """The threads of one executor."""
 
@@ -56,9 +74,17 @@ class Pool:
             threading.Thread(target=self._work, name=f"homefree.interpreters_{index}")
             for index in range(count)
         ]
+        started = 0
+        try:
+            for thread in self._threads:
+                thread.start()
+                started += 1
+        except BaseException:
+            del self._threads[started:]
+            self.close()
+            self.join()
+            raise
         _pools.add(self)
-        for thread in self._threads:
-            thread.start()
 
     def submit(self, function, arguments, keywords):
         if self.broken is None:
@@ -103,7 +129,7 @@ class Pool:
         self.close()
         for future in self._left():
             if future.claim():
-                future.set_exception(BrokenInterpreters(why))
+                settle(future.set_exception, BrokenInterpreters(why))
 
     def _work(self):
         initializer, arguments = self._begin
@@ -112,7 +138,7 @@ class Pool:
             if initializer is not None:
                 initializer(*arguments)
         except BaseException as error:
-            self._break(f"an interpreter is lost: {type(error).__qualname__}: {error}")
+            self._break(f"an interpreter is lost: {_text(error)}")
             return
         while (task := self._tasks.get()) is not None:
             _run(*task)
@@ -137,10 +163,10 @@ def _run(future, function, arguments, keywords):
             **{name: _here(value) for name, value in keywords.items()},
         )
     except BaseException as error:
-        future.set_exception(error)
+        settle(future.set_exception, error)
         future = None  # the error's traceback knows this frame
     else:
-        future.set_result(result)
+        settle(future.set_result, result)
 
 
 def _here(value):
