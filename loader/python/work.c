@@ -49,7 +49,8 @@ PyDoc_STRVAR(close_doc, "work_close(work)\n--\n\n"
 static const char work_name[] = "homefree.work";
 
 struct item {
-    struct item *next;
+    struct item *next, *before;
+    struct item *same; /* in the same bucket of the index */
     unsigned long long number;
     int outcome;
     struct homefree_parcel *parcel;
@@ -57,9 +58,16 @@ struct item {
 };
 
 struct list {
-    struct item *first, **end;
+    struct item *first, *last;
     pthread_cond_t arrived;
     unsigned waiting;
+};
+
+/* Finds a task by its number. Numbers follow each other, so the buckets are filled evenly. */
+struct index {
+    struct item **buckets; /* `few`, or a block */
+    size_t room, count;    /* room: a power of two */
+    struct item *few[64];
 };
 
 struct work {
@@ -67,6 +75,7 @@ struct work {
     pid_t owner; /* the process; a forked child has only a copy */
     pthread_mutex_t lock;
     struct list tasks, results;
+    struct index index;       /* of the tasks */
     unsigned workers;         /* threads that have not ended */
     unsigned long long taken; /* the highest number of a task that a worker has taken */
     bool closed;
@@ -76,8 +85,7 @@ struct work {
 
 static void list_open(struct list *list)
 {
-    list->first = NULL;
-    list->end = &list->first;
+    list->first = list->last = NULL;
     pthread_cond_init(&list->arrived, NULL);
     list->waiting = 0;
 }
@@ -85,8 +93,9 @@ static void list_open(struct list *list)
 static void list_add(struct list *list, struct item *item)
 {
     item->next = NULL;
-    *list->end = item;
-    list->end = &item->next;
+    item->before = list->last;
+    *(list->last != NULL ? &list->last->next : &list->first) = item;
+    list->last = item;
     if (list->waiting != 0)
         pthread_cond_signal(&list->arrived);
 }
@@ -94,28 +103,15 @@ static void list_add(struct list *list, struct item *item)
 static struct item *list_all(struct list *list)
 {
     struct item *items = list->first;
-    list->first = NULL;
-    list->end = &list->first;
+    list->first = list->last = NULL;
     return items;
 }
 
-static struct item *list_next(struct list *list)
+static void list_take(struct list *list, struct item *item)
 {
-    struct item *item = list->first;
-    if (item != NULL && (list->first = item->next) == NULL)
-        list->end = &list->first;
-    return item;
-}
-
-static struct item *list_remove(struct list *list, unsigned long long number)
-{
-    struct item **link = &list->first, *item;
-    while (*link != NULL && (*link)->number != number)
-        link = &(*link)->next;
-    item = *link;
-    if (item != NULL && (*link = item->next) == NULL)
-        list->end = link;
-    return item;
+    *(item->before != NULL ? &item->before->next : &list->first) = item->next;
+    *(item->next != NULL ? &item->next->before : &list->last) = item->before;
+    item->next = item->before = NULL;
 }
 
 static void list_wait(struct list *list, pthread_mutex_t *lock)
@@ -135,6 +131,68 @@ static void drop_items(struct item *items)
     }
 }
 
+/* ---- the index; the caller holds the lock ---- */
+
+static void index_open(struct index *index)
+{
+    index->buckets = index->few;
+    index->room = sizeof index->few / sizeof index->few[0];
+}
+
+static void index_close(struct index *index)
+{
+    if (index->buckets != index->few)
+        hf_free(index->buckets);
+}
+
+/* Links the tasks of a list to larger buckets. Without memory for them, chains are longer. */
+static void index_grow(struct index *index, const struct list *tasks)
+{
+    struct item **buckets = hf_calloc(index->room * 4, sizeof *buckets);
+    if (buckets == NULL)
+        return;
+    index_close(index);
+    index->buckets = buckets;
+    index->room *= 4;
+    for (struct item *item = tasks->first; item != NULL; item = item->next) {
+        struct item **bucket = &buckets[item->number & (index->room - 1)];
+        item->same = *bucket;
+        *bucket = item;
+    }
+}
+
+static void add_task(struct work *work, struct item *item)
+{
+    if (work->index.count++ >= work->index.room)
+        index_grow(&work->index, &work->tasks);
+    struct item **link = &work->index.buckets[item->number & (work->index.room - 1)];
+    item->same = *link;
+    *link = item;
+    list_add(&work->tasks, item);
+}
+
+/* Takes a task out of the queue; NULL if there is none with that number. */
+static struct item *take_task(struct work *work, unsigned long long number)
+{
+    struct item **link = &work->index.buckets[number & (work->index.room - 1)];
+    while (*link != NULL && (*link)->number != number)
+        link = &(*link)->same;
+    struct item *item = *link;
+    if (item == NULL)
+        return NULL;
+    *link = item->same;
+    work->index.count--;
+    list_take(&work->tasks, item);
+    return item;
+}
+
+static struct item *take_all_tasks(struct work *work)
+{
+    memset(work->index.buckets, 0, work->index.room * sizeof(struct item *));
+    work->index.count = 0;
+    return list_all(&work->tasks);
+}
+
 /* ---- the queue ---- */
 
 static void take_hold(struct work *work)
@@ -148,6 +206,7 @@ static void let_go(struct work *work)
         return;
     drop_items(work->tasks.first);
     drop_items(work->results.first);
+    index_close(&work->index);
     pthread_cond_destroy(&work->tasks.arrived);
     pthread_cond_destroy(&work->results.arrived);
     pthread_mutex_destroy(&work->lock);
@@ -191,6 +250,7 @@ static PyObject *work_new(PyObject *module, PyObject *unused)
     pthread_mutex_init(&work->lock, NULL);
     list_open(&work->tasks);
     list_open(&work->results);
+    index_open(&work->index);
     return capsule_of(work);
 }
 
@@ -206,10 +266,9 @@ static struct item *item_new(PyObject *module, unsigned long long number, int ou
         PyErr_NoMemory();
         return NULL;
     }
-    item->next = NULL;
-    item->number = number;
-    item->outcome = outcome;
-    item->parcel = homefree_parcel_new(module, pickle, buffers);
+    *item = (struct item){.number = number,
+                          .outcome = outcome,
+                          .parcel = homefree_parcel_new(module, pickle, buffers)};
     memcpy(item->name, name, room);
     if (item->parcel != NULL)
         return item;
@@ -249,7 +308,7 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
     pthread_mutex_lock(&work->lock);
     const bool closed = work->closed;
     if (!closed)
-        list_add(&work->tasks, item);
+        add_task(work, item);
     pthread_mutex_unlock(&work->lock);
     if (closed)
         drop_items(item);
@@ -259,8 +318,11 @@ static PyObject *work_put(PyObject *module, PyObject *arguments)
 /* The caller holds the lock. */
 static struct item *next_task(struct work *work)
 {
-    struct item *item = list_next(&work->tasks);
-    if (item != NULL && item->number > work->taken)
+    struct item *item = work->tasks.first;
+    if (item == NULL)
+        return NULL;
+    take_task(work, item->number);
+    if (item->number > work->taken)
         __atomic_store_n(&work->taken, item->number, __ATOMIC_RELAXED);
     return item;
 }
@@ -350,10 +412,8 @@ static PyObject *work_withdraw(PyObject *module, PyObject *arguments)
         (work = work_of(capsule)) == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    struct item *item = list_remove(&work->tasks, number);
+    struct item *item = take_task(work, number);
     pthread_mutex_unlock(&work->lock);
-    if (item != NULL)
-        item->next = NULL;
     drop_items(item);
     return PyBool_FromLong(item != NULL);
 }
@@ -366,7 +426,7 @@ static PyObject *work_clear(PyObject *module, PyObject *capsule)
     if (numbers == NULL)
         return NULL;
     pthread_mutex_lock(&work->lock);
-    struct item *items = list_all(&work->tasks);
+    struct item *items = take_all_tasks(work);
     pthread_mutex_unlock(&work->lock);
     for (struct item *item = items; item != NULL && numbers != NULL; item = item->next) {
         PyObject *number = PyLong_FromUnsignedLongLong(item->number);
@@ -429,8 +489,7 @@ static void report_broken(struct work *work, const char *error)
     }
     struct item *item = hf_calloc(1, sizeof *item + 1);
     if (item != NULL) {
-        item->outcome = BROKEN;
-        item->parcel = homefree_parcel_of_text(error);
+        *item = (struct item){.outcome = BROKEN, .parcel = homefree_parcel_of_text(error)};
         if (item->parcel != NULL) {
             pthread_mutex_lock(&work->lock);
             list_add(&work->results, item);

@@ -98,6 +98,35 @@ with Executor(1) as executor:
         self.assertEqual(done.returncode, 0, done.stderr)
 
 
+class Many(test_executor.Program):
+    def test_cancelling_costs_the_same_in_a_long_queue(self):
+        self.fine(
+            """
+import random, tempfile
+
+def cost(count):
+    # Of one cancelled task, in processor time, with as many in the queue.
+    with tempfile.TemporaryDirectory() as folder, Executor(1) as executor:
+        go = os.path.join(folder, "go")
+        executor.submit(wait_for, go)
+        futures = [executor.submit(cube, n) for n in range(count)]
+        random.shuffle(futures)
+        for future in futures[: count // 4]:
+            assert future.cancel()
+        start = time.thread_time()
+        for future in futures[count // 4 : count // 2]:
+            future.cancel()
+        spent = time.thread_time() - start
+        open(go, "x").close()
+        assert all(future.result(timeout=60) is not None for future in futures[count // 2 :])
+        assert all(future.cancelled() for future in futures[: count // 2])
+    return spent / count
+
+assert cost(30_000) < 4 * max(cost(1000), cost(1000))
+"""
+        )
+
+
 class Nested(test_executor.Program):
     definitions = """
 from homefree.interpreters import Executor
