@@ -57,7 +57,9 @@ START_TEST(a_group_ends_while_calls_run)
         ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
     for (int i = 0; i < THREADS; i++) {
         ck_assert_int_eq(pthread_join(threads[i], &error), 0);
-        ck_assert_int_eq((intptr_t)error, -ESHUTDOWN);
+        /* The kept session runs out the time, so a call may have been interrupted. */
+        if (!one || (intptr_t)error != -EPROTO)
+            ck_assert_int_eq((intptr_t)error, -ESHUTDOWN);
     }
     while (totals_now().ended != 2)
         sched_yield();

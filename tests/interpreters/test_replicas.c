@@ -85,6 +85,20 @@ static int64_t made_in(int index)
     return call(index, "__main__:count", NULL).as.integer;
 }
 
+/* In all interpreters of a group of two. */
+static int64_t made_in_all(void)
+{
+    return made_in(0) + (is_one_interpreter() ? 0 : made_in(1));
+}
+
+/* Makes the replica of a pickle. Returns the index of the interpreter that has its object now. */
+static int replicate(const struct hf_value *pickle, struct hf_value *error)
+{
+    const uint64_t before = stats_of(group, 0).calls;
+    ck_assert_int_eq(hf_replica_from_pickle(&replica, group, pickle, error), 0);
+    return stats_of(group, 0).calls == before;
+}
+
 /* Calls the replica in one interpreter of a group of two: the other one has a session. */
 static int call_in(int index, const char *method, const struct hf_value *argument,
                    struct hf_value *result)
@@ -121,13 +135,13 @@ START_TEST(a_pickle_is_unpickled_where_it_is_needed)
     ck_assert_int_eq(pickle.kind, HF_VALUE_PICKLE);
     ck_assert_uint_eq(pickle.count, 2);
     ck_assert_int_eq(made_in(0), 0);
-    ck_assert_int_eq(hf_replica_from_pickle(&replica, group, &pickle, &error), 0);
+    const int eager = replicate(&pickle, &error), other = 1 - eager;
     /* The replica alone holds the first interpreter's memory now. */
     hf_value_clear(&pickle);
-    const int eager = (int)made_in(1), other = 1 - eager;
-    ck_assert_int_eq(made_in(0) + made_in(1), 1);
+    ck_assert_int_eq(made_in_all(), 1);
+    ck_assert_int_eq(made_in(eager), 1);
     is_nine(eager);
-    ck_assert_int_eq(made_in(other), 0);
+    ck_assert_int_eq(made_in_all(), 1);
     /* What fails is tried again by the next call. */
     struct hf_value truth = {.kind = HF_VALUE_BOOL, .as.truth = 1};
     (void)call(other, "__main__:breaks", &truth);
@@ -137,14 +151,14 @@ START_TEST(a_pickle_is_unpickled_where_it_is_needed)
     (void)call(other, "__main__:breaks", &truth);
     is_nine(other);
     is_nine(other);
-    ck_assert_int_eq(made_in(other), 1);
+    ck_assert_int_eq(made_in_all(), 2);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(call_in(i, "first", NULL, &result), 0);
         ck_assert_int_eq(result.as.integer, 'a');
     }
     ck_assert_uint_eq(stats_of(group, 0).held, 1);
     hf_replica_drop(replica);
-    while (made_in(0) + made_in(1) != 0 || stats_of(group, 0).held != 0)
+    while (made_in_all() != 0 || stats_of(group, 0).held != 0)
         sched_yield();
     ck_assert_int_eq(hf_replica_from_pickle(&replica, group, &odd, &error), -EINVAL);
     odd = (struct hf_value){.kind = HF_VALUE_BYTES, .count = 3, .as.bytes = "abc"};
@@ -174,9 +188,8 @@ START_TEST(many_need_it_at_once)
     load_python();
     group = group_of(2, model);
     struct hf_value pickle = call(0, "__main__:new", NULL);
-    ck_assert_int_eq(hf_replica_from_pickle(&replica, group, &pickle, NULL), 0);
+    const int eager = replicate(&pickle, NULL), other = 1 - eager;
     hf_value_clear(&pickle);
-    const int eager = (int)made_in(1), other = 1 - eager;
     ck_assert_int_eq(pipe(ends), 0);
     const struct hf_value read_end = {.kind = HF_VALUE_INT, .as.integer = ends[0]};
     (void)call(other, "__main__:waits", &read_end);
@@ -191,7 +204,8 @@ START_TEST(many_need_it_at_once)
     ck_assert_int_eq(write(ends[1], "1234", THREADS), THREADS);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-    ck_assert_int_eq(call(other, "__main__:turns", NULL).as.integer, 1);
+    const int64_t turns = call(other, "__main__:turns", NULL).as.integer;
+    ck_assert_int_eq(turns, is_one_interpreter() ? 2 : 1);
     for (int i = 0; i < THREADS; i++)
         hf_session_end(busy[i]);
     hf_replica_drop(replica);
