@@ -11,9 +11,8 @@
 
 #include <errno.h>
 
-/* The beginning of PyArrayObject, in a CPython with a GIL. */
+/* What PyArrayObject has behind PyObject. */
 struct array {
-    size_t head[2];
     void *data;
     int dimensions;
     size_t *shape, *strides;
@@ -26,6 +25,15 @@ struct array {
 
 enum { OWNS_DATA = 4 };
 
+/* The bytes of PyObject; 0 if they are not known. Without a GIL, counts of references by the owner
+ * and by others, the owner, a lock and flags are in front of the type (3.13 and 3.14). */
+static size_t head_size(const struct hf_cpython *cpython)
+{
+    if (!cpython->free_threaded)
+        return 2 * sizeof(size_t);
+    return cpython->version <= 0x30e ? 4 * sizeof(size_t) : 0;
+}
+
 static void let_go(void *block)
 {
     if (!hf_shared_blocks_drop(block))
@@ -35,12 +43,13 @@ static void let_go(void *block)
 static int share(const void *object, struct hf_release **out)
 {
     const struct hf_cpython *cpython = hf_cpython();
-    const struct array *array = object;
     const void *block;
-    if (array == NULL || out == NULL)
+    if (object == NULL || out == NULL)
         return -EINVAL;
-    if (cpython == NULL || cpython->free_threaded || (array->flags & OWNS_DATA) == 0 ||
-        !hf_owned(array->data) || hf_heap_block(array->data, &block) == 0 || block != array->data ||
+    const size_t head = cpython != NULL ? head_size(cpython) : 0;
+    const struct array *array = (const void *)((const char *)object + head);
+    if (head == 0 || (array->flags & OWNS_DATA) == 0 || !hf_owned(array->data) ||
+        hf_heap_block(array->data, &block) == 0 || block != array->data ||
         !hf_numpy_frees(cpython, array->handler))
         return -ENOTSUP;
     int error = hf_shared_blocks_take(block);

@@ -110,7 +110,7 @@ HF_API int hf_python_uninstall(void);
  * Errors:
  *   -EINVAL   array or out is NULL
  *   -ENOTSUP  the data is not the array's own (a view), was allocated before hf_python_install() or
- *             by another handler, or CPython is free-threaded
+ *             by another handler, or CPython is free-threaded and newer than 3.14
  *   -ENOMEM   there is no memory
  * Frees: the caller drops the reference with hf_release_drop().
  * Threads: attached to the array's interpreter.
