@@ -23,21 +23,57 @@ void *homefree_grown(void *array, size_t *room, size_t count, size_t size)
     return grown;
 }
 
+static int add_functions(PyObject *module, PyMethodDef *const *tables, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
+            return -1;
+    return 0;
+}
+
+int homefree_add_interpreters(PyObject *module)
+{
+    static PyMethodDef *const tables[] = {homefree_crossing_methods, homefree_parcel_methods,
+                                          homefree_layout_methods, homefree_work_methods,
+                                          homefree_interpreters_methods};
+    const struct homefree_state *state = PyModule_GetState(module);
+    int result = 0;
+    HOMEFREE_BEGIN_ALONE(module);
+    if (state->shared == NULL &&
+        (add_functions(module, tables, sizeof tables / sizeof tables[0]) != 0 ||
+         homefree_parcel_exec(module) != 0 || homefree_layout_exec(module) != 0 ||
+         homefree_crossing_exec(module) != 0))
+        result = -1;
+    HOMEFREE_END_ALONE();
+    return result;
+}
+
+PyDoc_STRVAR(interpreters_doc,
+             "add_interpreters()\n--\n\n"
+             "Adds what the package homefree.interpreters needs, which calls it.");
+
+static PyObject *add_interpreters(PyObject *module, PyObject *unused)
+{
+    (void)unused;
+    if (homefree_add_interpreters(module) != 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef own_methods[] = {
+    {"add_interpreters", add_interpreters, METH_NOARGS, interpreters_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 static int execute(PyObject *module)
 {
     PyMethodDef *const tables[] = {
-        homefree_host_methods,   homefree_doctor_methods,       homefree_diagnose_methods,
-        homefree_check_methods,  homefree_load_methods,         homefree_cuda_methods,
-        homefree_warm_methods,   homefree_crossing_methods,     homefree_work_methods,
-        homefree_parcel_methods, homefree_interpreters_methods, homefree_interpreter_methods,
-        homefree_layout_methods};
-    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++)
-        if (tables[i] != NULL && PyModule_AddFunctions(module, tables[i]) != 0)
-            return -1;
-    return homefree_host_exec(module) != 0 || homefree_crossing_exec(module) != 0 ||
-                   homefree_parcel_exec(module) != 0 || homefree_layout_exec(module) != 0
+        homefree_host_methods,  homefree_doctor_methods,      homefree_diagnose_methods,
+        homefree_check_methods, homefree_load_methods,        homefree_cuda_methods,
+        homefree_warm_methods,  homefree_interpreter_methods, own_methods};
+    return add_functions(module, tables, sizeof tables / sizeof tables[0]) != 0
                ? -1
-               : 0;
+               : homefree_host_exec(module);
 }
 
 static void release(void *module)

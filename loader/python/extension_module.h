@@ -71,6 +71,10 @@ int homefree_host_exec(PyObject *module);
 int homefree_crossing_exec(PyObject *module);
 int homefree_parcel_exec(PyObject *module);
 int homefree_layout_exec(PyObject *module);
+
+/* Adds the parts for homefree.interpreters, if that was not done yet: importing homefree alone does
+ * without them. Returns 0, or -1 with an exception set. */
+int homefree_add_interpreters(PyObject *module);
 /* The module's state: host_module.c's types of results, and what crossing.c needs at once. */
 struct homefree_state {
     PyTypeObject *installed, *owner, *report, *entry;

@@ -33,7 +33,11 @@ static struct homefree_state *state_of(PyObject *module)
 /* This interpreter's own _homefree. */
 static PyObject *own_module(void)
 {
-    return PyImport_ImportModule("homefree._homefree");
+    PyObject *module = PyImport_ImportModule("homefree._homefree");
+    if (module == NULL || homefree_add_interpreters(module) == 0)
+        return module;
+    Py_DECREF(module);
+    return NULL;
 }
 
 /* ---- CPython's registry ---- */

@@ -25,8 +25,11 @@ class Package(support.TestCase):
             import sys
             before = set(sys.modules)
             import homefree
-            homefree.install()
             homefree.owner_of(homefree)
+            more = set(sys.modules) - before
+            assert more == {"homefree", "homefree._homefree"}, more
+            assert not hasattr(homefree._homefree, "Shared")
+            homefree.install()
             more = set(sys.modules) - before
             assert more == {"homefree", "homefree._homefree", "homefree._install"}, more
             """,

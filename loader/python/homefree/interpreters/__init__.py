@@ -8,7 +8,7 @@ of concurrent.interpreters among them.
 Needs CPython 3.12 or newer; a free-threaded CPython uses threads instead. Since 1.0.
 """
 
-from .._homefree import Parcel, Shared
+from .. import _homefree
 from .._lazy import attributes
 
 __all__ = [
@@ -22,6 +22,9 @@ __all__ = [
     "prepare",
     "share",
 ]
+
+_homefree.add_interpreters()
+Parcel, Shared = _homefree.Parcel, _homefree.Shared
 
 # Every interpreter imports this package, and most need nothing of it but _inside. The test of
 # import circles reads this table.
