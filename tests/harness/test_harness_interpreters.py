@@ -46,6 +46,23 @@ class _Bomb:
         return signal.raise_signal, (signal.SIGSEGV,)
 
 
+_kept = []
+
+
+def _keep():
+    _kept.append(bytearray(10_000))
+
+
+class _Leak:
+    def __reduce__(self):
+        return _keep, ()
+
+
+def leak():
+    """Leaves something behind where it arrives."""
+    return _Leak()
+
+
 def bomb():
     """Ends the process where it arrives."""
     return _Bomb()
@@ -63,6 +80,8 @@ PARTIES = {
     "maker first": (OTHER, f"{OTHER}, as it ended"),
     "taker first": (OTHER, f"{OTHER}, as it ended"),
 }
+# Where both interpreters stay, so that it can be repeated.
+STAYING = "main to sub", "sub to main", "sub to sub", "maker back"
 # Where the taker does not look at it.
 UNSEEN = "taker ended", "taker first"
 
@@ -109,13 +128,19 @@ class Between(unittest.TestCase):
         folder = harness.scratch(self)
         (folder / "crossers.py").write_text(MODULE)
         cells = self.cells("crossers", f"/ {HOST}", folder)
-        self.assertEqual({name for name, _ in cells}, {"view()", "changed()", "bomb()"})
+        self.assertEqual({name for name, _ in cells}, {"view()", "changed()", "leak()", "bomb()"})
         for (name, condition), cell in cells.items():
             with self.subTest(f"{name} / {condition}"):
                 if name == "view()":
                     self.assertEqual((cell["result"], cell["message"]), ("ok", None))
                     self.parties(cell)
                     self.assertRegex(cell["allocated"], "^(homefree|pymalloc) ")
+                elif name == "leak()" and condition in STAYING:
+                    self.assertEqual(cell["result"], "leaked", cell["message"])
+                    self.assertRegex(cell["message"], r"^\d{5} bytes stay behind each time")
+                    self.parties(cell)
+                elif name == "leak()":
+                    self.assertEqual(cell["result"], "ok", cell["message"])
                 elif name == "changed()" and condition in UNSEEN:
                     self.assertEqual(cell["result"], "ok", cell["message"])
                     self.parties(cell)

@@ -117,7 +117,6 @@ def _run(cell, maker, taker, *order):
             cell.tell(step="used")
             _check(contents, _at(place, _look))
             continue
-
         cell.tell(step="freed" if what == "drop" else "interpreter-end")
         cell.tell(freed=f"{place.name}, as it ended" if what == "end" else place.name)
         if what == "drop":
@@ -125,12 +124,24 @@ def _run(cell, maker, taker, *order):
         else:
             place.end()
         _damage.scribble(len(contents) if isinstance(contents, bytes) else None)
+    if all(what != "end" for _, what in order):
+        cell.look_for_leaks(lambda count: _repeat(cell, places, order, count))
     for place in places.values():
         if isinstance(place, _Other):
             cell.tell(step="interpreter-end")
             place.end()
     gc.collect()
     _damage.scribble()
+
+
+def _repeat(cell, places, order, count):
+    """Makes it, lets it cross and frees it some times, without checks."""
+    for _ in range(count):
+        places["maker"].call(_build, cell.recipe)
+        _cross(places["maker"], places["taker"])
+        for who, what in order:
+            if what == "drop":
+                places[who].call(_let_go)
 
 
 def _order(text):
@@ -206,14 +217,18 @@ def _enter(root, path):
     return _homefree.interpreter_current()
 
 
-def _make(recipe):
-    """Makes it: its contents, and whose memory that is."""
+def _build(recipe):
     global _held
     kept = []
     try:
         _held = _recipes.build(recipe, kept)
     except Exception as error:
         raise _cells.Skip(f"making it raised {_cells.describe(error)}") from None
+
+
+def _make(recipe):
+    """Makes it: its contents, and whose memory that is."""
+    _build(recipe)
     contents = _kinds.read(_held)
     if _differ(contents, _kinds.read(_held)):
         contents = None  # somebody else writes to it
@@ -240,20 +255,23 @@ def _keep(thing):
     global _held
     _held = thing
     if isinstance(thing, _Deleters):
-        atexit.register(_drop)  # as the end of an interpreter drops an object
+        atexit.register(_let_go)  # as the end of an interpreter drops an object
 
 
 def _look():
     return None if isinstance(_held, _Deleters) else _kinds.read(_held)
 
 
-def _drop():
+def _let_go():
     global _held
     thing, _held = _held, None
-    atexit.unregister(_drop)
+    atexit.unregister(_let_go)
     if isinstance(thing, _Deleters):
         for function, argument in thing.calls:
             _kinds.call(function, argument)
-    del thing
+
+
+def _drop():
+    _let_go()
     gc.collect()
     _damage.scribble()
