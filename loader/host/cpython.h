@@ -229,7 +229,9 @@ enum { HF_PY_NO_ARGUMENTS = 4 };
     F(new_interpreter, Py_NewInterpreterFromConfig, struct hf_py_status, \
       (struct hf_py_thread **, const struct hf_py_config *))             \
     F(is_finalizing, Py_IsFinalizing, int, (void))                       \
-    F(is_finalizing_old, _Py_IsFinalizing, int, (void))
+    F(is_finalizing_old, _Py_IsFinalizing, int, (void))                  \
+    F(set_stack, PyUnstable_ThreadState_SetStackProtection, int,         \
+      (struct hf_py_thread *, void *, size_t))
 
 struct hf_cpython_interpreters {
     const struct hf_cpython *cpython;

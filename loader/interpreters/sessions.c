@@ -335,7 +335,7 @@ static struct hf_py_thread *thread_for(struct hf_session *session, struct hf_thr
     const struct hf_cpython_interpreters *py = interpreter->group->py;
     if (has_gil(session)) {
         if (session->thread == NULL)
-            session->thread = py->thread_new(interpreter->python);
+            session->thread = hf_thread_state_new(py, record, interpreter->python);
         return session->thread;
     }
     struct hf_py_thread *last = py->cpython->this_thread();
@@ -344,7 +344,7 @@ static struct hf_py_thread *thread_for(struct hf_session *session, struct hf_thr
     if (is_of(py, last, interpreter))
         return last;
     if (record->own == NULL || record->era != hf_thread_states_era()) {
-        record->own = py->thread_new(interpreter->python);
+        record->own = hf_thread_state_new(py, record, interpreter->python);
         record->era = hf_thread_states_era();
     }
     return record->own;

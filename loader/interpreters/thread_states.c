@@ -118,6 +118,36 @@ int hf_thread_make(void *(*run)(void *), void *argument)
     return error == 0 ? 0 : -EAGAIN;
 }
 
+#define STACK_MIN (256 << 10) /* a smaller one is left to CPython */
+
+/* Asks for the calling thread's stack, once. glibc reads /proc/self/maps for the main thread's. */
+static bool find_stack(struct hf_thread_record *record)
+{
+    pthread_attr_t attributes;
+    void *start;
+    size_t bytes, guard;
+    if (record->stack_start != NULL || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return record->stack_start != NULL;
+    if (pthread_attr_getstack(&attributes, &start, &bytes) == 0 &&
+        pthread_attr_getguardsize(&attributes, &guard) == 0 && bytes >= guard + STACK_MIN) {
+        record->stack_start = (char *)start + guard;
+        record->stack_bytes = bytes - guard;
+    }
+    pthread_attr_destroy(&attributes);
+    return record->stack_start != NULL;
+}
+
+struct hf_py_thread *hf_thread_state_new(const struct hf_cpython_interpreters *py,
+                                         struct hf_thread_record *record,
+                                         struct hf_py_interpreter *interpreter)
+{
+    struct hf_py_thread *thread = py->thread_new(interpreter);
+    /* CPython 3.14 asks for the stack anew for each thread state that is attached. */
+    if (thread != NULL && py->set_stack != NULL && find_stack(record))
+        (void)py->set_stack(thread, record->stack_start, record->stack_bytes);
+    return thread;
+}
+
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py)
 {
     return py->cpython->current_thread() != NULL && hf_cpython_attached(py->cpython)

@@ -35,6 +35,8 @@ struct hf_thread_record {
     struct hf_signal_stack signals;
     struct hf_attachment *stack;
     size_t depth, room;
+    void *stack_start; /* the thread's own stack; NULL until it is known */
+    size_t stack_bytes;
 };
 
 /* The calling thread's record, or NULL if it has none and `make` is false or there is no memory. */
@@ -66,6 +68,11 @@ void hf_threads_ended(int64_t interpreter);
 /* Makes a thread of homefree's, which leaves the host its signals: all are blocked but those of
  * faults, which would end the process without a word. Returns 0 or -EAGAIN. */
 int hf_thread_make(void *(*run)(void *), void *argument);
+
+/* A new thread state for the calling thread, whose record is given; NULL if there is no memory. */
+struct hf_py_thread *hf_thread_state_new(const struct hf_cpython_interpreters *py,
+                                         struct hf_thread_record *record,
+                                         struct hf_py_interpreter *interpreter);
 
 /* Detaches the calling thread from whatever it is attached to. Returns that, or NULL. */
 struct hf_py_thread *hf_detach(const struct hf_cpython_interpreters *py);

@@ -273,6 +273,45 @@ START_TEST(posts_run_in_their_interpreter)
 }
 END_TEST
 
+static void recurse(void)
+{
+    static const char source[] = "x = []\n"
+                                 "for _ in range(200_000):\n"
+                                 "    x = [x]\n"
+                                 "try:\n"
+                                 "    repr(x)\n"
+                                 "    raise AssertionError\n"
+                                 "except RecursionError:\n"
+                                 "    pass\n";
+    struct hf_session *session = session_of(group, 0);
+    run(session, source);
+    hf_session_end(session);
+}
+
+static void *recurse_in_thread(void *unused)
+{
+    recurse();
+    return unused;
+}
+
+/* CPython 3.14 looks at the stack itself, and a session says where that is. */
+START_TEST(c_code_that_recurses_for_ever)
+{
+    pthread_t thread;
+    pthread_attr_t attributes;
+    load_python();
+    group = group_of(1, NULL);
+    recurse();
+    recurse();
+    pthread_attr_init(&attributes);
+    pthread_attr_setstacksize(&attributes, 2 << 20);
+    ck_assert_int_eq(pthread_create(&thread, &attributes, recurse_in_thread, NULL), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&attributes);
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+}
+END_TEST
+
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
@@ -280,5 +319,5 @@ int main(int count, char **arguments)
                      a_detached_thread_of_the_main_interpreter_stays_its,
                      a_session_belongs_to_its_thread, a_thread_that_ends_takes_its_sessions_along,
                      calls_are_spread, the_least_loaded_is_chosen, who_waits_gets_a_free_one,
-                     posts_run_in_their_interpreter);
+                     posts_run_in_their_interpreter, c_code_that_recurses_for_ever);
 }
