@@ -30,10 +30,10 @@ cd "$work"
 : >"$log"
 patch -p1 -s <"$seam/homefree.patch" >>"$log" 2>&1 || fail patch
 
-# All names are private (prefix and namespace); no C++ operators, no dlsym. Configured as missing:
-# sbrk, whose memory would lie outside the region, and pthread_atfork, because the heap has handlers
-# of its own (fork_gate.h). Pages of 64 KiB on 64-bit Arm: one build must run on kernels with 4, 16
-# and 64 KiB pages.
+# All names are private (prefix and namespace); no C++ operators, no dlsym; no configuration but
+# homefree's; no sbrk, whose memory would lie outside the region. Configured as missing:
+# pthread_atfork, because the heap has handlers of its own (fork_gate.h). Pages of 64 KiB on 64-bit
+# Arm: one build must run on kernels with 4, 16 and 64 KiB pages.
 target=$($cc -dumpmachine 2>>"$log") || fail "no target"
 case $target in
 aarch64-*) page=--with-lg-page=16 ;;
@@ -49,11 +49,13 @@ if [ "${target%%-*}" = x86_64 ] &&
     $cc -Werror -Wa,-mbranches-within-32B-boundaries -c shape.c -o shape.o 2>>"$log"; then
     shape="$shape -Wa,-mbranches-within-32B-boundaries"
 fi
-ac_cv_func_sbrk=no je_cv_pthread_atfork=no CC="$cc" AR="$ar" \
+je_cv_pthread_atfork=no CC="$cc" AR="$ar" \
     CPPFLAGS="-I$seam/include -I$seam -include $seam/pages.h" \
     EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition $shape" \
-    ./configure --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx \
-    --disable-libdl --disable-initial-exec-tls --disable-shared --disable-doc --with-lg-vaddr=48 $page $host \
+    ./configure --with-version=5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8 \
+    --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx --disable-libdl \
+    --disable-user-config --disable-dss --disable-initial-exec-tls --disable-shared \
+    --disable-doc --with-lg-vaddr=48 $page $host \
     >>"$log" 2>&1 || fail configure
 make -j"$(nproc 2>/dev/null || echo 2)" lib/libjemalloc_pic.a >>"$log" 2>&1 || fail make
 

@@ -245,14 +245,14 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
         if (!bitmap_get(edata_slab_data_get(found.edata)->bitmap, &info->bitmap_info, index))
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
-    if ((found.slab || found.szind < nhbins) && tsd != NULL && tsd_nominal(tsd) &&
+    if (found.szind < TCACHE_NBINS_MAX && tsd != NULL && tsd_nominal(tsd) &&
         tcache_available(tsd)) {
         cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
         /* The word above an empty bin belongs to another bin. */
         if (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head && *bin->stack_head == ptr)
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
-    return sz_index2size(found.szind);
+    return edata_usize_get(found.edata);
 }
 
 void hf_corrupted_cached(const void *ptr)
@@ -422,7 +422,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
     tsd_t *tsd = hf_thread_slot;
     uint64_t allocated, threshold;
     bool success;
-    if (size <= SC_LOOKUP_MAXCLASS || size > tcache_maxclass)
+    if (size <= SC_LOOKUP_MAXCLASS || size > TCACHE_MAXCLASS_LIMIT)
         return hf_malloc_slow(size);
     szind_t class = sz_size2index_compute(size);
     te_malloc_fastpath_ctx(tsd, &allocated, &threshold);
@@ -642,6 +642,12 @@ int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *i
     return -error;
 }
 
+/* jemalloc says when it has no memory for a thread's cache, and goes on without one. */
+static void hf_say_nothing(void *context, const char *text)
+{
+    (void)context, (void)text;
+}
+
 bool hf_heap_boot_entry(const char *configuration, bool checks)
 {
     if (!hf_page_map_reserve())
@@ -651,6 +657,7 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
         hf_checks_boot();
     je_malloc_conf = configuration;
     jemalloc_constructor();
+    je_malloc_message = hf_say_nothing;
     hf_ground_write_tables();
     return malloc_initialized();
 }

@@ -9,10 +9,10 @@
 /* Whether this thread's cache holds a block: it is free then, although its slab does not know. */
 static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
 {
-    if (tsd == NULL || !tsd_nominal(tsd) || !tcache_available(tsd) || class >= nhbins)
+    if (tsd == NULL || !tsd_nominal(tsd) || !tcache_available(tsd) || class >= TCACHE_NBINS_MAX)
         return false;
     cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
-    cache_bin_sz_t count = cache_bin_ncached_get_local(bin, &tcache_bin_info[class]);
+    cache_bin_sz_t count = cache_bin_ncached_get_local(bin);
     for (cache_bin_sz_t i = 0; i < count; i++)
         if (bin->stack_head[i] == block)
             return true;
@@ -51,7 +51,7 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
     szind_t class = extent != NULL ? edata_szind_get_maybe_invalid(extent) : SC_NSIZES;
     if (class < SC_NSIZES) {
         uintptr_t start = (uintptr_t)edata_addr_get(extent);
-        size = sz_index2size(class);
+        size = edata_usize_get(extent);
         if (edata_slab_get(extent)) {
             const bin_info_t *info = &bin_infos[class];
             size_t index = (address - start) / info->reg_size;
@@ -72,16 +72,19 @@ size_t hf_heap_block_entry(const void *ptr, const void **block)
 }
 
 /* jemalloc knows the first page of each live block, and all pages of slabs. What begins inside the
- * last block of a slab would end behind the slab. A large extent has a page more than its block. */
+ * last block of a slab would end behind the slab. A large block's extent knows its size, and has a
+ * page more. */
 size_t hf_heap_room_entry(const void *ptr)
 {
     uintptr_t address = (uintptr_t)ptr, page = hf_page_word(address);
     szind_t class = (szind_t)(page >> LG_VADDR);
     if (unlikely(page == 0 || class >= SC_NSIZES))
         return 0;
+    if ((page & HF_PAGE_SMALL) == 0)
+        return edata_usize_get(rtree_leaf_elm_bits_decode(page).edata);
     size_t size = sz_index2size(class);
     uintptr_t last = address + size - 1;
-    if ((page & HF_PAGE_SMALL) == 0 || (address ^ last) >> LG_PAGE == 0)
+    if ((address ^ last) >> LG_PAGE == 0)
         return size;
     uintptr_t end = last - hf_region.base < hf_region.size ? hf_page_word(last) : 0;
     return (end & HF_PAGE_SMALL) != 0 && end >> LG_VADDR == class ? size : 0;

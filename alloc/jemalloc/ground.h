@@ -141,9 +141,9 @@ static void *hf_space_no_block[2];
 
 static void hf_ground_write_tables(void)
 {
-    for (szind_t class = 0; class < nhbins; class ++) {
+    for (szind_t class = 0; hf_ground_is_small(class); class ++) {
         size_t size = sz_index2size(class);
-        if (size > HF_GROUND_CACHED || size % HF_GROUND_ALIGNMENT != 0)
+        if (size % HF_GROUND_ALIGNMENT != 0)
             continue;
         /* offset * (2^64 / size, rounded up) is less than that factor, modulo 2^64, if size divides
          * offset. Other than a slab, a large block has one start. */
@@ -258,7 +258,7 @@ struct hf_ground *hf_ground_open_entry(void *(*grow)(void *, size_t),
  * tcache_max is less. */
 static bool hf_ground_caches_all(void)
 {
-    return nhbins > 0 && !hf_ground_is_small(nhbins);
+    return !hf_ground_is_small(global_do_not_change_tcache_nbins);
 }
 
 JEMALLOC_ALWAYS_INLINE struct hf_ground_cache *hf_ground_cache_of(tsd_t *tsd, unsigned arena)
@@ -321,11 +321,10 @@ void *hf_ground_take_entry(struct hf_ground *ground, size_t size)
     void *at = NULL;
     bool found = false;
     if (class < SC_NBINS) {
-        at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false,
-                          class < nhbins ? tcache : NULL, true);
+        at = arena_malloc(tsd_tsdn(tsd), ground->arena, size, class, false, true, tcache, true);
     } else {
         /* jemalloc spreads such blocks over a page, by multiples of their alignment. */
-        if (tcache != NULL && class < nhbins)
+        if (tcache != NULL)
             at = cache_bin_alloc(&tcache->bins[class], &found);
         if (at == NULL)
             at = large_palloc(tsd_tsdn(tsd), ground->arena, sz_index2size(class),
@@ -340,13 +339,13 @@ bool hf_ground_each_cached_entry(const struct hf_ground *ground, size_t size,
 {
     tsd_t *tsd = hf_thread_current();
     szind_t class = sz_size2index(size);
-    if (tsd == NULL || tsd == &hf_thread_emergency || class >= nhbins)
+    if (tsd == NULL || tsd == &hf_thread_emergency || class >= TCACHE_NBINS_MAX)
         return true;
     struct hf_ground_cache *cache = hf_ground_cache_of(tsd, ground->index);
     if (cache->arena != ground->index || cache->tcache == NULL)
         return true;
     cache_bin_t *bin = &cache->tcache->bins[class];
-    cache_bin_sz_t count = cache_bin_ncached_get_local(bin, &tcache_bin_info[class]);
+    cache_bin_sz_t count = cache_bin_ncached_get_local(bin);
     for (cache_bin_sz_t i = 0; i < count; i++)
         if (!visit(context, bin->stack_head[i], sz_index2size(class)))
             return false;
@@ -401,9 +400,8 @@ bool hf_ground_give_entry(struct hf_ground *ground, void *at)
     szind_t class =
         (szind_t)(__atomic_load_n(&hf_page_map[(uintptr_t)at >> LG_PAGE], __ATOMIC_RELAXED) >>
                   LG_VADDR);
-    tcache = class < nhbins ? tcache : NULL;
-    bool twice = tcache != NULL &&
-                 cache_bin_ncached_get_local(&tcache->bins[class], &tcache_bin_info[class]) > 0 &&
+    tcache = class < TCACHE_NBINS_MAX ? tcache : NULL;
+    bool twice = tcache != NULL && cache_bin_ncached_get_local(&tcache->bins[class]) > 0 &&
                  *tcache->bins[class].stack_head == at;
     if (!twice)
         arena_dalloc(tsd_tsdn(tsd), at, tcache, NULL, true);

@@ -33,13 +33,16 @@ static uint64_t hf_kept_now(void)
 static size_t hf_kept_shrink(tsd_t *tsd, size_t most)
 {
     tcache_t *tcache = tsd_tcachep_get(tsd);
+    const szind_t bins = tcache_nbins_get(tsd_tcache_slowp_get(tsd));
     size_t bytes = 0;
-    for (szind_t i = 0; i < nhbins; i++)
-        bytes +=
-            sz_index2size(i) * cache_bin_ncached_get_local(&tcache->bins[i], &tcache_bin_info[i]);
-    for (szind_t i = nhbins; i-- > 0 && bytes > most;) {
+    for (szind_t i = 0; i < bins; i++)
+        if (!cache_bin_disabled(&tcache->bins[i]))
+            bytes += sz_index2size(i) * cache_bin_ncached_get_local(&tcache->bins[i]);
+    for (szind_t i = bins; i-- > 0 && bytes > most;) {
         cache_bin_t *bin = &tcache->bins[i];
-        bytes -= sz_index2size(i) * cache_bin_ncached_get_local(bin, &tcache_bin_info[i]);
+        if (cache_bin_disabled(bin))
+            continue;
+        bytes -= sz_index2size(i) * cache_bin_ncached_get_local(bin);
         if (i < SC_NBINS)
             tcache_bin_flush_small(tsd, tcache, bin, i, 0);
         else

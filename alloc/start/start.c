@@ -181,9 +181,6 @@ static void become_heap(void)
     if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
         fail("fatal: no memory to start the heap; raise the limit on memory or address space "
              "(ulimit -v)");
-    /* jemalloc creates its first arena before it reads this option. */
-    size_t oversize = HF_OVERSIZE;
-    (void)hf_heap_control("arena.0.oversize_threshold", NULL, NULL, &oversize, sizeof oversize);
     (void)hf_fork_handlers_register();
     hf_instance_become_heap(&hf_api_functions);
 }

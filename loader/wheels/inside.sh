@@ -16,7 +16,7 @@ shift 3
 native=$(uname -m)
 as_root=
 
-packages='build-essential patch python3-dev python3-venv git'
+packages='build-essential patch autoconf python3-dev python3-venv git'
 foreign=
 for machine in "$@"; do
     [ "$machine" != "$native" ] || continue

@@ -243,11 +243,11 @@ static void parse_several(void *unused)
 {
     (void)unused;
     struct hf_options options = hf_options;
-    hf_options_parse("region:32M,bad:1,arenas:2,thp:never,arenas:x,tcache_max:64K", &options);
+    hf_options_parse("region:32M,bad:1,arenas:2,thp:never,arenas:x,tcache_max:16K", &options);
     must(options.region == 32 << 20);
     must(options.arenas == 2);
     must(options.thp == 2);
-    must(options.tcache_max == 65536);
+    must(options.tcache_max == 16384);
 }
 
 START_TEST(what_is_right_counts_beside_what_is_wrong)

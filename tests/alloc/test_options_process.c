@@ -62,7 +62,7 @@ START_TEST(extremes_make_heaps_that_work)
         "HOMEFREE_CONF=arenas:1",
         "HOMEFREE_CONF=arenas:4094",
         "HOMEFREE_CONF=tcache_max:8",
-        "HOMEFREE_CONF=tcache_max:8M",
+        "HOMEFREE_CONF=tcache_max:4K",
         "HOMEFREE_CONF=dirty_decay_ms:0",
         "HOMEFREE_CONF=muzzy_decay_ms:1000,dirty_decay_ms:0",
         "HOMEFREE_CONF=thp:always",

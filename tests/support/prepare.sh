@@ -62,7 +62,7 @@ homefree_fail() {
 
 # Packages that the build needs. The second list is optional: what needs it is left out.
 homefree_packages() {
-    echo build-essential patch meson ninja-build pkg-config check python3-dev
+    echo build-essential patch autoconf meson ninja-build pkg-config check python3-dev
 }
 
 homefree_more_packages() {
@@ -114,7 +114,7 @@ homefree_install() {
 
 homefree_name_missing() {
     missing=
-    for tool in cc c++ ar make patch meson ninja pkg-config python3; do
+    for tool in cc c++ ar make patch autoconf meson ninja pkg-config python3; do
         command -v "$tool" >/dev/null || missing="$missing $tool"
     done
     pkg-config --exists check 2>/dev/null || missing="$missing check(development-files)"
@@ -135,9 +135,7 @@ homefree_fetch_source() {
     archive=$root/subprojects/packagecache/$name
     homefree_archive_is_right "$archive" "$wrap" && return
     [ -x /usr/lib/apt/apt-helper ] || return 0
-    package=$(echo "$name" | sed 's/[-_][0-9].*//')
-    # "jemalloc-5.3.0.tar.bz2" or "zydis_4.1.1.orig.tar.gz"
-    pooled=$(echo "$name" | sed 's/-\([0-9][0-9.]*\)\.tar/_\1.orig.tar/')
+    package=${name%%_*}
     echo "homefree: fetching the source of $package" >&2
     work=$(mktemp -d)
     # The configured repositories, whether or not their lists have been fetched.
@@ -145,7 +143,7 @@ homefree_fetch_source() {
         sed -n 's| main$|/pool/main|p; s| universe$|/pool/universe|p' | sort -u |
         while read -r pool; do
             if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root download-file \
-                "$pool/$(echo "$package" | cut -c 1)/$package/$pooled" "$work/$name" \
+                "$pool/$(echo "$package" | cut -c 1)/$package/$name" "$work/$name" \
                 >/dev/null 2>&1 </dev/null && homefree_archive_is_right "$work/$name" "$wrap"; then
                 mkdir -p "${archive%/*}"
                 cp "$work/$name" "$archive"
@@ -166,8 +164,9 @@ homefree_unpack_sources() {
     for wrap in "$root"/subprojects/*.wrap; do
         tar -xf "$root/subprojects/packagecache/$(sed -n 's/^source_filename = //p' "$wrap")" \
             -C "$1/subprojects"
-        cp -r "$root/subprojects/packagefiles/$(sed -n 's/^patch_directory = //p' "$wrap")/." \
-            "$1/subprojects/$(sed -n 's/^directory = //p' "$wrap")/"
+        unpacked=$1/subprojects/$(sed -n 's/^directory = //p' "$wrap")
+        cp -r "$root/subprojects/packagefiles/$(sed -n 's/^patch_directory = //p' "$wrap")/." "$unpacked/"
+        [ ! -e "$unpacked/configure.ac" ] || (cd "$unpacked" && autoconf)
     done
 }
 

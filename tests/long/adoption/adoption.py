@@ -211,10 +211,6 @@ class Jemalloc:
             shutil.copytree(source, folder, symlinks=True)
             if configure is not None:
                 shutil.copy(configure, folder / "configure")
-            if not (folder / "configure").exists():
-                if shutil.which("autoconf") is None:
-                    raise Unavailable("autoconf is not installed")
-                run("autoconf", cwd=folder)
             more = [f"--with-version={self.version}-0-g0", "--disable-doc"]
             run("sh", "configure", *more, "EXTRA_CFLAGS=-O0 -g0 -w", cwd=folder)
             run("make", "include/jemalloc/internal/private_namespace.h", cwd=folder)
@@ -440,10 +436,10 @@ def allocators(cache):
         return found / "jemalloc", found / "configure/configure"
 
     def ours():
-        folder = ROOT / "subprojects/jemalloc-5.3.0"
-        if not (folder / "configure").exists():
+        found = list((ROOT / "subprojects").glob("jemalloc-*/configure"))
+        if not found:
             raise Unavailable("jemalloc's source is not in the tree")
-        return folder, None
+        return found[-1].parent, None
 
     def archive(package, version, name):
         def get():
@@ -459,8 +455,8 @@ def allocators(cache):
 
     built = [
         Jemalloc("5.2.1", crate),
-        Jemalloc("5.3.0", ours),
-        Jemalloc("5.3.1", lambda: (debian.source("jemalloc", "5.3.1-2"), None)),
+        Jemalloc("5.3.0", lambda: (debian.source("jemalloc", "5.3.0-1"), None)),
+        Jemalloc("5.3.1", ours),
         Mimalloc("2.0.9", lambda: debian.source("mimalloc", "2.0.9+ds-2")),
         Tcmalloc("2.10", lambda: debian.source("google-perftools", "2.10-1")),
         Rpmalloc(

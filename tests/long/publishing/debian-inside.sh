@@ -37,7 +37,7 @@ lint() {
 
 echo "debian: the tools of a Debian developer" >&2
 logged apt-get update
-install build-essential devscripts lintian
+install build-essential autoconf devscripts lintian
 homefree_fetch_sources
 
 source=$place/homefree-1.0.0

@@ -1,10 +1,11 @@
 /*
  * Linked with jemalloc's own tests (jemalloc_tests.py): starts the heap before them, as
  * libhomefree's constructor does, but with the configuration that the test wants and not with
- * homefree's, which many tests would take for a wrong default. homefree.patch has taken away the
- * ways in which jemalloc itself reads a configuration from the environment.
+ * homefree's, which many tests would take for a wrong default. homefree's jemalloc is built without
+ * ways of its own to read a configuration from the environment, and is silent once it has started.
  *
  * CONFIGURATION  the variable in which a test may set a configuration
+ * MESSAGE        the one that says who writes messages, the tests' own among them
  * UNIT           with unit tests, whose jemalloc has no constructor
  */
 #include "alloc/jemalloc/seam.h"
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 
 extern const char *CONFIGURATION __attribute__((weak));
+extern void (*MESSAGE)(void *context, const char *text);
 
 /* The linker puts the first in the place of hf_heap_boot(), and calls that the second. */
 bool __wrap_hf_heap_boot(const char *configuration, bool checks);
@@ -28,7 +30,9 @@ bool __wrap_hf_heap_boot(const char *configuration, bool checks)
     built_in = built_in != NULL ? built_in : "";
     snprintf(joined, sizeof joined, "%s%s%s", built_in,
              *built_in != '\0' && *set != '\0' ? "," : "", set);
-    return __real_hf_heap_boot(joined, checks);
+    bool started = __real_hf_heap_boot(joined, checks);
+    MESSAGE = NULL;
+    return started;
 }
 
 #ifdef UNIT

@@ -51,13 +51,17 @@ class Builds:
         self.folder = suites.cache() / "jemalloc"
         self.folder.mkdir(exist_ok=True)
         self.source = self.jemalloc_source()
-        self.version = self.source.name.partition("-")[2]
+        self.version = self.jemalloc_version()
 
     def jemalloc_source(self):
         found = sorted((suites.ROOT / "subprojects").glob("jemalloc-*/configure"))
         if not found:
             sys.exit("jemalloc's source is missing: configure homefree's build first")
         return found[-1].parent
+
+    def jemalloc_version(self):
+        wrap = (suites.ROOT / "subprojects/jemalloc.wrap").read_text()
+        return re.search(r"^source_url = .*/(.*)$", wrap, re.M)[1]
 
     def has_changed(self, stamp, sources):
         newest = max(file.stat().st_mtime for file in sources)
@@ -80,7 +84,8 @@ class Builds:
             shutil.rmtree(seam, ignore_errors=True)
             (seam / "include").mkdir(parents=True)
             (seam / "homefree.patch").touch()
-            (seam / "pages.h").touch()
+            # Its tests' configurations are in the environment, which build.sh has not read.
+            (seam / "pages.h").write_text("#define JEMALLOC_CONFIG_ENV\n")
             tree = self.tree("stock", seam)
             self.make(tree, ["tests_unit", "tests_integration"])
             stamp.touch()
@@ -100,7 +105,8 @@ class Builds:
                 prefix = "jet_" if name == "unit" else "hf_je_"
                 call(
                     "cc", "-O2", "-g", "-fPIC", "-D_GNU_SOURCE", f"-I{suites.ROOT}", *more,
-                    f"-DCONFIGURATION={prefix}malloc_conf", "-c", start, "-o", tree / f"{name}.o",
+                    f"-DCONFIGURATION={prefix}malloc_conf",
+                    f"-DMESSAGE={prefix}malloc_message", "-c", start, "-o", tree / f"{name}.o",
                 )  # fmt: skip
             boot, both = "hf_heap_boot", "hf_heap_boot,--wrap=jet_nallocx,--wrap=jet_a0malloc"
             flags = f"EXTRA_LDFLAGS=-Wl,--wrap={both} {tree / 'unit.o'} {archive}"

@@ -23,6 +23,11 @@
 #endif
 #define JEMALLOC_INTERNAL_TSD_TLS_H
 
+#include "jemalloc/internal/jemalloc_preamble.h"
+
+#include "jemalloc/internal/tsd_internals.h"
+#include "jemalloc/internal/tsd_types.h"
+
 /* tsd.c defines tsd_tls with this macro: here an ordinary object, the template. */
 #define JEMALLOC_TSD_TYPE_ATTR(type) type
 
