@@ -198,6 +198,7 @@ void hf_heap_start(void)
         return;
     if (atomic_load(&starting) == pthread_self())
         return;
+    int saved_errno = errno; /* for a free() that starts the heap */
     pthread_mutex_lock(&start);
     if (!hf_instance_started()) {
         const struct link_map *where = NULL;
@@ -212,6 +213,7 @@ void hf_heap_start(void)
         hf_instance_publish();
     }
     pthread_mutex_unlock(&start);
+    errno = saved_errno;
 }
 
 void hf_alloc_start_stages(void)

@@ -16,6 +16,24 @@
         must(errno == EBADF); \
     } while (0)
 
+/* The heap starts in this call: constructors come later. */
+static int after_first;
+static void free_before_constructors(void)
+{
+    void *block = strdup("libc's");
+    errno = EBADF;
+    hf_free(block);
+    after_first = errno;
+}
+static void (*const early)(void)
+    __attribute__((section(".preinit_array"), used)) = free_before_constructors;
+
+START_TEST(of_the_processs_first_call)
+{
+    ck_assert_int_eq(after_first, EBADF);
+}
+END_TEST
+
 START_TEST(of_the_heaps_blocks)
 {
     FREE(NULL);
@@ -68,6 +86,6 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(of_the_heaps_blocks, when_caches_overflow, of_foreign_blocks,
-                     in_a_thread_whose_first_call_it_is);
+    return RUN_SUITE(of_the_processs_first_call, of_the_heaps_blocks, when_caches_overflow,
+                     of_foreign_blocks, in_a_thread_whose_first_call_it_is);
 }
