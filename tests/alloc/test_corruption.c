@@ -216,6 +216,44 @@ START_TEST(large_cached_block_freed_twice_found_later)
 }
 END_TEST
 
+/* The block's whole slab is freed in between, so that the heap may give its pages back before it
+ * sees the second free. It used to write into what it knew about free pages then. */
+struct case_slab {
+    size_t twice, between;
+};
+enum { IN_SLABS = 1600 };
+static char *in_slabs[IN_SLABS];
+
+static void free_twice_beyond_slab(void *context)
+{
+    const struct case_slab *slab = context;
+    hf_free(in_slabs[slab->twice]);
+    for (size_t i = 0; i < IN_SLABS; i++) {
+        if (i == slab->between)
+            hf_free(in_slabs[slab->twice]);
+        if (i != slab->twice)
+            hf_free(in_slabs[i]);
+    }
+}
+
+START_TEST(small_block_freed_twice_when_its_slab_is_free)
+{
+    static const size_t twice[] = {0, 100, 200}; /* on several pages of a slab */
+    char start[64];
+    for (size_t i = 0; i < IN_SLABS; i++)
+        in_slabs[i] = hf_malloc(100);
+    for (size_t i = 0; i < sizeof twice / sizeof twice[0]; i++)
+        for (size_t between = 300; between < 500; between += (size_t)200 / times(12)) {
+            struct case_slab slab = {.twice = twice[i], .between = between};
+            snprintf(start, sizeof start, "homefree: fatal: free(%p): ", in_slabs[twice[i]]);
+            assert_killed(outcome_of_call(free_twice_beyond_slab, &slab), SIGABRT, start,
+                          "homefree's heap");
+        }
+    for (size_t i = 0; i < IN_SLABS; i++)
+        hf_free(in_slabs[i]);
+}
+END_TEST
+
 START_TEST(inside_a_small_block)
 {
     assert_found_later(100, 16, true);
@@ -272,6 +310,7 @@ int main(void)
 {
     return RUN_SUITE(never_allocated, small_block_freed_twice_in_a_row, large_block_freed_twice,
                      inside_a_block, small_block_freed_twice_found_later,
-                     large_cached_block_freed_twice_found_later, inside_a_small_block,
+                     large_cached_block_freed_twice_found_later,
+                     small_block_freed_twice_when_its_slab_is_free, inside_a_small_block,
                      freed_by_two_threads, the_line_needs_nothing_but_stderr);
 }

@@ -25,16 +25,18 @@ char *filled(size_t size)
     return p;
 }
 
-void twice(size_t size, int between)
+void twice(size_t size, int between, int after = 0)
 {
-    enum { MOST = 300 };
+    enum { MOST = 600 };
     char *p = filled(size), *others[MOST];
-    for (int i = 0; i < between; i++)
+    for (int i = 0; i < between + after; i++)
         others[i] = filled(size);
     free(p);
     for (int i = 0; i < between; i++)
         free(others[i]);
     free(hide(p));
+    for (int i = between; i < between + after; i++)
+        free(others[i]);
 }
 
 void write_after_free(size_t size)
@@ -63,7 +65,7 @@ struct misuse {
 const misuse misuses[] = {
     {"double", [] { twice(100, 0); }},
     {"double-delayed", [] { twice(100, 3); }},
-    {"double-long-delayed", [] { twice(100, 300); }},
+    {"double-long-delayed", [] { twice(100, 300, 300); }},
     {"double-large", [] { twice(200000, 0); }},
     {"double-large-delayed", [] { twice(200000, 3); }},
     {"interior", [] { free(hide(filled(100) + 16)); }},
