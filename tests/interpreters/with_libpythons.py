@@ -16,7 +16,7 @@ import sysconfig
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "support"))
-from interpreters import free_threaded, interpreters, number
+from interpreters import free_threaded, interpreters, number, site_packages
 
 PRINT = (
     "import sys, sysconfig; g = sysconfig.get_config_var;"
@@ -39,9 +39,10 @@ def libpython(python):
 
 def numpy_of(version, wheels):
     """The folder with NumPy for a CPython, or None."""
-    minor = ".".join(map(str, number(version)[:2]))
-    found = sorted(Path(wheels, f"cpython-{minor}").glob("lib/python3*/site-packages/numpy"))
-    return found[0].parent if found else None
+    for folder in site_packages(wheels, version):
+        if (folder / "numpy").is_dir():
+            return folder
+    return None
 
 
 def main():

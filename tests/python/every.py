@@ -1,6 +1,6 @@
 """Runs a unittest program under every CPython from 3.9 on that this machine has.
 
-usage: every.py [--some | --free-threaded | --wheels FOLDER] PACKAGE-FOLDER PROGRAM [argument…]
+usage: every.py [--some | --free-threaded] [--wheels FOLDER] PACKAGE-FOLDER PROGRAM [argument…]
 
 With --some it is the oldest, the newest, and the system's; with --free-threaded, those without a
 GIL. PACKAGE-FOLDER is put on PYTHONPATH; with --wheels, so is what FOLDER/cpython-VERSION has
@@ -15,14 +15,20 @@ import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
-from interpreters import free_threaded, interpreters, number
+from interpreters import free_threaded, interpreters, number, site_packages
 
 
 def main():
     words = sys.argv[1:]
-    some, only_free = words[0] == "--some", words[0] == "--free-threaded"
-    wheels = pathlib.Path(words[1]) if words[0] == "--wheels" else None
-    package, program, *arguments = words[2 if wheels else some or only_free :]
+    options = set()
+    wheels = None
+    while words[0].startswith("--"):
+        option = words.pop(0)
+        options.add(option)
+        if option == "--wheels":
+            wheels = pathlib.Path(words.pop(0))
+    some, only_free = "--some" in options, "--free-threaded" in options
+    package, program, *arguments = words
     # Without the LD_LIBRARY_PATH that Meson sets: the package must find its library by itself.
     environment = {
         key: value
@@ -34,8 +40,7 @@ def main():
     def environment_of(text):
         if wheels is None:
             return environment
-        folder = wheels / "cpython-{}.{}".format(*number(text))
-        paths = [package, *map(str, folder.glob("lib/python*/site-packages"))]
+        paths = [package, *map(str, site_packages(wheels, text))]
         return environment | {"PYTHONPATH": os.pathsep.join(paths)}
 
     every = free_threaded() if only_free else interpreters()

@@ -68,6 +68,13 @@ def number(text):
     return tuple(map(int, re.findall(r"\d+", text)))
 
 
+def site_packages(wheels, text):
+    """The folders with what prepare.sh has installed for a version of CPython."""
+    kind = "free-threaded" if text.endswith("t") else "cpython"
+    folder = Path(wheels) / "{}-{}.{}".format(kind, *number(text))
+    return sorted(folder.glob("lib/python3*/site-packages"))
+
+
 def is_elf(path):
     try:
         with path.open("rb") as file:

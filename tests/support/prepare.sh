@@ -297,9 +297,28 @@ EOT
         homefree_environment "$1/cpython-$version" "$python" --clear \
             'real libraries for tests/real' numpy pyarrow polars duckdb
     done
+    homefree_free_threaded_numpy "$1"
     # They need no device.
     homefree_environment "$1/cuda" "$(homefree_python)" --clear \
         'NVIDIA'"'"'s runtimes, for tests/cuda' nvidia-cuda-runtime-cu12 nvidia-cuda-runtime
+}
+
+# homefree_free_threaded_numpy FOLDER: NumPy for each free-threaded CPython that debian-cpython.sh has
+# built. These have no pip of their own; that of another CPython fetches the files.
+homefree_free_threaded_numpy() {
+    for python in "${HOMEFREE_PYTHONS:-${XDG_CACHE_HOME:-$HOME/.cache}/homefree/pythons}"/3.*t/bin/python3; do
+        version=$("$python" -c 'import sys; print("3.%d" % sys.version_info[1])' 2>/dev/null) || continue
+        target=$1/free-threaded-$version/lib/python${version}t/site-packages
+        [ ! -d "$target/numpy" ] || continue
+        for pip in "$1"/cpython-3.*/bin/python; do
+            [ -x "$pip" ] || continue
+            homefree_step "NumPy for the free-threaded CPython $version" "$pip" -m pip install \
+                --disable-pip-version-check --only-binary=:all: --no-deps --target "$target" \
+                --python-version "$version" --implementation cp --abi "cp3${version#3.}t" \
+                --platform "manylinux_2_28_$(uname -m)" --platform "manylinux_2_27_$(uname -m)" \
+                --platform "manylinux2014_$(uname -m)" numpy && break
+        done
+    done
 }
 
 # Tools from PyPI that extensions are built with. torch and NumPy are Debian's, and setuptools is
