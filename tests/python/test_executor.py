@@ -488,6 +488,7 @@ except RuntimeError as error:
         )
 
 
+@own_gil
 class Crashes(Program):
     definitions = """
 import signal
