@@ -1,12 +1,11 @@
 """Runs a program once with each libpython of this machine: its last argument is the library's path.
 
-usage: with_libpythons.py [--package FOLDER [--wheels FOLDER]] new|own|old PROGRAM [argument…]
+usage: with_libpythons.py [--package FOLDER [--wheels FOLDER]] new|old PROGRAM [argument…]
 
-new: CPython 3.12 and later; own: those of them whose interpreters have GILs of their own, that is,
-not free-threaded ones; old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the folder
-with the package `homefree`, or not set. With --wheels it has NumPy of that folder's environments
-(homefree_wheels in tests/support/prepare.sh) as well; a CPython that has none there is left out.
-Without any CPython, the test is skipped.
+new: CPython 3.12 and later; old: 3.9 to 3.11. PYTHONHOME is that CPython's. PYTHONPATH is the
+folder with the package `homefree`, or not set. With --wheels it has NumPy of that folder's
+environments (homefree_wheels in tests/support/prepare.sh) as well; a CPython that has none there is
+left out. Without any CPython, the test is skipped.
 """
 
 import os
@@ -57,8 +56,9 @@ def main():
     which, program, *arguments = sys.argv[1:]
     ran, failed = 0, 0
     for python, version in dict(interpreters() + free_threaded()).items():
-        oldest, end = ((3, 9), (3, 12)) if which == "old" else ((3, 12), (4,))
-        wanted = oldest <= number(version) < end and (which != "own" or version[-1] != "t")
+        wanted = (
+            number(version) >= (3, 12) if which == "new" else (3, 9) <= number(version) < (3, 12)
+        )
         found = libpython(python) if wanted else None
         if found is None:
             continue
