@@ -30,7 +30,7 @@
 static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(pthread_t) starting;
 
-static char jemalloc_options[256];
+static char jemalloc_options[512];
 
 /* ---- beside an incompatible heap ---- */
 
