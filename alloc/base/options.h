@@ -37,6 +37,7 @@ extern struct hf_options hf_options;
 /* Whether a file with that absolute path is to be adopted, by the options alone. */
 bool hf_options_adopt(const struct hf_options *options, const char *path);
 
+enum { HF_JEMALLOC_OPTIONS_SIZE = 512 }; /* room for any of these strings */
 /* Writes jemalloc's configuration string for these options into a buffer of `size` bytes. */
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size);
 

@@ -30,7 +30,7 @@
 static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(pthread_t) starting;
 
-static char jemalloc_options[512];
+static char jemalloc_options[HF_JEMALLOC_OPTIONS_SIZE];
 
 /* ---- beside an incompatible heap ---- */
 

@@ -296,7 +296,7 @@ END_TEST
 START_TEST(jemallocs_string_fits)
 {
     struct hf_options options;
-    char text[256];
+    char text[HF_JEMALLOC_OPTIONS_SIZE];
     for (size_t i = 0; i < ROWS; i++)
         memcpy((char *)&options + rows[i].field, &rows[i].maximum, sizeof rows[i].maximum);
     hf_options_for_jemalloc(&options, text, sizeof text);
