@@ -21,8 +21,9 @@
 #include <homefree/host.h>
 #include <stdio.h>
 
-#define AGAIN_MS 50 /* between two looks at what cannot be waited for */
-#define TURN_S   10 /* what has the turn for longer hangs; a busy machine takes a second at times */
+#define AGAIN_MS    50 /* between two looks at what cannot be waited for */
+#define CALLS_ALONE 5  /* interruptions of calls before those of other threads */
+#define TURN_S      10 /* what has the turn for longer hangs; a busy machine takes a second at times */
 
 /* ---- the turn ---- */
 
@@ -365,11 +366,17 @@ static unsigned long *threads_of(struct hf_interpreter *interpreter, size_t *cou
     return threads;
 }
 
+/* Calls may wait for threads of the interpreter, which can end only while those live: a pool whose
+ * threads were interrupted never answers. So the calls come first. */
 static void interrupt_own(struct hf_interpreter *interpreter, struct hf_py_object *exception)
 {
     size_t count;
+    pthread_mutex_lock(&interpreter->lock);
+    const bool all = interpreter->interruptions > CALLS_ALONE;
+    pthread_mutex_unlock(&interpreter->lock);
     unsigned long *threads = threads_of(interpreter, &count);
-    hf_inside_interrupt(interpreter->group->py, exception, threads, count, interpreter->caretaker);
+    hf_inside_interrupt(interpreter->group->py, exception, threads, count, all || count == 0,
+                        interpreter->caretaker);
     hf_free(threads);
 }
 
@@ -404,6 +411,7 @@ void hf_caretaker_interrupt(struct hf_interpreter *interpreter)
     pthread_mutex_lock(&interpreter->lock);
     if (!interpreter->finishing && interpreter->helpers == 0) {
         interpreter->helpers++;
+        interpreter->interruptions++;
         hf_group_take(group);
         if (hf_thread_make(interrupt, interpreter) != 0) {
             interpreter->helpers--;

@@ -257,11 +257,12 @@ struct hf_py_object *hf_inside_system_exit(const struct hf_cpython_interpreters 
 }
 
 void hf_inside_interrupt(const struct hf_cpython_interpreters *py, struct hf_py_object *exception,
-                         const unsigned long *threads, size_t count, unsigned long except)
+                         const unsigned long *threads, size_t count, bool all, unsigned long except)
 {
     for (size_t i = 0; i < count; i++)
         if (threads[i] != except)
             (void)py->raise_in(threads[i], exception);
-    interrupt_known(py, exception, except);
+    if (all)
+        interrupt_known(py, exception, except);
     py->cpython->clear_error();
 }

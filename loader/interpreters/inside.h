@@ -23,10 +23,11 @@ void hf_inside_finish(const struct hf_cpython_interpreters *py);
 /* The class SystemExit: a new reference, or NULL without an exception set. */
 struct hf_py_object *hf_inside_system_exit(const struct hf_cpython_interpreters *py);
 
-/* Raises an exception in these threads, and in every other that `threading` of this interpreter
- * knows, but for `except` and the calling one. */
+/* Raises an exception in these threads and, if `all` is true, in every other that `threading` of
+ * this interpreter knows, but for `except` and the calling one. */
 void hf_inside_interrupt(const struct hf_cpython_interpreters *py, struct hf_py_object *exception,
-                         const unsigned long *threads, size_t count, unsigned long except);
+                         const unsigned long *threads, size_t count, bool all,
+                         unsigned long except);
 
 /* Clears the exception that is set and writes its type and message. */
 void hf_inside_take_error(const struct hf_cpython_interpreters *py, char *why, size_t size);

@@ -49,9 +49,10 @@ struct hf_interpreter {
     struct hf_interpreter_post *head, **tail;
     uint64_t held;
     struct hf_session *threads; /* the sessions that have a thread state */
-    unsigned helpers; /* threads at work in it for a moment; the interpreter waits for them */
-    bool forsaken;    /* ends although others hold something of it */
-    bool finishing;   /* nothing may attach any more but the caretaker */
+    unsigned helpers;       /* threads at work in it for a moment; the interpreter waits for them */
+    unsigned interruptions; /* of what runs in it, at its end */
+    bool forsaken;          /* ends although others hold something of it */
+    bool finishing;         /* nothing may attach any more but the caretaker */
     bool has_caretaker;
     struct hf_interpreter *next_listed; /* the registry's lock */
 };

@@ -81,6 +81,37 @@ static void *call_loop(void *argument)
     return NULL;
 }
 
+/* A thread of a pool that is interrupted while it has nothing to do ends, and never answers.
+ * Without a GIL, an interrupted call may leave a lock of the module locked for all others. */
+START_TEST(calls_that_wait_for_threads_are_interrupted)
+{
+    enum { ROUNDS = 5, CALLS = 3 };
+    pthread_t threads[CALLS];
+    load_python();
+    if (is_one_interpreter())
+        return;
+    for (int round = 0; round < ROUNDS; round++) {
+        group = group_of(CALLS, "import concurrent.futures\n"
+                                "def loop():\n"
+                                "    with concurrent.futures.ThreadPoolExecutor(2) as pool:\n"
+                                "        while True: pool.submit(int).result()\n");
+        for (int i = 0; i < CALLS; i++)
+            ck_assert_int_eq(
+                pthread_create(&threads[i], NULL, call_loop, (void *)(uintptr_t) "__main__:loop"),
+                0);
+        for (unsigned i = 0; i < CALLS; i++) {
+            struct hf_interpreter_stats stats = {.size = sizeof stats};
+            do
+                ck_assert_int_eq(hf_interpreters_stats(group, i, &stats), 0);
+            while (stats.calls == 0);
+        }
+        ck_assert_int_eq(hf_interpreters_end(group, 20 * round), 0);
+        for (int i = 0; i < CALLS; i++)
+            ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
+    }
+}
+END_TEST
+
 START_TEST(a_loop_in_python_is_interrupted)
 {
     pthread_t thread;
@@ -312,9 +343,9 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
-    return RUN_SUITE(a_group_ends_while_calls_run, a_loop_in_python_is_interrupted,
-                     a_call_that_blocks_in_c_is_left_alone, a_session_that_is_not_ended,
-                     what_runs_in_another_group_is_not_interrupted,
+    return RUN_SUITE(a_group_ends_while_calls_run, calls_that_wait_for_threads_are_interrupted,
+                     a_loop_in_python_is_interrupted, a_call_that_blocks_in_c_is_left_alone,
+                     a_session_that_is_not_ended, what_runs_in_another_group_is_not_interrupted,
                      threads_of_python_live_on_in_one_interpreter, threads_of_python_are_waited_for,
                      many_end_at_once, a_forked_child_has_no_interpreters);
 }
