@@ -76,7 +76,7 @@ class CommandLine(ReportTest):
         listed = json.loads(report("--rules", "--json").stdout)["rules"]
         known = [name for _, name in rows("report_rules.def", "HF_REPORT_RULE") if name]
         self.assertEqual([rule["rule"] for rule in listed], known)
-        self.assertEqual(len(known), 19)
+        self.assertEqual(len(known), 20)
         text = self.text("--rules", status=0)
         for name in known:
             self.assertRegex(text, rf"(?m)^{name} \((error|warning|note)\)$")
