@@ -71,14 +71,12 @@ void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
 
 /* Large blocks keep their size classes: with sizes in whole pages, freed ones fit fewer requests,
  * and a bounded region holds a sixth less. jemalloc's newer way to empty threads' caches took a
- * quarter more time for CPython's objects; the older one looks at a cache every 64 KiB that a
- * thread allocates, which is every eighth block of 8 KiB: too often. */
+ * quarter more time for CPython's objects. */
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size)
 {
     int length = snprintf(buffer, size,
                           "dirty_decay_ms:%llu,muzzy_decay_ms:%llu,tcache_max:%llu,thp:%s,"
                           "disable_large_size_classes:false,experimental_tcache_gc:false,"
-                          "tcache_gc_incr_bytes:524288,"
                           "zero_realloc:free,background_thread:false,oversize_threshold:%zu%s",
                           (unsigned long long)options->dirty_decay_ms,
                           (unsigned long long)options->muzzy_decay_ms,
