@@ -48,6 +48,19 @@ static inline struct hf_session *session_of(struct hf_interpreters *group, int i
     return session;
 }
 
+/* Calls a function with one argument, or none if it is NULL; it must not raise anything. */
+static inline struct hf_value result_of(struct hf_interpreters *group, int index,
+                                        const char *function, const struct hf_value *argument)
+{
+    struct hf_value result;
+    struct hf_session *session = session_of(group, index);
+    int error = hf_session_call(session, function, argument, argument != NULL, &result);
+    ck_assert_msg(error == 0, "%s: %s", function,
+                  result.kind == HF_VALUE_ERROR ? result.as.error->traceback : strerror(-error));
+    hf_session_end(session);
+    return result;
+}
+
 static inline struct hf_interpreter_stats stats_of(struct hf_interpreters *group, unsigned index)
 {
     struct hf_interpreter_stats stats = {.size = sizeof stats};

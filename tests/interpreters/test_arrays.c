@@ -40,17 +40,6 @@ static void start(unsigned count)
     group = group_of(count, arrays);
 }
 
-static struct hf_value call(int index, const char *function, const struct hf_value *argument)
-{
-    struct hf_value result;
-    struct hf_session *session = session_of(group, index);
-    int error = hf_session_call(session, function, argument, argument != NULL, &result);
-    ck_assert_msg(error == 0, "%s: %s", function,
-                  result.kind == HF_VALUE_ERROR ? result.as.error->traceback : strerror(-error));
-    hf_session_end(session);
-    return result;
-}
-
 static const double *numbers_of(const struct hf_value *value)
 {
     ck_assert_int_eq(value->kind, HF_VALUE_MEMORY);
@@ -67,13 +56,13 @@ static void end(unsigned ended)
 START_TEST(an_array_outlives_its_interpreter)
 {
     start(1);
-    struct hf_value array = call(0, "__main__:give", NULL);
-    struct hf_value kept = call(0, "__main__:give_kept", NULL);
+    struct hf_value array = result_of(group, 0, "__main__:give", NULL);
+    struct hf_value kept = result_of(group, 0, "__main__:give_kept", NULL);
     const double *numbers = numbers_of(&array), *others = numbers_of(&kept);
     ck_assert(hf_owns(numbers));
     ck_assert_uint_eq(stats_of(group, 0).held, 0);
     if (is_one_interpreter()) { /* which does not end */
-        struct hf_value none = call(0, "__main__:forget", NULL);
+        struct hf_value none = result_of(group, 0, "__main__:forget", NULL);
         hf_value_clear(&none);
     }
     end(1);
@@ -89,20 +78,20 @@ END_TEST
 START_TEST(whoever_lets_go_last_frees_it)
 {
     start(2);
-    struct hf_value first = call(0, "__main__:give_kept", NULL);
-    struct hf_value again = call(0, "__main__:give_kept", NULL), none;
+    struct hf_value first = result_of(group, 0, "__main__:give_kept", NULL);
+    struct hf_value again = result_of(group, 0, "__main__:give_kept", NULL), none;
     const double *numbers = numbers_of(&first);
     ck_assert_ptr_eq(numbers_of(&again), numbers);
     /* The host lets go while the array lives, */
     hf_value_clear(&again);
     ck_assert(numbers[COUNT - 1] == COUNT - 1);
     /* and the array while the host has it, which another interpreter passes on. */
-    struct hf_value passed = call(1, "__main__:same", &first);
-    struct hf_value half = call(1, "__main__:half", &first);
+    struct hf_value passed = result_of(group, 1, "__main__:same", &first);
+    struct hf_value half = result_of(group, 1, "__main__:half", &first);
     ck_assert_ptr_eq(numbers_of(&passed), numbers);
     ck_assert_ptr_eq(numbers_of(&half), numbers + 5);
     ck_assert_uint_eq(stats_of(group, 1).held, 0);
-    none = call(0, "__main__:forget", NULL);
+    none = result_of(group, 0, "__main__:forget", NULL);
     ck_assert_int_eq(none.kind, HF_VALUE_NONE);
     hf_value_clear(&first);
     hf_value_clear(&passed);
@@ -117,7 +106,7 @@ END_TEST
 START_TEST(views_and_pickles_share_the_block)
 {
     start(2);
-    struct hf_value views = call(0, "__main__:views", NULL);
+    struct hf_value views = result_of(group, 0, "__main__:views", NULL);
     ck_assert_uint_eq(views.count, 4);
     const struct hf_value *items = views.as.items;
     ck_assert_int_eq(items[3].kind, HF_VALUE_PICKLE);
@@ -128,13 +117,13 @@ START_TEST(views_and_pickles_share_the_block)
     ck_assert_int_eq(items[1].as.memory->dimensions, 2);
     ck_assert_uint_eq(stats_of(group, 0).held, 0);
     /* An array that is resized meanwhile moves. */
-    struct hf_value none = call(0, "__main__:grow", NULL);
+    struct hf_value none = result_of(group, 0, "__main__:grow", NULL);
     ck_assert_int_eq(none.kind, HF_VALUE_NONE);
     ck_assert(numbers[COUNT - 1] == COUNT - 1);
-    struct hf_value total = call(1, "__main__:total", &items[0]);
+    struct hf_value total = result_of(group, 1, "__main__:total", &items[0]);
     ck_assert(total.as.real == 145);
     /* What an array does not own is held as before. */
-    struct hf_value borrowed = call(0, "__main__:borrow", NULL);
+    struct hf_value borrowed = result_of(group, 0, "__main__:borrow", NULL);
     ck_assert_uint_eq(stats_of(group, 0).held, 1);
     hf_value_clear(&borrowed);
     while (stats_of(group, 0).held != 0)
@@ -151,7 +140,7 @@ START_TEST(an_array_outlives_cpython)
     load_python();
     PYTHON(void, Py_InitializeEx, (int))(0);
     group = group_of(1, arrays);
-    struct hf_value array = call(0, "__main__:give", NULL);
+    struct hf_value array = result_of(group, 0, "__main__:give", NULL);
     const double *numbers = numbers_of(&array);
     ck_assert_int_eq(hf_interpreters_finish(-1), 0);
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);

@@ -99,12 +99,9 @@ START_TEST(calls_that_wait_for_threads_are_interrupted)
             ck_assert_int_eq(
                 pthread_create(&threads[i], NULL, call_loop, (void *)(uintptr_t) "__main__:loop"),
                 0);
-        for (unsigned i = 0; i < CALLS; i++) {
-            struct hf_interpreter_stats stats = {.size = sizeof stats};
-            do
-                ck_assert_int_eq(hf_interpreters_stats(group, i, &stats), 0);
-            while (stats.calls == 0);
-        }
+        for (unsigned i = 0; i < CALLS; i++)
+            while (stats_of(group, i).calls == 0)
+                ;
         ck_assert_int_eq(hf_interpreters_end(group, 20 * round), 0);
         for (int i = 0; i < CALLS; i++)
             ck_assert_int_eq(pthread_join(threads[i], NULL), 0);

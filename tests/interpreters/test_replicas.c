@@ -69,20 +69,9 @@ static const char package[] = "import os, sys, homefree.package\n"
                               "    import shutil\n"
                               "    shutil.rmtree(folder)\n";
 
-static struct hf_value call(int index, const char *function, const struct hf_value *argument)
-{
-    struct hf_value result;
-    struct hf_session *session = session_of(group, index);
-    int error = hf_session_call(session, function, argument, argument != NULL, &result);
-    ck_assert_msg(error == 0, "%s: %s", function,
-                  result.kind == HF_VALUE_ERROR ? result.as.error->traceback : strerror(-error));
-    hf_session_end(session);
-    return result;
-}
-
 static int64_t made_in(int index)
 {
-    return call(index, "__main__:count", NULL).as.integer;
+    return result_of(group, index, "__main__:count", NULL).as.integer;
 }
 
 /* In all interpreters of a group of two. */
@@ -131,7 +120,7 @@ START_TEST(a_pickle_is_unpickled_where_it_is_needed)
     struct hf_value error, result, odd = {.kind = HF_VALUE_INT};
     load_python();
     group = group_of(2, model);
-    struct hf_value pickle = call(0, "__main__:new", NULL);
+    struct hf_value pickle = result_of(group, 0, "__main__:new", NULL);
     ck_assert_int_eq(pickle.kind, HF_VALUE_PICKLE);
     ck_assert_uint_eq(pickle.count, 2);
     ck_assert_int_eq(made_in(0), 0);
@@ -144,11 +133,11 @@ START_TEST(a_pickle_is_unpickled_where_it_is_needed)
     ck_assert_int_eq(made_in_all(), 1);
     /* What fails is tried again by the next call. */
     struct hf_value truth = {.kind = HF_VALUE_BOOL, .as.truth = 1};
-    (void)call(other, "__main__:breaks", &truth);
+    (void)result_of(group, other, "__main__:breaks", &truth);
     assert_raised(call_in(other, NULL, &truth, &result), &result, "ValueError");
     assert_raised(call_in(other, NULL, &truth, &result), &result, "ValueError");
     truth.as.truth = 0;
-    (void)call(other, "__main__:breaks", &truth);
+    (void)result_of(group, other, "__main__:breaks", &truth);
     is_nine(other);
     is_nine(other);
     ck_assert_int_eq(made_in_all(), 2);
@@ -187,12 +176,12 @@ START_TEST(many_need_it_at_once)
     struct hf_session *busy[THREADS];
     load_python();
     group = group_of(2, model);
-    struct hf_value pickle = call(0, "__main__:new", NULL);
+    struct hf_value pickle = result_of(group, 0, "__main__:new", NULL);
     const int eager = replicate(&pickle, NULL), other = 1 - eager;
     hf_value_clear(&pickle);
     ck_assert_int_eq(pipe(ends), 0);
     const struct hf_value read_end = {.kind = HF_VALUE_INT, .as.integer = ends[0]};
-    (void)call(other, "__main__:waits", &read_end);
+    (void)result_of(group, other, "__main__:waits", &read_end);
     for (int i = 0; i < THREADS; i++)
         busy[i] = session_of(group, eager);
     const uint64_t before = stats_of(group, (unsigned)other).calls;
@@ -204,7 +193,7 @@ START_TEST(many_need_it_at_once)
     ck_assert_int_eq(write(ends[1], "1234", THREADS), THREADS);
     for (int i = 0; i < THREADS; i++)
         ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
-    const int64_t turns = call(other, "__main__:turns", NULL).as.integer;
+    const int64_t turns = result_of(group, other, "__main__:turns", NULL).as.integer;
     ck_assert_int_eq(turns, is_one_interpreter() ? 2 : 1);
     for (int i = 0; i < THREADS; i++)
         hf_session_end(busy[i]);
@@ -221,7 +210,7 @@ START_TEST(a_package_is_loaded_by_each)
     const struct hf_value folder = {.kind = HF_VALUE_TEXT, .as.text = scratch_folder};
     load_python();
     group = group_of(2, package);
-    (void)call(0, "__main__:write", &folder);
+    (void)result_of(group, 0, "__main__:write", &folder);
     ck_assert_int_eq(chdir(scratch_folder), 0);
     ck_assert_int_eq(
         hf_replica_from_package(&replica, group, "model.hfp", "models", "model.pkl", &error), 0);
@@ -237,11 +226,11 @@ START_TEST(a_package_is_loaded_by_each)
                   "homefree.package.MissingMember");
     assert_raised(hf_replica_from_package(&replica, group, path, "models", "notes.txt", &error),
                   &error, "homefree.package.PackageError");
-    (void)call(0, "__main__:cut", &folder);
+    (void)result_of(group, 0, "__main__:cut", &folder);
     assert_raised(hf_replica_from_package(&replica, group, path, "models", "model.pkl", &error),
                   &error, "homefree.package.DamagedPackage");
     ck_assert_int_eq(hf_replica_from_package(&replica, group, path, NULL, NULL, &error), -EINVAL);
-    (void)call(0, "__main__:remove", &folder);
+    (void)result_of(group, 0, "__main__:remove", &folder);
     ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
 }
 END_TEST
