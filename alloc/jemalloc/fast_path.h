@@ -415,33 +415,6 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     return ptr;
 }
 
-/* Blocks that are cached although imalloc_fastpath() does not look: larger ones than its table of
- * size classes has. Otherwise as hf_malloc_slow(), by a tail call. */
-static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
-{
-    tsd_t *tsd = hf_thread_slot;
-    uint64_t allocated, threshold;
-    bool success;
-    if (size <= SC_LOOKUP_MAXCLASS || size > TCACHE_MAXCLASS_LIMIT)
-        return hf_malloc_slow(size);
-    szind_t class = sz_size2index_compute(size);
-    te_malloc_fastpath_ctx(tsd, &allocated, &threshold);
-    allocated += sz_index2size(class);
-    if (unlikely(allocated >= threshold))
-        return hf_malloc_slow(size);
-    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
-    void *ptr = cache_bin_alloc(bin, &success);
-    if (unlikely(!success))
-        return hf_malloc_slow(size);
-    fastpath_success_finish(tsd, allocated, bin, ptr);
-    return ptr;
-}
-
-void *hf_malloc_entry(size_t size)
-{
-    return imalloc_fastpath(size, &hf_malloc_medium);
-}
-
 static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
 {
     struct hf_call call;
@@ -492,6 +465,13 @@ JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
     return true;
 }
 
+#include "medium_path.h"
+
+void *hf_malloc_entry(size_t size)
+{
+    return imalloc_fastpath(size, &hf_malloc_medium);
+}
+
 void hf_free_entry(void *ptr)
 {
     if (unlikely((uintptr_t)ptr - hf_region.base >= hf_region.size)) {
@@ -499,7 +479,7 @@ void hf_free_entry(void *ptr)
         return;
     }
     if (unlikely(!hf_free_cached(ptr)))
-        hf_free_slow(ptr, __builtin_return_address(0));
+        hf_free_medium(ptr, __builtin_return_address(0));
 }
 
 #include "sized_path.h"
@@ -517,6 +497,7 @@ size_t hf_heap_usable_entry(const void *ptr, const void *caller) HF_EXPORT_AS("h
 size_t hf_heap_asked_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf_heap_asked");
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
+uint64_t hf_heap_cached_entry(void) HF_EXPORT_AS("hf_heap_cached");
 bool hf_heap_boot_entry(const char *configuration, bool checks) HF_EXPORT_AS("hf_heap_boot");
 void hf_heap_slow_entry(bool slow) HF_EXPORT_AS("hf_heap_slow");
 void hf_heap_catch_up_entry(void) HF_EXPORT_AS("hf_heap_catch_up");
@@ -618,6 +599,7 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
 
 #include "find_block.h"
 #include "ground.h"
+#include "thread_caches.h"
 
 size_t hf_heap_usable_entry(const void *ptr, const void *caller)
 {
@@ -656,6 +638,7 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
     if (checks)
         hf_checks_boot();
     je_malloc_conf = configuration;
+    hf_pace_looks();
     jemalloc_constructor();
     je_malloc_message = hf_say_nothing;
     hf_ground_write_tables();

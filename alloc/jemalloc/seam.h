@@ -253,6 +253,10 @@ int hf_space_free_slow(void *ptr, void *stream);
  * negative errno; -EAGAIN if another thread's fork takes long. */
 int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
 
+/* Bytes of the heap that threads' caches hold, which jemalloc's statistics count as allocated. 0
+ * while the gate is closed. */
+uint64_t hf_heap_cached(void);
+
 /* For fork (start/fork_handlers.c). hf_heap_catch_up() performs the work deferred while the gate
  * was closed, unless it is closed again; hf_heap_reset_in_child() is called in a child with the
  * gate closed. */

@@ -12,6 +12,8 @@
 
 #include <errno.h>
 
+#define HF_ALL_ARENAS "stats.arenas.4096." /* MALLCTL_ARENAS_ALL */
+
 static uint64_t counter(const char *name)
 {
     size_t value = 0, size = sizeof value;
@@ -32,11 +34,16 @@ int hf_stats_here(struct hf_stats *out)
     /* jemalloc counts the blocks of spaces too; hf_space_stats() is for these. */
     uint64_t spaces_allocated, spaces_active;
     hf_ground_totals(&spaces_allocated, &spaces_active);
+    /* Nobody asked for what caches hold, and for jemalloc's own blocks, which `metadata` counts.
+     * Caches that threads use meanwhile may seem to hold more than was counted before. */
+    const uint64_t held =
+        counter("stats.allocated") - counter(HF_ALL_ARENAS "internal") - spaces_allocated;
+    const uint64_t cached = hf_heap_cached();
     struct hf_release_counts releases = hf_release_count();
     struct hf_stats stats = {
         .region_reserved = hf_region.size,
         .region_used = hf_region_used() - hf_pools_region(),
-        .allocated = counter("stats.allocated") - spaces_allocated,
+        .allocated = held > cached ? held - cached : 0,
         .active = counter("stats.active") - spaces_active,
         .resident = counter("stats.resident") - spaces_active,
         .metadata = counter("stats.metadata"),

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <homefree/homefree.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -34,6 +35,39 @@ START_TEST(the_numbers_follow_the_heap)
     hf_free(large);
     struct hf_stats after = stats_now();
     ck_assert_uint_lt(after.allocated, before.allocated + MIB);
+}
+END_TEST
+
+static void *allocate_and_free(void *unused)
+{
+    void *blocks[100];
+    (void)unused;
+    for (size_t size = 8; size <= 32768; size *= 2) {
+        for (size_t i = 0; i < 100; i++)
+            blocks[i] = hf_malloc(size);
+        for (size_t i = 0; i < 100; i++)
+            hf_free(blocks[i]);
+    }
+    return NULL;
+}
+
+/* Blocks that a thread has freed are in its cache, which outlives the thread. */
+START_TEST(blocks_in_caches_are_not_allocated)
+{
+    void *blocks[100];
+    const uint64_t before = stats_now().allocated;
+    for (size_t i = 0; i < 100; i++)
+        blocks[i] = hf_malloc(100);
+    ck_assert_uint_eq(stats_now().allocated, before + 100 * hf_usable_size(blocks[0]));
+    for (size_t i = 0; i < 100; i++)
+        hf_free(blocks[i]);
+    ck_assert_uint_eq(stats_now().allocated, before);
+    allocate_and_free(NULL);
+    ck_assert_uint_eq(stats_now().allocated, before);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, allocate_and_free, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_uint_eq(stats_now().allocated, before);
 }
 END_TEST
 
@@ -96,7 +130,7 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(the_numbers_follow_the_heap, older_callers_have_smaller_structs,
-                     newer_callers_have_larger_structs, too_small_is_an_error,
-                     the_version_is_the_headers);
+    return RUN_SUITE(the_numbers_follow_the_heap, blocks_in_caches_are_not_allocated,
+                     older_callers_have_smaller_structs, newer_callers_have_larger_structs,
+                     too_small_is_an_error, the_version_is_the_headers);
 }
