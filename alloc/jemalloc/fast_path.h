@@ -18,6 +18,7 @@
 #include "fork_gate.h"
 #include "seam.h"
 
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -269,6 +270,8 @@ JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
     return unlikely(__atomic_load_n(&hf_watching, __ATOMIC_RELAXED));
 }
 
+#include "depot.h"
+
 /* ---- a full region ---- */
 
 /* Returns all address space that an arena retains unused to the region. Another arena may then get
@@ -300,6 +303,7 @@ static bool hf_retry(size_t size)
         return false;
     tsd_t *tsd = tsd_fetch();
     hf_kept_release(0);
+    hf_depot_release(tsd);
     pthread_mutex_lock(&hf_retry_lock);
     if (tsd_nominal(tsd) && tcache_available(tsd))
         tcache_flush(tsd);
@@ -376,6 +380,7 @@ JEMALLOC_ALWAYS_INLINE void *hf_malloc_inside(size_t size)
 {
     if (unlikely(hf_checks_full))
         return hf_checked_malloc(0, size, false);
+    hf_depot_before_malloc(size);
     void *ptr = malloc_default(size);
     for (int i = 0; unlikely(ptr == NULL) && i < HF_RETRIES && hf_retry(size); i++)
         ptr = malloc_default(size);
@@ -430,6 +435,7 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
         hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
         if (hf_is_watched())
             hf_watch_freed(ptr, caller);
+        hf_depot_before_free(ptr);
         free_default(ptr);
         hf_leave(&call);
     } else {
@@ -514,6 +520,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
     if (unlikely(hf_checks_full) && possible) {
         ptr = hf_checked_malloc(0, bytes, true);
     } else {
+        hf_depot_before_malloc(possible ? bytes : SIZE_MAX);
         ptr = je_calloc(count, size);
         for (int i = 0; unlikely(ptr == NULL) && possible && i < HF_RETRIES && hf_retry(bytes); i++)
             ptr = je_calloc(count, size);
@@ -639,6 +646,7 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
         hf_checks_boot();
     je_malloc_conf = configuration;
     hf_pace_looks();
+    hf_depot_start();
     jemalloc_constructor();
     je_malloc_message = hf_say_nothing;
     hf_ground_write_tables();

@@ -40,6 +40,7 @@ static void hf_look_if_due(tsd_t *tsd)
     if (now - nstime_ns(last) < HF_LOOK_EVERY * UINT64_C(1000000))
         return;
     nstime_init(last, now);
+    hf_depot_look(tsd, tsd_tcache_slowp_get(tsd)->next_gc_bin);
     hf_look_at_cache(tsd);
     hf_decay_next(tsd_tsdn(tsd));
 }
@@ -87,7 +88,7 @@ static uint64_t hf_arena_cached(tsdn_t *tsdn, arena_t *arena)
 uint64_t hf_heap_cached_entry(void)
 {
     struct hf_call call;
-    uint64_t bytes = 0;
+    uint64_t bytes = __atomic_load_n(&hf_depot_bytes, __ATOMIC_RELAXED);
     if (!hf_enter(&call))
         return 0;
     tsdn_t *tsdn = tsd_tsdn(tsd_fetch());
