@@ -9,6 +9,7 @@
  */
 #include "alloc/diagnose/unwind.h"
 
+#include "alloc/base/call_frames.h"
 #include "alloc/base/dynlink.h"
 
 #include <setjmp.h>
@@ -41,24 +42,6 @@ struct bases {
     const void *function;
 };
 
-/* .eh_frame_hdr, as every linker writes it: LSB, "Exception Frame Header". */
-struct table {
-    uint8_t version;
-    uint8_t frames_encoding, count_encoding, entries_encoding;
-    int32_t frames;
-    uint32_t count;
-    struct entry {
-        int32_t function, description; /* relative to the table */
-    } entries[];
-};
-
-enum {
-    COUNT_ENCODING = 0x03,   /* DW_EH_PE_udata4 */
-    ENTRIES_ENCODING = 0x3b, /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
-    NO_ENCODING = 0xff,
-    CIE_HEAD = 8
-};
-
 /* A description that the unwinder cannot read (it has an unknown augmentation): it stops there. */
 static const struct {
     uint32_t common_length, common;
@@ -75,82 +58,10 @@ static const struct {
     .to_common = 20, /* bytes from here back to `common_length` */
 };
 
-static const uint8_t *skip_leb128(const uint8_t *at)
-{
-    while ((*at++ & 0x80) != 0)
-        ;
-    return at;
-}
-
-/* Bytes of a value; 0 if the encoding has no fixed size. */
-static size_t size_of(uint8_t encoding)
-{
-    static const uint8_t sizes[8] = {sizeof(void *), 0, 2, 4, 8};
-    return (encoding & 0x70) == 0x50 ? 0 : sizes[encoding & 7]; /* 0x50: aligned */
-}
-
-/* How a common entry (CIE) says that addresses are written. */
-static uint8_t encoding_of(const uint8_t *common)
-{
-    const uint8_t version = common[CIE_HEAD];
-    const char *augmentation = (const char *)common + CIE_HEAD + 1;
-    const uint8_t *at = (const uint8_t *)augmentation + strlen(augmentation) + 1;
-    if (augmentation[0] != 'z')
-        return augmentation[0] == '\0' ? 0 : NO_ENCODING;
-    if (version >= 4)
-        at += 2;
-    at = skip_leb128(skip_leb128(at));
-    at = skip_leb128(version == 1 ? at + 1 : skip_leb128(at));
-    for (const char *letter = augmentation + 1; *letter != '\0'; letter++) {
-        if (*letter == 'R')
-            return *at;
-        if (*letter == 'P' && size_of(*at) != 0)
-            at += 1 + size_of(*at);
-        else if (*letter == 'L')
-            at++;
-        else if (*letter != 'S' && *letter != 'B')
-            return NO_ENCODING;
-    }
-    return 0;
-}
-
-/* Whether a description (FDE) covers the address, `offset` bytes behind the function's first. */
-static bool covers(const uint8_t *description, uintptr_t offset)
-{
-    uint32_t to_common;
-    uint64_t size = 0;
-    memcpy(&to_common, description + 4, sizeof to_common);
-    const size_t width = size_of(encoding_of(description + 4 - to_common));
-    if (width == 0)
-        return false;
-    memcpy(&size, description + 8 + width, width);
-    return offset < size;
-}
-
 static const void *find_description(uintptr_t address, struct bases *bases)
 {
-    const struct table *table = hf_dynlink_unwind_table((const void *)address);
-    if (table == NULL || table->version != 1 || size_of(table->frames_encoding) != 4 ||
-        table->count_encoding != COUNT_ENCODING || table->entries_encoding != ENTRIES_ENCODING)
-        return NULL;
-    const intptr_t wanted = (intptr_t)(address - (uintptr_t)table);
-    size_t first = 0, end = table->count;
-    while (first < end) { /* all entries before `first` begin at or before the address */
-        const size_t middle = first + (end - first) / 2;
-        if (table->entries[middle].function <= wanted)
-            first = middle + 1;
-        else
-            end = middle;
-    }
-    if (first == 0)
-        return NULL;
-    const struct entry *entry = &table->entries[first - 1];
-    const uint8_t *description = (const uint8_t *)table + entry->description;
-    if (!covers(description, (uintptr_t)(wanted - entry->function)))
-        return NULL;
     bases->text = bases->data = NULL;
-    bases->function = (const char *)table + entry->function;
-    return description;
+    return hf_frame_description((const void *)address, &bases->function);
 }
 
 const void *hf_find_description(const void *address,

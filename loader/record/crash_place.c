@@ -1,6 +1,10 @@
 /*
  * Finds the object whose code a signal interrupted. Owns nothing, allocates nothing and never
  * blocks, so it may be called in a signal handler and by any thread.
+ *
+ * Frames are followed first. Functions such as abort() leave parts of theirs uninitialised, where
+ * return addresses of finished calls remain, and nothing tells such a call from one that is under
+ * way. So words are only looked at from where the frames cannot be followed any further.
  */
 #include "loader/record/crash_place.h"
 
@@ -10,9 +14,7 @@
 #include "loader/interpose/slot_policy.h"
 
 #include <gnu/libc-version.h>
-#include <signal.h>
 #include <string.h>
-#include <ucontext.h>
 
 static enum hf_object_role role_of(const struct link_map *map)
 {
@@ -53,37 +55,6 @@ static bool is_after_call(uintptr_t address)
 #endif
 }
 
-/*
- * Whether the call before an address can have left its object: through a PLT entry, a GOT slot or a
- * pointer. abort() leaves parts of its stack frame uninitialised, so return addresses of finished
- * calls remain there. The caller of abort() called into another object; most of the stale calls did
- * not.
- */
-static bool is_after_call_out(uintptr_t address)
-{
-#if defined(__x86_64__)
-    static const unsigned char landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; /* endbr64 */
-    unsigned char call[5], entry[7];
-    int32_t distance;
-    if (!hf_maps_read((const void *)(address - sizeof call), call, sizeof call) || call[0] != 0xe8)
-        return true;
-    memcpy(&distance, call + 1, sizeof distance);
-    const void *target = (const void *)(address + (uintptr_t)(intptr_t)distance);
-    if (hf_dynlink_find_fast(target) != hf_dynlink_find_fast((const void *)address) ||
-        !hf_maps_read(target, entry, sizeof entry))
-        return true;
-    const unsigned char *jump = entry;
-    if (memcmp(jump, landing, sizeof landing) == 0)
-        jump += sizeof landing;
-    if (*jump == 0xf2) /* bnd */
-        jump++;
-    return jump[0] == 0xff && jump[1] == 0x25; /* jmp *disp32(%rip) */
-#else
-    (void)address;
-    return true;
-#endif
-}
-
 /* Considers one address. Returns true when the search is complete. */
 static bool take(struct hf_doctor_place *out, uintptr_t code)
 {
@@ -100,41 +71,56 @@ static bool take(struct hf_doctor_place *out, uintptr_t code)
     return true;
 }
 
-struct hf_doctor_crash hf_doctor_crash_of(int signal_number, const void *context)
+static bool is_return_address(uintptr_t address)
 {
-    const ucontext_t *thread = context;
-#if defined(__x86_64__)
-    return (struct hf_doctor_crash){(uintptr_t)thread->uc_mcontext.gregs[REG_RIP],
-                                    (uintptr_t)thread->uc_mcontext.gregs[REG_RSP],
-                                    signal_number == SIGABRT};
-#else
-    return (struct hf_doctor_crash){thread->uc_mcontext.pc, thread->uc_mcontext.sp,
-                                    signal_number == SIGABRT};
-#endif
+    return hf_dynlink_find_fast((const void *)address) != NULL && is_after_call(address);
 }
 
-void hf_doctor_search_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out)
+/* Considers the frame's callers. Returns true when the search is complete; otherwise `frame` is the
+ * outermost one that could be reached. */
+static bool follow(struct hf_frame *frame, struct hf_doctor_place *out)
+{
+    enum { FRAMES_MAX = 512 };
+    struct hf_frame caller = *frame;
+    for (int i = 0; i < FRAMES_MAX && hf_frame_leave(&caller); i++) {
+        if (caller.code == 0)
+            return true;
+        if (!is_return_address(caller.code))
+            return false;
+        *frame = caller;
+        if (take(out, frame->code))
+            return true;
+    }
+    return false;
+}
+
+/* Considers all words of the stack from `at` on. */
+static void scan(uintptr_t at, struct hf_doctor_place *out)
 {
     enum { WORDS = 512, WINDOWS = 16 };
-    uintptr_t words[WORDS], at = crash->stack & -sizeof words[0];
-    memset(out, 0, sizeof *out);
-    bool over = take(out, crash->code);
-    for (size_t window = 0; window < WINDOWS && !over; window++) {
+    uintptr_t words[WORDS];
+    for (size_t window = 0; window < WINDOWS; window++) {
         size_t count = WORDS;
         while (count > 0 && !hf_maps_read((const void *)at, words, count * sizeof words[0]))
             count /= 2; /* the end of the stack */
-        for (size_t i = 0; i < count && !over; i++)
-            over = hf_dynlink_find_fast((const void *)words[i]) != NULL &&
-                   is_after_call(words[i]) &&
-                   (!crash->aborted || out->object != NULL || is_after_call_out(words[i])) &&
-                   take(out, words[i]);
+        for (size_t i = 0; i < count; i++)
+            if (is_return_address(words[i]) && take(out, words[i]))
+                return;
         if (count < WORDS)
-            break;
+            return;
         at += sizeof words;
     }
 }
 
-void hf_doctor_find_place(const struct hf_doctor_crash *crash, struct hf_doctor_place *out)
+void hf_doctor_search_place(const struct hf_frame *crash, struct hf_doctor_place *out)
+{
+    struct hf_frame frame = *crash;
+    memset(out, 0, sizeof *out);
+    if (!take(out, crash->code) && !follow(&frame, out))
+        scan(frame.stack & -sizeof(uintptr_t), out);
+}
+
+void hf_doctor_find_place(const struct hf_frame *crash, struct hf_doctor_place *out)
 {
     memset(out, 0, sizeof *out);
     if (!has_spoken())

@@ -77,7 +77,7 @@ static const void *first_context(const void *context, ucontext_t *copy)
 {
 #if defined(__x86_64__)
     enum { WORDS = 512, WINDOWS = 32, USER_CODE = 0x33 };
-    uintptr_t words[WORDS], at = hf_doctor_crash_of(0, context).stack & -sizeof words[0], mark;
+    uintptr_t words[WORDS], at = hf_frame_of(context).stack & -sizeof words[0], mark;
     if (!hf_maps_read((const char *)context - sizeof mark, &mark, sizeof mark))
         return NULL;
     for (size_t window = 0; window < WINDOWS; window++, at += sizeof words) {
@@ -142,8 +142,7 @@ static void say(const struct caught *caught, const struct hf_naming_place *where
     struct hf_text text;
     const bool sent = info->si_code <= 0;
     const void *first = sent ? first_context(context, &copy) : NULL;
-    const struct hf_doctor_crash crash =
-        hf_doctor_crash_of(caught->number, first != NULL ? first : context);
+    const struct hf_frame crash = hf_frame_of(first != NULL ? first : context);
     hf_doctor_search_place(&crash, &place);
     hf_text_begin(&text);
     hf_text_add(&text, "fatal: ");

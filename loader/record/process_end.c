@@ -65,8 +65,8 @@ static char *append_number(char *at, unsigned long value)
 
 /* Writes the record to a temporary file and renames it when it is complete. `pid` is the process
  * that the record describes. */
-static void record(enum hf_doctor_moment moment, int signal_number,
-                   const struct hf_doctor_crash *crash, pid_t pid, bool alone)
+static void record(enum hf_doctor_moment moment, int signal_number, const struct hf_frame *crash,
+                   pid_t pid, bool alone)
 {
     char path[PATH_ROOM + 64], part[PATH_ROOM + 64];
     append_number(append(append(path, directory), "/"), (unsigned long)pid);
@@ -83,7 +83,7 @@ static void record(enum hf_doctor_moment moment, int signal_number,
 
 /* The copy sends no SIGCHLD and is visible only to a wait(2) with __WALL. */
 static void record_in_copy(enum hf_doctor_moment moment, int signal_number,
-                           const struct hf_doctor_crash *crash)
+                           const struct hf_frame *crash)
 {
     pid_t pid = getpid();
     pid_t copy = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -120,7 +120,7 @@ static bool is_crash(int signal_number)
 
 /* Names the object that crashed if it has an embedded allocator: such an allocator dies without a
  * message when it is passed other memory. */
-static void say_whose(const struct hf_doctor_crash *crash)
+static void say_whose(const struct hf_frame *crash)
 {
     struct hf_doctor_place place;
     struct hf_text text;
@@ -143,7 +143,7 @@ static void say_whose(const struct hf_doctor_crash *crash)
 
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    const struct hf_doctor_crash crash = hf_doctor_crash_of(signal_number, context);
+    const struct hf_frame crash = hf_frame_of(context);
     const bool crashed = is_crash(signal_number);
     int saved_errno = errno;
     if (is_due()) {

@@ -495,7 +495,7 @@ static void object_number(struct out *out, const struct link_map *map)
         number(out, index);
 }
 
-static void crash_line(struct out *out, const struct hf_doctor_crash *crash)
+static void crash_line(struct out *out, const struct hf_frame *crash)
 {
     struct hf_doctor_place place;
     struct hf_object object;
@@ -513,7 +513,7 @@ static void crash_line(struct out *out, const struct hf_doctor_crash *crash)
 }
 
 int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
-                    const struct hf_doctor_crash *crash, bool alone)
+                    const struct hf_frame *crash, bool alone)
 {
     static const char *const moments[] = {"exit", "start", "signal", "asked"};
     struct out out = {.descriptor = descriptor};

@@ -1,0 +1,444 @@
+/*
+ * See call_frames.h. Tables and descriptions are read in place: they are constant, and belong to an
+ * object that has a function on the stack. Their format: LSB, "Exception Frames"; DWARF 5, 6.4.
+ */
+#include "alloc/base/call_frames.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/base/maps.h"
+
+#include <stddef.h>
+#include <string.h>
+#include <ucontext.h>
+
+/* ---- common entries ---- */
+
+/* Bytes that are being read. */
+struct reader {
+    const uint8_t *at, *end;
+};
+
+/* What descriptions (FDE) have in common (CIE). */
+struct common {
+    uint8_t encoding; /* of addresses */
+    bool augmented;   /* descriptions have additional bytes too */
+    uint64_t code_unit;
+    int64_t data_unit;
+    uint64_t return_register;
+    struct reader instructions;
+};
+
+enum { NO_ENCODING = 0xff };
+
+static uint8_t take_byte(struct reader *reader)
+{
+    return reader->at < reader->end ? *reader->at++ : 0;
+}
+
+static uint64_t take_fixed(struct reader *reader, unsigned size)
+{
+    uint64_t value = 0;
+    if (reader->end - reader->at < (ptrdiff_t)size)
+        size = 0;
+    memcpy(&value, reader->at, size);
+    reader->at += size;
+    return value;
+}
+
+static uint64_t take_leb128(struct reader *reader, bool is_signed)
+{
+    uint64_t value = 0;
+    unsigned shift = 0;
+    uint8_t byte;
+    do {
+        byte = take_byte(reader);
+        if (shift < 64)
+            value |= (uint64_t)(byte & 0x7f) << shift;
+        shift += 7;
+    } while ((byte & 0x80) != 0);
+    return is_signed && shift < 64 && (byte & 0x40) != 0 ? value | -(uint64_t)1 << shift : value;
+}
+
+static uint64_t take_unsigned(struct reader *reader)
+{
+    return take_leb128(reader, false);
+}
+
+static int64_t take_signed(struct reader *reader)
+{
+    return (int64_t)take_leb128(reader, true);
+}
+
+/* Leaves out a block that follows its length. */
+static void skip_block(struct reader *reader)
+{
+    const uint64_t size = take_unsigned(reader);
+    reader->at =
+        size < (uint64_t)(reader->end - reader->at) ? reader->at + (size_t)size : reader->end;
+}
+
+/* The bytes of an entry. */
+static struct reader open_entry(const uint8_t *entry)
+{
+    uint32_t length;
+    memcpy(&length, entry, sizeof length);
+    return (struct reader){entry + 8, entry + 4 + length};
+}
+
+/* Bytes of a value; 0 if the encoding has no fixed size. */
+static unsigned size_of(uint8_t encoding)
+{
+    static const uint8_t sizes[8] = {sizeof(void *), 0, 2, 4, 8};
+    return (encoding & 0x70) == 0x50 ? 0 : sizes[encoding & 7]; /* 0x50: aligned */
+}
+
+/* How addresses are written. */
+static uint8_t encoding_of(struct reader augmentation, const char *letters)
+{
+    for (; *letters != '\0'; letters++) {
+        if (*letters == 'R')
+            return take_byte(&augmentation);
+        if (*letters == 'P') {
+            const unsigned size = size_of(take_byte(&augmentation));
+            if (size == 0)
+                return NO_ENCODING;
+            (void)take_fixed(&augmentation, size);
+        } else if (*letters == 'L')
+            (void)take_byte(&augmentation);
+        else if (*letters != 'S' && *letters != 'B')
+            return NO_ENCODING;
+    }
+    return 0;
+}
+
+/* Reads the common entry of a description. */
+static struct common common_of(const uint8_t *description)
+{
+    uint32_t distance;
+    memcpy(&distance, description + 4, sizeof distance);
+    struct reader reader = open_entry(description + 4 - distance);
+    struct common common = {0};
+    const uint8_t version = take_byte(&reader);
+    const char *letters = (const char *)reader.at;
+    reader.at += strlen(letters) + 1;
+    if (version >= 4)
+        reader.at += 2;
+    common.code_unit = take_unsigned(&reader);
+    common.data_unit = take_signed(&reader);
+    common.return_register = version == 1 ? take_byte(&reader) : take_unsigned(&reader);
+    common.augmented = letters[0] == 'z';
+    if (common.augmented) {
+        struct reader augmentation = reader;
+        (void)take_unsigned(&augmentation);
+        common.encoding = encoding_of(augmentation, letters + 1);
+        skip_block(&reader);
+    } else if (letters[0] != '\0')
+        common.encoding = NO_ENCODING;
+    common.instructions = reader;
+    return common;
+}
+
+/* ---- finding a description ---- */
+
+/* .eh_frame_hdr, as every linker writes it: LSB, "Exception Frame Header". */
+struct table {
+    uint8_t version;
+    uint8_t frames_encoding, count_encoding, entries_encoding;
+    int32_t frames;
+    uint32_t count;
+    struct entry {
+        int32_t function, description; /* relative to the table */
+    } entries[];
+};
+
+enum {
+    COUNT_ENCODING = 0x03,  /* DW_EH_PE_udata4 */
+    ENTRIES_ENCODING = 0x3b /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
+};
+
+/* Whether a description covers the address, `offset` bytes behind the function's first. */
+static bool covers(const uint8_t *description, uintptr_t offset)
+{
+    const unsigned width = size_of(common_of(description).encoding);
+    struct reader reader = open_entry(description);
+    (void)take_fixed(&reader, width);
+    return offset < take_fixed(&reader, width);
+}
+
+const void *hf_frame_description(const void *address, const void **function)
+{
+    const struct table *table = hf_dynlink_unwind_table(address);
+    if (table == NULL || table->version != 1 || size_of(table->frames_encoding) != 4 ||
+        table->count_encoding != COUNT_ENCODING || table->entries_encoding != ENTRIES_ENCODING)
+        return NULL;
+    const intptr_t wanted = (intptr_t)((uintptr_t)address - (uintptr_t)table);
+    size_t first = 0, end = table->count;
+    while (first < end) { /* all entries before `first` begin at or before the address */
+        const size_t middle = first + (end - first) / 2;
+        if (table->entries[middle].function <= wanted)
+            first = middle + 1;
+        else
+            end = middle;
+    }
+    if (first == 0)
+        return NULL;
+    const struct entry *entry = &table->entries[first - 1];
+    const uint8_t *description = (const uint8_t *)table + entry->description;
+    if (!covers(description, (uintptr_t)(wanted - entry->function)))
+        return NULL;
+    *function = (const char *)table + entry->function;
+    return description;
+}
+
+/* ---- what a description says of one instruction ---- */
+
+/* DWARF's numbers of registers. */
+#if defined(__x86_64__)
+enum { STACK = 7, POINTER = 6, LINK = 16 };
+#elif defined(__aarch64__)
+enum { STACK = 31, POINTER = 29, LINK = 30 };
+#else
+enum { STACK = -1, POINTER = -2, LINK = -3 };
+#endif
+
+/* Where a register's value in the caller is. */
+struct rule {
+    enum { KEPT, SAVED, LOST, NONE } where; /* NONE: nobody called */
+    int64_t offset;                         /* SAVED: from the frame's address */
+};
+
+/* The frame's address is where the caller's stack ends. */
+struct row {
+    bool known; /* the address is a register and an offset */
+    uint64_t base;
+    int64_t offset;
+    struct rule pointer, link;
+};
+
+static void set_rule(struct row *row, uint64_t number, struct rule rule)
+{
+    if (number == (uint64_t)POINTER)
+        row->pointer = rule;
+    else if (number == (uint64_t)LINK)
+        row->link = rule;
+}
+
+static void restore(struct row *row, const struct row *initial, uint64_t number)
+{
+    set_rule(row, number, number == (uint64_t)POINTER ? initial->pointer : initial->link);
+}
+
+static void set_address(struct row *row, uint64_t base, int64_t offset)
+{
+    row->known = true;
+    row->base = base;
+    row->offset = offset;
+}
+
+/* DW_CFA_…; the first three have an operand in their lower bits. */
+enum {
+    ADVANCE = 0x40,
+    OFFSET = 0x80,
+    RESTORE = 0xc0,
+    NOP = 0x00,
+    ADVANCE_1 = 0x02,
+    ADVANCE_2 = 0x03,
+    ADVANCE_4 = 0x04,
+    OFFSET_EXTENDED = 0x05,
+    RESTORE_EXTENDED = 0x06,
+    UNDEFINED = 0x07,
+    SAME_VALUE = 0x08,
+    REGISTER = 0x09,
+    REMEMBER_STATE = 0x0a,
+    RESTORE_STATE = 0x0b,
+    ADDRESS = 0x0c,
+    ADDRESS_REGISTER = 0x0d,
+    ADDRESS_OFFSET = 0x0e,
+    ADDRESS_EXPRESSION = 0x0f,
+    EXPRESSION = 0x10,
+    OFFSET_EXTENDED_SIGNED = 0x11,
+    ADDRESS_SIGNED = 0x12,
+    ADDRESS_OFFSET_SIGNED = 0x13,
+    VALUE_OFFSET = 0x14,
+    VALUE_OFFSET_SIGNED = 0x15,
+    VALUE_EXPRESSION = 0x16,
+    SIGNED_RETURN = 0x2d, /* aarch64: return addresses have a signature from here on, or none */
+    ARGUMENTS_SIZE = 0x2e
+};
+
+/* Carries out one instruction other than those that advance. False if it is unknown. */
+static bool carry_out(uint8_t code, struct reader *reader, const struct common *common,
+                      const struct row *initial, struct row *row)
+{
+    uint64_t number;
+    switch (code) {
+    case NOP:
+    case SIGNED_RETURN:
+        return true;
+    case OFFSET_EXTENDED:
+        number = take_unsigned(reader);
+        set_rule(row, number,
+                 (struct rule){SAVED, (int64_t)take_unsigned(reader) * common->data_unit});
+        return true;
+    case OFFSET_EXTENDED_SIGNED:
+        number = take_unsigned(reader);
+        set_rule(row, number, (struct rule){SAVED, take_signed(reader) * common->data_unit});
+        return true;
+    case RESTORE_EXTENDED:
+        restore(row, initial, take_unsigned(reader));
+        return true;
+    case UNDEFINED:
+        set_rule(row, take_unsigned(reader), (struct rule){.where = NONE});
+        return true;
+    case SAME_VALUE:
+        set_rule(row, take_unsigned(reader), (struct rule){.where = KEPT});
+        return true;
+    case REGISTER:
+    case VALUE_OFFSET:
+    case VALUE_OFFSET_SIGNED:
+        set_rule(row, take_unsigned(reader), (struct rule){.where = LOST});
+        (void)take_unsigned(reader);
+        return true;
+    case EXPRESSION:
+    case VALUE_EXPRESSION:
+        set_rule(row, take_unsigned(reader), (struct rule){.where = LOST});
+        skip_block(reader);
+        return true;
+    case ADDRESS:
+        number = take_unsigned(reader);
+        set_address(row, number, (int64_t)take_unsigned(reader));
+        return true;
+    case ADDRESS_SIGNED:
+        number = take_unsigned(reader);
+        set_address(row, number, take_signed(reader) * common->data_unit);
+        return true;
+    case ADDRESS_REGISTER:
+        set_address(row, take_unsigned(reader), row->offset);
+        return true;
+    case ADDRESS_OFFSET:
+        row->offset = (int64_t)take_unsigned(reader);
+        return true;
+    case ADDRESS_OFFSET_SIGNED:
+        row->offset = take_signed(reader) * common->data_unit;
+        return true;
+    case ADDRESS_EXPRESSION:
+        row->known = false;
+        skip_block(reader);
+        return true;
+    case ARGUMENTS_SIZE:
+        (void)take_unsigned(reader);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* Carries out the instructions for all code up to `wanted`, bytes behind the function's first. */
+static bool carry_out_all(struct reader reader, const struct common *common, uint64_t wanted,
+                          struct row *row)
+{
+    enum { REMEMBERED_MAX = 8 };
+    const struct row initial = *row;
+    struct row remembered[REMEMBERED_MAX];
+    size_t depth = 0;
+    for (uint64_t location = 0; reader.at < reader.end && location <= wanted;) {
+        const uint8_t code = take_byte(&reader), operand = code & 0x3f;
+        if ((code & 0xc0) == ADVANCE)
+            location += operand * common->code_unit;
+        else if (code == ADVANCE_1 || code == ADVANCE_2 || code == ADVANCE_4)
+            location += take_fixed(&reader, 1U << (code - ADVANCE_1)) * common->code_unit;
+        else if ((code & 0xc0) == OFFSET)
+            set_rule(row, operand,
+                     (struct rule){SAVED, (int64_t)take_unsigned(&reader) * common->data_unit});
+        else if ((code & 0xc0) == RESTORE)
+            restore(row, &initial, operand);
+        else if (code == REMEMBER_STATE && depth < REMEMBERED_MAX)
+            remembered[depth++] = *row;
+        else if (code == RESTORE_STATE && depth > 0)
+            *row = remembered[--depth];
+        else if (!carry_out(code, &reader, common, &initial, row))
+            return false;
+    }
+    return true;
+}
+
+/* Finds what holds at an instruction. */
+static bool find_row(uintptr_t code, struct row *row)
+{
+    const void *function;
+    const uint8_t *description = hf_frame_description((const void *)code, &function);
+    if (description == NULL)
+        return false;
+    const struct common common = common_of(description);
+    const unsigned width = size_of(common.encoding);
+    struct reader reader = open_entry(description);
+    reader.at += (size_t)2 * width;
+    if (common.augmented)
+        skip_block(&reader);
+    memset(row, 0, sizeof *row);
+    return common.return_register == (uint64_t)LINK &&
+           carry_out_all(common.instructions, &common, 0, row) &&
+           carry_out_all(reader, &common, code - (uintptr_t)function, row) && row->known;
+}
+
+/* ---- frames ---- */
+
+struct hf_frame hf_frame_of(const void *context)
+{
+    const ucontext_t *thread = context;
+#if defined(__x86_64__)
+    const greg_t *registers = thread->uc_mcontext.gregs;
+    return (struct hf_frame){.code = (uintptr_t)registers[REG_RIP],
+                             .stack = (uintptr_t)registers[REG_RSP],
+                             .pointer = (uintptr_t)registers[REG_RBP]};
+#else
+    return (struct hf_frame){.code = thread->uc_mcontext.pc,
+                             .stack = thread->uc_mcontext.sp,
+                             .pointer = thread->uc_mcontext.regs[POINTER],
+                             .link = thread->uc_mcontext.regs[LINK]};
+#endif
+}
+
+/* A register's value in the caller. */
+static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept, uintptr_t *out)
+{
+    *out = kept;
+    return rule->where == KEPT ||
+           (rule->where == SAVED &&
+            hf_maps_read((const void *)(address + (uintptr_t)rule->offset), out, sizeof *out));
+}
+
+/* A return address without the signature that aarch64 may have put into its upper bits. */
+static uintptr_t without_signature(uintptr_t address)
+{
+#if defined(__aarch64__)
+    return address & (((uintptr_t)1 << 48) - 1);
+#else
+    return address;
+#endif
+}
+
+bool hf_frame_leave(struct hf_frame *frame)
+{
+    struct row row;
+    struct hf_frame caller = {.called = true};
+    if (!find_row(frame->code - frame->called, &row) ||
+        (row.base != (uint64_t)STACK && row.base != (uint64_t)POINTER))
+        return false;
+    caller.stack =
+        (row.base == (uint64_t)STACK ? frame->stack : frame->pointer) + (uintptr_t)row.offset;
+    /* Only a function that a signal interrupted has its return address in a register. */
+    if (caller.stack % sizeof(void *) != 0 || caller.stack < frame->stack ||
+        (caller.stack == frame->stack && frame->called))
+        return false;
+    if (row.link.where != NONE) {
+        if (!recover(&row.link, caller.stack, frame->link, &caller.code) || caller.code == 0)
+            return false;
+        caller.code = without_signature(caller.code);
+        /* Not needed for the return: an outer frame finds it in its own, or not at all. */
+        if (!recover(&row.pointer, caller.stack, frame->pointer, &caller.pointer))
+            caller.pointer = 0;
+    }
+    *frame = caller;
+    return true;
+}

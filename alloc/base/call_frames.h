@@ -1,0 +1,34 @@
+/*
+ * The call frame information (.eh_frame) of the loaded objects: which description covers an
+ * address, and how it leads from a frame to its caller's.
+ *
+ * Owns nothing. Any thread, at any stage, in a signal handler: no locks, no allocation. Finds
+ * nothing before glibc 2.35, because finding an object would take the loader's lock.
+ */
+#ifndef HOMEFREE_CALL_FRAMES_H
+#define HOMEFREE_CALL_FRAMES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Returns the description (FDE) that covers an address, and stores where its function begins; NULL
+ * if there is none. */
+const void *hf_frame_description(const void *address, const void **function);
+
+/* The registers of a frame, as far as callers are found with them. Every value may be garbage. */
+struct hf_frame {
+    uintptr_t code, stack, pointer; /* program counter, stack pointer, frame pointer */
+    uintptr_t link;                 /* aarch64's link register, in an interrupted function */
+    bool called;                    /* `code` is where a call returns to */
+};
+
+/* The frame that a signal interrupted, by the handler's ucontext_t. */
+struct hf_frame hf_frame_of(const void *context);
+
+/* Goes on to the caller's frame, whose `code` is 0 after a thread's outermost function. Returns
+ * false, and leaves the frame as it is, if the function has no description, or one that needs other
+ * registers, or if the stack cannot be as it says. Reads the stack without faulting; on a damaged
+ * stack `code` may be any value. The stack pointer only grows. */
+bool hf_frame_leave(struct hf_frame *frame);
+
+#endif
