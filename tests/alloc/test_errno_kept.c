@@ -1,6 +1,7 @@
 /* free() preserves errno: callers free on their way out of a failure and inspect errno
  * afterwards. */
 #include "death.h"
+#include "errno_kept.h"
 #include "suite.h"
 
 #include <errno.h>
@@ -8,13 +9,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define FREE(p)               \
-    do {                      \
-        errno = EBADF;        \
-        hf_free(p);           \
-        must(errno == EBADF); \
-    } while (0)
 
 /* The heap starts in this call: constructors come later. */
 static int after_first;
@@ -36,17 +30,13 @@ END_TEST
 
 START_TEST(of_the_heaps_blocks)
 {
-    FREE(NULL);
-    FREE(hf_malloc(10));
-    FREE(hf_malloc(20000));
-    FREE(hf_malloc(64 << 20));
-    FREE(hf_aligned_alloc(1 << 20, 100));
-    errno = EBADF;
-    hf_free_sized(hf_malloc(100), 100);
-    must(errno == EBADF);
-    errno = EBADF;
-    hf_free_aligned_sized(hf_aligned_alloc(64, 100), 64, 100);
-    must(errno == EBADF);
+    MUST_KEEP_ERRNO(hf_free(NULL));
+    MUST_KEEP_ERRNO(hf_free(hf_malloc(10)));
+    MUST_KEEP_ERRNO(hf_free(hf_malloc(20000)));
+    MUST_KEEP_ERRNO(hf_free(hf_malloc(64 << 20)));
+    MUST_KEEP_ERRNO(hf_free(hf_aligned_alloc(1 << 20, 100)));
+    MUST_KEEP_ERRNO(hf_free_sized(hf_malloc(100), 100));
+    MUST_KEEP_ERRNO(hf_free_aligned_sized(hf_aligned_alloc(64, 100), 64, 100));
 }
 END_TEST
 
@@ -56,21 +46,21 @@ START_TEST(when_caches_overflow)
     for (size_t i = 0; i < 5000; i++)
         blocks[i] = hf_malloc(i % 3000);
     for (size_t i = 0; i < 5000; i++)
-        FREE(blocks[i]);
+        MUST_KEEP_ERRNO(hf_free(blocks[i]));
 }
 END_TEST
 
 START_TEST(of_foreign_blocks)
 {
-    FREE(malloc(10));
-    FREE(strdup("libc's"));
-    FREE(malloc(64 << 20)); /* libc unmaps this block */
+    MUST_KEEP_ERRNO(hf_free(malloc(10)));
+    MUST_KEEP_ERRNO(hf_free(strdup("libc's")));
+    MUST_KEEP_ERRNO(hf_free(malloc(64 << 20))); /* libc unmaps this block */
 }
 END_TEST
 
 static void *free_first(void *p)
 {
-    FREE(p);
+    MUST_KEEP_ERRNO(hf_free(p));
     return NULL;
 }
 
