@@ -86,6 +86,12 @@ static bool hf_ground_hook_merge(extent_hooks_t *hooks, void *first, size_t firs
     return false;
 }
 
+/* For homefree.patch: jemalloc's own tests have arenas with other hooks. */
+bool hf_ground_is_one(ehooks_t *ehooks)
+{
+    return ehooks_get_extent_hooks_ptr(ehooks)->alloc == hf_ground_hook_alloc;
+}
+
 /*
  * For homefree.patch: of the extents that fit, those that lack the least, and of these the
  * smallest, at the lowest address.
