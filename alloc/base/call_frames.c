@@ -59,14 +59,20 @@ static uint64_t take_leb128(struct reader *reader, bool is_signed)
     return is_signed && shift < 64 && (byte & 0x40) != 0 ? value | -(uint64_t)1 << shift : value;
 }
 
-static uint64_t take_unsigned(struct reader *reader)
+/* Nearly all numbers are one byte long. */
+static inline bool is_short(const struct reader *reader)
 {
-    return take_leb128(reader, false);
+    return reader->at < reader->end && *reader->at < 0x80;
 }
 
-static int64_t take_signed(struct reader *reader)
+static inline uint64_t take_unsigned(struct reader *reader)
 {
-    return (int64_t)take_leb128(reader, true);
+    return is_short(reader) ? *reader->at++ : take_leb128(reader, false);
+}
+
+static inline int64_t take_signed(struct reader *reader)
+{
+    return is_short(reader) ? (*reader->at++ ^ 0x40) - 0x40 : (int64_t)take_leb128(reader, true);
 }
 
 /* Leaves out a block that follows its length. */
@@ -112,7 +118,7 @@ static uint8_t encoding_of(struct reader augmentation, const char *letters)
 }
 
 /* Reads the common entry of a description. */
-static struct common common_of(const uint8_t *description)
+static inline struct common common_of(const uint8_t *description)
 {
     uint32_t distance;
     memcpy(&distance, description + 4, sizeof distance);
@@ -160,9 +166,19 @@ enum {
 static bool covers(const uint8_t *description, uintptr_t offset)
 {
     const unsigned width = size_of(common_of(description).encoding);
-    struct reader reader = open_entry(description);
-    (void)take_fixed(&reader, width);
-    return offset < take_fixed(&reader, width);
+    const uint8_t *size = open_entry(description).at + width;
+    uint32_t four;
+    uint64_t eight;
+    switch (width) {
+    case sizeof four:
+        memcpy(&four, size, sizeof four);
+        return offset < four;
+    case sizeof eight:
+        memcpy(&eight, size, sizeof eight);
+        return offset < eight;
+    default:
+        return false;
+    }
 }
 
 const void *hf_frame_description(const void *address, const void **function)
