@@ -6,8 +6,10 @@
  *
  * Owns the shelf, an array of slots that threads exchange atomically, without a lock. What is kept
  * is bounded: by the number of slots, and by the bytes that the caches hold together; a cache that
- * holds too much gives its largest blocks back first. Data that nobody takes over for
- * dirty_decay_ms is torn down by any thread that comes along (hf_kept_age).
+ * holds too much gives its largest blocks back first. When an arena's last living thread ends, and
+ * such arenas have many unused pages, it gives them back, as jemalloc always does.
+ * Data that nobody takes over for dirty_decay_ms is torn down by any thread that comes along
+ * (hf_kept_age).
  *
  * jemalloc sees the data of a living thread: it stays listed, counted in statistics and in its
  * arena's number of threads, and a watch slows it down like any other. All functions are called
@@ -16,10 +18,15 @@
 enum { HF_KEPT_MAX = 32 };
 #define HF_KEPT_CACHE ((size_t)256 << 10) /* the most that one cache may hold */
 #define HF_KEPT_BYTES ((size_t)2 << 20)   /* the most that all caches may hold, about */
+/* In unused pages: the most that such arenas may have together, and what each may have anyhow. */
+#define HF_KEPT_DIRTY   ((size_t)32 << 20)
+#define HF_KEPT_DIRTY_1 ((size_t)1 << 20)
 
 static struct hf_thread_data *hf_kept[HF_KEPT_MAX];
 static size_t hf_kept_bytes;
 static unsigned hf_kept_count; /* how many slots may be taken: tells when a look is worth while */
+static unsigned hf_kept_in[MALLOCX_ARENA_LIMIT]; /* how many belong to an arena, about to be put
+                                                    on the shelf or on it */
 
 static uint64_t hf_kept_now(void)
 {
@@ -51,20 +58,56 @@ static size_t hf_kept_shrink(tsd_t *tsd, size_t most)
     return bytes;
 }
 
+static void hf_kept_count_in(struct hf_thread_data *data)
+{
+    __atomic_add_fetch(&hf_kept_bytes, data->kept_bytes, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&hf_kept_count, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&hf_kept_in[arena_ind_get(tsd_arena_get(&data->tsd))], 1, __ATOMIC_SEQ_CST);
+}
+
+static void hf_kept_count_out(struct hf_thread_data *data)
+{
+    __atomic_sub_fetch(&hf_kept_bytes, data->kept_bytes, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&hf_kept_count, 1, __ATOMIC_RELAXED);
+    __atomic_sub_fetch(&hf_kept_in[arena_ind_get(tsd_arena_get(&data->tsd))], 1, __ATOMIC_SEQ_CST);
+}
+
 /* Takes the data out of a slot; NULL if there is none. */
 static struct hf_thread_data *hf_kept_remove(unsigned slot)
 {
     if (__atomic_load_n(&hf_kept[slot], __ATOMIC_RELAXED) == NULL)
         return NULL;
     struct hf_thread_data *data = __atomic_exchange_n(&hf_kept[slot], NULL, __ATOMIC_ACQUIRE);
-    if (data != NULL) {
-        __atomic_sub_fetch(&hf_kept_bytes, data->kept_bytes, __ATOMIC_RELAXED);
-        __atomic_sub_fetch(&hf_kept_count, 1, __ATOMIC_RELAXED);
-    }
+    if (data != NULL)
+        hf_kept_count_out(data);
     return data;
 }
 
-/* Whether the data is fit for another thread. The caller's slot holds it. */
+/* An arena's unused bytes if kept data, and no living thread, uses it: nobody else would give them
+ * back in time. Of threads that end together, the last one counted sees all of them. */
+static size_t hf_kept_dirty(arena_t *arena)
+{
+    unsigned kept = __atomic_load_n(&hf_kept_in[arena_ind_get(arena)], __ATOMIC_SEQ_CST);
+    if (kept == 0 || kept < arena_nthreads_get(arena, false))
+        return 0;
+    return ecache_npages_get(&arena->pa_shard.pac.ecache_dirty) << LG_PAGE;
+}
+
+static void hf_kept_purge(tsd_t *tsd)
+{
+    size_t all = 0;
+    if (hf_kept_dirty(tsd_arena_get(tsd)) <= HF_KEPT_DIRTY_1)
+        return;
+    for (unsigned i = 0; i < narenas_total_get(); i++) {
+        arena_t *arena = arena_get(tsd_tsdn(tsd), i, false);
+        all += arena != NULL ? hf_kept_dirty(arena) : 0;
+    }
+    if (all > HF_KEPT_DIRTY)
+        arena_decay(tsd_tsdn(tsd), tsd_arena_get(tsd), false, true);
+}
+
+/* Whether the data is fit for another thread; if so, counts it as kept. The caller's slot holds it.
+ */
 static bool hf_kept_prepare(tsd_t *tsd)
 {
     if (opt_dirty_decay_ms <= 0 || hf_thread_no_key || !tsd_nominal(tsd) ||
@@ -75,14 +118,14 @@ static bool hf_kept_prepare(tsd_t *tsd)
     size_t bytes = hf_kept_shrink(tsd, left < HF_KEPT_CACHE ? left : HF_KEPT_CACHE);
     ((struct hf_thread_data *)tsd)->kept_bytes = bytes;
     ((struct hf_thread_data *)tsd)->kept_since = hf_kept_now();
+    hf_kept_count_in((struct hf_thread_data *)tsd);
+    hf_kept_purge(tsd);
     return true;
 }
 
-/* Puts prepared data, which no slot holds any more, on the shelf; false if that is full. */
+/* Puts counted data, which no slot holds any more, on the shelf; false if that is full. */
 static bool hf_kept_put(struct hf_thread_data *data)
 {
-    __atomic_add_fetch(&hf_kept_bytes, data->kept_bytes, __ATOMIC_RELAXED);
-    __atomic_add_fetch(&hf_kept_count, 1, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < HF_KEPT_MAX; i++) {
         struct hf_thread_data *none = NULL;
         if (__atomic_load_n(&hf_kept[i], __ATOMIC_RELAXED) == NULL &&
@@ -90,8 +133,7 @@ static bool hf_kept_put(struct hf_thread_data *data)
                                         __ATOMIC_RELAXED))
             return true;
     }
-    __atomic_sub_fetch(&hf_kept_bytes, data->kept_bytes, __ATOMIC_RELAXED);
-    __atomic_sub_fetch(&hf_kept_count, 1, __ATOMIC_RELAXED);
+    hf_kept_count_out(data);
     return false;
 }
 
@@ -114,8 +156,12 @@ static void hf_kept_release(uint64_t age)
         struct hf_thread_data *data = hf_kept_remove(i);
         if (data == NULL)
             continue;
-        if (hf_kept_now() - data->kept_since >= age || !hf_kept_put(data))
-            hf_thread_clean_up(&data->tsd);
+        if (hf_kept_now() - data->kept_since < age) {
+            hf_kept_count_in(data);
+            if (hf_kept_put(data))
+                continue;
+        }
+        hf_thread_clean_up(&data->tsd);
     }
 }
 

@@ -118,10 +118,48 @@ START_TEST(it_goes_back)
 }
 END_TEST
 
+enum { TOGETHER = 16 };
+static pthread_barrier_t everybody;
+
+static void *have_much(void *unused)
+{
+    enum { COUNT = 512, SIZE = 16 << 10 };
+    void *blocks[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        blocks[i] = hf_malloc(SIZE);
+        must(blocks[i] != NULL);
+        memset(blocks[i], 1, SIZE);
+    }
+    pthread_barrier_wait(&everybody);
+    for (size_t i = 0; i < COUNT; i++)
+        hf_free(blocks[i]);
+    return unused;
+}
+
+/* Sixteen threads with arenas of their own free 8 MiB each and end. Whoever is left does not come
+ * along. */
+static int leave_little(void)
+{
+    struct hf_stats before = {.size = sizeof before}, after = {.size = sizeof after};
+    pthread_t threads[TOGETHER];
+    hf_free(hf_malloc(1));
+    must(hf_stats(&before) == 0);
+    must(pthread_barrier_init(&everybody, NULL, TOGETHER) == 0);
+    for (int i = 0; i < TOGETHER; i++)
+        must(pthread_create(&threads[i], NULL, have_much, NULL) == 0);
+    for (int i = 0; i < TOGETHER; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+    must(hf_stats(&after) == 0);
+    must(after.resident < before.resident + ((uint64_t)64 << 20));
+    return EXIT_SUCCESS;
+}
+
+SELF_TEST(peaks_go_back_at_once, "HOMEFREE_CONF=arenas:64", "peak")
+
 int main(int argc, char **argv)
 {
-    (void)argv;
     if (argc > 1)
-        return see_it_go_back();
-    return RUN_SUITE(threads_in_turn_take_no_pages, children_take_it_over, it_goes_back);
+        return strcmp(argv[1], "peak") == 0 ? leave_little() : see_it_go_back();
+    return RUN_SUITE(threads_in_turn_take_no_pages, children_take_it_over, it_goes_back,
+                     peaks_go_back_at_once);
 }
