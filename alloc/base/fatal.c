@@ -5,6 +5,7 @@
 #include "alloc/base/fatal.h"
 
 #include "alloc/base/dynlink.h"
+#include "alloc/base/uncancelled.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -75,7 +76,7 @@ void hf_text_write(struct hf_text *text)
     const char *from = text->bytes;
     size_t left = text->length;
     while (left > 0) {
-        ssize_t written = write(STDERR_FILENO, from, left);
+        ssize_t written = hf_write_uncancelled(STDERR_FILENO, from, left);
         if (written < 0 && errno == EINTR)
             continue;
         if (written <= 0)

@@ -3,11 +3,11 @@
  */
 #include "alloc/base/maps.h"
 
+#include "alloc/base/uncancelled.h"
+
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 /* The line being parsed: "start-end rwxp offset dev inode  name". */
 struct line {
@@ -84,14 +84,14 @@ int hf_maps_each(bool (*visit)(const struct hf_mapping *mapping, void *context),
     struct line line = {.field = FIELD_START};
     int saved_errno = errno, error = 0;
     bool more = true;
-    int file = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
+    int file = hf_open_uncancelled("/proc/self/maps", O_RDONLY | O_CLOEXEC);
     if (file < 0) {
         error = errno;
         errno = saved_errno;
         return -error;
     }
     while (more) {
-        ssize_t size = read(file, buffer, sizeof buffer);
+        ssize_t size = hf_read_uncancelled(file, buffer, sizeof buffer);
         if (size < 0 && errno == EINTR)
             continue;
         if (size < 0)
@@ -108,7 +108,7 @@ int hf_maps_each(bool (*visit)(const struct hf_mapping *mapping, void *context),
             memset(&line, 0, sizeof line);
         }
     }
-    close(file);
+    hf_close_uncancelled(file);
     errno = saved_errno;
     return -error;
 }
@@ -150,11 +150,11 @@ int hf_maps_find(const void *address, struct hf_place *out)
 static __attribute__((noinline, cold)) bool read_file(const void *address, void *buffer,
                                                       size_t size)
 {
-    const int file = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
+    const int file = hf_open_uncancelled("/proc/self/mem", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return false;
-    const bool done = pread(file, buffer, size, (off_t)(uintptr_t)address) == (ssize_t)size;
-    close(file);
+    const bool done = hf_pread_uncancelled(file, buffer, size, (uintptr_t)address) == (ssize_t)size;
+    hf_close_uncancelled(file);
     return done;
 }
 

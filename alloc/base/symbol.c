@@ -7,6 +7,8 @@
  */
 #include "alloc/base/symbol.h"
 
+#include "alloc/base/uncancelled.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -71,7 +73,7 @@ static void find_exported(const struct hf_object *object, struct nearest *neares
 
 static bool read_at(int file, void *buffer, size_t size, uint64_t offset)
 {
-    return offset <= INT64_MAX && pread(file, buffer, size, (off_t)offset) == (ssize_t)size;
+    return offset <= INT64_MAX && hf_pread_uncancelled(file, buffer, size, offset) == (ssize_t)size;
 }
 
 static void read_name(int file, const ElfW(Shdr) *strings, uint32_t name, struct nearest *nearest)
@@ -96,7 +98,8 @@ static void find_local(const struct hf_object *object, const ElfW(Ehdr) *loaded,
     ElfW(Ehdr) header;
     ElfW(Shdr) section, strings;
     ElfW(Sym) symbols[SYMBOLS];
-    int file = open(hf_dynlink_name(object->map), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int file = hf_open_uncancelled(hf_dynlink_name(object->map),
+                                   O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     struct stat status;
     if (file < 0)
         return;
@@ -124,7 +127,7 @@ static void find_local(const struct hf_object *object, const ElfW(Ehdr) *loaded,
         }
         break;
     }
-    (void)close(file);
+    hf_close_uncancelled(file);
 }
 
 bool hf_symbol_find(const struct hf_object *object, uintptr_t address, struct hf_symbol *out)

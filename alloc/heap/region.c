@@ -11,6 +11,7 @@
  */
 #include "alloc/heap/region.h"
 
+#include "alloc/base/uncancelled.h"
 #include "alloc/heap/holes.h"
 #include "alloc/heap/internal.h"
 
@@ -86,11 +87,11 @@ static size_t alignment_of(size_t size)
 static bool may_exceed(void)
 {
     char mode = '1';
-    int file = open("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    int file = hf_open_uncancelled("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return true;
-    (void)!read(file, &mode, 1);
-    (void)close(file);
+    (void)hf_read_uncancelled(file, &mode, 1);
+    hf_close_uncancelled(file);
     return mode == '1';
 }
 

@@ -19,6 +19,8 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 enum { HF_GUARD = 16, HF_CANARY_MAX = 64 };
 
@@ -27,8 +29,8 @@ static uint64_t hf_check_secrets[2];
 
 static void hf_checks_boot(void)
 {
-    if (getrandom(hf_check_secrets, sizeof hf_check_secrets, GRND_NONBLOCK) !=
-        (ssize_t)sizeof hf_check_secrets) {
+    if (syscall(SYS_getrandom, hf_check_secrets, sizeof hf_check_secrets, GRND_NONBLOCK) !=
+        (long)sizeof hf_check_secrets) {
         const void *random = (const void *)getauxval(AT_RANDOM); /* 16 bytes from the kernel */
         if (random != NULL)
             memcpy(hf_check_secrets, random, sizeof hf_check_secrets);

@@ -1,0 +1,41 @@
+/*
+ * The system calls of open(2), read(2), pread(2), write(2) and close(2), which in libc are
+ * cancellation points. malloc() and free() must not be any: a thread that was cancelled inside the
+ * heap would leave its locks taken and the fork gate occupied. Owns nothing; any thread, at any
+ * stage, in signal handlers too. Results and errno as in libc.
+ */
+#ifndef HOMEFREE_UNCANCELLED_H
+#define HOMEFREE_UNCANCELLED_H
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static inline int hf_open_uncancelled(const char *path, int flags)
+{
+    return (int)syscall(SYS_openat, AT_FDCWD, path, flags);
+}
+
+static inline ssize_t hf_read_uncancelled(int file, void *buffer, size_t size)
+{
+    return syscall(SYS_read, file, buffer, size);
+}
+
+static inline ssize_t hf_pread_uncancelled(int file, void *buffer, size_t size, uint64_t offset)
+{
+    return syscall(SYS_pread64, file, buffer, size, offset);
+}
+
+static inline ssize_t hf_write_uncancelled(int file, const void *buffer, size_t size)
+{
+    return syscall(SYS_write, file, buffer, size);
+}
+
+static inline void hf_close_uncancelled(int file)
+{
+    (void)syscall(SYS_close, file);
+}
+
+#endif
