@@ -77,11 +77,6 @@ int hf_region_reserve(size_t size)
     return -ENOMEM;
 }
 
-static size_t alignment_of(size_t size)
-{
-    return size >= HF_PAGE_2M ? HF_PAGE_2M : 1;
-}
-
 /* Whether the administrator lets processes allocate more than there is: vm.overcommit_memory is 1.
  */
 static bool may_exceed(void)
@@ -181,7 +176,10 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    return hf_region_map_aligned(size, alignment_of(size), protection);
+    void *at = MAP_FAILED;
+    if (size >= HF_PAGE_2M)
+        at = hf_region_map_aligned(size, HF_PAGE_2M, protection); /* for huge pages */
+    return at != MAP_FAILED ? at : hf_region_map_aligned(size, 1, protection);
 }
 
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection)

@@ -134,6 +134,15 @@ static void large_mappings_are_aligned(void *unused)
     must(hf_region_used() == 4 * (PAGE + 2 * MIB));
 }
 
+static void or_not_if_it_fits_nowhere_else(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *all = hf_region_map(NULL, SIZE, WRITABLE, NEW);
+    must(all == base() && hf_region_unmap(all + MIB, 2 * MIB + PAGE) == 0);
+    must(hf_region_map(NULL, 2 * MIB, WRITABLE, NEW) == all + MIB);
+}
+
 static void full_and_not_full_again(void *unused)
 {
     (void)unused;
@@ -202,9 +211,9 @@ static struct {
     size_t pieces_count, taken_count;
 } model;
 
-static bool model_fits(size_t count)
+/* At a multiple of `step` pages. */
+static bool model_fits(size_t count, size_t step)
 {
-    size_t step = count * PAGE >= HF_PAGE_2M ? HF_PAGE_2M / PAGE : 1;
     for (size_t start = 0; start + count <= PAGES;) {
         const unsigned char *taken = memchr(model.taken + start, 1, count);
         if (taken == NULL)
@@ -233,7 +242,8 @@ static void add_piece(size_t page, size_t count)
 
 static void step_map(size_t count)
 {
-    bool fits = model_fits(count);
+    bool fits = model_fits(count, 1);
+    bool aligned = count * PAGE >= HF_PAGE_2M && model_fits(count, HF_PAGE_2M / PAGE);
     char *p = hf_region_map(NULL, count * PAGE, WRITABLE, NEW);
     if (p == MAP_FAILED) {
         must(errno == ENOMEM);
@@ -244,7 +254,7 @@ static void step_map(size_t count)
     size_t page = (size_t)(p - base()) / PAGE;
     must(p >= base() && page + count <= PAGES);
     must((size_t)(p - base()) % PAGE == 0);
-    must(count * PAGE < HF_PAGE_2M || (uintptr_t)p % HF_PAGE_2M == 0);
+    must(!aligned || (uintptr_t)p % HF_PAGE_2M == 0);
     must(memchr(model.taken + page, 1, count) == NULL);
     for (size_t i = 0; i < count; i += count / 8 + 1) {
         must(p[i * PAGE] == 0);
@@ -316,6 +326,7 @@ START_TEST(mapping)
 {
     run(fixed_changes_pages, NULL);
     run(large_mappings_are_aligned, NULL);
+    run(or_not_if_it_fits_nowhere_else, NULL);
     run(full_and_not_full_again, NULL);
     run(many_holes, NULL);
 }
