@@ -167,6 +167,14 @@ void hf_thread_end(void *data)
     hf_gate_disclaim();
 }
 
+/* Call under the emergency lock, or in a child whose only thread this is. */
+static void hf_thread_use_emergency(void)
+{
+    if (tsd_state_get(&hf_thread_emergency) == tsd_state_uninitialized)
+        tsd_atomic_store(&hf_thread_emergency.state, tsd_state_purgatory, ATOMIC_RELAXED);
+    hf_thread_slot = &hf_thread_emergency;
+}
+
 /* The state of a call into the heap; see hf_enter(). */
 struct hf_call {
     struct hf_pass pass;
@@ -192,9 +200,7 @@ JEMALLOC_ALWAYS_INLINE bool hf_enter(struct hf_call *call)
     if (tsd == &tsd_tls && (hf_thread_slot != &tsd_tls || hf_thread_create() != NULL))
         return true;
     pthread_mutex_lock(&hf_emergency_lock);
-    if (tsd_state_get(&hf_thread_emergency) == tsd_state_uninitialized)
-        tsd_atomic_store(&hf_thread_emergency.state, tsd_state_purgatory, ATOMIC_RELAXED);
-    hf_thread_slot = &hf_thread_emergency;
+    hf_thread_use_emergency();
     call->before = tsd;
     return true;
 }
@@ -674,7 +680,7 @@ void hf_heap_catch_up_entry(void)
  * ended during the fork. */
 void hf_heap_reset_in_child_entry(void)
 {
-    tsd_t *own = hf_thread_slot;
+    tsd_t *before = hf_thread_slot, *own = before;
     pthread_mutex_init(&hf_emergency_lock, NULL);
     if (own == &tsd_tls || own == &hf_thread_ended || own == &hf_thread_emergency)
         own = NULL;
@@ -684,6 +690,12 @@ void hf_heap_reset_in_child_entry(void)
     pthread_mutex_init(&hf_slow_lock, NULL);
     hf_put_off_threads = NULL;
     hf_ground_reset();
+    /* jemalloc wants data, for which there may be no memory. */
+    bool none = own == NULL && before != &hf_thread_emergency && hf_thread_create() == NULL;
+    if (none)
+        hf_thread_use_emergency();
     jemalloc_postfork_child();
     hf_kept_reset(tsd_fetch());
+    if (none)
+        hf_thread_slot = before;
 }

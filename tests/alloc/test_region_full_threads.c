@@ -5,6 +5,8 @@
 
 #include <homefree/homefree.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define THREADS 8
 #define GIVEN   50
@@ -80,8 +82,55 @@ static int part(void)
 
 SELF_TEST(new_threads_in_a_full_region, "HOMEFREE_CONF=region:16M", "part")
 
+/* Until there is no memory for another thread's data either. */
+static void *take_all(void *unused)
+{
+    size_t count;
+    for (size_t size = 100000; size >= 64; size /= 4)
+        (void)exhaust(size, &count);
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together);
+    return unused;
+}
+
+static void *fork_first(void *given)
+{
+    const pid_t child = fork();
+    must(child >= 0);
+    if (child == 0) {
+        hf_free(hf_malloc(10));
+        hf_free(given);
+        must(!hf_owns(&child));
+        _exit(0);
+    }
+    int status = -1;
+    must(waitpid(child, &status, 0) == child && status == 0);
+    return given;
+}
+
+/* A thread that has never used the heap forks. */
+static int fork_in_full_region(void)
+{
+    enum { TAKERS = 100 };
+    pthread_t threads[TAKERS], forker;
+    void *given = hf_malloc(3000);
+    must(pthread_barrier_init(&together, NULL, TAKERS + 1) == 0);
+    for (size_t i = 0; i < TAKERS; i++)
+        must(pthread_create(&threads[i], NULL, take_all, NULL) == 0);
+    pthread_barrier_wait(&together);
+    must(pthread_create(&forker, NULL, fork_first, given) == 0);
+    must(pthread_join(forker, NULL) == 0);
+    pthread_barrier_wait(&together);
+    for (size_t i = 0; i < TAKERS; i++)
+        must(pthread_join(threads[i], NULL) == 0);
+    return 0;
+}
+
+SELF_TEST(a_new_thread_forks, "HOMEFREE_CONF=region:16M", "fork")
+
 int main(int count, char **arguments)
 {
-    (void)arguments;
-    return count > 1 ? part() : RUN_SUITE(new_threads_in_a_full_region);
+    if (count > 1)
+        return strcmp(arguments[1], "fork") == 0 ? fork_in_full_region() : part();
+    return RUN_SUITE(new_threads_in_a_full_region, a_new_thread_forks);
 }
