@@ -10,6 +10,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/uncancelled.h"
 #include "alloc/diagnose/ancestors.h"
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/elsewhere.h"
@@ -288,12 +289,12 @@ static void fill_header(struct hf_report_header *header)
     copy_text(header->homefree, sizeof header->homefree, HF_VERSION);
     if (uname(&names) == 0)
         copy_text(header->host, sizeof header->host, names.nodename);
-    int file = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+    int file = hf_open_uncancelled("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
     if (file < 0)
         return;
-    ssize_t length = read(file, header->command, sizeof header->command);
+    ssize_t length = hf_read_uncancelled(file, header->command, sizeof header->command);
     header->command_size = length > 0 ? (uint32_t)length : 0;
-    (void)close(file);
+    hf_close_uncancelled(file);
 }
 
 static void make_file(void)

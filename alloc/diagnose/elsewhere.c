@@ -1,10 +1,11 @@
 /* See elsewhere.h. */
 #include "alloc/diagnose/elsewhere.h"
 
+#include "alloc/jemalloc/fork_gate.h"
+
 #include <stdalign.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -41,7 +42,6 @@ static bool run(int number, void (*work)(void *argument), void *argument)
 
 bool hf_elsewhere(void (*work)(void *argument), void *argument)
 {
-    const struct timespec nap = {0, 1000000};
     const int self = (int)syscall(SYS_gettid);
     if (atomic_load(&owner) == self) {
         if (nested)
@@ -55,7 +55,7 @@ bool hf_elsewhere(void (*work)(void *argument), void *argument)
         if (i == NAPS)
             return false;
         nobody = 0;
-        (void)nanosleep(&nap, NULL);
+        hf_gate_pause(1000000);
     }
     const bool done = run(0, work, argument);
     atomic_store(&owner, 0);

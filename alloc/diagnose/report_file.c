@@ -10,9 +10,12 @@
  */
 #include "alloc/diagnose/report_file.h"
 
+#include "alloc/jemalloc/fork_gate.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -20,7 +23,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
@@ -79,14 +81,13 @@ void hf_report_notice_fork(void)
 
 bool hf_report_lock(void)
 {
-    const struct timespec nap = {0, 50000};
     int saved_errno = errno;
     hf_report_notice_fork();
     for (int i = 0; i < SPINS + NAPS; i++) {
         if (!atomic_load_explicit(&locked, memory_order_relaxed) && !atomic_exchange(&locked, true))
             return true;
         if (i >= SPINS) /* the holder has lost its processor, or writes the file */
-            (void)nanosleep(&nap, NULL);
+            hf_gate_pause(50000);
         errno = saved_errno;
     }
     return false;
@@ -298,7 +299,7 @@ static char *map_file(int file, uint32_t chunks)
     return MAP_FAILED;
 }
 
-int hf_report_to_file(const char *folder)
+static int to_file(const char *folder)
 {
     struct hf_report_header *header = hf_report_header();
     if (header == NULL || path[0] != '\0')
@@ -328,6 +329,16 @@ int hf_report_to_file(const char *folder)
     }
     refused = error == EFBIG;
     return -error;
+}
+
+/* free(), which may have found something, is no cancellation point. */
+int hf_report_to_file(const char *folder)
+{
+    int before;
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+    const int error = to_file(folder);
+    (void)pthread_setcancelstate(before, NULL);
+    return error;
 }
 
 /* Gives the file's unused chunks back, unless `path` has become another file's, such as through a

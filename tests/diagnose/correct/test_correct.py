@@ -105,6 +105,14 @@ class Correct(DiagnosisTest):
         self.assertEqual((parent["status"], child["status"]), (0, 3))
         self.assertEqual(child["parent"], parent["pid"])
 
+    def test_threads_that_are_to_be_cancelled(self):
+        self.assertEqual(self.same("cancelled").output, "all right\n")
+        program = self.program("cancelled")
+        run = Diagnosis(arguments.homefree, [program, "fault"], folder=self.folders.new())
+        self.assertEqual((run.status, run.output), (0, "all right\n"), run.errors)
+        (finding,) = run.report["findings"]
+        self.assertEqual((finding["rule"], finding["count"]), ("static-free", 1))
+
     def test_children_with_an_environment_of_their_own(self):
         """They find the folder of the process that started them."""
         folder = Path(self.folders.new())
