@@ -8,24 +8,25 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+static const struct hf_adopted_note *note_of(const struct hf_object *object)
+{
+    size_t size;
+    const struct hf_adopted_note *note =
+        hf_object_note(object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, &size);
+    return size > sizeof *note ? note : NULL;
+}
+
 const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map)
 {
     struct hf_object object;
-    size_t size;
-    if (!hf_dynlink_open(map, &object))
-        return NULL;
-    const struct hf_adopted_note *note =
-        hf_object_note(&object, HF_ADOPTED_OWNER, HF_ADOPTED_TYPE, &size);
-    return size > sizeof *note ? note : NULL;
+    return hf_dynlink_open(map, &object) ? note_of(&object) : NULL;
 }
 
 /* Makes the segment of slots read-only. Its bounds come from the note, so they are compared with
  * the object's segments. */
-static bool protect(const struct link_map *map, const struct hf_adopted_note *note)
+static bool protect(const struct hf_object *opened, const struct hf_adopted_note *note)
 {
-    struct hf_object object;
-    if (!hf_dynlink_open(map, &object))
-        return false;
+    struct hf_object object = *opened;
     hf_object_segments(&object);
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     for (size_t i = 0; i < object.writable_count; i++)
@@ -38,13 +39,13 @@ static bool protect(const struct link_map *map, const struct hf_adopted_note *no
 
 static atomic_bool some_loaded;
 
-bool hf_adopted_look(const struct link_map *map)
+bool hf_adopted_look(const struct hf_object *object)
 {
-    const struct hf_adopted_note *note = hf_adopted_loaded(map);
+    const struct hf_adopted_note *note = note_of(object);
     if (note == NULL)
         return false;
     atomic_store_explicit(&some_loaded, true, memory_order_release);
-    return protect(map, note) && note->release_only == 0;
+    return protect(object, note) && note->release_only == 0;
 }
 
 bool hf_adopted_some(void)

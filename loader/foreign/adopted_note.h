@@ -33,7 +33,7 @@ const struct hf_adopted_note *hf_adopted_loaded(const struct link_map *map);
  * makes the segment that holds its slots read-only. Result: whether its old allocator is out of
  * use.
  */
-bool hf_adopted_look(const struct link_map *map);
+bool hf_adopted_look(const struct hf_object *object);
 
 /* Whether a routing pass has ever seen one. */
 bool hf_adopted_some(void);

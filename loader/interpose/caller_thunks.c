@@ -111,7 +111,7 @@ static const char *name_of_row(int row)
     return rows[row].name;
 }
 
-static const struct hf_function_names names = {ROWS, row_by_name, name_of_row};
+static const struct hf_function_names names = {ROWS, row_by_name, name_of_row, NULL};
 
 /* The object being processed. */
 struct work {

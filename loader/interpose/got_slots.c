@@ -5,8 +5,6 @@
  */
 #include "loader/interpose/got_slots.h"
 
-#include <string.h>
-
 #if defined(__x86_64__)
 enum { JUMP_SLOT = R_X86_64_JUMP_SLOT, GLOB_DAT = R_X86_64_GLOB_DAT, ABSOLUTE = R_X86_64_64 };
 #elif defined(__aarch64__)
@@ -20,7 +18,7 @@ struct wanted {
     uint32_t symbols[HF_FUNCTION_NAMES_MAX * 2];
     uint8_t functions[HF_FUNCTION_NAMES_MAX * 2];
     size_t count;
-    uint32_t lowest, highest;
+    uint64_t rests; /* a bit for each rest of the division of their numbers by 64 */
 };
 
 static void want(struct wanted *wanted, uint32_t symbol, int function)
@@ -30,23 +28,50 @@ static void want(struct wanted *wanted, uint32_t symbol, int function)
             return;
     if (wanted->count == sizeof wanted->symbols / sizeof wanted->symbols[0])
         return;
-    if (wanted->count == 0 || symbol < wanted->lowest)
-        wanted->lowest = symbol;
-    if (wanted->count == 0 || symbol > wanted->highest)
-        wanted->highest = symbol;
+    wanted->rests |= (uint64_t)1 << symbol % 64;
     wanted->symbols[wanted->count] = symbol;
     wanted->functions[wanted->count++] = (uint8_t)function;
 }
 
-static void want_if_named(struct wanted *wanted, const struct hf_object *object, uint32_t index,
-                          bool defined)
+/* Not inlined into the loop, which few names leave. */
+static __attribute__((noinline)) void want_if_named(struct wanted *wanted,
+                                                    const struct hf_object *object, uint32_t index)
 {
-    const ElfW(Sym) *symbol = &object->symbols[index];
-    if ((symbol->st_shndx != SHN_UNDEF && !defined) || symbol->st_name >= object->strings_size)
+    const size_t name = object->symbols[index].st_name;
+    int function = name < object->strings_size ? wanted->names->find(object->strings + name) : -1;
+    if (function < 0)
         return;
-    int function = wanted->names->find(object->strings + symbol->st_name);
-    if (function >= 0)
-        want(wanted, index, function);
+    if (object->versions != NULL) /* whoever decides about its slots will look there */
+        __builtin_prefetch(&object->versions[index]);
+    __builtin_prefetch(object->needs);
+    want(wanted, index, function);
+}
+
+/* Collects the wanted ones of the symbols before `end`. */
+static void want_by_name(struct wanted *wanted, const struct hf_object *object, uint32_t end,
+                         bool defined)
+{
+    static const struct hf_name_starts any = {{[0 ... 15] = UINT64_MAX}};
+    const struct hf_name_starts *const starts =
+        wanted->names->starts != NULL ? wanted->names->starts : &any;
+    const ElfW(Sym) *const symbols = object->symbols;
+    const char *const strings = object->strings;
+    /* Names that start later are shorter than three characters or invalid. */
+    const size_t room = object->strings_size >= 4 ? object->strings_size - 3 : 0;
+    /* All of this is cold, and an object has about as many relocations as undefined symbols, so
+     * they are fetched at the same time. */
+    enum { AHEAD = 32, FAR_AHEAD = 64 };
+    const uintptr_t calls = (uintptr_t)object->jump_relocations, others = (uintptr_t)object->rela;
+    for (uint32_t i = 1; i < end; i++) {
+        __builtin_prefetch((const void *)((uintptr_t)symbols + (i + FAR_AHEAD) * sizeof *symbols));
+        __builtin_prefetch((const void *)(calls + (i + AHEAD) * sizeof(ElfW(Rela))));
+        __builtin_prefetch((const void *)(others + (i + AHEAD) * sizeof(ElfW(Rela))));
+        if (i + AHEAD < end)
+            __builtin_prefetch(strings + symbols[i + AHEAD].st_name);
+        if ((defined || symbols[i].st_shndx == SHN_UNDEF) && symbols[i].st_name < room &&
+            hf_name_may_start(starts, hf_name_start(strings + symbols[i].st_name)))
+            want_if_named(wanted, object, i);
+    }
 }
 
 /* Returns the largest symbol index used by a relocation, for objects whose hash tables do not give
@@ -77,13 +102,7 @@ static void find_wanted(const struct hf_object *object, bool defined, struct wan
         end = object->sysv_hash[1];
     else
         end = highest_relocated(object) + 1;
-    /* Each name lies in its own cache line, usually a cold one. */
-    enum { AHEAD = 8 };
-    for (uint32_t i = 1; i < end; i++) {
-        if (i + AHEAD < end)
-            __builtin_prefetch(object->strings + object->symbols[i + AHEAD].st_name);
-        want_if_named(wanted, object, i, defined);
-    }
+    want_by_name(wanted, object, end, defined);
     if (!defined)
         return;
     for (int function = 0; function < wanted->names->count; function++) {
@@ -97,9 +116,10 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
                         const ElfW(Rela) *table, size_t count, hf_slot_visitor *visit,
                         void *context)
 {
+    const uint64_t rests = wanted->rests;
     for (size_t i = 0; i < count; i++) {
         uint32_t symbol = (uint32_t)ELF64_R_SYM(table[i].r_info);
-        if (symbol < wanted->lowest || symbol > wanted->highest)
+        if ((rests >> symbol % 64 & 1) == 0)
             continue;
         enum hf_slot_kind kind;
         switch (ELF64_R_TYPE(table[i].r_info)) {
@@ -132,6 +152,7 @@ void hf_slots_visit(const struct hf_object *object, const struct hf_function_nam
     struct wanted wanted;
     wanted.names = names;
     wanted.count = 0;
+    wanted.rests = 0;
     find_wanted(object, defined, &wanted);
     if (wanted.count == 0)
         return;

@@ -10,10 +10,18 @@
 
 #include "alloc/base/dynlink.h"
 
+#include <string.h>
+
 enum hf_slot_kind {
     HF_SLOT_CALL, /* JUMP_SLOT; may be unresolved */
     HF_SLOT_DATA, /* GLOB_DAT; an address that code loads */
     HF_SLOT_WORD  /* ABS64; an initialised variable, which the program may have changed */
+};
+
+/* Objects have thousands of names, and almost none of them are in a set. A bit for each hash of the
+ * first four bytes of a set's names rejects nearly all others. */
+struct hf_name_starts {
+    uint64_t bits[16];
 };
 
 /* A set of function names, numbered from 0. */
@@ -21,8 +29,22 @@ struct hf_function_names {
     int count;                     /* at most HF_FUNCTION_NAMES_MAX */
     int (*find)(const char *name); /* returns the function's number, or -1 */
     const char *(*name)(int function);
+    const struct hf_name_starts *starts; /* of names of at least three characters; NULL: unknown */
 };
 #define HF_FUNCTION_NAMES_MAX 128
+
+/* The hash of a name's first four bytes, of which the last may be the end of the name. */
+static inline uint32_t hf_name_start(const char *name)
+{
+    uint32_t word;
+    memcpy(&word, name, sizeof word);
+    return word * 0x9e3779b1U >> 22;
+}
+
+static inline bool hf_name_may_start(const struct hf_name_starts *starts, uint32_t start)
+{
+    return (starts->bits[start / 64] >> start % 64 & 1) != 0;
+}
 
 struct hf_slot {
     void **address;

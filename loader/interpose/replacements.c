@@ -135,7 +135,7 @@ static int find(const char *name)
     return -1;
 }
 
-const struct hf_function_names hf_replacement_names = {REPLACEMENT_COUNT, find, name_of};
+const struct hf_function_names hf_replacement_names = {REPLACEMENT_COUNT, find, name_of, NULL};
 
 bool hf_replacement_is_operator(int function)
 {

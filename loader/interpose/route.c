@@ -70,6 +70,19 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
+/* The stubs of the first definitions in the namespace being routed, to which nearly every slot
+ * goes, as far as known. Not on the stack, which may be small. */
+static void *stubs[HF_ROUTED_COUNT];
+
+static void *stub_for(const struct hf_scope *scope, int function, void *original)
+{
+    if (original != scope->definitions[function])
+        return hf_stub_for((enum hf_routed)function, original);
+    if (stubs[function] == NULL)
+        stubs[function] = hf_stub_for((enum hf_routed)function, original);
+    return stubs[function];
+}
+
 static void route_slot(const struct hf_slot *slot, void *context)
 {
     struct work *work = context;
@@ -85,7 +98,7 @@ static void route_slot(const struct hf_slot *slot, void *context)
         hf_slot_decide(work->writer.object, work->role, work->scope, slot);
     if (decision.ignore || !decision.change || !hf_write_is_allowed(&work->writer, slot->address))
         return;
-    void *stub = hf_stub_for(slot->function, decision.original);
+    void *stub = stub_for(work->scope, slot->function, decision.original);
     if (stub == NULL || !hf_write_slot(&work->writer, slot->address, stub, decision.original))
         return;
     ++*work->changed;
@@ -128,7 +141,7 @@ static void route_object(const struct link_map *map, struct hf_scope *scope, siz
     hf_slots_visit(&object, &hf_routed_names, role == HF_ROLE_RUNTIME, route_slot, &work);
     hf_write_close(&work.writer);
     if (role == HF_ROLE_ORDINARY && scope->base)
-        if (!hf_adopted_look(object.map))
+        if (!hf_adopted_look(&object))
             hf_finding_look(&object, &work.imports);
 }
 
@@ -221,6 +234,7 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
 {
     struct hf_scope scope = hf_scope_begin(first, base);
     const struct link_map *map = first_new(first), *last = NULL;
+    memset(stubs, 0, sizeof stubs);
     route_definitions(map, &scope);
     for (; map != NULL; map = map->l_next) {
         route_object(map, &scope, changed);

@@ -48,28 +48,20 @@ bool hf_routed_is_mapping(enum hf_routed function)
     return function > HF_ROUTED_dlvsym && function <= HF_ROUTED_madvise;
 }
 
-/* Objects have thousands of names, and almost none of them are routed. A bit set, hashed from the
- * first three characters of a name, rejects most of them. Filled by hf_routed_start(). */
-static uint64_t prefixes[16];
-
-static unsigned prefix_of(const char *name)
-{
-    /* Every routed name has at least three characters; names in an object may be empty. */
-    if (name[0] == '\0' || name[1] == '\0')
-        return 0;
-    return ((unsigned char)name[0] * 5U + (unsigned char)name[1] * 67U +
-            (unsigned char)name[2] * 257U) %
-           (sizeof prefixes * 8);
-}
+/* Rows by the hash of their names' first four bytes. Filled by hf_routed_start(). */
+static struct hf_name_starts starts;
+static uint8_t first_row[sizeof starts * 8]; /* a row's number + 1, or 0 */
+static uint8_t next_row[HF_ROUTED_COUNT];    /* the same, of the next row with that hash */
+_Static_assert(HF_ROUTED_COUNT < UINT8_MAX, "rows are numbered by bytes");
 
 int hf_routed_by_name(const char *name)
 {
-    unsigned prefix = prefix_of(name);
-    if ((prefixes[prefix / 64] >> prefix % 64 & 1) == 0)
+    /* Every routed name has at least three characters. */
+    if (name[0] == '\0' || name[1] == '\0' || name[2] == '\0')
         return -1;
-    for (int i = 0; i < HF_ROUTED_COUNT; i++)
-        if (rows[i].name[0] == name[0] && strcmp(rows[i].name, name) == 0)
-            return i;
+    for (int i = first_row[hf_name_start(name)]; i != 0; i = next_row[i - 1])
+        if (strcmp(rows[i - 1].name, name) == 0)
+            return i - 1;
     return -1;
 }
 
@@ -78,13 +70,16 @@ static const char *name_of(int function)
     return rows[function].name;
 }
 
-const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of};
+const struct hf_function_names hf_routed_names = {HF_ROUTED_COUNT, hf_routed_by_name, name_of,
+                                                  &starts};
 _Static_assert(HF_ROUTED_COUNT <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room for every name");
 
 void hf_routed_start(void)
 {
-    for (int i = 0; i < HF_ROUTED_COUNT; i++) {
-        unsigned prefix = prefix_of(rows[i].name);
-        prefixes[prefix / 64] |= (uint64_t)1 << prefix % 64;
+    for (int i = HF_ROUTED_COUNT; i-- > 0;) {
+        const uint32_t start = hf_name_start(rows[i].name);
+        starts.bits[start / 64] |= (uint64_t)1 << start % 64;
+        next_row[i] = first_row[start];
+        first_row[start] = (uint8_t)(i + 1);
     }
 }

@@ -117,8 +117,8 @@ static bool has_several_frees(struct hf_scope *scope)
         int count = 0;
         struct hf_object object;
         for (const struct link_map *map = scope->first; map != NULL && count < 2; map = map->l_next)
-            if (hf_dynlink_open(map, &object) && hf_object_role(&object) != HF_ROLE_LINKER &&
-                hf_object_address(&object, "free") != NULL)
+            if (hf_dynlink_open(map, &object) && hf_object_address(&object, "free") != NULL &&
+                hf_object_role(&object) != HF_ROLE_LINKER)
                 count++;
         scope->frees = count < 2 ? HF_SCOPE_ONE_FREE : HF_SCOPE_SEVERAL_FREES;
     }
@@ -166,6 +166,14 @@ static bool is_definition(const struct link_map *map, const char *name, const vo
     struct hf_object object;
     return map != NULL && hf_dynlink_open(map, &object) &&
            hf_table_address(&object, name) == address;
+}
+
+/* The same for an address in `map`, which may be `object` itself: no need to open that again. */
+static bool is_definition_of(const struct hf_object *object, const struct link_map *map,
+                             const char *name, const void *address)
+{
+    return map == object->map ? hf_table_address(object, name) == address
+                              : is_definition(map, name, address);
 }
 
 /* Returns whether an address is the PLT entry that stands for the function throughout a process
@@ -277,7 +285,7 @@ static struct hf_decision decide_by_value(const struct hf_object *object, enum h
     const struct link_map *target = hf_dynlink_find(value);
     const char *name = hf_routed_name((enum hf_routed)slot->function);
     const bool own = target == object->map;
-    if (is_definition(target, name, value))
+    if (is_definition_of(object, target, name, value))
         return decide_by_original(role, slot, value);
     if (target == scope->first && is_programs_plt(scope, name, value))
         return decide_by_original(role, slot, definition(scope, (enum hf_routed)slot->function));

@@ -221,7 +221,7 @@ static void write_slot(const struct hf_slot *slot, void *context)
 
 static void catch_leaving(void *context)
 {
-    static const struct hf_function_names names = {2, find_leaving, name_leaving};
+    static const struct hf_function_names names = {2, find_leaving, name_leaving, NULL};
     const struct link_map *first[HF_NAMESPACES_MAX];
     struct hf_object object;
     (void)context;

@@ -124,7 +124,7 @@ static const char *name_allocating(int function)
     return allocating[function];
 }
 static const struct hf_function_names allocating_names = {ALLOCATING, find_allocating,
-                                                          name_allocating};
+                                                          name_allocating, NULL};
 
 /* The functions through which an allocator gets pages. */
 static const char *const mapping[] = {"mmap", "mmap64", "sbrk", "__mmap", "syscall"};
