@@ -3,20 +3,26 @@
  * nothing here calls a function that the change could affect, and nothing is allocated.
  *
  * Protection: an object's RELRO range is writable only while that object's slots are written, and
- * read-only again before the next object. A session with many objects in a single-threaded process
+ * read-only again before the next object. A session with many objects in a process with one thread
  * writes through /proc/self/mem instead: this writes to read-only pages in a fifth of the time and
  * leaves them protected. With more threads it is not used, because the kernel does not guarantee
  * that another thread never sees half a pointer. Every call is checked: an object that cannot be
  * made writable is refused; one that cannot be protected again ends the process.
+ *
+ * Opened ranges get PROT_WRITE alone, which the processor takes for reading and writing too. With
+ * PROT_READ as well they would be merged with the variables that follow, and split off again when
+ * they are closed, which is half of what the two calls cost.
  */
 #include "loader/interpose/slot_writes.h"
 
 #include "alloc/base/fatal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Slots that were unresolved when they were written. A thread inside the resolver at that moment
@@ -40,11 +46,42 @@ bool hf_write_is_single_threaded(void)
     return &hf_libc_single_threaded != NULL && hf_libc_single_threaded;
 }
 
+/* Returns whether the other threads that the process had are gone, which libc does not tell. */
+static bool is_last_thread(void)
+{
+    _Alignas(struct dirent64) char entries[512];
+    const int folder = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const long size = folder >= 0 ? syscall(SYS_getdents64, folder, entries, sizeof entries) : -1;
+    size_t count = 0;
+    const struct dirent64 *entry;
+    for (long at = 0; at < size; at += entry->d_reclen) {
+        entry = (const void *)(entries + at);
+        count += entry->d_name[0] != '.';
+    }
+    if (folder >= 0)
+        close(folder);
+    return count == 1;
+}
+
+/* Reads a word before anything is written: under an emulator, addresses may mean something else. */
+static void open_proc_mem(void)
+{
+    const uintptr_t word = (uintptr_t)&word;
+    uintptr_t seen = 0;
+    proc_mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    if (proc_mem < 0)
+        return;
+    if (pread(proc_mem, &seen, sizeof seen, (off_t)word) == sizeof seen && seen == word)
+        return;
+    close(proc_mem);
+    proc_mem = -1;
+}
+
 void hf_write_begin(bool many)
 {
     unresolved_count = 0;
-    if (many && hf_write_is_single_threaded())
-        proc_mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+    if (many && (hf_write_is_single_threaded() || is_last_thread()))
+        open_proc_mem();
 }
 
 void hf_write_end(void)
@@ -80,7 +117,7 @@ bool hf_write_open(struct hf_writer *writer, void **slot)
         return true;
     if (writer->error != 0)
         return false;
-    if (!protect(writer->object, PROT_READ | PROT_WRITE)) {
+    if (!protect(writer->object, PROT_WRITE)) {
         writer->error = -errno;
         return false;
     }
@@ -91,7 +128,7 @@ bool hf_write_open(struct hf_writer *writer, void **slot)
 /* Nearby slots in an object's RELRO range, written through /proc/self/mem in one call: the call
  * costs more than all other work on a slot. The words in between are written back unchanged; in a
  * single-threaded process they cannot change meanwhile. */
-enum { BATCH_SPAN = 1024, BATCH_MAX = 64 };
+enum { BATCH_SPAN = 4096, BATCH_MAX = 64 };
 static struct {
     struct {
         void **slot;
@@ -109,7 +146,7 @@ static void write_one(struct hf_writer *writer, void **slot, void *value)
 
 static void flush_batch(struct hf_writer *writer)
 {
-    void *words[BATCH_SPAN / sizeof(void *)];
+    static void *words[BATCH_SPAN / sizeof(void *)]; /* the stack may be small */
     const size_t size = batch.end - batch.start;
     if (batch.count == 0)
         return;

@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <homefree/adopt.h>
 #include <homefree/alloc.h>
 #include <homefree/owner.h>
@@ -20,12 +21,14 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,17 +42,17 @@ static void enter(const struct sock_filter *code, size_t count)
     must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
 }
 
-#define LOAD(field)          BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
-#define UNLESS(value, steps) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, steps)
-#define REFUSE               BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW                BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define LOAD(field)             BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, field))
+#define UNLESS(value, steps)    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), 0, steps)
+#define UNLESS_SET(bits, steps) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (uint32_t)(bits), 0, steps)
+#define REFUSE                  BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
+#define ALLOW                   BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
 
 /* Makes every mprotect(2) fail that makes pages writable: anywhere, or at one address. */
 static void refuse_opening(void)
 {
-    const struct sock_filter code[] = {LOAD(nr),      UNLESS(SYS_mprotect, 3),
-                                       LOAD(args[2]), UNLESS(PROT_READ | PROT_WRITE, 1),
-                                       REFUSE,        ALLOW};
+    const struct sock_filter code[] = {
+        LOAD(nr), UNLESS(SYS_mprotect, 3), LOAD(args[2]), UNLESS_SET(PROT_WRITE, 1), REFUSE, ALLOW};
     enter(code, sizeof code / sizeof code[0]);
 }
 
@@ -58,7 +61,7 @@ static void refuse_opening_at(uintptr_t address)
     const struct sock_filter code[] = {LOAD(nr),
                                        UNLESS(SYS_mprotect, 5),
                                        LOAD(args[2]),
-                                       UNLESS(PROT_READ | PROT_WRITE, 3),
+                                       UNLESS_SET(PROT_WRITE, 3),
                                        LOAD(args[0]), /* the lower half of the address is enough */
                                        UNLESS(address, 1),
                                        REFUSE,
@@ -70,6 +73,25 @@ static void refuse_pwrite(void)
 {
     const struct sock_filter code[] = {LOAD(nr), UNLESS(SYS_pwrite64, 1), REFUSE, ALLOW};
     enter(code, sizeof code / sizeof code[0]);
+}
+
+/* Whoever may not write to files cannot open /proc/self/mem either. */
+static void refuse_files_for_writing(void)
+{
+    const struct sock_filter code[] = {
+        LOAD(nr), UNLESS(SYS_openat, 3), LOAD(args[2]), UNLESS_SET(O_RDWR, 1), REFUSE, ALLOW};
+    enter(code, sizeof code / sizeof code[0]);
+}
+
+/* Hides /proc. Ends the test if that is not allowed here. */
+static void go_without_proc(void)
+{
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        exit(0);
+    if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("none", "/proc", "tmpfs", 0, NULL) != 0)
+        exit(0);
+    ck_assert_int_ne(access("/proc/self", F_OK), 0);
 }
 
 static int find_relro(struct dl_phdr_info *info, size_t size, void *context)
@@ -163,10 +185,9 @@ START_TEST(an_object_stays_unrouted)
 }
 END_TEST
 
-START_TEST(slots_are_written_without_proc)
+/* Loads homefree, which routes all of the module's slots. */
+static void assert_all_is_routed(const struct user *user)
 {
-    const struct user *user = load_user(user_path, RTLD_NOW);
-    refuse_pwrite();
     void *homefree = load(homefree_path, RTLD_NOW);
     struct seen seen = report(homefree);
     ck_assert_uint_eq(seen.refused, 0);
@@ -174,6 +195,54 @@ START_TEST(slots_are_written_without_proc)
     __typeof__(&hf_malloc) allocate = (__typeof__(&hf_malloc))symbol_of(homefree, "hf_malloc");
     user->release(allocate(100));
     user->constant->release(allocate(100));
+}
+
+START_TEST(slots_are_written_without_pwrite)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    refuse_pwrite();
+    assert_all_is_routed(user);
+    assert_relro_is_read_only();
+}
+END_TEST
+
+START_TEST(slots_are_written_if_memory_cannot_be_opened)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    refuse_files_for_writing();
+    assert_all_is_routed(user);
+    assert_relro_is_read_only();
+}
+END_TEST
+
+START_TEST(slots_are_written_without_proc)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    const uintptr_t relro = relro_of_user();
+    go_without_proc();
+    assert_all_is_routed(user);
+    /* The system tells what is read-only: it writes nothing there. */
+    const int zeros = open("/dev/zero", O_RDONLY);
+    ck_assert_int_ge(zeros, 0);
+    ck_assert_int_eq(read(zeros, (void *)relro, 1), -1);
+    ck_assert_int_eq(errno, EFAULT);
+}
+END_TEST
+
+static void *end_at_once(void *unused)
+{
+    return unused;
+}
+
+/* Nothing has to be opened in a process whose other threads are gone. */
+START_TEST(threads_that_have_ended_do_not_matter)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, end_at_once, NULL), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    refuse_opening_at(relro_of_user());
+    assert_all_is_routed(user);
     assert_relro_is_read_only();
 }
 END_TEST
@@ -199,5 +268,7 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&homefree_path, &user_path);
     guard_against_hanging(100);
     return RUN_TESTS("refused", the_heap_cannot_start, an_object_stays_unrouted,
-                     slots_are_written_without_proc, a_module_is_not_adopted);
+                     slots_are_written_without_pwrite, slots_are_written_if_memory_cannot_be_opened,
+                     slots_are_written_without_proc, threads_that_have_ended_do_not_matter,
+                     a_module_is_not_adopted);
 }
