@@ -62,10 +62,16 @@ int hf_elf_read(struct hf_elf *elf, uint64_t offset, void *buffer, size_t size)
     return 0;
 }
 
-static size_t mapped_size(size_t size)
+/* Result: NULL if there is no memory. */
+static void *take_pages(struct hf_elf_part *part, size_t size)
 {
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    return (size / page + 1) * page; /* leaves room for a zero byte */
+    part->pages_size = (size / page + 1) * page; /* leaves room for a zero byte */
+    part->pages = mmap(NULL, part->pages_size, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (part->pages == MAP_FAILED)
+        part->pages = NULL;
+    return part->pages;
 }
 
 int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size)
@@ -74,21 +80,60 @@ int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size
     part->tried = true;
     if (size > PART_MAX)
         return part->result = hf_elf_fail(elf, -EFBIG, "a table is larger than 1 GiB");
-    void *data = mmap(NULL, mapped_size(size), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (data == MAP_FAILED)
+    part->data = take_pages(part, size);
+    if (part->data == NULL)
         return part->result = had_trouble(elf, -ENOMEM, "there is no memory for a table");
-    part->data = data;
     part->size = size;
     return part->result = 0;
 }
 
 static void drop(struct hf_elf_part *part)
 {
-    if (part->data != NULL)
-        munmap(part->data, mapped_size(part->size));
+    if (part->pages != NULL)
+        munmap(part->pages, part->pages_size);
+    part->pages = NULL;
     part->data = NULL;
     part->size = 0;
+}
+
+/* Smaller tables are as fast to read. */
+enum { MAPPED_MIN = 1 << 16 };
+
+void hf_elf_map_tables(struct hf_elf *elf)
+{
+    elf->maps_tables = true;
+}
+
+static bool is_cut_short(const struct hf_elf *elf)
+{
+    struct stat status;
+    return fstat(elf->descriptor, &status) != 0 || (uint64_t)status.st_size < elf->base + elf->size;
+}
+
+/*
+ * Maps a stretch of the file into a part. The page behind it is zero and stays so, which ends the
+ * last string whatever becomes of the file. Result: false if it has to be read; so does a table of
+ * strings whose last one does not end in it.
+ */
+static bool map_table(struct hf_elf *elf, struct hf_elf_part *part, uint64_t offset, uint64_t size)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t before = (elf->base + offset) % page;
+    const bool are_symbols =
+        part == &elf->parts[HF_ELF_PART_DYNSYM] || part == &elf->parts[HF_ELF_PART_SYMTAB];
+    if (!elf->maps_tables || elf->descriptor < 0 || size < MAPPED_MIN || size > PART_MAX ||
+        (are_symbols && before % _Alignof(Elf64_Sym) != 0) ||
+        take_pages(part, before + size + page - 1) == NULL)
+        return false;
+    part->data = (unsigned char *)part->pages + before;
+    if (mmap(part->pages, before + size, PROT_READ, MAP_PRIVATE | MAP_FIXED | MAP_POPULATE,
+             elf->descriptor, (off_t)(elf->base + offset - before)) != MAP_FAILED &&
+        !is_cut_short(elf) && (are_symbols || part->data[size - 1] == '\0')) {
+        part->size = size;
+        return true;
+    }
+    drop(part);
+    return false;
 }
 
 int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset, uint64_t size)
@@ -97,6 +142,8 @@ int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset,
     part->tried = true;
     if (!in_file(elf, offset, size))
         return part->result = hf_elf_fail(elf, -ENOEXEC, "a table lies outside the file");
+    if (map_table(elf, part, offset, size))
+        return part->result = 0;
     int result = hf_elf_reserve(elf, name, size);
     if (result == 0)
         result = hf_elf_read(elf, offset, part->data, size);

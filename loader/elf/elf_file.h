@@ -9,7 +9,8 @@
  *
  * Constraint: this also runs inside libhomefree, while other allocators hold their locks. It
  * therefore allocates with mmap(2), reads with pread(2), and uses no malloc, stdio or locale. Files
- * are not mapped: truncating one meanwhile would raise SIGBUS.
+ * are not mapped, because truncating one meanwhile would raise SIGBUS; except for large tables of a
+ * file that the process runs code from (hf_elf_map_tables()).
  *
  * Owns: the descriptor and the buffers in a struct hf_elf, until hf_elf_close(). Opening reads the
  * header and the program headers; other parts are read when they are first needed.
@@ -33,6 +34,8 @@
 struct hf_elf_part {
     unsigned char *data; /* with at least one zero byte after `size` bytes */
     size_t size;
+    void *pages; /* the memory that `data` lies in */
+    size_t pages_size;
     bool tried;
     int result; /* the result of reading it */
 };
@@ -60,7 +63,8 @@ struct hf_elf {
     uint64_t size; /* size of the file when it was opened */
     /* The rest is private. */
     int descriptor; /* -1 for a file in memory */
-    uint64_t base;  /* offset of the file in the descriptor's; not 0 inside an archive */
+    bool maps_tables;
+    uint64_t base; /* offset of the file in the descriptor's; not 0 inside an archive */
     const unsigned char *memory;
     struct hf_elf_part parts[HF_ELF_PART_COUNT];
 };
@@ -93,6 +97,12 @@ int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *dire
  */
 int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path,
                              char *buffer, size_t size);
+
+/*
+ * From now on, large tables of the file are mapped instead of read, which takes a tenth of the
+ * time. Only for a file that is loaded into this process: one that is truncated ends it anyway.
+ */
+void hf_elf_map_tables(struct hf_elf *elf);
 
 /* Closes the file. Strings from `elf` become invalid. */
 void hf_elf_close(struct hf_elf *elf);

@@ -320,6 +320,7 @@ static void search_file(struct findings *findings)
         return;
     findings->file = &elf;
     if (hf_finding_is_loaded(findings->map, &elf)) {
+        hf_elf_map_tables(&elf);
         search_table(findings, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
             search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);

@@ -2,10 +2,11 @@
  * The reader refuses what it cannot read with the right error and a reason, and never blocks:
  * FIFOs, devices, folders, missing and forbidden files, other machines and classes.
  *
- * Usage: test-open SAMPLE
+ * Usage: test-open SAMPLE LARGE (a file with large tables)
  */
 #include "walk.h"
 
+#include "process.h"
 #include "scratch.h"
 #include "suite.h"
 
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *path;
+static const char *path, *large_path;
 
 static void expect(const char *name, int result, const char *why)
 {
@@ -163,6 +164,79 @@ START_TEST(cut_while_open)
 }
 END_TEST
 
+/* What is read of a file's symbols, and the permissions of the memory that has their names. */
+struct symbols {
+    size_t count;
+    uint64_t sum;
+    char permissions[8];
+};
+
+static bool add_symbol(const struct hf_elf_symbol *symbol, void *context)
+{
+    struct symbols *symbols = context;
+    symbols->count++;
+    symbols->sum = symbols->sum * 31 + symbol->value + symbol->section;
+    for (const char *at = symbol->name; *at != '\0'; at++)
+        symbols->sum = symbols->sum * 31 + (unsigned char)*at;
+    return true;
+}
+
+static struct symbols symbols_of(const char *name, bool map)
+{
+    struct hf_elf elf;
+    struct symbols symbols = {.count = 0};
+    ck_assert_int_eq(hf_elf_open(&elf, name), 0);
+    if (map)
+        hf_elf_map_tables(&elf);
+    ck_assert_int_eq(hf_elf_symbols(&elf, HF_ELF_SYMTAB, add_symbol, &symbols), 0);
+    strncpy(symbols.permissions, permissions_at(elf.parts[HF_ELF_PART_STRTAB].data),
+            sizeof symbols.permissions - 1);
+    hf_elf_close(&elf);
+    return symbols;
+}
+
+/* Makes the byte that ends the table of names something else. */
+static void damage_names(struct image *image)
+{
+    struct hf_elf elf;
+    Elf64_Shdr section;
+    const char *name;
+    ck_assert_int_eq(hf_elf_open_memory(&elf, image->data, image->size), 0);
+    for (size_t cursor = 0; hf_elf_section(&elf, &cursor, &section, &name);)
+        if (strcmp(name, ".strtab") == 0)
+            image->data[section.sh_offset + section.sh_size - 1] = 'x';
+    hf_elf_close(&elf);
+}
+
+/* Mapped tables say the same as those that are read. What cannot be trusted is read. */
+START_TEST(large_tables_are_mapped)
+{
+    const struct symbols read = symbols_of(large_path, false),
+                         mapped = symbols_of(large_path, true);
+    ck_assert_uint_gt(read.count, 1000);
+    ck_assert_uint_eq(mapped.count, read.count);
+    ck_assert_uint_eq(mapped.sum, read.sum);
+    ck_assert_str_eq(read.permissions, "rw-p");
+    ck_assert_str_eq(mapped.permissions, "r--p");
+
+    struct image image = image_read(large_path);
+    damage_names(&image);
+    write_file(image.data, image.size);
+    ck_assert_uint_eq(symbols_of(scratch_file, true).sum, symbols_of(scratch_file, false).sum);
+    ck_assert_str_eq(symbols_of(scratch_file, true).permissions, "rw-p");
+
+    struct hf_elf elf;
+    struct symbols none = {.count = 0};
+    ck_assert_int_eq(hf_elf_open(&elf, scratch_file), 0);
+    hf_elf_map_tables(&elf);
+    ck_assert(hf_elf_section(&elf, &(size_t){0}, &(Elf64_Shdr){0}, NULL));
+    ck_assert_int_eq(truncate(scratch_file, 4096), 0);
+    ck_assert_int_eq(hf_elf_symbols(&elf, HF_ELF_SYMTAB, add_symbol, &none), -ENOEXEC);
+    hf_elf_close(&elf);
+    image_free(&image);
+}
+END_TEST
+
 START_TEST(separate_debug_file)
 {
     struct hf_elf elf, debug;
@@ -198,10 +272,10 @@ END_TEST
 
 int main(int count, char **arguments)
 {
-    TAKE_ARGUMENTS(&path);
+    TAKE_ARGUMENTS(&path, &large_path);
     TCase *tcase =
         NEW_CASE("opening", no_file, forbidden, not_elf, other_machines, both_machines_are_read,
-                 by_descriptor, cut_while_open, separate_debug_file);
+                 by_descriptor, cut_while_open, large_tables_are_mapped, separate_debug_file);
     tcase_set_timeout(tcase, 20);
     tcase_add_checked_fixture(tcase, make_scratch, remove_scratch);
     return RUN_CASES("opening", tcase);
