@@ -187,6 +187,11 @@ typedef bool hf_elf_symbol_visitor(const struct hf_elf_symbol *symbol, void *con
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context);
 
+/* The same for symbols whose names `wants` accepts. */
+typedef bool hf_elf_name_filter(const char *name, void *context);
+int hf_elf_symbols_named(struct hf_elf *elf, enum hf_elf_table table, hf_elf_name_filter *wants,
+                         hf_elf_symbol_visitor *visit, void *context);
+
 /* The number of symbols in the table, including the first; 0 if there is no table. */
 size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
 

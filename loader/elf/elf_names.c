@@ -13,10 +13,13 @@ enum { KEY = 4, LONGEST = 127 };
 /* The first four bytes; bytes after the end count as zero. */
 static uint32_t key_of_start(const char *name)
 {
-    uint32_t key = 0;
-    for (unsigned i = 0; i < KEY && name[i] != '\0'; i++)
-        key |= (uint32_t)(unsigned char)name[i] << (8 * i);
-    return key;
+    const unsigned char *byte = (const unsigned char *)name;
+    if (byte[0] == '\0')
+        return 0;
+    if (byte[1] == '\0')
+        return byte[0];
+    const uint32_t two = byte[0] | (uint32_t)byte[1] << 8;
+    return byte[2] == '\0' ? two : two | (uint32_t)byte[2] << 16 | (uint32_t)byte[3] << 24;
 }
 
 static uint32_t key_of_end(const char *end)
@@ -83,9 +86,15 @@ static int match_start(const struct hf_names *names, uint16_t list, const char *
     return -1;
 }
 
+/* Mangled names are not compared with endings. */
+static bool is_mangled(const char *name)
+{
+    return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');
+}
+
 static int match_end(const struct hf_names *names, const char *name)
 {
-    if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R'))
+    if (is_mangled(name))
         return -1;
     const size_t whole = strnlen(name, LONGEST + 1);
     if (whole < KEY || whole > LONGEST)
@@ -102,9 +111,11 @@ static int match_end(const struct hf_names *names, const char *name)
 
 int hf_names_match(const struct hf_names *names, const char *name)
 {
-    const size_t list = hash(key_of_start(name), LENGTH(names->starts));
-    int found = match_start(names, names->starts[list], name);
-    found = lowest(found, match_start(names, names->firsts[(unsigned char)name[0]], name));
+    const uint16_t start = names->starts[hash(key_of_start(name), LENGTH(names->starts))];
+    const uint16_t first = names->firsts[(unsigned char)name[0]];
+    if ((start | first) == 0) /* nearly every name */
+        return match_end(names, name);
+    int found = lowest(match_start(names, start, name), match_start(names, first, name));
     return lowest(found, match_end(names, name));
 }
 
@@ -112,18 +123,25 @@ struct visit {
     const struct hf_names *names;
     hf_names_visitor *visit;
     void *context;
+    int pattern; /* that the next symbol matches */
 };
 
-static bool match(const struct hf_elf_symbol *symbol, void *context)
+static bool matches(const char *name, void *context)
+{
+    struct visit *visit = context;
+    visit->pattern = hf_names_match(visit->names, name);
+    return visit->pattern >= 0;
+}
+
+static bool pass_on(const struct hf_elf_symbol *symbol, void *context)
 {
     const struct visit *visit = context;
-    const int pattern = hf_names_match(visit->names, symbol->name);
-    return pattern < 0 || visit->visit(symbol, (size_t)pattern, visit->context);
+    return visit->visit(symbol, (size_t)visit->pattern, visit->context);
 }
 
 int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf_table table,
                    hf_names_visitor *visit, void *context)
 {
-    struct visit step = {names, visit, context};
-    return hf_elf_symbols(elf, table, match, &step);
+    struct visit step = {names, visit, context, -1};
+    return hf_elf_symbols_named(elf, table, matches, pass_on, &step);
 }

@@ -405,8 +405,21 @@ static void set_version(const struct hf_elf *elf, struct hf_elf_symbol *symbol)
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
+static bool is_any(const char *name, void *context)
+{
+    (void)name;
+    (void)context;
+    return true;
+}
+
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context)
+{
+    return hf_elf_symbols_named(elf, table, is_any, visit, context);
+}
+
+int hf_elf_symbols_named(struct hf_elf *elf, enum hf_elf_table table, hf_elf_name_filter *wants,
+                         hf_elf_symbol_visitor *visit, void *context)
 {
     /* Each name is in its own cache line, usually a cold one: prefetch it. */
     enum { AHEAD = 8 };
@@ -424,10 +437,13 @@ int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_vi
     for (size_t i = 1; i < count; i++) {
         if (i + AHEAD < count && symbols[i + AHEAD].st_name < strings->size)
             __builtin_prefetch(strings->data + symbols[i + AHEAD].st_name);
+        const char *name = symbols[i].st_name < strings->size
+                               ? (const char *)strings->data + symbols[i].st_name
+                               : "";
+        if (!wants(name, context))
+            continue;
         struct hf_elf_symbol symbol = {
-            .name = symbols[i].st_name < strings->size
-                        ? (const char *)strings->data + symbols[i].st_name
-                        : "",
+            .name = name,
             .value = symbols[i].st_value,
             .size = symbols[i].st_size,
             .index = (uint32_t)i,
