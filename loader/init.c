@@ -14,7 +14,6 @@
 #include "loader/adopt/live_guards.h"
 #include "loader/adopt/start_copies.h"
 #include "loader/dlopen/dlopen_hooks.h"
-#include "loader/dlopen/search_path.h"
 #include "loader/foreign/asking.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/host/arena_owners.h"
@@ -51,7 +50,6 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_routed_start();
     hf_tracking_start();
     hf_late_start();
-    hf_search_start();
     hf_copy_start();
     hf_live_guards_start();
     hf_host_start();

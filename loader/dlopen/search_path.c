@@ -1,5 +1,5 @@
 /*
- * Owns the list of hardware subfolders, constant once hf_search_start() has run; no lock.
+ * Owns nothing but what it remembers of the processor, a constant; no lock.
  *
  * Everything here mirrors glibc's _dl_map_object (elf/dl-load.c, 2.17 to 2.42): which folder is
  * searched when, what makes the loader try the next folder, and what makes it stop with an error.
@@ -26,6 +26,10 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#    include <cpuid.h>
+#endif
 
 #if defined(__aarch64__)
 #    define NATIVE_MACHINE EM_AARCH64
@@ -70,9 +74,12 @@ static char *origin_of(const struct link_map *map)
 
 enum { SUBFOLDERS_MAX = 3 + 16, SUBFOLDER_LONGEST = 32 };
 
-/* In search order; the last entry is the folder itself. */
-static char subfolders[SUBFOLDERS_MAX][SUBFOLDER_LONGEST];
-static size_t subfolders_count;
+/* In search order; the last entry is the folder itself. Listed for each search: a process that
+ * calls no dlopen() with a bare name needs none of it. */
+struct subfolders {
+    char names[SUBFOLDERS_MAX][SUBFOLDER_LONGEST];
+    size_t count;
+};
 
 #if defined(__x86_64__)
 /* From <sys/platform/x86.h>, glibc 2.33 on; weak, so that libhomefree loads on older versions.
@@ -112,6 +119,22 @@ static unsigned level(void)
     return has(LEAF_7, EBX, BIT(16) | BIT(17) | BIT(28) | BIT(30) | BIT(31)) ? 4 : 3;
 }
 
+/* Not __builtin_cpu_is(): it links a constructor of libgcc's into the library, which executes about
+ * twenty CPUID instructions whenever libhomefree is loaded. Each takes 4 microseconds under a
+ * hypervisor. */
+static bool is_intel(void)
+{
+    enum { UNKNOWN, INTEL, OTHER };
+    static _Atomic int maker;
+    int known = maker;
+    if (known == UNKNOWN) {
+        unsigned eax, ebx = 0, ecx, edx;
+        __cpuid(0, eax, ebx, ecx, edx);
+        maker = known = ebx == signature_INTEL_ebx ? INTEL : OTHER;
+    }
+    return known == INTEL;
+}
+
 /* Names of the older subfolders, which glibc 2.37 dropped: the parts of a path, outermost first. */
 static size_t legacy_names(const char *names[4])
 {
@@ -119,7 +142,7 @@ static size_t legacy_names(const char *names[4])
     const char *known = platform != NULL ? platform : "x86_64";
     bool avx512 = false;
     size_t count = 0;
-    if (__builtin_cpu_is("intel")) {
+    if (is_intel()) {
         const unsigned er = BIT(27), pf = BIT(26), cd = BIT(28), rest = BIT(17) | BIT(30) | BIT(31);
         if (has(LEAF_7, EBX, cd | er | pf))
             known = "xeon_phi";
@@ -142,12 +165,13 @@ static char *append(char *at, const char *text)
     return stpcpy(at, text);
 }
 
-void hf_search_start(void)
+static void list_subfolders(struct subfolders *list)
 {
+    list->count = 0;
 #if defined(__x86_64__)
     for (unsigned i = level(); i >= 2; i--) {
         const char version[] = {(char)('0' + i), '/', '\0'};
-        append(append(subfolders[subfolders_count++], "glibc-hwcaps/x86-64-v"), version);
+        append(append(list->names[list->count++], "glibc-hwcaps/x86-64-v"), version);
     }
     const char *version = gnu_get_libc_version();
     if (strncmp(version, "2.", 2) == 0 && strtoul(version + 2, NULL, 10) < 37) {
@@ -155,14 +179,14 @@ void hf_search_start(void)
         const size_t count = legacy_names(names);
         /* Every part is optional; outer parts have priority. */
         for (unsigned mask = (1U << count) - 1; mask != 0; mask--) {
-            char *at = subfolders[subfolders_count++];
+            char *at = list->names[list->count++];
             for (size_t i = 0; i < count; i++)
                 if ((mask >> (count - 1 - i) & 1) != 0)
                     at = append(append(at, names[i]), "/");
         }
     }
 #endif
-    append(subfolders[subfolders_count++], "");
+    append(list->names[list->count++], "");
 }
 
 /* ---- one file ---- */
@@ -260,13 +284,14 @@ static char *write_folder(char *at, const char *directory, const struct copied *
 
 /* Searches the folders until a file has the wanted verdict; `path` then contains its path. Records
  * whether a file of another class was seen. */
-static bool search_folders(const Dl_serinfo *list, size_t count, const struct copied *copied,
-                           const char *file, enum verdict wanted, bool *other_class, char *path)
+static bool search_folders(const Dl_serinfo *list, size_t count, const struct subfolders *under,
+                           const struct copied *copied, const char *file, enum verdict wanted,
+                           bool *other_class, char *path)
 {
     for (size_t i = 0; i < count; i++) {
         char *end = write_folder(path, list->dls_serpath[i].dls_name, copied);
-        for (size_t s = 0; s < subfolders_count; s++) {
-            append(append(end, subfolders[s]), file);
+        for (size_t s = 0; s < under->count; s++) {
+            append(append(end, under->names[s]), file);
             const enum verdict verdict = look_at(path);
             *other_class |= verdict == OTHER_CLASS;
             if (verdict == wanted)
@@ -284,17 +309,21 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
     Dl_serinfo *ours = callers != NULL ? search_list(hf_dynlink_find(&hf_region)) : NULL;
     const size_t count = ours != NULL ? own_count(callers, ours) : 0;
     char *path = count != 0 ? hf_malloc(room(callers, count, copied.folder, file)) : NULL;
+    struct subfolders *under = path != NULL ? hf_malloc(sizeof *under) : NULL;
     bool found = false;
     *skipped = false;
-    if (path != NULL) {
+    if (under != NULL) {
+        list_subfolders(under);
         copied.origin = copied.folder != NULL ? origin_of(caller) : NULL;
-        found = search_folders(callers, count, &copied, file, FOUND, skipped, path);
+        found = search_folders(callers, count, under, &copied, file, FOUND, skipped, path);
         if (found)
             *skipped = false;
         else if (*skipped)
-            found = search_folders(callers, count, &copied, file, OTHER_CLASS, skipped, path);
+            found =
+                search_folders(callers, count, under, &copied, file, OTHER_CLASS, skipped, path);
         hf_free(copied.origin);
     }
+    hf_free(under);
     hf_free(ours);
     hf_free(callers);
     errno = saved_errno;

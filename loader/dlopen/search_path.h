@@ -2,7 +2,7 @@
  * Finds the file that dlopen() would load for a caller: searches the folders that depend on the
  * caller and expands $ORIGIN in names.
  *
- * Any thread, once hf_search_start() has run; takes no lock of its own.
+ * Any thread, once the heap has started; takes no lock of its own.
  */
 #ifndef HOMEFREE_SEARCH_PATH_H
 #define HOMEFREE_SEARCH_PATH_H
@@ -24,9 +24,5 @@ char *hf_search_for(const struct link_map *caller, const char *file, bool *skipp
  * expanded (dlopen() then fails).
  */
 char *hf_search_expand(const struct link_map *caller, const char *file);
-
-/* Lists this machine's hardware subfolders. Called once, by the library's constructor, before any
- * slot points to a stub. */
-void hf_search_start(void);
 
 #endif
