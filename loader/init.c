@@ -7,6 +7,7 @@
  * program's preinit functions may have called libhomefree before: the heap starts itself at the
  * first call (alloc/start/start.c), and routing starts here.
  */
+#include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/start.h"
@@ -69,4 +70,7 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_start_copies_leave();
     hf_route_start();
     hf_record_start();
+
+    /* Last: every table that the start fills is open until here. */
+    hf_seal_start();
 }

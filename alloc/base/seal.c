@@ -52,6 +52,8 @@ static void restore_signals(uint64_t before)
     syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof before);
 }
 
+/* Set once the tables were made read-only for the first time. */
+static bool sealed;
 /* Set before the tables become writable, cleared after they are read-only. A child inherits it. */
 static bool opened;
 
@@ -91,6 +93,9 @@ static bool open_tables(struct hf_seal *seal)
 {
     seal->signals = block_signals();
     lock_seal();
+    seal->locked = true;
+    if (!sealed)
+        return true;
     __atomic_store_n(&opened, true, __ATOMIC_RELEASE);
     const bool done = protect(PROT_READ | PROT_WRITE);
     if (!done) {
@@ -114,15 +119,19 @@ bool hf_seal_open(struct hf_seal *seal)
 void hf_seal_open_to_start(struct hf_seal *seal)
 {
     const int saved_errno = errno;
-    if (!open_tables(seal))
+    seal->locked = false;
+    if (__atomic_load_n(&sealed, __ATOMIC_RELAXED) && !open_tables(seal))
         fail("writable to start");
     errno = saved_errno;
 }
 
 void hf_seal_close(const struct hf_seal *seal)
 {
+    if (!seal->locked)
+        return;
     const int saved_errno = errno;
-    close_or_die();
+    if (sealed)
+        close_or_die();
     unlock_seal();
     restore_signals(seal->signals);
     errno = saved_errno;
@@ -132,21 +141,28 @@ void hf_seal_close(const struct hf_seal *seal)
 
 static void in_child(void);
 
-void hf_seal_start(void)
+void hf_seal_prepare(void)
 {
     const int saved_errno = errno;
-    struct hf_seal seal;
-    /* MADV_RANDOM has no effect on resident pages, but keeps the section a mapping of its own.
-     * Opening it then never merges it with adjacent mappings and closing it never splits one, which
-     * the kernel refuses at the limit on mappings. */
-    (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
     uint32_t *page =
         mmap(NULL, HF_SEAL_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page != MAP_FAILED && madvise(page, HF_SEAL_PAGE, MADV_WIPEONFORK) == 0)
         lock = page;
-    if (hf_seal_open(&seal))
-        hf_seal_close(&seal);
     pthread_atfork(NULL, NULL, in_child);
+    errno = saved_errno;
+}
+
+void hf_seal_start(void)
+{
+    const int saved_errno = errno;
+    const struct hf_seal seal = {.signals = block_signals(), .locked = true};
+    lock_seal();
+    /* MADV_RANDOM has no effect on resident pages, but keeps the section a mapping of its own.
+     * Opening it then never merges it with adjacent mappings and closing it never splits one, which
+     * the kernel refuses at the limit on mappings. */
+    (void)madvise(first, (size_t)(end - first), MADV_RANDOM);
+    __atomic_store_n(&sealed, true, __ATOMIC_RELAXED);
+    hf_seal_close(&seal);
     errno = saved_errno;
 }
 

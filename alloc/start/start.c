@@ -222,7 +222,7 @@ void hf_alloc_start_stages(void)
     if (done)
         return;
     done = true;
-    hf_seal_start();
+    hf_seal_prepare();
     hf_heap_start();
     hf_send_home_start();
     hf_hosted_start();

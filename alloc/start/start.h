@@ -5,7 +5,7 @@
 #define HOMEFREE_START_H
 
 /*
- * Runs the stages of the start in order: the sealed tables, the heap, the check of ownerless
+ * Runs the stages of the start in order: the seal's fork handler, the heap, the check of ownerless
  * pointers, the fork handler of the lent pages. Called under the dynamic linker's lock; a second
  * call does nothing. An earlier call into libhomefree starts the heap by itself (hf_heap_start())
  * and depends on no other stage.
