@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -35,9 +36,17 @@ struct hf_region_bounds hf_region;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
+/* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
+ * lock: a range of addresses has one owner at a time, who alone commits and releases it. */
+static _Atomic(uintptr_t) usable_to;
 
 /* A leaf of jemalloc's rtree covers 1 GiB: an aligned region needs fewer leaves. */
 #define ALIGNMENT ((size_t)1 << 30)
+/* What a process needs when it starts: the blocks of jemalloc's base and of its first arena. Made
+ * usable at once, because each of five pieces would take two calls, each of which splits a mapping.
+ */
+#define FIRST_COMMIT ((size_t)4 << 20)
+_Static_assert(FIRST_COMMIT < HF_REGION_MIN, "the smallest region holds what is committed first");
 /* Requests from this size on are compared with the machine's memory. */
 #define LARGE ((size_t)1 << 30)
 
@@ -67,8 +76,10 @@ int hf_region_reserve(size_t size)
             continue;
         /* Optional: keeps reserved pages out of core files, and names the mapping in
          * /proc/PID/maps. */
-        (void)madvise(at, size, MADV_DONTDUMP);
-        (void)prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
+        (void)madvise((char *)at + FIRST_COMMIT, size - FIRST_COMMIT, MADV_DONTDUMP);
+        (void)syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
+        if (mprotect(at, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
+            usable_to = (uintptr_t)at + FIRST_COMMIT;
         hf_holes_give((uintptr_t)at, size);
         hf_region.base = (uintptr_t)at; /* size last: until then nothing is owned */
         hf_region.size = size;
@@ -103,6 +114,8 @@ static bool is_excessive(size_t size)
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
+    if ((uintptr_t)at + size <= usable_to && protection == (PROT_READ | PROT_WRITE))
+        return 0;
     if (is_excessive(size)) {
         errno = ENOMEM;
         return -1;
@@ -116,6 +129,9 @@ static int commit(void *at, size_t size, int protection)
 /* Decommits pages. A fresh mapping comes first, because it lets adjacent reserved ranges merge. */
 static int release(void *at, size_t size)
 {
+    uintptr_t end = usable_to;
+    while ((uintptr_t)at < end && !atomic_compare_exchange_weak(&usable_to, &end, (uintptr_t)at))
+        ;
     if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
         MAP_FAILED) {
         (void)madvise(at, size, MADV_DONTDUMP);
@@ -196,7 +212,10 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
         errno = ENOMEM;
         return MAP_FAILED;
     }
-    if (protection != PROT_NONE && commit_anyhow((void *)at, size, protection) != 0) {
+    if (protection == PROT_NONE) {
+        if (at < usable_to)
+            (void)release((void *)at, size);
+    } else if (commit_anyhow((void *)at, size, protection) != 0) {
         int error = errno;
         hf_region_unmap((void *)at, size);
         errno = error;

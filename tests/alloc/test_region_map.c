@@ -55,9 +55,24 @@ static void reserves(void *unused)
     must(hf_region.size == SIZE);
     must(hf_region.base % HF_PAGE_2M == 0);
     must(hf_owned(base()));
-    must(!readable(base()));
+    must(readable(base())); /* what a start needs; no more than that */
+    must(!readable(base() + 4 * MIB));
     must(!readable(base() + SIZE - 1));
     must(hf_region_used() == 0);
+}
+
+static void reserved_pages_are_unreadable(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *first = hf_region_map(NULL, PAGE, WRITABLE, NEW);
+    must(first == base());
+    char *none = hf_region_map(NULL, PAGE, PROT_NONE, NEW);
+    must(none == base() + PAGE);
+    must(readable(first) && !readable(none));
+    char *next = hf_region_map(NULL, PAGE, WRITABLE, NEW);
+    must(next == none + PAGE);
+    next[0] = 1;
 }
 
 static void reserves_a_large_one(void *unused)
@@ -313,6 +328,7 @@ START_TEST(reserving)
     run(reserves, NULL);
     run(reserves_a_large_one, NULL);
     run(reserves_whole_pages, NULL);
+    run(reserved_pages_are_unreadable, NULL);
 }
 END_TEST
 
