@@ -179,8 +179,8 @@ static void become_heap(void)
              "(ulimit -v) above 64 MiB");
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
-        fail("fatal: no memory to start the heap; raise the limit on memory or address space "
-             "(ulimit -v)");
+        fail("fatal: no memory to start the heap; raise the limits on memory, on address space "
+             "(ulimit -v) and on mappings (vm.max_map_count)");
     (void)hf_fork_handlers_register();
     hf_instance_become_heap(&hf_api_functions);
 }

@@ -56,7 +56,9 @@ struct originals {
     /* While `asking` is false, an address below this is libc's or invalid; 0 once it is true.
      * Stored atomically but read plainly: only then does GCC compare directly with memory. */
     uintptr_t plain_below;
-    struct original originals[HF_ROUTED_COUNT][HF_STUBS_PER_FUNCTION];
+    /* By number and then by function: most functions have one original, and these lie in one page.
+     */
+    struct original originals[HF_STUBS_PER_FUNCTION][HF_ROUTED_COUNT];
 };
 static union {
     struct originals all;
@@ -64,7 +66,7 @@ static union {
 } table HF_SEALED;
 
 /* With constant numbers, each of these is a constant address or a single load. */
-#define ORIGINAL(function, index) (&table.all.originals[function][index])
+#define ORIGINAL(function, index) (&table.all.originals[index][function])
 #define CALL(type, function, index) \
     ((type *)atomic_load_explicit(&ORIGINAL(function, index)->call, memory_order_relaxed))
 #define REAL(type, function, index) \
@@ -528,10 +530,10 @@ static size_t place_of(enum hf_routed function, const void *original, size_t *em
 {
     *empty = HF_STUBS_PER_FUNCTION;
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
-        if (table.all.originals[function][i].real == original)
+        if (ORIGINAL(function, i)->real == original)
             return i;
     for (size_t i = HF_STUBS_PER_FUNCTION; i-- > 0;)
-        if (table.all.originals[function][i].real == NULL &&
+        if (ORIGINAL(function, i)->real == NULL &&
             (!is_libcs(function, i) || hf_static_guards(hf_routed_name(function), original)))
             *empty = i;
     return HF_STUBS_PER_FUNCTION;
@@ -594,7 +596,7 @@ void hf_stubs_forget(void)
     bool open = false;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++) {
-            struct original *original = &table.all.originals[function][i];
+            struct original *original = ORIGINAL(function, i);
             if (original->real == NULL || hf_dynlink_find(original->real) != NULL)
                 continue;
             open = open || hf_seal_open(&seal);
@@ -620,9 +622,9 @@ void hf_stubs_ask_foreign(void)
         return;
     for (enum hf_routed function = 0; function < HF_ROUTED_COUNT; function++)
         for (size_t i = 0; i < HF_STUBS_PER_FUNCTION; i++)
-            if (table.all.originals[function][i].real != NULL)
-                fill(function, i, table.all.originals[function][i].real,
-                     &table.all.originals[function][i].definer, true);
+            if (ORIGINAL(function, i)->real != NULL)
+                fill(function, i, ORIGINAL(function, i)->real, &ORIGINAL(function, i)->definer,
+                     true);
     table.all.asking = true;
     hf_seal_close(&seal);
 }
@@ -639,6 +641,6 @@ void *hf_stub_original(enum hf_routed function, const void *address)
 {
     for (size_t i = 0; i < HF_STUBS_PER_FUNCTION && address != NULL; i++)
         if (rows[function].stubs[i] == address)
-            return table.all.originals[function][i].real;
+            return ORIGINAL(function, i)->real;
     return NULL;
 }

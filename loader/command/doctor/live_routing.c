@@ -61,7 +61,7 @@ static bool read_stubs(const struct hf_live_process *process, uint64_t address,
             struct hf_live_stub stub;
             if (!read_at(process,
                          number_of(table.originals) + table.original_real +
-                             (f * table.per_function + i) * table.original_size,
+                             (i * table.functions + f) * table.original_size,
                          &stub.original, sizeof stub.original) ||
                 stub.original == 0 ||
                 !read_at(process,

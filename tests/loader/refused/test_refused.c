@@ -151,8 +151,7 @@ static void load_homefree(void *unused)
 START_TEST(the_heap_cannot_start)
 {
     assert_killed(outcome_of_call(load_homefree, NULL), SIGABRT,
-                  "homefree: fatal: ", "tables of functions writable to start",
-                  "raise the limits on memory");
+                  "homefree: fatal: ", "no memory to start the heap", "raise the limits on memory");
 }
 END_TEST
 
