@@ -10,10 +10,10 @@
  *         char pages[HF_SEAL_SIZE(void *[COUNT])];
  *     } table HF_SEALED;
  *
- * which gives it whole pages of one section. The section is writable until libhomefree's
- * constructor ends, and from then on only between hf_seal_open() and hf_seal_close(). Opening it
- * for each table that is filled at the start took a seventh of the start's time. Reading costs
- * nothing extra.
+ * which gives it a place in a section that has whole pages. The section is writable until
+ * libhomefree's constructor ends, and from then on only between hf_seal_open() and hf_seal_close().
+ * (Opening it for each table that the start fills took a seventh of the start's time.) Reading
+ * costs nothing extra.
  *
  * Any thread, at any stage, in signal handlers too. One lock serialises writers. All signals are
  * blocked from open to close, and the code in between may only store into sealed tables. fork(2)
@@ -31,8 +31,13 @@
 #else
 #    define HF_SEAL_PAGE 4096
 #endif
-#define HF_SEAL_SIZE(type) ((sizeof(type) + HF_SEAL_PAGE - 1) / HF_SEAL_PAGE * HF_SEAL_PAGE)
-#define HF_SEALED          __attribute__((section("hf_sealed"), aligned(HF_SEAL_PAGE)))
+#if defined(HF_SEALED_TOGETHER) /* loader/start_layout.ld gives the whole section its pages */
+#    define HF_SEAL_SIZE(type) sizeof(type)
+#    define HF_SEALED          __attribute__((section("hf_sealed")))
+#else
+#    define HF_SEAL_SIZE(type) ((sizeof(type) + HF_SEAL_PAGE - 1) / HF_SEAL_PAGE * HF_SEAL_PAGE)
+#    define HF_SEALED          __attribute__((section("hf_sealed"), aligned(HF_SEAL_PAGE)))
+#endif
 
 /* A thread's state from open to close: its signal mask, and whether it holds the lock. */
 struct hf_seal {

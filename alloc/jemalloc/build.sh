@@ -51,7 +51,7 @@ if [ "${target%%-*}" = x86_64 ] &&
 fi
 je_cv_pthread_atfork=no CC="$cc" AR="$ar" \
     CPPFLAGS="-I$seam/include -I$seam -include $seam/pages.h" \
-    EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition $shape" \
+    EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition -ffunction-sections -fdata-sections $shape" \
     ./configure --with-version=5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8 \
     --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx --disable-libdl \
     --disable-user-config --disable-dss --disable-initial-exec-tls --disable-shared \
