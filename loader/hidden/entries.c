@@ -35,8 +35,8 @@ const struct hf_entry hf_entries[] = {
 #define HF_ENTRY(id, name, function, family) \
     {name, #function, HF_ALLOCATOR_##id, HF_ENTRY_##family, false},
 #define HF_HOOK(id, name) {name, "hf_adopted_nothing", HF_ALLOCATOR_##id, HF_ENTRY_NOTHING, true},
-#define HF_SHARED(name)   {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
-#define HF_SETTING(name)  {name, NULL, HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
+#define HF_SHARED(name)   {name, "", HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
+#define HF_SETTING(name)  {name, "", HF_ALLOCATOR_COUNT, HF_ENTRY_OWN, false},
 #include "loader/hidden/entries.def"
 #define HF_MALLOC_FAMILY(name, result, parameters, arguments, call) ROW(name, FAMILY_##name)
 #define HF_NEW(symbol, nothrow, aligned)                            ROW(symbol, FORM_##nothrow##_##aligned)
@@ -44,6 +44,22 @@ const struct hf_entry hf_entries[] = {
     ROW_OF(symbol, HF_ENTRY_RELEASES, "hf_free")
 #include "shim/functions.def"
 };
+
+/* Names fit with their ends. */
+#define FITS(name, serves)                                              \
+    _Static_assert(sizeof(name) <= sizeof hf_entries[0].pattern &&      \
+                       sizeof(serves) <= sizeof hf_entries[0].function, \
+                   "hf_entry has room for " name);
+#undef HF_ENTRY
+#undef HF_HOOK
+#undef HF_SHARED
+#undef HF_SETTING
+#define HF_ENTRY(id, name, function, family) FITS(name, #function)
+#define HF_HOOK(id, name)                    FITS(name, "")
+#define HF_SHARED(name)                      FITS(name, "")
+#define HF_SETTING(name)                     FITS(name, "")
+#include "loader/hidden/entries.def"
+
 const size_t hf_entries_count = sizeof hf_entries / sizeof hf_entries[0];
 
 /* Code that serves both malloc() and a throwing operator new throws nothing. */
@@ -76,7 +92,7 @@ const char *hf_entry_shared(const struct hf_entry *one, const struct hf_entry *o
         [HF_ENTRY_NOTHING] = "hf_adopted_nothing",
         [HF_ENTRY_OWN] = NULL,
     };
-    if (one->function == NULL || other->function == NULL)
+    if (one->function[0] == '\0' || other->function[0] == '\0')
         return NULL;
     if (strcmp(one->function, other->function) == 0)
         return one->function;

@@ -28,9 +28,10 @@ enum hf_entry_family {
     HF_ENTRY_OWN                /* like no other function but those that the same one serves */
 };
 
+/* The names are arrays, because each start would have to relocate pointers to them. */
 struct hf_entry {
-    const char *pattern;         /* as in entries.def */
-    const char *function;        /* libhomefree's, by name; NULL: of a runtime library */
+    char pattern[44];            /* as in entries.def */
+    char function[36];           /* libhomefree's, by name; "": of a runtime library */
     enum hf_allocator allocator; /* HF_ALLOCATOR_COUNT: any */
     enum hf_entry_family family;
     bool hook;

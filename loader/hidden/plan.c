@@ -154,7 +154,7 @@ static int find_entries(struct planning *planning)
                               HF_REACH_OWN);
             continue;
         }
-        if (entry->function != NULL) {
+        if (entry->function[0] != '\0') {
             error = add_entry(planning, named, entry, &before);
             found |= entry->allocator != HF_ALLOCATOR_COUNT && !entry->hook;
             continue;
@@ -166,7 +166,7 @@ static int find_entries(struct planning *planning)
     }
     for (size_t i = 0; error == 0 && i < functions->objects_count; i++) {
         const struct hf_entry *entry = hf_entry_named(&planning->names, functions->objects[i].name);
-        if (entry != NULL && entry->function == NULL)
+        if (entry != NULL && entry->function[0] == '\0')
             hf_reach_mark(&planning->reach, (uint32_t)(functions->count + i), HF_REACH_STOP);
     }
     return error != 0 ? error : found ? 0 : -ENOENT;

@@ -86,14 +86,29 @@ _Static_assert(HF_THUNKS_MAX == 32, "EACH_INDEX makes 32");
 #define THUNKS_VOID(name, parameters, arguments) EACH_INDEX(THUNK_VOID, name, parameters, arguments)
 EACH_FUNCTION(THUNKS, THUNKS_VOID)
 
-#define ADDRESS(index, name, ...) (void *)thunk_##name##_##index,
-#define ROW(name, ...)            {"hf_" #name, (void *)hf_##name, {EACH_INDEX(ADDRESS, name)}},
+#define ROW_NUMBER(name, ...) ROW_##name,
+enum row { EACH_FUNCTION(ROW_NUMBER, ROW_NUMBER) ROWS };
+
+#define ROW(name, ...) [ROW_##name] = {"hf_" #name, (void *)hf_##name},
 static const struct {
     const char *name;
     void *function;
-    void *thunks[HF_THUNKS_MAX];
 } rows[] = {EACH_FUNCTION(ROW, ROW)};
-enum { ROWS = sizeof rows / sizeof rows[0] };
+
+/* Not a table of addresses, which each start would have to relocate, in two pages of it. */
+#define CASE(index, name, ...)                \
+    case ROW_##name *HF_THUNKS_MAX + (index): \
+        return (void *)thunk_##name##_##index;
+#define CASES(name, ...) EACH_INDEX(CASE, name)
+static void *thunk_of(int row, size_t number)
+{
+    switch ((size_t)row * HF_THUNKS_MAX + number) {
+        EACH_FUNCTION(CASES, CASES)
+    default:
+        return NULL;
+    }
+}
+
 _Static_assert(ROWS <= HF_FUNCTION_NAMES_MAX, "got_slots.h has room for every name");
 
 static int row_by_name(const char *name)
@@ -140,7 +155,7 @@ static int number_of(const struct link_map *map)
 static bool is_thunk(int row, const void *value)
 {
     for (size_t i = 0; i < HF_THUNKS_MAX; i++)
-        if (rows[row].thunks[i] == value)
+        if (thunk_of(row, i) == value)
             return true;
     return false;
 }
@@ -159,7 +174,7 @@ static void visit(const struct hf_slot *slot, void *context)
             work->number = number_of(work->map);
         if (work->number < 0)
             return;
-        wanted = rows[slot->function].thunks[work->number];
+        wanted = thunk_of(slot->function, (size_t)work->number);
     } else {
         if (!is_thunk(slot->function, value))
             return;

@@ -480,22 +480,37 @@ ENTRIES(stub, syscall, CALL_SYSTEM, long, (IN_REGISTERS(f)), PASS(f))
 
 static const struct row {
     void *stubs[HF_STUBS_PER_FUNCTION];
-    void *asks[HF_STUBS_PER_FUNCTION]; /* NULL: foreign allocators are not asked */
 } rows[HF_ROUTED_COUNT] = {
-#define ROW(symbol)       [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), ADDRESSES(ask, symbol)},
-#define PLAIN_ROW(symbol) [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol), {NULL}},
+#define ROW(symbol) [HF_ROUTED_##symbol] = {ADDRESSES(stub, symbol)},
 
 #define HF_RELEASES(name, result, parameters, arguments, call) ROW(name)
 #define HF_RESIZES(name, result, parameters, arguments, call)  ROW(name)
 #define HF_MEASURES(name, result, parameters, arguments, call) ROW(name)
 #define HF_DELETE(symbol, ...)                                 ROW(symbol)
-#define HF_MAPS(name)                                          PLAIN_ROW(name)
-#define HF_SPACE_FREES(name, stream, memory)                   PLAIN_ROW(name)
-#define HF_SPACE_GIVES(name, memory, bytes, release)           PLAIN_ROW(name)
-    [HF_ROUTED_madvise] = {{NULL}, {NULL}},
-    PLAIN_ROW(dlopen) PLAIN_ROW(dlmopen) PLAIN_ROW(dlsym) PLAIN_ROW(dlvsym)
+#define HF_MAPS(name)                                          ROW(name)
+#define HF_SPACE_FREES(name, stream, memory)                   ROW(name)
+#define HF_SPACE_GIVES(name, memory, bytes, release)           ROW(name)
+    [HF_ROUTED_madvise] = {{NULL}}, ROW(dlopen) ROW(dlmopen) ROW(dlsym) ROW(dlvsym)
 #include "shim/functions.def"
 };
+
+/* Returns the function that asks foreign allocators first, NULL if they are not asked. Not a table
+ * of addresses, which each start would have to relocate. */
+static void *ask_of(enum hf_routed function, size_t index)
+{
+#define ASK(index, name)                                    \
+    case HF_ROUTED_##name *HF_STUBS_PER_FUNCTION + (index): \
+        return (void *)ask_##name##_##index;
+    switch ((size_t)function * HF_STUBS_PER_FUNCTION + index) {
+#define HF_RELEASES(name, result, parameters, arguments, call) HF_EACH_ORIGINAL(ASK, name)
+#define HF_RESIZES(name, result, parameters, arguments, call)  HF_EACH_ORIGINAL(ASK, name)
+#define HF_MEASURES(name, result, parameters, arguments, call) HF_EACH_ORIGINAL(ASK, name)
+#define HF_DELETE(symbol, ...)                                 HF_EACH_ORIGINAL(ASK, symbol)
+#include "shim/functions.def"
+    default:
+        return NULL;
+    }
+}
 
 const struct hf_live_stubs hf_stubs_live = {
     .stubs = rows,
@@ -515,7 +530,7 @@ static void fill(enum hf_routed function, size_t index, void *real,
                  const struct hf_definer *definer, bool ask_first)
 {
     struct original *original = ORIGINAL(function, index);
-    void *ask = rows[function].asks[index];
+    void *ask = ask_of(function, index);
     if (is_libcs(function, index))
         __atomic_store_n(&table.all.plain_below, ask_first ? 0 : hf_region.base - 1,
                          __ATOMIC_SEQ_CST);
