@@ -2,8 +2,8 @@
  * The depot: blocks on their way from a thread's cache that is full to one that is empty. A thread
  * that frees more than it allocates, as a consumer does, would give each block back to the slab
  * that it came from, under that slab's lock, and a producer would take it from there again. The
- * depot passes whole batches: copying an array of pointers is all that happens to them. Part of
- * fast_path.h.
+ * depot passes whole batches by copying an array of pointers, and marks the blocks, so that a
+ * second free of one is found. Part of fast_path.h.
  *
  * Owns the depots, one a size class, with a flag each that keeps others out. Nobody waits for the
  * flag: a thread that finds it set does as if there were no depot. So there is nothing to unlock in
@@ -120,11 +120,12 @@ static uint32_t hf_depot_take(struct hf_depot *depot, szind_t class, void **out,
 /* Makes room in a full cache, whose older half goes into the depot if that has room. */
 static void hf_depot_put(tsd_t *tsd, szind_t class)
 {
-    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
-    if (class >= HF_DEPOT_CLASSES || cache_bin_disabled(bin) || !cache_bin_full(bin) ||
-        cache_bin_nstashed_get_local(bin) != 0)
+    if (class >= HF_DEPOT_CLASSES)
         return;
+    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
     struct hf_depot *depot = &hf_depots[class];
+    if (cache_bin_disabled(bin) || !cache_bin_full(bin) || cache_bin_nstashed_get_local(bin) != 0)
+        return;
     const cache_bin_sz_t count = cache_bin_ncached_get_local(bin) / 2;
     const size_t bytes = count * sz_index2size(class);
     if (__atomic_load_n(&depot->count, __ATOMIC_RELAXED) + count > hf_depot_room(class) ||
@@ -147,9 +148,10 @@ static void hf_depot_put(tsd_t *tsd, szind_t class)
 /* Fills an empty cache from the depot, if there is something in it. */
 static void hf_depot_fill(tsd_t *tsd, szind_t class)
 {
-    struct hf_depot *depot = &hf_depots[class];
-    if (class >= HF_DEPOT_CLASSES || __atomic_load_n(&depot->count, __ATOMIC_RELAXED) == 0)
+    if (class >= HF_DEPOT_CLASSES ||
+        __atomic_load_n(&hf_depots[class].count, __ATOMIC_RELAXED) == 0)
         return;
+    struct hf_depot *depot = &hf_depots[class];
     cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
     if (cache_bin_disabled(bin) || cache_bin_ncached_get_local(bin) != 0 ||
         cache_bin_nstashed_get_local(bin) != 0 || !hf_depot_enter(depot))
