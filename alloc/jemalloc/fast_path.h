@@ -519,12 +519,10 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
 {
     struct hf_call call;
     size_t bytes;
-    const bool possible = !__builtin_mul_overflow(count, size, &bytes);
-    void *ptr = possible ? hf_aligned_cached(1, bytes) : NULL;
-    if (likely(ptr != NULL))
-        return memset(ptr, 0, bytes);
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_calloc(count, size);
+    bool possible = !__builtin_mul_overflow(count, size, &bytes);
+    void *ptr;
     if (unlikely(hf_checks_full) && possible) {
         ptr = hf_checked_malloc(0, bytes, true);
     } else {
