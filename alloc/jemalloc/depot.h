@@ -171,6 +171,8 @@ static void hf_depot_fill(tsd_t *tsd, szind_t class)
 static void hf_depot_empty(tsd_t *tsd, szind_t class, uint32_t count)
 {
     void *blocks[HF_DEPOT_BATCH];
+    arena_t *arena = tsd_tcache_slowp_get(tsd)->arena; /* for statistics; the thread's own is NULL
+                                                          before it first needs one */
     while (count > 0 && hf_depot_enter(&hf_depots[class])) {
         const uint32_t most = count < HF_DEPOT_BATCH ? count : HF_DEPOT_BATCH;
         const uint32_t taken = hf_depot_take(&hf_depots[class], class, blocks, most);
@@ -179,7 +181,7 @@ static void hf_depot_empty(tsd_t *tsd, szind_t class, uint32_t count)
             return;
         hf_depot_unmark(blocks, taken);
         cache_bin_ptr_array_t array = {.n = (cache_bin_sz_t)taken, .ptr = blocks};
-        arena_ptr_array_flush(tsd, class, &array, taken, class < SC_NBINS, tsd_arena_get(tsd),
+        arena_ptr_array_flush(tsd, class, &array, taken, class < SC_NBINS, arena,
                               (cache_bin_stats_t){0});
         count -= taken;
     }

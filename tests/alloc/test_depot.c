@@ -6,6 +6,7 @@
 
 #include <homefree/homefree.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,9 +140,54 @@ START_TEST(blocks_that_nobody_comes_for_go_home)
 }
 END_TEST
 
+/* The first thread has no arena of its own before it allocates, and looks like the others. */
+enum { SLICE = 64 };
+static struct {
+    pthread_barrier_t barrier;
+    void *at[SLICE];
+    bool over;
+} slices;
+
+static void *allocate_slices(void *unused)
+{
+    static struct blocks blocks = {.size = 48, .count = MANY};
+    (void)unused;
+    while (!slices.over) {
+        allocate(&blocks);
+        release(&blocks);
+        for (size_t i = 0; i < SLICE; i++)
+            slices.at[i] = hf_malloc(100000); /* larger than what is cached */
+        pthread_barrier_wait(&slices.barrier);
+        pthread_barrier_wait(&slices.barrier);
+    }
+    return NULL;
+}
+
+static void only_free(void *unused)
+{
+    pthread_t thread;
+    struct timespec start, now;
+    (void)unused;
+    must(pthread_barrier_init(&slices.barrier, NULL, 2) == 0);
+    must(pthread_create(&thread, NULL, allocate_slices, NULL) == 0);
+    must(clock_gettime(CLOCK_MONOTONIC, &start) == 0);
+    do {
+        pthread_barrier_wait(&slices.barrier);
+        for (size_t i = 0; i < SLICE; i++)
+            hf_free(slices.at[i]);
+        must(clock_gettime(CLOCK_MONOTONIC, &now) == 0);
+        slices.over = now.tv_sec - start.tv_sec >= 2;
+        pthread_barrier_wait(&slices.barrier);
+    } while (!slices.over);
+    must(pthread_join(thread, NULL) == 0);
+}
+
+CALL_TEST(a_thread_that_only_frees_looks_too, only_free, NULL)
+
 int main(void)
 {
-    return RUN_SUITE(what_threads_hand_over_is_whole_and_counted, zeroed_blocks_are_zero,
+    return RUN_SUITE(a_thread_that_only_frees_looks_too,
+                     what_threads_hand_over_is_whole_and_counted, zeroed_blocks_are_zero,
                      blocks_that_nobody_writes_to_pass_again, a_child_gets_each_block_once,
                      blocks_that_nobody_comes_for_go_home);
 }
