@@ -450,33 +450,7 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
     set_errno(saved_errno);
 }
 
-/*
- * jemalloc's free_fastpath with the page map instead of the tree: one dependent load less between
- * the pointer and its cache bin, the chain that a malloc+free pair waits for.
- */
-JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
-{
-    tsd_t *tsd = hf_thread_slot;
-    uint64_t deallocated, threshold;
-    te_free_fastpath_ctx(tsd, &deallocated, &threshold);
-    /* This thread has no data. In a copy that forwards, no thread has any, and there is no page
-     * map. */
-    if (unlikely(threshold == 0))
-        return false;
-    uintptr_t page = hf_page_word((uintptr_t)ptr);
-    if (unlikely((page & HF_PAGE_SMALL) == 0)) /* not a slab: a large block, or no block */
-        return false;
-    szind_t class = (szind_t)(page >> LG_VADDR);
-    deallocated += sz_index2size(class);
-    if (unlikely(deallocated >= threshold))
-        return false;
-    cache_bin_t *bin = &tcache_get_from_ind(tsd, TCACHE_IND_AUTOMATIC, false, false)->bins[class];
-    if (unlikely(*bin->stack_head == ptr) || !cache_bin_dalloc_easy(bin, ptr))
-        return false;
-    *tsd_thread_deallocatedp_get(tsd) = deallocated;
-    return true;
-}
-
+#include "free_cached.h"
 #include "medium_path.h"
 
 void *hf_malloc_entry(size_t size)

@@ -25,30 +25,6 @@ static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
     return ptr;
 }
 
-/* Puts a large block into the thread's cache. The page map knows the first and the last page of a
- * large block; its record tells where it begins. */
-JEMALLOC_ALWAYS_INLINE bool hf_free_large_cached(void *ptr)
-{
-    tsd_t *tsd = hf_thread_slot;
-    uint64_t deallocated, threshold;
-    te_free_fastpath_ctx(tsd, &deallocated, &threshold);
-    if (unlikely(threshold == 0)) /* no data, as in hf_free_cached() */
-        return false;
-    const rtree_contents_t page = rtree_leaf_elm_bits_decode(hf_page_word((uintptr_t)ptr));
-    const szind_t class = page.metadata.szind;
-    if (class < SC_NBINS || class >= TCACHE_NBINS_MAX || page.metadata.slab ||
-        edata_addr_get(page.edata) != ptr || edata_state_get(page.edata) != extent_state_active)
-        return false;
-    deallocated += sz_index2size(class);
-    if (unlikely(deallocated >= threshold))
-        return false;
-    cache_bin_t *bin = &tcache_get_from_ind(tsd, TCACHE_IND_AUTOMATIC, false, false)->bins[class];
-    if (unlikely(*bin->stack_head == ptr) || !cache_bin_dalloc_easy(bin, ptr))
-        return false;
-    *tsd_thread_deallocatedp_get(tsd) = deallocated;
-    return true;
-}
-
 static JEMALLOC_NOINLINE void hf_free_medium(void *ptr, const void *caller)
 {
     if (!hf_free_large_cached(ptr))
