@@ -78,6 +78,12 @@ if ctypes is not None:
     # For each of Arrow's structs, its words, and which of them is `release`.
     _ARROW_STRUCTS = {"arrow_schema": (9, 7), "arrow_array": (10, 8), "arrow_array_stream": (5, 3)}
 
+    # What DLPack's capsules are called once their deleter is taken. A capsule keeps the address of
+    # its name and may outlive this module, so a reference to each name is never given back.
+    _USED = {name: f"used_{name}".encode() for name in _DLPACK}
+    for _name in _USED.values():
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(_name))
+
 
 def capsule_name(thing):
     name = _capsule_name(thing) if ctypes is not None else None
@@ -256,34 +262,44 @@ def read(thing, depth=0):
 # ---- deleters in C -------------------------------------------------------------------------------
 
 
-def _arrow_deleter(capsule, name):
-    """Moves the struct out of the capsule, as a consumer does."""
+def _arrow_deleters(capsule, name):
+    """Moves the struct out of the capsule, as a consumer does: its release, and free() for what it
+    was moved to."""
     words, release = _ARROW_STRUCTS[name]
     address = _capsule_pointer(capsule, name.encode())
     struct = (ctypes.c_void_p * words).from_address(address)
     function = struct[release]
     if not function:
-        return None
+        return []
     libc = ctypes.CDLL(None)
     libc.malloc.restype = ctypes.c_void_p
     copy = libc.malloc(ctypes.c_size_t(8 * words))
     ctypes.memmove(copy, address, 8 * words)
     struct[release] = None
-    return function, copy
+    return [(function, copy), (ctypes.cast(libc.free, ctypes.c_void_p).value, copy)]
 
 
-def _record_deleter(capsule):
+def _record_deleters(capsule):
     """A deleter of homefree's (hf_release), of which a reference is taken."""
     context = _capsule_context(capsule)
     try:
         library = ctypes.CDLL("libhomefree.so.1", mode=4)  # RTLD_NOLOAD
         library.hf_release_is.restype = ctypes.c_bool
         if not context or not library.hf_release_is(ctypes.c_void_p(context)):
-            return None
+            return []
     except (OSError, AttributeError):
-        return None
+        return []
     library.hf_release_take(ctypes.c_void_p(context))
-    return ctypes.cast(library.hf_release_drop, ctypes.c_void_p).value, context
+    return [(ctypes.cast(library.hf_release_drop, ctypes.c_void_p).value, context)]
+
+
+def _tensor_deleters(capsule, name):
+    """A tensor's own deleter; the capsule is renamed, as a consumer does."""
+    managed = _managed(capsule)
+    if not managed.deleter:
+        return []
+    _capsule_rename(capsule, _USED[name])
+    return [(managed.deleter, ctypes.addressof(managed))]
 
 
 def _capsules_of(thing):
@@ -301,7 +317,7 @@ def _capsules_of(thing):
 
 def deleters(thing, depth=0):
     """[(function, argument)] in C that free an object's memory without Python, and that the caller
-    must call once each: the object will not do so any more."""
+    must call once each, in this order: the object will not do so any more."""
     if ctypes is None:
         return []
     if isinstance(thing, (tuple, list)) and depth < _DEEP:
@@ -310,15 +326,7 @@ def deleters(thing, depth=0):
         return deleters(_capsules_of(thing), depth + 1) if depth < _DEEP else []
     name = capsule_name(thing)
     if name in _ARROW:
-        found = _arrow_deleter(thing, name)
-    elif name in _DLPACK:
-        managed = _managed(thing)
-        if not managed.deleter:
-            return []
-        found = managed.deleter, ctypes.addressof(managed)
-        used = b"used_" + name.encode()
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(used))  # the capsule keeps the address
-        _capsule_rename(thing, used)
-    else:
-        found = _record_deleter(thing)
-    return [found] if found is not None else []
+        return _arrow_deleters(thing, name)
+    if name in _DLPACK:
+        return _tensor_deleters(thing, name)
+    return _record_deleters(thing)
