@@ -396,7 +396,7 @@ def header_page(header, headers):
         out += [".El"]
     pages = [other.page for other in headers if other is not header]
     below = [page for page in pages if page.startswith(f"{header.page}-")]
-    parent = "homefree-python" if header.page.startswith("homefree-python-") else "homefree"
+    parent = header.page.rpartition("-")[0]
     above = [page for page in (parent, "homefree-base") if page in pages and page not in below]
     return out + see_also(above + below)
 

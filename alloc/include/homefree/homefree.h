@@ -19,8 +19,9 @@
  *   homefree/doctor.h    the facts that `homefree doctor` shows
  *   homefree/diagnose.h  what diagnostics mode finds
  *
- * Not included, because they need other libraries: homefree/python.h, for extension modules, and
- * homefree/check.h, for Check suites.
+ * Not included: homefree/interpreters.h, for programs that run several interpreters; and, because
+ * they need other libraries, homefree/python.h, for extension modules, and homefree/check.h, for
+ * Check suites.
  */
 #ifndef HOMEFREE_HOMEFREE_H
 #define HOMEFREE_HOMEFREE_H

@@ -35,11 +35,18 @@
  *
  * In a child of fork(2) the interpreters of the parent are gone: every function that needs one
  * returns -ESHUTDOWN at once.
+ *
+ * Each of these headers can also be included alone:
+ *
+ *   homefree/interpreters/value.h    arguments and results of calls, and exceptions
+ *   homefree/interpreters/replica.h  objects that each interpreter of a group has one of
  */
 #ifndef HOMEFREE_HOMEFREE_INTERPRETERS_H
 #define HOMEFREE_HOMEFREE_INTERPRETERS_H
 
 #include <homefree/base.h>
+#include <homefree/interpreters/replica.h>
+#include <homefree/interpreters/value.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,7 +60,6 @@ enum hf_interpreters_engine_kind {
 
 struct hf_interpreters;
 struct hf_session;
-struct hf_release; /* homefree/deleter.h */
 
 /*
  * Tells how interpreters of this process could run at the same time.
@@ -440,86 +446,7 @@ HF_API int hf_session_detach(struct hf_session *session);
  */
 HF_API void hf_session_end(struct hf_session *session);
 
-/* ---- values ---- */
-
-/* What a struct hf_value is. */
-enum hf_value_kind {
-    HF_VALUE_NONE = 0,   /* None */
-    HF_VALUE_BOOL = 1,   /* as.truth */
-    HF_VALUE_INT = 2,    /* as.integer; integers that do not fit are HF_VALUE_PICKLE */
-    HF_VALUE_FLOAT = 3,  /* as.real */
-    HF_VALUE_TEXT = 4,   /* as.text, count bytes of UTF-8; in results also a NUL, in arguments a
-                            count of 0 means: up to the NUL */
-    HF_VALUE_BYTES = 5,  /* as.bytes, count bytes: a copy */
-    HF_VALUE_LIST = 6,   /* as.items, count values */
-    HF_VALUE_TUPLE = 7,  /* as.items, count values */
-    HF_VALUE_MEMORY = 8, /* as.memory: the memory of an object with a buffer, not a copy */
-    HF_VALUE_PICKLE = 9, /* as.items, count values: a pickle (HF_VALUE_BYTES), and the memory that
-                            it leaves out (HF_VALUE_MEMORY each) */
-    HF_VALUE_ERROR = 10  /* as.error: Python raised an exception */
-};
-
-/* An argument or a result. */
-struct hf_value {
-    enum hf_value_kind kind;
-    size_t count; /* see the kinds */
-    union {
-        int truth;
-        int64_t integer;
-        double real;
-        const char *text;
-        const void *bytes;
-        struct hf_value *items;
-        struct hf_memory *memory;
-        struct hf_error *error;
-    } as;
-};
-
-/*
- * Memory that is used by reference.
- *
- * In a result, `keeper` holds the memory. What a NumPy array has allocated on the heap
- * (homefree/host.h, hf_python_share()) outlives the array and its interpreter; the array moves to
- * other memory if it is resized meanwhile. Memory that was an argument has that argument's keeper.
- * Anything else is an object's that has a buffer: its interpreter is not ended before whoever drops
- * the keeper last.
- *
- * In an argument, which is a memoryview, Python holds `keeper` for as long as it uses the memory;
- * without one, the memory must outlive every interpreter that it was given to.
- */
-struct hf_memory {
-    void *pointer;
-    size_t bytes;
-    const char *format; /* as Python's struct module says; NULL: unsigned bytes */
-    size_t item_size;   /* bytes; 0: 1 */
-    int dimensions;     /* 0: one, of bytes / item_size items */
-    const int64_t *shape;
-    const int64_t *strides; /* bytes; NULL: row by row, without gaps */
-    bool read_only;
-    struct hf_release *keeper;
-};
-
-/* An exception, as text. */
-struct hf_error {
-    const char *type;      /* such as "ValueError", or "package.Type" */
-    const char *message;   /* str() of it */
-    const char *traceback; /* what Python would have printed */
-};
-
-/*
- * Frees what a result consists of, and drops the keepers of its memory. It becomes HF_VALUE_NONE.
- *
- * Parameters:
- *   value  in/out: a result of a function of this header; NULL does nothing
- * Result: none.
- * Errors: none.
- * Frees: what value points to, but not value itself.
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API void hf_value_clear(struct hf_value *value);
+/* ---- calls ---- */
 
 /*
  * Runs Python source in the __main__ of a session's interpreter.
@@ -591,135 +518,6 @@ HF_API int hf_session_call(struct hf_session *session, const char *function,
 HF_API int hf_interpreters_call(struct hf_interpreters *group, const char *function,
                                 const struct hf_value *arguments, size_t count,
                                 struct hf_value *result);
-
-/* ---- replicas ---- */
-
-struct hf_replica;
-
-/*
- * Makes one object in each interpreter of a group, such as a model.
- *
- * Parameters:
- *   out        out: the replica; unchanged on error
- *   group      in: the group, which must not be ended before the replica is dropped
- *   maker      in: a function, as for hf_session_call(), that returns the object
- *   arguments  in: count values, for maker in each interpreter
- *   count      in: how many
- *   error      out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL
- * Result: 0 or a negative errno.
- * Errors:
- *   -EINVAL  out, group or maker is NULL
- *   -ENOMEM  there is no memory
- *   others   as hf_session_begin() and hf_session_call()
- * Frees: drop the replica with hf_replica_drop(), and pass error to hf_value_clear().
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API int hf_replica_new(struct hf_replica **out, struct hf_interpreters *group, const char *maker,
-                          const struct hf_value *arguments, size_t count, struct hf_value *error);
-
-/*
- * Makes one object in each interpreter of a group from a pickle in a package that
- * homefree.package has written.
- *
- * An interpreter loads the object when it is first called there. One does so at once, so that an
- * error of the package is reported here. The package's modules are the object's own in each
- * interpreter. Its arrays are mapped: the file must not be changed before the replica is dropped,
- * and pages that nobody writes to exist once in the process. The package `homefree` must be in the
- * interpreters.
- *
- * Parameters:
- *   out      out: the replica; unchanged on error
- *   group    in: the group, which must not be ended before the replica is dropped
- *   path     in: the file or folder; links in it are followed now
- *   package  in: as for add_pickle() of homefree.package.Writer, such as "models"; NULL: ""
- *   name     in: as there, such as "model.pkl"
- *   error    out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL
- * Result: 0 or a negative errno.
- * Errors:
- *   -EINVAL  out, group, path or name is NULL
- *   -EPROTO  Python raised: the package cannot be opened, is damaged, or lacks the pickle
- *   -ENOMEM  there is no memory
- *   others   as hf_session_begin() and hf_session_call()
- * Frees: drop the replica with hf_replica_drop(), and pass error to hf_value_clear().
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API int hf_replica_from_package(struct hf_replica **out, struct hf_interpreters *group,
-                                   const char *path, const char *package, const char *name,
-                                   struct hf_value *error);
-
-/*
- * Makes one object in each interpreter of a group from a pickle.
- *
- * An interpreter unpickles the object when it is first called there. One does so at once, so that
- * an error of the pickle is reported here. Unpickling can run any code: the pickle must come from
- * somebody who may run code in this process.
- *
- * Parameters:
- *   out     out: the replica; unchanged on error
- *   group   in: the group, which must not be ended before the replica is dropped
- *   pickle  in: HF_VALUE_PICKLE, for example the result of a call, or HF_VALUE_BYTES with a pickle
- *           that needs no buffers. The bytes are copied once; the memory is used by reference, so
- *           it exists once in the process
- *   error   out: HF_VALUE_ERROR if Python raised, else HF_VALUE_NONE; may be NULL
- * Result: 0 or a negative errno.
- * Errors:
- *   -EINVAL  out, group or pickle is NULL, or pickle is no pickle
- *   -EPROTO  Python raised
- *   -ENOMEM  there is no memory
- *   others   as hf_session_begin() and hf_session_call()
- * Frees: drop the replica with hf_replica_drop(), and pass error to hf_value_clear(). The pickle
- *   stays the caller's.
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API int hf_replica_from_pickle(struct hf_replica **out, struct hf_interpreters *group,
-                                  const struct hf_value *pickle, struct hf_value *error);
-
-/*
- * Calls a replica, or a method of it, in the interpreter of its group that has the fewest sessions.
- *
- * Parameters:
- *   replica    in: the replica
- *   method     in: "name" or "name.name"; NULL: the object itself
- *   arguments  in: count values
- *   count      in: how many
- *   result     out: what the call returned, or HF_VALUE_ERROR; may be NULL
- * Result: 0 or a negative errno.
- * Errors:
- *   -EINVAL  replica is NULL, or an argument is invalid
- *   -EPROTO  Python raised
- *   others   as hf_session_begin() and hf_session_call()
- * Frees: pass result to hf_value_clear(). The arguments stay the caller's.
- * Threads: safe.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API int hf_replica_call(struct hf_replica *replica, const char *method,
-                           const struct hf_value *arguments, size_t count, struct hf_value *result);
-
-/*
- * Drops a replica; its objects are released in their interpreters soon afterwards.
- *
- * Parameters:
- *   replica  in: the replica; NULL does nothing
- * Result: none.
- * Errors: none.
- * Frees: the replica.
- * Threads: safe; nobody may use the replica any more.
- * Fork: safe.
- * Signals: unsafe.
- * Since: 1.0
- */
-HF_API void hf_replica_drop(struct hf_replica *replica);
 
 /* ---- what others hold ---- */
 
