@@ -1,9 +1,9 @@
 /*
- * Owns the session's state: the loader's lock guards it (slot_writes.h). While slots change,
+ * Owns the slot update's state: the loader's lock guards it (slot_writes.h). While slots change,
  * nothing here calls a function that the change could affect, and nothing is allocated.
  *
  * Protection: an object's RELRO range is writable only while that object's slots are written, and
- * read-only again before the next object. A session with many objects in a process with one thread
+ * read-only again before the next object. An update of many objects in a process with one thread
  * writes through /proc/self/mem instead: this writes to read-only pages in a fifth of the time and
  * leaves them protected. With more threads it is not used, because the kernel does not guarantee
  * that another thread never sees half a pointer. Every call is checked: an object that cannot be
@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 /* Slots that were unresolved when they were written. A thread inside the resolver at that moment
- * may have overwritten the new value, so they are checked again at the end of the session. */
+ * may have overwritten the new value, so they are checked again at the end of the update. */
 #define UNRESOLVED_MAX 1024
 static struct {
     void **address;
@@ -38,7 +38,7 @@ static size_t unresolved_count;
 extern char hf_libc_single_threaded __asm__("__libc_single_threaded")
     __attribute__((weak, visibility("default")));
 
-/* /proc/self/mem during a session in a single-threaded process; otherwise -1. */
+/* /proc/self/mem during an update in a single-threaded process; otherwise -1. */
 static int proc_mem = -1;
 
 bool hf_write_is_single_threaded(void)

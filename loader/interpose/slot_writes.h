@@ -2,8 +2,8 @@
  * Writes GOT slots: checks which may be written, makes RELRO ranges writable and read-only again
  * one object at a time, and repairs slots that the loader resolved meanwhile.
  *
- * A session (hf_write_begin() to hf_write_end()) runs under the loader's lock (loader_lock.h),
- * which serialises sessions.
+ * A slot update (hf_write_begin() to hf_write_end()) runs under the loader's lock (loader_lock.h),
+ * which serialises updates.
  */
 #ifndef HOMEFREE_SLOT_WRITES_H
 #define HOMEFREE_SLOT_WRITES_H
@@ -31,7 +31,7 @@ bool hf_write_open(struct hf_writer *writer, void **slot);
 
 /* Writes a slot for which hf_write_is_allowed() returned true, at the latest in hf_write_close().
  * `expected` is the value the caller believes it holds; if it held another, the slot is checked
- * again at the end of the session. Result: false if the slot cannot be made writable. */
+ * again at the end of the update. Result: false if the slot cannot be made writable. */
 bool hf_write_slot(struct hf_writer *writer, void **slot, void *value, void *expected);
 
 /* Ends the process, because a part of the object ("relocated data") stays writable; the reason is
