@@ -14,6 +14,7 @@ from clang import cindex
 INCLUDED = [
     "homefree/homefree.h",
     "homefree/check.h",
+    "homefree/interpreters.h",
     "homefree/python.h",
     "homefree/python/numpy.h",
 ]
@@ -141,7 +142,16 @@ def type_entry(cursor):
         if member.kind in kinds:
             kind, head = kinds[member.kind]
             text = comment_text(member.raw_comment)
-            body += directive(kind, [head(member)], [prose(text)] if text else [])
+            inner = member.type.get_declaration()
+            if inner.kind == KIND.UNION_DECL and inner.is_anonymous():
+                body += [f"{member.spelling}: one of", ""]
+                body += [
+                    line
+                    for one in inner.get_children()
+                    for line in directive("member", [declared(one.type.spelling, one.spelling)], [])
+                ]
+            else:
+                body += directive(kind, [head(member)], [prose(text)] if text else [])
     kind = "enum" if cursor.kind == KIND.ENUM_DECL else "struct"
     return directive(kind, [cursor.spelling], body)
 

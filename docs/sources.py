@@ -3,9 +3,9 @@
 usage: sources.py ROOT BUILD FOLDER
 
 The documents of the repository are copied with their places kept, README.md as index.md; links to
-folders lead to their READMEs. The pages below reference/ are made: of the C headers (headers.py),
-of the command (its manual pages, by mandoc), and of the Python package (by Sphinx's autodoc). A
-page whose text has not changed is not written again.
+folders lead to their READMEs, and to folders without one nowhere. The pages below reference/ are
+made: of the C headers (headers.py), of the command (its manual pages, by mandoc), and of the Python
+package (by Sphinx's autodoc). A page whose text has not changed is not written again.
 """
 
 import re
@@ -22,9 +22,12 @@ DOCUMENTS = [
     "*.md",
     "docs/*.md",
     "examples/**/*.md",
+    "shim/rust/*.md",
     "tests/bench/*.md",
+    "tests/gpu/*.md",
     "tests/long/*/*.md",
 ]
+FOLDER = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s:]+)\)")
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
 PICTURE = re.compile(r"<picture>.*?</picture>", re.DOTALL)
 MANUALS = [
@@ -42,7 +45,9 @@ PARENTS = {
     "examples/bindings/": "examples/bindings/README.md",
     "examples/guides/": "",
     "examples/": "examples/README.md",
+    "shim/rust/": "examples/bindings/README.md",
     "tests/bench/": "docs/speed.md",
+    "tests/gpu/": "docs/tests.md",
     "tests/long/": "docs/tests.md",
 }
 # In mandoc's Markdown, a term of a list and its text, which is quoted, or behind a tab as code is.
@@ -98,8 +103,16 @@ def document(root, path, pages, end):
             pages.copy(root, found.relative_to(root))
         return match[0]
 
+    def without_folder(match):
+        found = (folder / match[2]).resolve()
+        nowhere = found.is_dir() and not (found / "README.md").exists()
+        return match[1] if nowhere else match[0]
+
+    def linked(part):
+        return part if part.startswith("```") else LINK.sub(link, FOLDER.sub(without_folder, part))
+
     parts = re.split(r"(^```.*?^```$)", text, flags=re.MULTILINE | re.DOTALL)
-    text = "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)
+    text = "".join(map(linked, parts))
     text = PICTURE.sub(lambda match: themed(root, folder, match[0], pages), text)
     name = path.relative_to(root)
     if str(name) == "README.md":
