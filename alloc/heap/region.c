@@ -146,12 +146,16 @@ static int release(void *at, size_t size)
 /* Smaller free pieces keep their protection: a process may have 65530 mappings, and a fragmented
  * region could use them all. Committing such a piece again changes nothing. */
 #define PROTECTED_FROM ((size_t)256 << 10)
+static bool kept; /* there may be such pieces among the holes; guarded by the lock */
 
-static int drop(void *at, size_t size)
+/* Gives a piece back. */
+static void give(void *at, size_t size, bool keeps)
 {
-    if (size < PROTECTED_FROM && madvise(at, size, MADV_DONTNEED) == 0)
-        return 0;
-    return release(at, size);
+    pthread_mutex_lock(&lock);
+    hf_holes_give((uintptr_t)at, size);
+    used -= size;
+    kept |= keeps;
+    pthread_mutex_unlock(&lock);
 }
 
 static void protect_hole(uintptr_t start, size_t size)
@@ -161,13 +165,15 @@ static void protect_hole(uintptr_t start, size_t size)
 
 /* Commits pages that the region hands out. Free pieces that kept their protection count towards
  * RLIMIT_DATA and the system's commit limit; if the commit fails, they are decommitted and it is
- * tried again. */
+ * tried again. Once that is done, a process that has reached its limit fails at little cost. */
 static int commit_anyhow(void *at, size_t size, int protection)
 {
     if (commit(at, size, protection) == 0)
         return 0;
     pthread_mutex_lock(&lock);
-    hf_holes_each(protect_hole);
+    if (kept)
+        hf_holes_each(protect_hole);
+    kept = false;
     pthread_mutex_unlock(&lock);
     return commit(at, size, protection);
 }
@@ -217,7 +223,7 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
             (void)release((void *)at, size);
     } else if (commit_anyhow((void *)at, size, protection) != 0) {
         int error = errno;
-        hf_region_unmap((void *)at, size);
+        give((void *)at, size, release((void *)at, size) != 0);
         errno = error;
         return MAP_FAILED;
     }
@@ -230,12 +236,10 @@ int hf_region_unmap(void *address, size_t size)
         errno = EINVAL;
         return -1;
     }
-    if (drop(address, size) != 0)
+    const bool keeps = size < PROTECTED_FROM && madvise(address, size, MADV_DONTNEED) == 0;
+    if (!keeps && release(address, size) != 0)
         return -1;
-    pthread_mutex_lock(&lock);
-    hf_holes_give((uintptr_t)address, size);
-    used -= size;
-    pthread_mutex_unlock(&lock);
+    give(address, size, keeps);
     return 0;
 }
 

@@ -1,14 +1,20 @@
 /* Under RLIMIT_AS the region takes at most half of the address space that the process may have;
- * if not even the smallest region fits, a message says so. */
+ * if not even the smallest region fits, a message says so. Under RLIMIT_DATA freed pieces are given
+ * back before it fails, and failing is cheap. */
 #include "alloc/heap/internal.h"
 #include "alloc/heap/region.h"
 #include "death.h"
 #include "suite.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <homefree/homefree.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
 
@@ -59,6 +65,46 @@ static void gives_back_under_a_lowered_limit(void *unused)
     must(p[0] == 0 && p[32 * MIB - 1] == 0);
 }
 
+/* Stands in front of libc's. */
+static unsigned long mmap_calls;
+void *mmap(void *at, size_t size, int protection, int flags, int file, off_t offset)
+{
+    mmap_calls++;
+    return (void *)syscall(SYS_mmap, at, size, protection, flags, file, offset);
+}
+
+/* What counts towards RLIMIT_DATA, in bytes. */
+static size_t data_size(void)
+{
+    char text[4096] = "";
+    const int file = open("/proc/self/status", O_RDONLY);
+    must(read(file, text, sizeof text - 1) > 0);
+    must(close(file) == 0);
+    return strtoul(strstr(text, "VmData:") + strlen("VmData:"), NULL, 10) << 10;
+}
+
+static void fails_cheaply(void *unused)
+{
+    enum { PIECES = 400, TRIES = 1000 };
+    const size_t piece = 64 << 10;
+    static void *pieces[PIECES];
+    (void)unused;
+    must(hf_region_reserve(512 * MIB) == 0);
+    for (size_t i = 0; i < PIECES; i++) {
+        pieces[i] = hf_region_map_aligned(piece, 1, PROT_READ | PROT_WRITE);
+        must(pieces[i] != MAP_FAILED);
+    }
+    for (size_t i = 0; i < PIECES; i += 2)
+        must(hf_region_unmap(pieces[i], piece) == 0);
+    const struct rlimit limit = {data_size() + MIB, RLIM_INFINITY};
+    must(setrlimit(RLIMIT_DATA, &limit) == 0);
+    must(hf_region_map_aligned(PIECES / 4 * piece, 1, PROT_READ | PROT_WRITE) != MAP_FAILED);
+    mmap_calls = 0;
+    for (size_t i = 0; i < TRIES; i++)
+        must(hf_region_map_aligned(64 * MIB, 1, PROT_READ | PROT_WRITE) == MAP_FAILED);
+    must(mmap_calls <= (unsigned long)TRIES * 2);
+}
+
 static void run(void (*body)(void *), void *context)
 {
     assert_succeeds(outcome_of_call(body, context));
@@ -90,7 +136,13 @@ START_TEST(lowered)
 }
 END_TEST
 
+START_TEST(data)
+{
+    run(fails_cheaply, NULL);
+}
+END_TEST
+
 int main(void)
 {
-    return RUN_SUITE(half, small, none, lowered);
+    return RUN_SUITE(half, small, none, lowered, data);
 }
