@@ -1,6 +1,11 @@
 /*
  * See call_frames.h. Tables and descriptions are read in place: they are constant, and belong to an
  * object that has a function on the stack. Their format: LSB, "Exception Frames"; DWARF 5, 6.4.
+ *
+ * They may still be wrong: a crash can come from an object that was damaged, or put together by
+ * hand. No reading leaves the object, or the entry that it began in. Where a crash is looked at,
+ * nothing is read before the kernel has said that it can be: an object may have holes. The unwinder
+ * of diagnostics mode, which believes descriptions itself, does without.
  */
 #include "alloc/base/call_frames.h"
 
@@ -83,12 +88,44 @@ static void skip_block(struct reader *reader)
         size < (uint64_t)(reader->end - reader->at) ? reader->at + (size_t)size : reader->end;
 }
 
-/* The bytes of an entry. */
-static struct reader open_entry(const uint8_t *entry)
+/* Where tables may be read. */
+struct bounds {
+    struct hf_span object;
+    bool whole; /* the object is believed to have no holes */
+};
+
+/* Whether a range can be read. */
+static bool is_readable(const struct bounds *bounds, const void *from, size_t size)
+{
+    enum { PAGE = 4096 }; /* or larger */
+    const uintptr_t offset = (uintptr_t)from - bounds->object.start;
+    const size_t length = bounds->object.end - bounds->object.start;
+    const uintptr_t last = (uintptr_t)from + size - 1;
+    uint8_t byte;
+    if (offset > length || size > length - offset)
+        return false;
+    if (bounds->whole)
+        return true;
+    for (uintptr_t at = (uintptr_t)from; last - at >= PAGE; at += PAGE)
+        if (!hf_maps_read((const void *)at, &byte, 1))
+            return false;
+    return hf_maps_read(from, &byte, 1) && hf_maps_read((const void *)last, &byte, 1);
+}
+
+enum { ENTRY_MAX = 1 << 16 }; /* bytes; the largest of OpenBLAS has 8 KiB */
+
+/* The bytes of an entry behind its length and its second word. */
+static bool open_entry(const uint8_t *entry, const struct bounds *bounds, struct reader *out)
 {
     uint32_t length;
+    if (!is_readable(bounds, entry, 2 * sizeof length))
+        return false;
     memcpy(&length, entry, sizeof length);
-    return (struct reader){entry + 8, entry + 4 + length};
+    if (length < sizeof length || length > ENTRY_MAX ||
+        !is_readable(bounds, entry, sizeof length + length))
+        return false;
+    *out = (struct reader){entry + 2 * sizeof length, entry + sizeof length + length};
+    return true;
 }
 
 /* Bytes of a value; 0 if the encoding has no fixed size. */
@@ -117,31 +154,59 @@ static uint8_t encoding_of(struct reader augmentation, const char *letters)
     return 0;
 }
 
-/* Reads the common entry of a description. */
-static inline struct common common_of(const uint8_t *description)
+/* Reads the common entry of a description. False if there is none, or none of a known form. */
+static bool read_common(const uint8_t *description, const struct bounds *bounds,
+                        struct common *common)
 {
-    uint32_t distance;
-    memcpy(&distance, description + 4, sizeof distance);
-    struct reader reader = open_entry(description + 4 - distance);
-    struct common common = {0};
+    struct reader reader;
+    uint32_t distance, second;
+    memcpy(&distance, description + sizeof distance, sizeof distance);
+    const uint8_t *entry = (const void *)((uintptr_t)description + sizeof distance - distance);
+    if (!open_entry(entry, bounds, &reader))
+        return false;
+    memcpy(&second, entry + sizeof second, sizeof second);
     const uint8_t version = take_byte(&reader);
     const char *letters = (const char *)reader.at;
-    reader.at += strlen(letters) + 1;
-    if (version >= 4)
-        reader.at += 2;
-    common.code_unit = take_unsigned(&reader);
-    common.data_unit = take_signed(&reader);
-    common.return_register = version == 1 ? take_byte(&reader) : take_unsigned(&reader);
-    common.augmented = letters[0] == 'z';
-    if (common.augmented) {
+    const uint8_t *end = memchr(letters, '\0', (size_t)(reader.end - reader.at));
+    if (second != 0 || (version != 1 && version != 3 && version != 4) || end == NULL)
+        return false;
+    reader.at = end + 1;
+    if (version == 4)
+        (void)take_fixed(&reader, 2); /* sizes of addresses and of segment selectors */
+    memset(common, 0, sizeof *common);
+    common->code_unit = take_unsigned(&reader);
+    common->data_unit = take_signed(&reader);
+    common->return_register = version == 1 ? take_byte(&reader) : take_unsigned(&reader);
+    common->augmented = letters[0] == 'z';
+    if (common->augmented) {
         struct reader augmentation = reader;
         (void)take_unsigned(&augmentation);
-        common.encoding = encoding_of(augmentation, letters + 1);
+        common->encoding = encoding_of(augmentation, letters + 1);
         skip_block(&reader);
     } else if (letters[0] != '\0')
-        common.encoding = NO_ENCODING;
-    common.instructions = reader;
-    return common;
+        common->encoding = NO_ENCODING;
+    common->instructions = reader;
+    return true;
+}
+
+/* A description. */
+struct description {
+    struct common common;
+    uint64_t size;       /* of the code that it covers */
+    struct reader inner; /* what follows that size */
+};
+
+static bool read_description(const uint8_t *entry, const struct bounds *bounds,
+                             struct description *out)
+{
+    if (!open_entry(entry, bounds, &out->inner) || !read_common(entry, bounds, &out->common))
+        return false;
+    const unsigned width = size_of(out->common.encoding);
+    if ((width != 4 && width != 8) || out->inner.end - out->inner.at < 2 * (ptrdiff_t)width)
+        return false;
+    (void)take_fixed(&out->inner, width);
+    out->size = take_fixed(&out->inner, width);
+    return true;
 }
 
 /* ---- finding a description ---- */
@@ -162,36 +227,24 @@ enum {
     ENTRIES_ENCODING = 0x3b /* DW_EH_PE_datarel | DW_EH_PE_sdata4 */
 };
 
-/* Whether a description covers the address, `offset` bytes behind the function's first. */
-static bool covers(const uint8_t *description, uintptr_t offset)
+static const void *find_description(const void *address, bool whole, const void **function,
+                                    struct description *out)
 {
-    const unsigned width = size_of(common_of(description).encoding);
-    const uint8_t *size = open_entry(description).at + width;
-    uint32_t four;
-    uint64_t eight;
-    switch (width) {
-    case sizeof four:
-        memcpy(&four, size, sizeof four);
-        return offset < four;
-    case sizeof eight:
-        memcpy(&eight, size, sizeof eight);
-        return offset < eight;
-    default:
-        return false;
-    }
-}
-
-const void *hf_frame_description(const void *address, const void **function)
-{
-    const struct table *table = hf_dynlink_unwind_table(address);
-    if (table == NULL || table->version != 1 || size_of(table->frames_encoding) != 4 ||
-        table->count_encoding != COUNT_ENCODING || table->entries_encoding != ENTRIES_ENCODING)
+    struct bounds bounds = {.whole = whole};
+    const struct table *table = hf_dynlink_unwind_table(address, &bounds.object);
+    if (table == NULL || (uintptr_t)table % _Alignof(struct table) != 0 ||
+        !is_readable(&bounds, table, sizeof *table) || table->version != 1 ||
+        size_of(table->frames_encoding) != 4 || table->count_encoding != COUNT_ENCODING ||
+        table->entries_encoding != ENTRIES_ENCODING)
         return NULL;
     const intptr_t wanted = (intptr_t)((uintptr_t)address - (uintptr_t)table);
     size_t first = 0, end = table->count;
     while (first < end) { /* all entries before `first` begin at or before the address */
         const size_t middle = first + (end - first) / 2;
-        if (table->entries[middle].function <= wanted)
+        const struct entry *entry = &table->entries[middle];
+        if (!is_readable(&bounds, entry, sizeof *entry))
+            return NULL;
+        if (entry->function <= wanted)
             first = middle + 1;
         else
             end = middle;
@@ -199,11 +252,19 @@ const void *hf_frame_description(const void *address, const void **function)
     if (first == 0)
         return NULL;
     const struct entry *entry = &table->entries[first - 1];
-    const uint8_t *description = (const uint8_t *)table + entry->description;
-    if (!covers(description, (uintptr_t)(wanted - entry->function)))
+    const uint8_t *description =
+        (const void *)((uintptr_t)table + (uintptr_t)(intptr_t)entry->description);
+    if (!read_description(description, &bounds, out) ||
+        (uintptr_t)(wanted - entry->function) >= out->size)
         return NULL;
-    *function = (const char *)table + entry->function;
+    *function = (const void *)((uintptr_t)table + (uintptr_t)(intptr_t)entry->function);
     return description;
+}
+
+const void *hf_frame_description(const void *address, const void **function)
+{
+    struct description description;
+    return find_description(address, true, function, &description);
 }
 
 /* ---- what a description says of one instruction ---- */
@@ -230,6 +291,12 @@ struct row {
     int64_t offset;
     struct rule pointer, link;
 };
+
+/* An offset in the units of a common entry. */
+static int64_t scaled(uint64_t offset, const struct common *common)
+{
+    return (int64_t)(offset * (uint64_t)common->data_unit);
+}
 
 static void set_rule(struct row *row, uint64_t number, struct rule rule)
 {
@@ -293,12 +360,11 @@ static bool carry_out(uint8_t code, struct reader *reader, const struct common *
         return true;
     case OFFSET_EXTENDED:
         number = take_unsigned(reader);
-        set_rule(row, number,
-                 (struct rule){SAVED, (int64_t)take_unsigned(reader) * common->data_unit});
+        set_rule(row, number, (struct rule){SAVED, scaled(take_unsigned(reader), common)});
         return true;
     case OFFSET_EXTENDED_SIGNED:
         number = take_unsigned(reader);
-        set_rule(row, number, (struct rule){SAVED, take_signed(reader) * common->data_unit});
+        set_rule(row, number, (struct rule){SAVED, scaled((uint64_t)take_signed(reader), common)});
         return true;
     case RESTORE_EXTENDED:
         restore(row, initial, take_unsigned(reader));
@@ -326,7 +392,7 @@ static bool carry_out(uint8_t code, struct reader *reader, const struct common *
         return true;
     case ADDRESS_SIGNED:
         number = take_unsigned(reader);
-        set_address(row, number, take_signed(reader) * common->data_unit);
+        set_address(row, number, scaled((uint64_t)take_signed(reader), common));
         return true;
     case ADDRESS_REGISTER:
         set_address(row, take_unsigned(reader), row->offset);
@@ -335,7 +401,7 @@ static bool carry_out(uint8_t code, struct reader *reader, const struct common *
         row->offset = (int64_t)take_unsigned(reader);
         return true;
     case ADDRESS_OFFSET_SIGNED:
-        row->offset = take_signed(reader) * common->data_unit;
+        row->offset = scaled((uint64_t)take_signed(reader), common);
         return true;
     case ADDRESS_EXPRESSION:
         row->known = false;
@@ -364,8 +430,7 @@ static bool carry_out_all(struct reader reader, const struct common *common, uin
         else if (code == ADVANCE_1 || code == ADVANCE_2 || code == ADVANCE_4)
             location += take_fixed(&reader, 1U << (code - ADVANCE_1)) * common->code_unit;
         else if ((code & 0xc0) == OFFSET)
-            set_rule(row, operand,
-                     (struct rule){SAVED, (int64_t)take_unsigned(&reader) * common->data_unit});
+            set_rule(row, operand, (struct rule){SAVED, scaled(take_unsigned(&reader), common)});
         else if ((code & 0xc0) == RESTORE)
             restore(row, &initial, operand);
         else if (code == REMEMBER_STATE && depth < REMEMBERED_MAX)
@@ -382,19 +447,15 @@ static bool carry_out_all(struct reader reader, const struct common *common, uin
 static bool find_row(uintptr_t code, struct row *row)
 {
     const void *function;
-    const uint8_t *description = hf_frame_description((const void *)code, &function);
-    if (description == NULL)
+    struct description found;
+    if (find_description((const void *)code, false, &function, &found) == NULL)
         return false;
-    const struct common common = common_of(description);
-    const unsigned width = size_of(common.encoding);
-    struct reader reader = open_entry(description);
-    reader.at += (size_t)2 * width;
-    if (common.augmented)
-        skip_block(&reader);
+    if (found.common.augmented)
+        skip_block(&found.inner);
     memset(row, 0, sizeof *row);
-    return common.return_register == (uint64_t)LINK &&
-           carry_out_all(common.instructions, &common, 0, row) &&
-           carry_out_all(reader, &common, code - (uintptr_t)function, row) && row->known;
+    return found.common.return_register == (uint64_t)LINK &&
+           carry_out_all(found.common.instructions, &found.common, 0, row) &&
+           carry_out_all(found.inner, &found.common, code - (uintptr_t)function, row) && row->known;
 }
 
 /* ---- frames ---- */

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /* Returns the description (FDE) that covers an address, and stores where its function begins; NULL
- * if there is none. */
+ * if there is none. The object is believed to have no holes where its tables lead. */
 const void *hf_frame_description(const void *address, const void **function);
 
 /* The registers of a frame, as far as callers are found with them. Every value may be garbage. */
@@ -27,8 +27,8 @@ struct hf_frame hf_frame_of(const void *context);
 
 /* Goes on to the caller's frame, whose `code` is 0 after a thread's outermost function. Returns
  * false, and leaves the frame as it is, if the function has no description, or one that needs other
- * registers, or if the stack cannot be as it says. Reads the stack without faulting; on a damaged
- * stack `code` may be any value. The stack pointer only grows. */
+ * registers, or if the stack cannot be as it says. Reads tables and the stack without faulting; if
+ * they are damaged `code` may be any value. The stack pointer only grows. */
 bool hf_frame_leave(struct hf_frame *frame);
 
 #endif

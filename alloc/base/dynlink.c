@@ -184,11 +184,12 @@ const struct link_map *hf_dynlink_find_fast(const void *address)
     return result.link_map;
 }
 
-const void *hf_dynlink_unwind_table(const void *address)
+const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object)
 {
     struct hf_find_result result;
     if (hf_dl_find_object == NULL || hf_dl_find_object((void *)(uintptr_t)address, &result) != 0)
         return NULL;
+    *object = (struct hf_span){(uintptr_t)result.map_start, (uintptr_t)result.map_end};
     return result.eh_frame;
 }
 

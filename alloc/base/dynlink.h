@@ -69,9 +69,14 @@ const struct link_map *hf_dynlink_find(const void *address);
 /* The same, lock-free and async-signal-safe; always NULL before glibc 2.35. */
 const struct link_map *hf_dynlink_find_fast(const void *address);
 
+/* From an object's first address to behind its last. Not all of it need be mapped. */
+struct hf_span {
+    uintptr_t start, end;
+};
+
 /* The table of unwind information (.eh_frame_hdr) of the object that holds an address. Lock-free
  * and async-signal-safe; NULL if there is none, and always before glibc 2.35. */
-const void *hf_dynlink_unwind_table(const void *address);
+const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object);
 
 /* The contents of the object's note of that owner and type, and their size; NULL and 0 if there is
  * none. Only the first note of each PT_NOTE segment is looked at. */
