@@ -30,7 +30,7 @@ struct common {
     uint64_t code_unit;
     int64_t data_unit;
     uint64_t return_register;
-    struct reader instructions;
+    struct reader rest; /* further bytes if it is augmented; then instructions */
 };
 
 enum { NO_ENCODING = 0xff };
@@ -94,28 +94,30 @@ struct bounds {
     bool whole; /* the object is believed to have no holes */
 };
 
-/* Whether a range can be read. */
-static bool is_readable(const struct bounds *bounds, const void *from, size_t size)
+/* Whether all pages of a range are mapped. */
+static bool is_mapped(const void *from, size_t size)
 {
     enum { PAGE = 4096 }; /* or larger */
-    const uintptr_t offset = (uintptr_t)from - bounds->object.start;
-    const size_t length = bounds->object.end - bounds->object.start;
     const uintptr_t last = (uintptr_t)from + size - 1;
     uint8_t byte;
-    if (offset > length || size > length - offset)
-        return false;
-    if (bounds->whole)
-        return true;
     for (uintptr_t at = (uintptr_t)from; last - at >= PAGE; at += PAGE)
         if (!hf_maps_read((const void *)at, &byte, 1))
             return false;
     return hf_maps_read(from, &byte, 1) && hf_maps_read((const void *)last, &byte, 1);
 }
 
+/* Whether a range can be read. */
+static inline bool is_readable(const struct bounds *bounds, const void *from, size_t size)
+{
+    const uintptr_t offset = (uintptr_t)from - bounds->object.start;
+    const size_t length = bounds->object.end - bounds->object.start;
+    return offset <= length && size <= length - offset && (bounds->whole || is_mapped(from, size));
+}
+
 enum { ENTRY_MAX = 1 << 16 }; /* bytes; the largest of OpenBLAS has 8 KiB */
 
 /* The bytes of an entry behind its length and its second word. */
-static bool open_entry(const uint8_t *entry, const struct bounds *bounds, struct reader *out)
+static inline bool open_entry(const uint8_t *entry, const struct bounds *bounds, struct reader *out)
 {
     uint32_t length;
     if (!is_readable(bounds, entry, 2 * sizeof length))
@@ -182,10 +184,9 @@ static bool read_common(const uint8_t *description, const struct bounds *bounds,
         struct reader augmentation = reader;
         (void)take_unsigned(&augmentation);
         common->encoding = encoding_of(augmentation, letters + 1);
-        skip_block(&reader);
     } else if (letters[0] != '\0')
         common->encoding = NO_ENCODING;
-    common->instructions = reader;
+    common->rest = reader;
     return true;
 }
 
@@ -199,13 +200,24 @@ struct description {
 static bool read_description(const uint8_t *entry, const struct bounds *bounds,
                              struct description *out)
 {
-    if (!open_entry(entry, bounds, &out->inner) || !read_common(entry, bounds, &out->common))
+    if (!open_entry(entry, bounds, &out->inner) || !read_common(entry, bounds, &out->common) ||
+        out->inner.end - out->inner.at < 2 * (ptrdiff_t)size_of(out->common.encoding))
         return false;
-    const unsigned width = size_of(out->common.encoding);
-    if ((width != 4 && width != 8) || out->inner.end - out->inner.at < 2 * (ptrdiff_t)width)
+    const uint8_t *at = out->inner.at;
+    uint32_t four;
+    switch (size_of(out->common.encoding)) {
+    case sizeof four:
+        memcpy(&four, at + sizeof four, sizeof four);
+        out->size = four;
+        out->inner.at += 2 * sizeof four;
+        break;
+    case sizeof out->size:
+        memcpy(&out->size, at + sizeof out->size, sizeof out->size);
+        out->inner.at += 2 * sizeof out->size;
+        break;
+    default:
         return false;
-    (void)take_fixed(&out->inner, width);
-    out->size = take_fixed(&out->inner, width);
+    }
     return true;
 }
 
@@ -239,10 +251,12 @@ static const void *find_description(const void *address, bool whole, const void 
         return NULL;
     const intptr_t wanted = (intptr_t)((uintptr_t)address - (uintptr_t)table);
     size_t first = 0, end = table->count;
+    if (whole && !is_readable(&bounds, table->entries, end * sizeof table->entries[0]))
+        return NULL;
     while (first < end) { /* all entries before `first` begin at or before the address */
         const size_t middle = first + (end - first) / 2;
         const struct entry *entry = &table->entries[middle];
-        if (!is_readable(&bounds, entry, sizeof *entry))
+        if (!whole && !is_readable(&bounds, entry, sizeof *entry))
             return NULL;
         if (entry->function <= wanted)
             first = middle + 1;
@@ -450,11 +464,13 @@ static bool find_row(uintptr_t code, struct row *row)
     struct description found;
     if (find_description((const void *)code, false, &function, &found) == NULL)
         return false;
-    if (found.common.augmented)
+    if (found.common.augmented) {
+        skip_block(&found.common.rest);
         skip_block(&found.inner);
+    }
     memset(row, 0, sizeof *row);
     return found.common.return_register == (uint64_t)LINK &&
-           carry_out_all(found.common.instructions, &found.common, 0, row) &&
+           carry_out_all(found.common.rest, &found.common, 0, row) &&
            carry_out_all(found.inner, &found.common, code - (uintptr_t)function, row) && row->known;
 }
 
