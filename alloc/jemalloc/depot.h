@@ -67,33 +67,37 @@ static void hf_depot_start(void)
     hf_depot_secret = (uintptr_t)(random[0] ^ random[1]);
 }
 
-/* Pointers that a thread has freed into its cache, unseen: a block of the class must begin at each.
- * Their slab's bitmap is not asked: that happens when blocks go home. */
-static void hf_depot_check(szind_t class, void *const *blocks, size_t count)
+/*
+ * Marks blocks that a thread has freed into its cache, unseen. A block of the class must begin at
+ * each address; the slab's bitmap is not asked, that happens when blocks go home. Most blocks lie
+ * in the slab of the one before, which saves looking theirs up.
+ */
+static JEMALLOC_NOINLINE void hf_depot_mark(szind_t class, void *const *blocks, size_t count)
 {
     const bool small = class < SC_NBINS;
     const size_t size = small ? bin_infos[class].reg_size : sz_index2size(class);
     const size_t slab = small ? size * bin_infos[class].nregs : 1;
-    const div_info_t divisor = arena_binind_div_info[small ? class : 0];
-    for (size_t i = 0; i < count; i++) {
-        const uintptr_t at = (uintptr_t)blocks[i];
-        const rtree_contents_t page = rtree_leaf_elm_bits_decode(hf_page_word(at));
-        if (unlikely(page.edata == NULL || page.metadata.szind != class))
-            hf_corrupted_cached(blocks[i]);
-        const size_t offset = at - (uintptr_t)edata_addr_get(page.edata);
-        if (unlikely(offset >= slab || div_compute(&divisor, offset) * size != offset))
-            hf_corrupted_cached(blocks[i]);
-    }
-}
-
-static void hf_depot_mark(void *const *blocks, size_t count)
-{
+    /* n is a multiple of size if n * inverse, modulo 2**64, is below it (n, size < 2**32; Lemire,
+     * Kaser, Kurz: Faster remainder by direct computation, 2019). */
+    const uint64_t inverse = UINT64_MAX / size + 1;
     const uintptr_t secret = hf_depot_secret;
+    uintptr_t first = UINTPTR_MAX;
     for (size_t i = 0; i < count; i++) {
-        uintptr_t *word = blocks[i];
-        if (unlikely(*word == (secret ^ (uintptr_t)word)))
-            hf_corrupted_cached(word);
-        *word = secret ^ (uintptr_t)word;
+        uintptr_t *const block = blocks[i];
+        const uintptr_t at = (uintptr_t)block;
+        if (unlikely(at - first >= slab)) {
+            const rtree_contents_t page = rtree_leaf_elm_bits_decode(hf_page_word(at));
+            if (unlikely(page.edata == NULL || page.metadata.szind != class))
+                hf_corrupted_cached(block);
+            first = (uintptr_t)edata_addr_get(page.edata);
+            if (unlikely(at - first >= slab)) /* behind the slab's last block */
+                hf_corrupted_cached(block);
+        }
+        const uint64_t offset = at - first;
+        const uintptr_t mark = secret ^ at;
+        if (unlikely(offset * inverse >= inverse) || unlikely(*block == mark))
+            hf_corrupted_cached(block);
+        *block = mark;
     }
 }
 
@@ -135,8 +139,7 @@ static void hf_depot_put(tsd_t *tsd, szind_t class)
     if (depot->count + count <= hf_depot_room(class)) {
         CACHE_BIN_PTR_ARRAY_DECLARE(blocks, count);
         cache_bin_init_ptr_array_for_flush(bin, &blocks, count);
-        hf_depot_check(class, blocks.ptr, count);
-        hf_depot_mark(blocks.ptr, count);
+        hf_depot_mark(class, blocks.ptr, count);
         memcpy(&depot->blocks[depot->count], blocks.ptr, count * sizeof *blocks.ptr);
         depot->count += count;
         cache_bin_finish_flush(bin, &blocks, count);

@@ -69,6 +69,7 @@ JEMALLOC_ALWAYS_INLINE tsd_t *hf_thread_current(void)
     return likely(tsd != &tsd_tls && tsd != &hf_thread_ended) ? tsd : NULL;
 }
 
+#include "cache_top.h"
 static void hf_thread_clean_up(tsd_t *tsd);
 #include "kept_data.h"
 
@@ -256,7 +257,9 @@ static size_t hf_block_check(const void *ptr, const void *caller, enum hf_corrup
         tcache_available(tsd)) {
         cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[found.szind];
         /* The word above an empty bin belongs to another bin. */
-        if (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head && *bin->stack_head == ptr)
+        if (*hf_top_of(tsd, found.szind) == ptr ||
+            (bin->low_bits_empty != (uint16_t)(uintptr_t)bin->stack_head &&
+             *bin->stack_head == ptr))
             hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_FREED);
     }
     return edata_usize_get(found.edata);
@@ -303,6 +306,7 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
 enum { HF_RETRIES = 3 };
 static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
 
+static void hf_look_now_and_then(void);
 static bool hf_retry(size_t size)
 {
     if (size > hf_region.size)
@@ -414,6 +418,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(0, size);
     hf_kept_age();
+    hf_look_now_and_then();
     /* Entering may have shown that another copy is the heap. */
     void *ptr;
     if (unlikely(hf_forward != NULL))
@@ -455,7 +460,11 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
 
 void *hf_malloc_entry(size_t size)
 {
-    return imalloc_fastpath(size, &hf_malloc_medium);
+    tsd_t *tsd = hf_thread_slot;
+    if (unlikely(size > SC_LOOKUP_MAXCLASS))
+        return hf_malloc_medium(size);
+    void *ptr = hf_top_take(tsd, sz_size2index_lookup(size));
+    return likely(ptr != NULL) ? ptr : hf_malloc_medium(size);
 }
 
 void hf_free_entry(void *ptr)

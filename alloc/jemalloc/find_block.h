@@ -16,7 +16,7 @@ static bool hf_is_cached(tsd_t *tsd, const void *block, szind_t class)
     for (cache_bin_sz_t i = 0; i < count; i++)
         if (bin->stack_head[i] == block)
             return true;
-    return false;
+    return *hf_top_of(tsd, class) == block;
 }
 
 /* The live extent that holds an address. The tree has entries only for the first and last page of a

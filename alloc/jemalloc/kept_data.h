@@ -44,12 +44,13 @@ static size_t hf_kept_shrink(tsd_t *tsd, size_t most)
     size_t bytes = 0;
     for (szind_t i = 0; i < bins; i++)
         if (!cache_bin_disabled(&tcache->bins[i]))
-            bytes += sz_index2size(i) * cache_bin_ncached_get_local(&tcache->bins[i]);
+            bytes += sz_index2size(i) * hf_cached_blocks(tsd, i);
     for (szind_t i = bins; i-- > 0 && bytes > most;) {
         cache_bin_t *bin = &tcache->bins[i];
         if (cache_bin_disabled(bin))
             continue;
-        bytes -= sz_index2size(i) * cache_bin_ncached_get_local(bin);
+        bytes -= sz_index2size(i) * hf_cached_blocks(tsd, i);
+        hf_top_down(tsd, tcache, i);
         if (i < SC_NBINS)
             tcache_bin_flush_small(tsd, tcache, bin, i, 0);
         else

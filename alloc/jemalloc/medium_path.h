@@ -1,32 +1,22 @@
 /*
- * What lies between the fast paths and the slow ones: blocks that threads' caches hold although
- * jemalloc's fast paths do not look there, because of their size. That is up to 32 KiB; its table
- * of sizes ends at 4 KiB, and its slabs at 14. Part of fast_path.h, whose rules hold. Owns nothing.
+ * What lies between the fast paths and the slow ones: blocks that threads' caches hold, but not
+ * where the fast paths look. These do for sizes that jemalloc's table has, up to 4 KiB on the way
+ * out and 14 KiB on the way in, and on top of the class (cache_top.h); caches hold up to 32 KiB.
+ * Part of fast_path.h, whose rules hold. Owns nothing.
  */
 
 /* Otherwise as hf_malloc_slow(), by a tail call. */
 static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
 {
     tsd_t *tsd = hf_thread_slot;
-    uint64_t allocated, threshold;
-    bool success;
-    if (size <= SC_LOOKUP_MAXCLASS || size > TCACHE_MAXCLASS_LIMIT)
+    if (size > TCACHE_MAXCLASS_LIMIT || !hf_is_fast(tsd))
         return hf_malloc_slow(size);
-    szind_t class = sz_size2index_compute(size);
-    te_malloc_fastpath_ctx(tsd, &allocated, &threshold);
-    allocated += sz_index2size(class);
-    if (unlikely(allocated >= threshold))
-        return hf_malloc_slow(size);
-    cache_bin_t *bin = &tsd_tcachep_get(tsd)->bins[class];
-    void *ptr = cache_bin_alloc(bin, &success);
-    if (unlikely(!success))
-        return hf_malloc_slow(size);
-    fastpath_success_finish(tsd, allocated, bin, ptr);
-    return ptr;
+    void *ptr = hf_top_find(tsd, sz_size2index(size));
+    return likely(ptr != NULL) ? ptr : hf_malloc_slow(size);
 }
 
 static JEMALLOC_NOINLINE void hf_free_medium(void *ptr, const void *caller)
 {
-    if (!hf_free_large_cached(ptr))
+    if (!hf_free_on_top(ptr))
         hf_free_slow(ptr, caller);
 }

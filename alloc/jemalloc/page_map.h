@@ -14,6 +14,23 @@ static uintptr_t hf_page_word(uintptr_t address)
     return __atomic_load_n(&hf_page_map[address >> LG_PAGE], __ATOMIC_RELAXED);
 }
 
+/* The parts of a page's word that the fast paths need, to be loaded by themselves: the size class
+ * is there earlier than after a shift. */
+struct hf_page_parts {
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint16_t flags, address[2], class;
+#else
+    uint16_t class, address[2], flags;
+#endif
+} __attribute__((may_alias));
+_Static_assert(LG_VADDR == 48 && sizeof(struct hf_page_parts) == sizeof(uintptr_t),
+               "a page's word");
+
+JEMALLOC_ALWAYS_INLINE const struct hf_page_parts *hf_page_parts(const void *ptr)
+{
+    return &((const struct hf_page_parts *)hf_page_map)[(uintptr_t)ptr >> LG_PAGE];
+}
+
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
 #define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
 #define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)

@@ -40,9 +40,21 @@ static void hf_look_if_due(tsd_t *tsd)
     if (now - nstime_ns(last) < HF_LOOK_EVERY * UINT64_C(1000000))
         return;
     nstime_init(last, now);
+    hf_top_down(tsd, tsd_tcachep_get(tsd), tsd_tcache_slowp_get(tsd)->next_gc_bin);
     hf_depot_look(tsd, tsd_tcache_slowp_get(tsd)->next_gc_bin);
     hf_look_at_cache(tsd);
     hf_decay_next(tsd_tsdn(tsd));
+}
+
+/* Looks after every HF_TICKS allocations: fast ones are not counted in bytes. */
+static void hf_look_now_and_then(void)
+{
+    tsd_t *tsd = hf_thread_current();
+    if (tsd == NULL || tsd == &hf_thread_emergency || tsd_hf_topsp_get_unsafe(tsd)->ticks >= 0)
+        return;
+    tsd_hf_topsp_get_unsafe(tsd)->ticks = HF_TICKS;
+    if (tsd_nominal(tsd) && tsd_reentrancy_level_get(tsd) == 0)
+        hf_look_if_due(tsd);
 }
 
 /* Before jemalloc starts. */
@@ -67,6 +79,13 @@ static bool hf_is_ground_cache(const cache_bin_array_descriptor_t *cache)
     return record == (const char *)(cache->bins + TCACHE_NBINS_MAX);
 }
 
+/* The tops of a thread whose cache this is: its data holds both. */
+static void *const *hf_tops_beside(const cache_bin_array_descriptor_t *cache)
+{
+    const ptrdiff_t place = (char *)tsd_tcachep_get_unsafe(&tsd_tls)->bins - (char *)&tsd_tls;
+    return hf_top_of((tsd_t *)((char *)cache->bins - place), 0);
+}
+
 static uint64_t hf_arena_cached(tsdn_t *tsdn, arena_t *arena)
 {
     uint64_t bytes = 0;
@@ -78,6 +97,7 @@ static uint64_t hf_arena_cached(tsdn_t *tsdn, arena_t *arena)
         for (szind_t i = 0; i < TCACHE_NBINS_MAX && !hf_is_ground_cache(cache); i++)
             if (!cache_bin_disabled(&cache->bins[i])) {
                 cache_bin_nitems_get_remote(&cache->bins[i], &cached, &stashed);
+                cached += hf_tops_beside(cache)[i] != NULL;
                 bytes += (uint64_t)cached * sz_index2size(i);
             }
     }
