@@ -103,6 +103,7 @@ static tsd_t *hf_thread_create(void)
     memcpy(&data->tsd, &tsd_tls, sizeof(tsd_t));
     memset(data->grounds, 0, sizeof data->grounds);
     data->slow_calls = 0;
+    tsd_hf_topsp_get_unsafe(&data->tsd)->ticks = HF_TICKS;
     hf_gate_claim();
     data->cell = hf_gate_own;
     if (unlikely(hf_thread_no_key))
@@ -281,6 +282,15 @@ JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 
 #include "depot.h"
 
+static void hf_look_now_and_then(void);
+
+/* What is due every now and then; called in the slow paths that allocate. */
+JEMALLOC_ALWAYS_INLINE void hf_tidy(void)
+{
+    hf_kept_age();
+    hf_look_now_and_then();
+}
+
 /* ---- a full region ---- */
 
 /* Returns all address space that an arena retains unused to the region. Another arena may then get
@@ -306,7 +316,6 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
 enum { HF_RETRIES = 3 };
 static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
 
-static void hf_look_now_and_then(void);
 static bool hf_retry(size_t size)
 {
     if (size > hf_region.size)
@@ -417,8 +426,7 @@ static JEMALLOC_NOINLINE void *hf_malloc_slow(size_t size)
         return hf_forward->malloc(size);
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(0, size);
-    hf_kept_age();
-    hf_look_now_and_then();
+    hf_tidy();
     /* Entering may have shown that another copy is the heap. */
     void *ptr;
     if (unlikely(hf_forward != NULL))
@@ -504,6 +512,7 @@ void *hf_heap_calloc_entry(size_t count, size_t size)
     size_t bytes;
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_calloc(count, size);
+    hf_tidy();
     bool possible = !__builtin_mul_overflow(count, size, &bytes);
     void *ptr;
     if (unlikely(hf_checks_full) && possible) {
@@ -576,11 +585,14 @@ void *hf_heap_aligned_entry(size_t alignment, size_t size)
         return ptr;
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(alignment, size);
+    hf_tidy();
     int error = 0;
     if (unlikely(hf_checks_full)) {
         ptr = hf_checked_malloc(alignment, size, false);
         error = ptr == NULL ? ENOMEM : 0;
     } else {
+        if (alignment <= PAGE && size <= SC_SMALL_MAXCLASS)
+            hf_depot_before_malloc(ALIGNMENT_CEILING(size, alignment));
         error = je_posix_memalign(&ptr, alignment, size);
         for (int i = 0; unlikely(error == ENOMEM) && i < HF_RETRIES && hf_retry(size); i++)
             error = je_posix_memalign(&ptr, alignment, size);

@@ -11,8 +11,11 @@ static JEMALLOC_NOINLINE void *hf_malloc_medium(size_t size)
     tsd_t *tsd = hf_thread_slot;
     if (size > TCACHE_MAXCLASS_LIMIT || !hf_is_fast(tsd))
         return hf_malloc_slow(size);
-    void *ptr = hf_top_find(tsd, sz_size2index(size));
-    return likely(ptr != NULL) ? ptr : hf_malloc_slow(size);
+    const szind_t class = sz_size2index(size);
+    void *ptr = hf_top_take(tsd, class);
+    if (unlikely(ptr == NULL) && (ptr = hf_top_find(tsd, class)) == NULL)
+        return hf_malloc_slow(size);
+    return ptr;
 }
 
 static JEMALLOC_NOINLINE void hf_free_medium(void *ptr, const void *caller)
