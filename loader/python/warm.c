@@ -1,11 +1,13 @@
 /*
  * homefree.extension's part of the extension: decides whether a cached module answers a request,
- * which every load() asks first, and reads the environment. Owns nothing. Functions are called with
+ * which every load() asks first. Owns nothing. Functions that take Python's objects are called with
  * the GIL held.
  *
  * extension/_index.py writes the index and describes its format. If the file holds anything else,
  * the lookup finds nothing, and extension/_cache.py reads the files themselves.
  */
+#include "loader/python/warm.h"
+
 #include "loader/python/extension_module.h"
 
 #include <errno.h>
@@ -14,7 +16,6 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,11 +31,6 @@ PyDoc_STRVAR(find_doc,
              "cache (root), if stat() shows that no file behind it has changed; None otherwise, "
              "or if another user can write to one of the folders. path: where commands are "
              "searched for. Never raises OSError or ValueError. Any thread.");
-
-PyDoc_STRVAR(environment_doc,
-             "environment(names)\n--\n\n"
-             "{name: value} of those environment variables that are set. names: a tuple of ASCII "
-             "bytes. os.environ is slow if most are not set. Any thread that holds the GIL.");
 
 /* ---- identities ---- */
 
@@ -113,7 +109,8 @@ static bool join(char *path, const char *folder, size_t length, const char *name
 
 /* Whether a command word still runs that file, with that identity. A missing compiler is no change,
  * because no other module could be built without it. which() of extension/_compilers.py finds the
- * same file. */
+ * same file. A file with that identity could be executed when it was noted: what may be executed is
+ * a part of its change time. */
 static bool is_same_compiler(const char *word, const char *file, const char *identity,
                              const char *path)
 {
@@ -125,9 +122,11 @@ static bool is_same_compiler(const char *word, const char *file, const char *ide
         end = strchr(folder, ':');
         size_t length = end != NULL ? (size_t)(end - folder) : strlen(folder);
         if ((length != 0 ? join(candidate, folder, length, word) : join(candidate, ".", 1, word)) &&
-            access(candidate, X_OK) == 0 && stat(candidate, &status) == 0 &&
-            !S_ISDIR(status.st_mode))
-            return strcmp(candidate, file) == 0 && is_same(&status, identity);
+            stat(candidate, &status) == 0 && !S_ISDIR(status.st_mode)) {
+            bool is_same_file = strcmp(candidate, file) == 0 && is_same(&status, identity);
+            if (is_same_file || access(candidate, X_OK) == 0)
+                return is_same_file;
+        }
         if (end == NULL)
             return true;
     }
@@ -255,8 +254,8 @@ static bool is_fresh(struct lines *lines, const char *folder, const char *path, 
     return true;
 }
 
-static bool find(const char *root, const char *folder, const char *request, const char *path,
-                 char *module)
+bool homefree_find_warm(const char *root, const char *folder, const char *request, const char *path,
+                        char *module)
 {
     struct content content;
     struct lines lines;
@@ -286,8 +285,8 @@ static PyObject *find_warm(PyObject *self, PyObject *arguments)
     }
     /* The files may be on a slow file server. */
     Py_BEGIN_ALLOW_THREADS
-    found = find(PyBytes_AsString(root), PyBytes_AsString(folder), PyBytes_AsString(request),
-                 PyBytes_AsString(path), module);
+    found = homefree_find_warm(PyBytes_AsString(root), PyBytes_AsString(folder),
+                               PyBytes_AsString(request), PyBytes_AsString(path), module);
     Py_END_ALLOW_THREADS
     Py_DECREF(root);
     Py_DECREF(folder);
@@ -298,33 +297,7 @@ static PyObject *find_warm(PyObject *self, PyObject *arguments)
     return PyUnicode_DecodeFSDefault(module);
 }
 
-/* ---- the environment ---- */
-
-static PyObject *environment(PyObject *self, PyObject *names)
-{
-    (void)self;
-    if (!PyTuple_Check(names))
-        return PyErr_Format(PyExc_TypeError,
-                            "environment(): names must be a tuple of bytes, not %R",
-                            Py_TYPE(names));
-    Py_ssize_t count = PyTuple_Size(names);
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t i = 0; found != NULL && i < count; i++) {
-        PyObject *item = PyTuple_GetItem(names, i);
-        const char *name = item != NULL ? PyBytes_AsString(item) : NULL;
-        const char *value = name != NULL ? getenv(name) : NULL;
-        if (name != NULL && value == NULL)
-            continue;
-        PyObject *text = value != NULL ? PyUnicode_DecodeFSDefault(value) : NULL;
-        if (text == NULL || PyDict_SetItemString(found, name, text) != 0)
-            Py_CLEAR(found);
-        Py_XDECREF(text);
-    }
-    return found;
-}
-
 PyMethodDef homefree_warm_methods[] = {
-    {"environment", environment, METH_O, environment_doc},
     {"find_warm", find_warm, METH_VARARGS, find_doc},
     {NULL, NULL, 0, NULL},
 };

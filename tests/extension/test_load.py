@@ -342,6 +342,27 @@ class Again(support.TestCase):
             self.value()
             self.assertEqual(self.compiled(), count, version)
 
+    def test_another_compiler_earlier_on_path_or_behind_a_link(self):
+        answer = '#!/bin/sh\ncase "$1" in --version) echo {}; exit ;; esac\n'
+        text = self.counting("cc", "cc").read_text()
+        for name in ("behind-1", "behind-2", "early/ours"):
+            path = self.write(name, text.replace("#!/bin/sh\n", answer.format(name)))
+            path.chmod(0o755)
+        early, link = self.work / "early", self.work / "late/ours"
+        link.parent.mkdir()
+        link.symlink_to("../behind-1")
+        (early / "ours").rename(early / "another")
+        environment = {"CC": "ours", "PATH": f"{early}:{link.parent}:{os.environ['PATH']}"}
+        self.value(**environment)
+        self.value(**environment)
+        self.assertEqual(self.compiled(), 1)
+        os.rename(self.work / "behind-2", self.work / "behind-1")
+        self.value(**environment)
+        self.assertEqual(self.compiled(), 2)
+        (early / "another").rename(early / "ours")
+        self.value(**environment)
+        self.assertEqual(self.compiled(), 3)
+
     def test_another_compiler_behind_a_launcher(self):
         compiler = self.counting("c c", "cc")
         self.value(CC=f"env X=1 '{compiler}' -g0")
@@ -353,8 +374,18 @@ class Again(support.TestCase):
 
     def test_another_python_or_homefree(self):
         self.value()
-        self.fine("extension._request._PYTHON += ('another',); load()")
+        self.fine("import homefree; homefree._importing.PYTHON += ' another'; load()")
         self.assertEqual(self.compiled(), 2)
+        self.fine(
+            """
+            import ast, homefree
+            from importlib.machinery import EXTENSION_SUFFIXES
+            package = os.path.dirname(homefree.__file__)
+            python = sys.version, EXTENSION_SUFFIXES[0], sys.base_prefix
+            here = *python, homefree.__version__, package
+            assert ast.literal_eval(homefree._importing.PYTHON) == here
+            """
+        )
 
     def test_removed_compiler_leaves_what_is_there(self):
         self.value()

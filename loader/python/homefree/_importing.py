@@ -1,5 +1,6 @@
-"""Entering extension modules in sys.modules, and the errors of doing so. load() and
-extension.load() share it, so it imports nothing that a bare Python has not loaded already.
+"""Entering extension modules in sys.modules, the errors of doing so, and what tells the modules for
+this Python from others. load() and extension.load() share it, so it imports nothing that a bare
+Python has not loaded already.
 
 Nothing here keeps state. Threads: any.
 """
@@ -7,6 +8,23 @@ Nothing here keeps state. Threads: any.
 import os
 import sys
 from _imp import extension_suffixes
+
+from . import _homefree
+
+# The end of the names of modules that are for this Python alone.
+SUFFIX = extension_suffixes()[0]
+
+# What such a module is compiled for, in one line of text: the Python and its installation, homefree
+# and its installation.
+PYTHON = repr(
+    (
+        sys.version,
+        SUFFIX,
+        sys.base_prefix,
+        _homefree.version(),
+        os.path.dirname(os.path.abspath(__file__)),
+    )
+)
 
 # In a file's name, as a regular expression: the stable ABI that it is built for. "abi3t" (PEP 803)
 # is that of free-threaded CPython, and of others. From 3.16 on, the machine may follow:
@@ -28,6 +46,19 @@ def stable_abi_needs(tag):
     if tag.startswith("abi3t"):
         return "CPython 3.15 and later"
     return "CPythons with a GIL"
+
+
+def check_name(name):
+    """Raise TypeError or ValueError unless `name` can be the full name of a module."""
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a module must be a str, not {type(name).__name__}")
+    if not name.isascii() or not (
+        name.isidentifier() or all(map(str.isidentifier, name.split(".")))
+    ):
+        raise ValueError(
+            f"{name!r} is not a valid module name; use identifiers of ASCII letters, digits and "
+            "'_', joined by dots"
+        )
 
 
 def execute(module, spec):

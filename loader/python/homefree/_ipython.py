@@ -16,7 +16,7 @@ import shlex
 import shutil
 import sys
 
-from . import extension
+from . import _importing, extension
 from .extension import _files, _request
 
 # How many cells without a name the cache keeps, and the seconds for which it keeps each.
@@ -143,7 +143,7 @@ def _load(options, text):
     name = options.name or _PREFIX + digest[:16]
     file = name if not options.name else f"{name}-{digest[:16]}"
     try:
-        _request.check_name(name)
+        _importing.check_name(name)
     except ValueError as error:
         raise _Refused(f"%%homefree: {error}") from None
     flags = _words(options.compile_args)

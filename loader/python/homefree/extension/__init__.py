@@ -24,9 +24,9 @@ changed header may go unnoticed for as long as attributes are cached.
 Threads: any; one at a time loads a given name. Fork: the child holds no locks.
 """
 
-# Whatever the cache answers executes only this file and what it imports at the top, since that must
-# cost about as much as the import that it stands for; everything else is imported when it is
-# needed. Imports go one way:
+# An ordinary call that the cache answers executes only this file and what it imports at the top,
+# since that must cost about as much as the import that it stands for; everything else is imported
+# when it is needed. Imports go one way:
 #
 #   _build        build(), for wheels
 #   _prebuilt     finding what build() made
@@ -35,7 +35,8 @@ Threads: any; one at a time loads a given name. Fork: the child holds no locks.
 #   _record       what an entry was built from
 #   _ninja        one build; _commands has its commands, _terminal shows its progress
 #   _compilers    finding compilers, and telling them apart
-#   _request      what was asked for, and whether the index answers it
+#   _request      what was asked for, and whether the index answers it; warm_request.c is its
+#                 short form for ordinary calls
 #   _lock, _files, _errors
 
 import _frozen_importlib
@@ -44,8 +45,7 @@ import os
 import sys
 from _frozen_importlib_external import ExtensionFileLoader
 
-from .. import _importing
-from ._request import LISTS, Request, check_name, paths
+from .. import _homefree, _importing
 
 __all__ = ["BuildError", "build", "load"]  # noqa: F822, __getattr__() imports the first two
 
@@ -85,6 +85,23 @@ def _present_or_import(name, path, reload):
         sys.modules[name] = module
         raise
 
+
+def _find_prebuilt(name, sources, prebuilt, verbose):
+    from . import _prebuilt
+    from ._request import paths
+
+    return _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
+
+
+def _asked(name, sources, lists, build_directory, with_cuda, torch):
+    from ._request import LISTS, Request
+
+    options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
+    return Request(name, sources, **options, **dict(zip(LISTS, lists)))
+
+
+# Without a GIL, another thread that assigns to os.environ would race with find_plain()'s getenv().
+_HAS_GIL = "t" not in sys.abiflags
 
 # One lock for each name. The child of a fork has one thread, which holds none of them.
 _locks = {}
@@ -152,19 +169,20 @@ def load(
     Threads: any. Processes: any number at once; one builds, the others wait. Fork: allowed at any
     time. Since 1.0.
     """
-    check_name(name)
+    _importing.check_name(name)
+    lists = extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags, extra_include_paths
     lock = _locks.setdefault(name, _thread.RLock())
     with lock:
+        request = path = None
         if prebuilt is not None:
-            from . import _prebuilt
-
-            path = _prebuilt.find(name, paths("sources", sources), prebuilt, verbose)
+            path = _find_prebuilt(name, sources, prebuilt, verbose)
             if path is not None:
                 return _present_or_import(name, path, reload)
-        lists = extra_cflags, extra_cxxflags, extra_cuda_cflags, extra_ldflags, extra_include_paths
-        options = {"build_directory": build_directory, "with_cuda": with_cuda, "torch": torch}
-        request = Request(name, sources, **options, **dict(zip(LISTS, lists)))
-        path = request.find()
+        if build_directory is None and with_cuda is None and not torch and _HAS_GIL:
+            path = _homefree.find_plain(name, sources, lists, _importing.PYTHON)
+        if path is None:
+            request = _asked(name, sources, lists, build_directory, with_cuda, torch)
+            path = request.find()
         if path is None:
             from . import _cache
 
@@ -181,6 +199,8 @@ def load(
         # oldest one.
         from . import _cache
 
+        if request is None:
+            request = _asked(name, sources, lists, build_directory, with_cuda, torch)
         return _import(name, _cache.find_or_build(request, verbose))
 
 

@@ -3,10 +3,11 @@
 import os
 import shutil
 
+from .._importing import check_name
 from . import _cache
 from ._files import Hashes, replace
 from ._prebuilt import FIRST
-from ._request import Request, check_name
+from ._request import Request
 
 
 def _put(path, request, folder):

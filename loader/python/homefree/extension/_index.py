@@ -3,7 +3,7 @@ latest first.
 
     homefree-index 1
 
-    <tab>('fast', ['/home/…/fast.c'], …     the request's text
+    <tab>fast<tab>1<tab>/home/…/fast.c…     the request's text
     0123456789abcdef                        the entry that answered it
     fast.cpython-311-x86_64-linux-gnu.so    the module, and its identity()
     …

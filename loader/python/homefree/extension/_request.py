@@ -1,36 +1,20 @@
 """A request to load() or build(): its arguments, checked and with absolute paths, what the
 environment adds to them, and the place in the cache where its answer lies.
 
-Every load() executes this file, so it imports nothing that a bare Python has not loaded already.
-The environment is the only state. Threads: any.
+An ordinary load() that the cache answers does without this file: find_plain() of warm_request.c
+writes the same text for it. Other warm calls execute it, so it imports nothing that a bare Python
+has not loaded already. The environment is the only state. Threads: any.
 """
 
 import os
 import sys
-from _imp import extension_suffixes
 
-from .. import _homefree
+from .. import _homefree, _importing
 
-SUFFIX = extension_suffixes()[0]
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_PYTHON = (sys.version, SUFFIX, sys.base_prefix, _homefree.version(), _PACKAGE)
+SUFFIX = _importing.SUFFIX
 
 # Variables that compilers and linkers read, and variables that select the programs to run.
-FLAGS = (
-    b"CPPFLAGS",
-    b"CFLAGS",
-    b"CXXFLAGS",
-    b"LDFLAGS",
-    b"CPATH",
-    b"C_INCLUDE_PATH",
-    b"CPLUS_INCLUDE_PATH",
-    b"LIBRARY_PATH",
-    b"COMPILER_PATH",
-    b"GCC_EXEC_PREFIX",
-    b"SOURCE_DATE_EPOCH",
-    b"NVCC_PREPENDFLAGS",
-    b"NVCC_APPENDFLAGS",
-)
+FLAGS = _homefree.compiler_variables()
 _PROGRAMS = (b"PATH", b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
 
 _LANGUAGES = {
@@ -54,17 +38,6 @@ if "t" in sys.abiflags:
 
 else:
     environment = _homefree.environment
-
-
-def check_name(name):
-    """Raise TypeError or ValueError unless `name` can be the full name of a module."""
-    if not isinstance(name, str):
-        raise TypeError(f"the name of a module must be a str, not {type(name).__name__}")
-    if not name.isascii() or not all(map(str.isidentifier, name.split("."))):
-        raise ValueError(
-            f"{name!r} is not a valid module name; use identifiers of ASCII letters, digits and "
-            "'_', joined by dots"
-        )
 
 
 def paths(what, value):
@@ -147,20 +120,7 @@ class Request:
         self.compilers = _compilers(self, programs.get)
         self.environment = environment(FLAGS)
         flags = repr([getattr(self, option) for option in LISTS])
-        self.text = repr(
-            (
-                name,
-                self.sources,
-                flags,
-                self.cuda,
-                self.torch,
-                self.rpath,
-                self.compilers,
-                self.environment,
-                _processor() if "native" in flags else None,
-                _PYTHON,
-            )
-        )
+        self.text = _text(self, _processor() if "native" in flags else "")
         self.root = cache_root(name, build_directory)
         self.folder = f"{self.root}/{name}"
 
@@ -168,6 +128,23 @@ class Request:
         """The path of a cached module that answers the request and whose files stat() reports
         unchanged, or None. No file but the index is read; see warm.c, and _index.py."""
         return _homefree.find_warm(self.root, self.folder, self.text, self.path)
+
+
+def _escaped(field):
+    return field.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")
+
+
+def _text(request, processor):
+    """The text of a request, one line: fields with tabs between them. write_text() of
+    warm_request.c writes the same for an ordinary request."""
+    fields = [request.name]
+    for values in (request.sources, *(getattr(request, option) for option in LISTS)):
+        fields += str(len(values)), *values
+    fields += str(int(request.cuda)), request.torch or "", str(int(request.rpath))
+    for variables in (request.compilers, request.environment):
+        fields += (f"{name}={value}" for name, value in variables.items())
+        fields.append("")
+    return "\t".join([*map(_escaped, (*fields, processor)), _importing.PYTHON])
 
 
 def _compilers(request, get):
@@ -202,7 +179,7 @@ def _torch_version():
 def _processor():
     """The processor's features. -march=native compiles for them, and machines may share a cache."""
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        return next((line for line in file if line.startswith(("flags", "Features"))), None)
+        return next((line for line in file if line.startswith(("flags", "Features"))), "")
 
 
 def cache_root(name, build_directory):
