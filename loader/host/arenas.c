@@ -182,18 +182,25 @@ static uintptr_t in_data(const struct search *search)
     return 0;
 }
 
+/* Reads several entries at a time, which takes one system call, and where that fails, one. */
 static void take_over(const struct search *search, uintptr_t table)
 {
+    enum { SOME = 32 }; /* CPython's list has 16 entries at first */
+    struct arena some[SOME];
+    bool have_some = false;
     size_t ends = 0;
     for (size_t i = 0; i < ARENAS_MAX && ends < 2; i++) {
-        struct arena arena;
-        if (!hf_cpython_read((const void *)(table + i * sizeof arena), &arena, sizeof arena) ||
-            !is_plausible(search, &arena, table))
+        struct arena *arena = &some[i % SOME];
+        const void *entry = (const void *)(table + i * sizeof *arena);
+        if (i % SOME == 0)
+            have_some = hf_cpython_read(entry, some, sizeof some);
+        if ((!have_some && !hf_cpython_read(entry, arena, sizeof *arena)) ||
+            !is_plausible(search, arena, table))
             return;
-        if (arena.address != 0 && !hf_owned((const void *)arena.address))
-            (void)hf_arenas_add((const void *)arena.address, search->arena_size);
+        if (arena->address != 0 && !hf_owned((const void *)arena->address))
+            (void)hf_arenas_add((const void *)arena->address, search->arena_size);
         /* The chain of unused entries ends once; a second end lies beyond the list. */
-        ends += arena.address == 0 && arena.next == NULL;
+        ends += arena->address == 0 && arena->next == NULL;
     }
 }
 
