@@ -319,6 +319,23 @@ class Again(support.TestCase):
         os.utime(self.work / "value.h", ns=(status.st_atime_ns, status.st_mtime_ns))
         self.assertEqual(self.value(), 2)
 
+    def test_replaced_header_of_a_package(self):
+        # Of packages' headers, the folders are watched; CUDA's is one that a test can write to.
+        folder = self.work / "cuda/include"
+        (self.work / "value.h").unlink()
+        self.write("cuda/include/value.h", "#define VALUE 4\n")
+        code = f"print(load(extra_include_paths=[{str(folder)!r}]).value())"
+        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "4\n")
+        lines = (self.cache / "fast/index").read_text().split("\n")
+        self.assertIn(str(folder), lines)
+        self.assertNotIn(str(folder / "value.h"), lines)
+        self.write("cuda/include/new.h", "#define VALUE 5\n").rename(folder / "value.h")
+        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "5\n")
+        self.assertEqual(self.compiled(), 2)
+        self.write("cuda/include/unused.h", "")
+        self.assertEqual(self.fine(code, CUDA_HOME=folder.parent), "5\n")
+        self.assertEqual(self.compiled(), 2)
+
     def test_touched_header_is_read_and_not_compiled(self):
         self.value()
         os.utime(self.work / "value.h", ns=(1, 1))
