@@ -12,7 +12,8 @@ warm      a fresh process imports homefree and then has the module, by `import` 
 cold      load() with an empty cache, from load() on, and the commands that it runs, one after the
           other. Wanted: 0.3 s more at most.
 
-The modules are a small one in C, and one in C++ that needs libstdc++.
+The modules are a small one in C, and one in C++ that needs libstdc++. load() looks into each folder
+of PATH before the compiler's, so the first line says how many these are.
 """
 
 import os
@@ -173,10 +174,18 @@ class Bench:
         return min(loads), min(hands)
 
 
+def folders_before(compiler):
+    """How many folders of PATH come before the one that has the compiler."""
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    has = [os.access(os.path.join(folder, compiler), os.X_OK) for folder in folders]
+    return has.index(True) if True in has else len(folders)
+
+
 def main():
     package = os.path.abspath(sys.argv[1])
     python = sys.argv[2] if len(sys.argv) > 2 else sys.executable
     rounds = int(sys.argv[3]) if len(sys.argv) > 3 else 30
+    print(f"folders of PATH before the C compiler's: {folders_before('cc')}")
     with tempfile.TemporaryDirectory(prefix="homefree-bench-") as work:
         bench = Bench(package, python, rounds, work)
         for file, text in SOURCES.items():
