@@ -12,10 +12,10 @@ JEMALLOC_ALWAYS_INLINE bool hf_free_cached(void *ptr)
     tsd_t *tsd = hf_thread_slot;
     if (unlikely(!hf_is_fast(tsd))) /* a copy that forwards has no page map */
         return false;
-    const struct hf_page_parts *page = hf_page_parts(ptr);
-    if (unlikely((__atomic_load_n(&page->flags, __ATOMIC_RELAXED) & HF_PAGE_SMALL) == 0))
-        return false; /* not a slab: a large block, or no block */
-    return hf_top_put(tsd, __atomic_load_n(&page->class, __ATOMIC_RELAXED), ptr);
+    size_t class;
+    if (unlikely(!hf_page_small(ptr, &class))) /* a large block, or none */
+        return false;
+    return hf_top_put(tsd, class, ptr);
 }
 
 /* The same for blocks whose class has no top, and for large blocks. The page map knows the first

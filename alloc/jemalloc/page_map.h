@@ -26,9 +26,16 @@ struct hf_page_parts {
 _Static_assert(LG_VADDR == 48 && sizeof(struct hf_page_parts) == sizeof(uintptr_t),
                "a page's word");
 
-JEMALLOC_ALWAYS_INLINE const struct hf_page_parts *hf_page_parts(const void *ptr)
+/* Whether a page holds small blocks; if so, their class. The index is hidden from the compiler,
+ * which would compute one address for both loads, and have the class wait for it. */
+JEMALLOC_ALWAYS_INLINE bool hf_page_small(const void *ptr, size_t *class)
 {
-    return &((const struct hf_page_parts *)hf_page_map)[(uintptr_t)ptr >> LG_PAGE];
+    const struct hf_page_parts *map = (const struct hf_page_parts *)hf_page_map;
+    const uintptr_t page = (uintptr_t)ptr >> LG_PAGE;
+    uintptr_t same = page;
+    __asm__("" : "+r"(same));
+    *class = __atomic_load_n(&map[page].class, __ATOMIC_RELAXED);
+    return (__atomic_load_n(&map[same].flags, __ATOMIC_RELAXED) & HF_PAGE_SMALL) != 0;
 }
 
 #define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
