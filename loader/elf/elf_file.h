@@ -187,11 +187,6 @@ typedef bool hf_elf_symbol_visitor(const struct hf_elf_symbol *symbol, void *con
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
                    void *context);
 
-/* The same for symbols whose names `wants` accepts. */
-typedef bool hf_elf_name_filter(const char *name, void *context);
-int hf_elf_symbols_named(struct hf_elf *elf, enum hf_elf_table table, hf_elf_name_filter *wants,
-                         hf_elf_symbol_visitor *visit, void *context);
-
 /* The number of symbols in the table, including the first; 0 if there is no table. */
 size_t hf_elf_symbol_count(struct hf_elf *elf, enum hf_elf_table table);
 
@@ -218,6 +213,28 @@ int hf_elf_load(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t offset,
 
 /* Makes a zeroed part of that size. */
 int hf_elf_reserve(struct hf_elf *elf, enum hf_elf_part_name name, uint64_t size);
+
+/* A symbol table in memory, with its names, until hf_elf_close(). */
+struct hf_elf_symbol_view {
+    const Elf64_Sym *symbols;
+    size_t count;
+    const char *strings; /* a zero byte follows */
+    size_t strings_size;
+};
+/* Results as those of hf_elf_symbols(). */
+int hf_elf_symbol_view(struct hf_elf *elf, enum hf_elf_table table, struct hf_elf_symbol_view *out);
+
+/* Returns the name that the table gives a symbol; "" if it lies outside the strings. */
+static inline const char *hf_elf_symbol_name(const struct hf_elf_symbol_view *view, size_t index)
+{
+    const uint32_t name = view->symbols[index].st_name;
+    return name < view->strings_size ? view->strings + name : "";
+}
+
+/* Describes one symbol of the table. Result: 0, or a negative errno if versions are damaged. */
+int hf_elf_symbol_at(struct hf_elf *elf, enum hf_elf_table table,
+                     const struct hf_elf_symbol_view *view, size_t index,
+                     struct hf_elf_symbol *out);
 
 /* The dynamic string table; NULL if there is none. */
 const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf);

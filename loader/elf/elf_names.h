@@ -20,6 +20,7 @@
 struct hf_names {
     const char *const *patterns;
     size_t count;
+    bool has_endings;
     uint16_t starts[512];         /* by the first four bytes: a pattern's number + 1 */
     uint16_t ends[256];           /* by the last four bytes, of endings */
     uint16_t firsts[256];         /* by the first byte: prefixes of less than four letters */

@@ -405,58 +405,59 @@ static void set_version(const struct hf_elf *elf, struct hf_elf_symbol *symbol)
 
 /* ---- symbols -------------------------------------------------------------------------------- */
 
-static bool is_any(const char *name, void *context)
+int hf_elf_symbol_view(struct hf_elf *elf, enum hf_elf_table table, struct hf_elf_symbol_view *out)
 {
-    (void)name;
-    (void)context;
-    return true;
-}
-
-int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
-                   void *context)
-{
-    return hf_elf_symbols_named(elf, table, is_any, visit, context);
-}
-
-int hf_elf_symbols_named(struct hf_elf *elf, enum hf_elf_table table, hf_elf_name_filter *wants,
-                         hf_elf_symbol_visitor *visit, void *context)
-{
-    /* Each name is in its own cache line, usually a cold one: prefetch it. */
-    enum { AHEAD = 8 };
     const bool dynamic = table == HF_ELF_DYNSYM;
-    int result = dynamic ? load_dynsym(elf) : load_symtab(elf);
-    if (result == 0 && dynamic)
-        result = load_symbol_versions(elf);
+    const int result = dynamic ? load_dynsym(elf) : load_symtab(elf);
     if (result != 0)
         return result;
     const struct hf_elf_part *part = &elf->parts[dynamic ? HF_ELF_PART_DYNSYM : HF_ELF_PART_SYMTAB],
                              *strings =
                                  &elf->parts[dynamic ? HF_ELF_PART_DYNSTR : HF_ELF_PART_STRTAB];
-    const Elf64_Sym *symbols = (const Elf64_Sym *)(const void *)part->data;
-    const size_t count = part->size / sizeof *symbols;
-    for (size_t i = 1; i < count; i++) {
-        if (i + AHEAD < count && symbols[i + AHEAD].st_name < strings->size)
-            __builtin_prefetch(strings->data + symbols[i + AHEAD].st_name);
-        const char *name = symbols[i].st_name < strings->size
-                               ? (const char *)strings->data + symbols[i].st_name
-                               : "";
-        if (!wants(name, context))
-            continue;
-        struct hf_elf_symbol symbol = {
-            .name = name,
-            .value = symbols[i].st_value,
-            .size = symbols[i].st_size,
-            .index = (uint32_t)i,
-            .section = symbols[i].st_shndx,
-            .type = ELF64_ST_TYPE(symbols[i].st_info),
-            .binding = ELF64_ST_BIND(symbols[i].st_info),
-            .visibility = ELF64_ST_VISIBILITY(symbols[i].st_other),
-            .defined = symbols[i].st_shndx != SHN_UNDEF,
-        };
-        if (dynamic)
-            set_version(elf, &symbol);
-        if (!visit(&symbol, context))
+    out->symbols = (const Elf64_Sym *)(const void *)part->data;
+    out->count = part->size / sizeof *out->symbols;
+    out->strings = (const char *)strings->data;
+    out->strings_size = strings->size;
+    return 0;
+}
+
+int hf_elf_symbol_at(struct hf_elf *elf, enum hf_elf_table table,
+                     const struct hf_elf_symbol_view *view, size_t index, struct hf_elf_symbol *out)
+{
+    const Elf64_Sym *symbol = &view->symbols[index];
+    const int result = table == HF_ELF_DYNSYM ? load_symbol_versions(elf) : 0;
+    if (result != 0)
+        return result;
+    *out = (struct hf_elf_symbol){
+        .name = hf_elf_symbol_name(view, index),
+        .value = symbol->st_value,
+        .size = symbol->st_size,
+        .index = (uint32_t)index,
+        .section = symbol->st_shndx,
+        .type = ELF64_ST_TYPE(symbol->st_info),
+        .binding = ELF64_ST_BIND(symbol->st_info),
+        .visibility = ELF64_ST_VISIBILITY(symbol->st_other),
+        .defined = symbol->st_shndx != SHN_UNDEF,
+    };
+    if (table == HF_ELF_DYNSYM)
+        set_version(elf, out);
+    return 0;
+}
+
+int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
+                   void *context)
+{
+    /* Each name is in its own cache line, usually a cold one: prefetch it. */
+    enum { AHEAD = 8 };
+    struct hf_elf_symbol_view view;
+    struct hf_elf_symbol symbol;
+    int result = hf_elf_symbol_view(elf, table, &view);
+    for (size_t i = 1; result == 0 && i < view.count; i++) {
+        if (i + AHEAD < view.count)
+            __builtin_prefetch(hf_elf_symbol_name(&view, i + AHEAD));
+        result = hf_elf_symbol_at(elf, table, &view, i, &symbol);
+        if (result == 0 && !visit(&symbol, context))
             break;
     }
-    return 0;
+    return result;
 }

@@ -61,6 +61,105 @@ START_TEST(as_comparing_with_each)
 }
 END_TEST
 
+/* A file with a section header table, the symbols and their names. */
+struct table {
+    Elf64_Ehdr header;
+    Elf64_Shdr sections[3];
+    Elf64_Sym symbols[1000];
+    char names[8000];
+};
+
+struct seen {
+    size_t at; /* the last symbol that was visited */
+    size_t count;
+};
+
+/* Those in between match nothing. */
+static bool see(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    struct seen *seen = context;
+    ck_assert_int_eq(naive(symbol->name), (int)pattern);
+    ck_assert_uint_eq(symbol->value, symbol->index);
+    ck_assert_uint_gt(symbol->index, seen->at);
+    seen->at = symbol->index;
+    seen->count++;
+    return true;
+}
+
+static bool count_pattern(const struct hf_elf_symbol *symbol, size_t pattern, void *context)
+{
+    size_t *found = context;
+    (void)symbol;
+    found[pattern]++;
+    return true;
+}
+
+/* A table is searched by the first four bytes of each name, which a short name does not have. */
+START_TEST(in_a_table)
+{
+    static const char *const parts[] = {"malloc", "mi_", "mallctl", "free", "f", "_ZN8snmalloc",
+                                        "a",      "b",   "cd",      "e",    "_Z"};
+    enum { PARTS = sizeof parts / sizeof parts[0] };
+    static struct table table;
+    struct hf_names names;
+    struct hf_elf elf;
+    struct seen seen = {0, 0};
+    size_t count = 1, size = 1, expected = 0;
+    for (size_t a = 0; a < PARTS; a++)
+        for (size_t b = 0; b <= PARTS; b++) {
+            char *name = table.names + size;
+            table.symbols[count] = (Elf64_Sym){.st_name = (Elf64_Word)size,
+                                               .st_value = count,
+                                               .st_info = ELF64_ST_INFO(STB_LOCAL, STT_FUNC),
+                                               .st_shndx = 1};
+            size += (size_t)sprintf(name, "%s%s", parts[a], b < PARTS ? parts[b] : "") + 1;
+            expected += naive(name) >= 0;
+            count++;
+        }
+    /* The last name is the shortest, and ends the table. */
+    table.symbols[count] = (Elf64_Sym){
+        .st_name = (Elf64_Word)size, .st_value = count, .st_info = STT_FUNC, .st_shndx = 1};
+    count++;
+    memcpy(table.names + size, "ab", 3);
+    size += 3;
+    expected++;
+    table.header = (Elf64_Ehdr){
+        .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+        .e_type = ET_DYN,
+        .e_machine = EM_X86_64,
+        .e_version = EV_CURRENT,
+        .e_ehsize = sizeof table.header,
+        .e_shoff = offsetof(struct table, sections),
+        .e_shentsize = sizeof(Elf64_Shdr),
+        .e_shnum = 3};
+    table.sections[1] = (Elf64_Shdr){.sh_type = SHT_SYMTAB,
+                                     .sh_offset = offsetof(struct table, symbols),
+                                     .sh_size = count * sizeof(Elf64_Sym),
+                                     .sh_entsize = sizeof(Elf64_Sym),
+                                     .sh_link = 2};
+    table.sections[2] = (Elf64_Shdr){
+        .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct table, names), .sh_size = size};
+    ck_assert_int_eq(hf_names_prepare(&names, patterns, PATTERNS), 0);
+    ck_assert_int_eq(hf_elf_open_memory(&elf, &table, sizeof table), 0);
+    ck_assert_int_eq(hf_names_visit(&names, &elf, HF_ELF_SYMTAB, see, &seen), 0);
+    ck_assert_uint_eq(seen.count, expected);
+    ck_assert_uint_eq(seen.at, count - 1);
+    hf_elf_close(&elf);
+
+    /* Without endings, most names are rejected by their start. */
+    static const char *const few[] = {"ab", "mi_malloc", "free", "cd*"};
+    ck_assert_int_eq(hf_names_prepare(&names, few, 4), 0);
+    ck_assert_int_eq(hf_elf_open_memory(&elf, &table, sizeof table), 0);
+    size_t found[4] = {0};
+    ck_assert_int_eq(hf_names_visit(&names, &elf, HF_ELF_SYMTAB, count_pattern, found), 0);
+    ck_assert_uint_eq(found[0], 2); /* "a" "b", and the last */
+    ck_assert_uint_eq(found[1], 1);
+    ck_assert_uint_eq(found[2], 1);
+    ck_assert_uint_eq(found[3], PARTS + 1);
+    hf_elf_close(&elf);
+}
+END_TEST
+
 START_TEST(patterns_that_are_none)
 {
     struct hf_names names;
@@ -115,5 +214,5 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(as_comparing_with_each, patterns_that_are_none, allocators, rules);
+    return RUN_SUITE(as_comparing_with_each, in_a_table, patterns_that_are_none, allocators, rules);
 }
