@@ -1,11 +1,10 @@
 /*
  * See allocator_strings.h. Owns a mapped buffer during a scan; holds no lock. elf_file.h says where
  * this may run.
- *
- * Searches each block for one string after the other: memmem(3) skips up to the string's length at
- * a mismatch.
  */
 #include "loader/foreign/allocator_strings.h"
+
+#include "loader/elf/byte_search.h"
 
 #include <errno.h>
 #include <string.h>
@@ -15,6 +14,7 @@ enum { BLOCK = 256 * 1024, LONGEST = 64 };
 
 struct scan {
     struct hf_elf *elf;
+    struct hf_search search; /* for all strings, by their numbers */
     const char **found;
     bool seen[HF_ALLOCATOR_COUNT]; /* found by this scan */
     unsigned char *buffer;         /* BLOCK + LONGEST */
@@ -27,6 +27,27 @@ static bool all_found(const struct scan *scan)
         if (scan->found[hf_allocator_strings[i].allocator] == NULL)
             return false;
     return true;
+}
+
+/* The strings of the allocators that were not found. */
+static uint32_t wanted(const struct scan *scan)
+{
+    uint32_t strings = 0;
+    for (size_t i = 0; i < hf_allocator_strings_count; i++)
+        if (scan->found[hf_allocator_strings[i].allocator] == NULL)
+            strings |= UINT32_C(1) << i;
+    return strings;
+}
+
+static int prepare(struct hf_search *search)
+{
+    const char *texts[HF_SEARCH_MAX];
+    size_t lengths[HF_SEARCH_MAX];
+    for (size_t i = 0; i < hf_allocator_strings_count && i < HF_SEARCH_MAX; i++) {
+        texts[i] = hf_allocator_strings[i].text;
+        lengths[i] = hf_allocator_strings[i].length;
+    }
+    return hf_search_prepare(search, texts, lengths, hf_allocator_strings_count);
 }
 
 static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
@@ -46,10 +67,10 @@ static int scan_range(struct scan *scan, uint64_t offset, uint64_t size)
         if (result != 0)
             return result;
         const size_t length = kept + part;
+        const uint32_t found = hf_search_in(&scan->search, scan->buffer, length, wanted(scan));
         for (size_t i = 0; i < hf_allocator_strings_count; i++) {
             const struct hf_allocator_string *string = &hf_allocator_strings[i];
-            if (scan->found[string->allocator] == NULL &&
-                memmem(scan->buffer, length, string->text, string->length) != NULL) {
+            if ((found >> i & 1) != 0 && scan->found[string->allocator] == NULL) {
                 scan->found[string->allocator] = string->text;
                 scan->seen[string->allocator] = true;
             }
@@ -108,6 +129,8 @@ int hf_elf_scan(struct hf_elf *elf, const char *found[HF_ALLOCATOR_COUNT], uint6
     struct scan scan = {.elf = elf, .found = found, .left = limit};
     if (all_found(&scan))
         return 0;
+    if (prepare(&scan.search) != 0)
+        return hf_elf_fail(elf, -E2BIG, "there are too many strings to look for");
     void *buffer =
         mmap(NULL, BLOCK + LONGEST, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (buffer == MAP_FAILED)
