@@ -196,16 +196,13 @@ static bool anything_new(struct counters *counters)
     return counters->loads == 0 || counters->loads != seen_loads || counters->other != seen_other;
 }
 
-/* Returns how many objects have been unloaded in total: those loaded less those listed. Objects in
- * namespaces that cannot be listed (before glibc 2.35) count as unloaded. */
-static uint64_t count_unloads(const struct counters *counters, const struct link_map *const *first,
-                              size_t count)
+static uint64_t count_objects(const struct link_map *const *first, size_t count)
 {
     uint64_t listed = 0;
     for (size_t i = 0; i < count; i++)
         for (const struct link_map *map = first[i]; map != NULL; map = map->l_next)
             listed++;
-    return counters->loads - listed;
+    return listed;
 }
 
 /* ---- a pass ---- */
@@ -251,19 +248,25 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
     seen_count += i == seen_count;
 }
 
+/* From here on it pays to open /proc/self/mem, which takes as long as some ten objects' mprotect
+ * calls: the process's folder in /proc is made then. */
+enum { OBJECTS_MANY = 16 };
+
 static void look_for_new(const struct counters *counters, size_t *changed)
 {
     uint64_t started = now();
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
-    uint64_t unloads = count_unloads(counters, first, count);
+    /* How many have been unloaded in total: those loaded less those listed. Objects in namespaces
+     * that cannot be listed (before glibc 2.35) count as unloaded. */
+    const uint64_t objects = count_objects(first, count), unloads = counters->loads - objects;
     if (unloads != seen_unloads || counters->loads == 0) {
         hf_tracking_forget();
         hf_stubs_forget();
         seen_count = 0;
     }
     seen_unloads = unloads;
-    hf_write_begin(passes == 0); /* later passes have few objects */
+    hf_write_begin(passes == 0 && objects >= OBJECTS_MANY); /* later passes have few objects */
     for (size_t i = 0; i < count; i++)
         route_namespace(first[i], i == 0, changed);
     hf_write_end();

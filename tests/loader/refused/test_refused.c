@@ -25,11 +25,14 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -113,6 +116,37 @@ static uintptr_t relro_of_user(void)
     return found;
 }
 
+static int count_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    (void)info, (void)size;
+    ++*(unsigned *)context;
+    return 0;
+}
+
+static unsigned objects_loaded(void)
+{
+    unsigned count = 0;
+    dl_iterate_phdr(count_object, &count);
+    return count;
+}
+
+/* With fewer objects, /proc/self/mem is not opened. */
+enum { MANY = 16 };
+
+static void become_many(void)
+{
+    char name[64];
+    for (int i = 0; i < MANY; i++) {
+        const int copy = memfd_create("copy", MFD_CLOEXEC), file = open(user_path, O_RDONLY);
+        struct stat status;
+        ck_assert_int_eq(fstat(file, &status), 0);
+        ck_assert_int_eq(sendfile(copy, file, NULL, (size_t)status.st_size), status.st_size);
+        snprintf(name, sizeof name, "/proc/self/fd/%d", copy);
+        load(name, RTLD_NOW);
+        close(file);
+    }
+}
+
 struct seen {
     unsigned changed, refused;
     int error; /* the error of a refused slot */
@@ -172,6 +206,7 @@ static void become_threaded(void)
 START_TEST(an_object_stays_unrouted)
 {
     const struct user *user = load_user(user_path, RTLD_NOW);
+    become_many();
     become_threaded();
     refuse_opening_at(relro_of_user());
     struct seen seen = report(load(homefree_path, RTLD_NOW));
@@ -196,9 +231,33 @@ static void assert_all_is_routed(const struct user *user)
     user->constant->release(allocate(100));
 }
 
+/* Opening /proc/self/mem would take longer than the few objects' mprotect calls. */
+START_TEST(few_objects_are_opened_one_by_one)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    ck_assert_uint_lt(objects_loaded(), MANY - 1);
+    refuse_opening_at(relro_of_user());
+    struct seen seen = report(load(homefree_path, RTLD_NOW));
+    ck_assert_uint_gt(seen.refused, 0);
+    ck_assert_int_eq(seen.error, -EACCES);
+    user->release(user->acquire(100));
+}
+END_TEST
+
+START_TEST(many_objects_are_written_without_opening_them)
+{
+    const struct user *user = load_user(user_path, RTLD_NOW);
+    become_many();
+    refuse_opening_at(relro_of_user());
+    assert_all_is_routed(user);
+    assert_relro_is_read_only();
+}
+END_TEST
+
 START_TEST(slots_are_written_without_pwrite)
 {
     const struct user *user = load_user(user_path, RTLD_NOW);
+    become_many();
     refuse_pwrite();
     assert_all_is_routed(user);
     assert_relro_is_read_only();
@@ -208,6 +267,7 @@ END_TEST
 START_TEST(slots_are_written_if_memory_cannot_be_opened)
 {
     const struct user *user = load_user(user_path, RTLD_NOW);
+    become_many();
     refuse_files_for_writing();
     assert_all_is_routed(user);
     assert_relro_is_read_only();
@@ -218,6 +278,7 @@ START_TEST(slots_are_written_without_proc)
 {
     const struct user *user = load_user(user_path, RTLD_NOW);
     const uintptr_t relro = relro_of_user();
+    become_many();
     go_without_proc();
     assert_all_is_routed(user);
     /* The system tells what is read-only: it writes nothing there. */
@@ -238,6 +299,7 @@ START_TEST(threads_that_have_ended_do_not_matter)
 {
     const struct user *user = load_user(user_path, RTLD_NOW);
     pthread_t thread;
+    become_many();
     ck_assert_int_eq(pthread_create(&thread, NULL, end_at_once, NULL), 0);
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     refuse_opening_at(relro_of_user());
@@ -267,6 +329,8 @@ int main(int count, char **arguments)
     TAKE_ARGUMENTS(&homefree_path, &user_path);
     guard_against_hanging(100);
     return RUN_TESTS("refused", the_heap_cannot_start, an_object_stays_unrouted,
+                     few_objects_are_opened_one_by_one,
+                     many_objects_are_written_without_opening_them,
                      slots_are_written_without_pwrite, slots_are_written_if_memory_cannot_be_opened,
                      slots_are_written_without_proc, threads_that_have_ended_do_not_matter,
                      a_module_is_not_adopted);
