@@ -347,6 +347,9 @@ const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
 /* Finds the program headers: through the ELF header, or the auxiliary vector for the program. */
 static const ElfW(Phdr) *program_headers(const struct hf_object *object, size_t *count)
 {
+    *count = object->headers_count;
+    if (object->headers != NULL)
+        return object->headers;
     if (object->map->l_prev == NULL && object->map->l_name[0] == '\0') {
         *count = getauxval(AT_PHNUM);
         return (const void *)getauxval(AT_PHDR);
@@ -362,6 +365,8 @@ void hf_object_segments(struct hf_object *object)
 {
     size_t count = 0;
     const ElfW(Phdr) *header = program_headers(object, &count);
+    object->headers = header;
+    object->headers_count = count;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     const size_t room = sizeof object->writable / sizeof object->writable[0];
     object->relro_start = object->relro_size = 0;

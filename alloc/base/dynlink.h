@@ -42,8 +42,10 @@ struct hf_object {
     size_t rela_relative_count; /* leading entries without a symbol */
     bool jump_is_rela;
     const char *soname;
-    /* Filled by hf_object_segments(): the whole pages that the loader made read-only after
-     * relocation, and the segments mapped writable. */
+    /* Filled by hf_object_segments(): the program headers, the whole pages that the loader made
+     * read-only after relocation, and the segments mapped writable. */
+    const ElfW(Phdr) *headers;
+    size_t headers_count;
     uintptr_t relro_start;
     size_t relro_size;
     struct {

@@ -3,11 +3,13 @@
  */
 #include "loader/foreign/object_role.h"
 
-#include <string.h>
-
-static bool starts_with(const char *s, const char *prefix)
+/* Inlined with each prefix, and ends at the first letter for most names. */
+static inline __attribute__((always_inline)) bool starts_with(const char *s, const char *prefix)
 {
-    return strncmp(s, prefix, strlen(prefix)) == 0;
+    while (*prefix != '\0')
+        if (*s++ != *prefix++)
+            return false;
+    return true;
 }
 
 bool hf_is_cxx_runtime(const char *soname)

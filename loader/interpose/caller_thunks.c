@@ -194,9 +194,10 @@ static void update_object(const struct link_map *map, bool on)
     hf_write_close(&work.writer);
 }
 
+/* A watch that opens meanwhile waits for the loader's lock and adds all objects. */
 void hf_thunks_add(const struct link_map *map)
 {
-    if (HF_UNLIKELY(hf_watch_is_open()))
+    for (const bool on = hf_watch_is_open(); on && map != NULL; map = map->l_next)
         update_object(map, true);
 }
 

@@ -22,8 +22,8 @@
 
 #define HF_THUNKS_MAX 32
 
-/* Installs thunks in a newly loaded object if a watch is open. Called under the loader's lock, in a
- * slot update (slot_writes.h). */
+/* Installs thunks in newly loaded objects, `map` and those that follow it, if a watch is open.
+ * Called under the loader's lock, in a slot update (slot_writes.h). */
 void hf_thunks_add(const struct link_map *map);
 
 /* Enables thunks. Called once, by the library's constructor, before any watch begins. */

@@ -230,14 +230,14 @@ static void route_definitions(const struct link_map *map, const struct hf_scope 
 static void route_namespace(const struct link_map *first, bool base, size_t *changed)
 {
     struct hf_scope scope = hf_scope_begin(first, base);
-    const struct link_map *map = first_new(first), *last = NULL;
+    const struct link_map *const begin = first_new(first), *map = begin, *last = NULL;
     memset(stubs, 0, sizeof stubs);
     route_definitions(map, &scope);
     for (; map != NULL; map = map->l_next) {
         route_object(map, &scope, changed);
-        hf_thunks_add(map);
         last = map;
     }
+    hf_thunks_add(begin);
     size_t i = 0;
     while (i < seen_count && seen[i].first != first)
         i++;
