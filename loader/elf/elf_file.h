@@ -231,10 +231,8 @@ static inline const char *hf_elf_symbol_name(const struct hf_elf_symbol_view *vi
     return name < view->strings_size ? view->strings + name : "";
 }
 
-/* Describes one symbol of the table. Result: 0, or a negative errno if versions are damaged. */
-int hf_elf_symbol_at(struct hf_elf *elf, enum hf_elf_table table,
-                     const struct hf_elf_symbol_view *view, size_t index,
-                     struct hf_elf_symbol *out);
+/* Describes one symbol of the table, without its version. */
+struct hf_elf_symbol hf_elf_symbol_at(const struct hf_elf_symbol_view *view, size_t index);
 
 /* The dynamic string table; NULL if there is none. */
 const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf);

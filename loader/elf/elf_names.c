@@ -139,8 +139,7 @@ int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf
      * by waiting for them. */
     enum { AHEAD = 64 };
     struct hf_elf_symbol_view view;
-    struct hf_elf_symbol symbol;
-    int result = hf_elf_symbol_view(elf, table, &view);
+    const int result = hf_elf_symbol_view(elf, table, &view);
     for (size_t i = 1; result == 0 && i < view.count; i++) {
         if (i + AHEAD < view.count)
             __builtin_prefetch(
@@ -155,8 +154,8 @@ int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf
         const int pattern = hf_names_match(names, hf_elf_symbol_name(&view, i));
         if (pattern < 0)
             continue;
-        result = hf_elf_symbol_at(elf, table, &view, i, &symbol);
-        if (result == 0 && !visit(&symbol, (size_t)pattern, context))
+        const struct hf_elf_symbol symbol = hf_elf_symbol_at(&view, i);
+        if (!visit(&symbol, (size_t)pattern, context))
             break;
     }
     return result;

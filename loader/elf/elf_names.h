@@ -37,8 +37,8 @@ int hf_names_match(const struct hf_names *names, const char *name);
 /* False ends the visit. */
 typedef bool hf_names_visitor(const struct hf_elf_symbol *symbol, size_t pattern, void *context);
 
-/* Visits every symbol of the table, defined or not, whose name matches; otherwise as
- * hf_elf_symbols(). */
+/* Visits every symbol of the table, defined or not, whose name matches, without its version;
+ * otherwise as hf_elf_symbols(). */
 int hf_names_visit(const struct hf_names *names, struct hf_elf *elf, enum hf_elf_table table,
                    hf_names_visitor *visit, void *context);
 

@@ -421,14 +421,10 @@ int hf_elf_symbol_view(struct hf_elf *elf, enum hf_elf_table table, struct hf_el
     return 0;
 }
 
-int hf_elf_symbol_at(struct hf_elf *elf, enum hf_elf_table table,
-                     const struct hf_elf_symbol_view *view, size_t index, struct hf_elf_symbol *out)
+struct hf_elf_symbol hf_elf_symbol_at(const struct hf_elf_symbol_view *view, size_t index)
 {
     const Elf64_Sym *symbol = &view->symbols[index];
-    const int result = table == HF_ELF_DYNSYM ? load_symbol_versions(elf) : 0;
-    if (result != 0)
-        return result;
-    *out = (struct hf_elf_symbol){
+    return (struct hf_elf_symbol){
         .name = hf_elf_symbol_name(view, index),
         .value = symbol->st_value,
         .size = symbol->st_size,
@@ -439,9 +435,6 @@ int hf_elf_symbol_at(struct hf_elf *elf, enum hf_elf_table table,
         .visibility = ELF64_ST_VISIBILITY(symbol->st_other),
         .defined = symbol->st_shndx != SHN_UNDEF,
     };
-    if (table == HF_ELF_DYNSYM)
-        set_version(elf, out);
-    return 0;
 }
 
 int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_visitor *visit,
@@ -450,13 +443,16 @@ int hf_elf_symbols(struct hf_elf *elf, enum hf_elf_table table, hf_elf_symbol_vi
     /* Each name is in its own cache line, usually a cold one: prefetch it. */
     enum { AHEAD = 8 };
     struct hf_elf_symbol_view view;
-    struct hf_elf_symbol symbol;
     int result = hf_elf_symbol_view(elf, table, &view);
+    if (result == 0 && table == HF_ELF_DYNSYM)
+        result = load_symbol_versions(elf);
     for (size_t i = 1; result == 0 && i < view.count; i++) {
         if (i + AHEAD < view.count)
             __builtin_prefetch(hf_elf_symbol_name(&view, i + AHEAD));
-        result = hf_elf_symbol_at(elf, table, &view, i, &symbol);
-        if (result == 0 && !visit(&symbol, context))
+        struct hf_elf_symbol symbol = hf_elf_symbol_at(&view, i);
+        if (table == HF_ELF_DYNSYM)
+            set_version(elf, &symbol);
+        if (!visit(&symbol, context))
             break;
     }
     return result;

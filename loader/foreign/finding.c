@@ -54,10 +54,16 @@ struct findings {
     struct hf_trial_functions functions[HF_ALLOCATOR_COUNT];
 };
 
+/* What one walk through a symbol table finds: rows, and the symbols among which their functions
+ * are, so that the table need not be walked through again. */
+enum { SYMBOLS_MAX = 4096 };
 struct matches {
     struct findings *findings;
     struct match rows[CALLS_MAX];
     size_t count;
+    uint32_t symbols[SYMBOLS_MAX];
+    size_t symbols_count;
+    bool too_many;
 };
 
 static bool is_code(const struct findings *findings, uint64_t value)
@@ -83,6 +89,11 @@ static bool match_marker(const struct hf_elf_symbol *symbol, size_t pattern, voi
     struct findings *findings = matches->findings;
     if (!symbol->defined)
         return true;
+    matches->too_many |= matches->symbols_count == SYMBOLS_MAX;
+    if (!matches->too_many)
+        matches->symbols[matches->symbols_count++] = symbol->index;
+    if (pattern >= hf_allocator_patterns_count + hf_allocator_calls_count)
+        return true; /* a function's name alone tells nothing */
     if (pattern < hf_allocator_patterns_count)
         findings->present[hf_allocator_pattern_owners[pattern]] = true;
     /* A marker may equal one of the patterns above, which come first and are then matched alone. */
@@ -233,23 +244,60 @@ static void take_functions(struct findings *findings, const struct match *row,
     findings->can_free[allocator] = functions.release != NULL;
 }
 
-static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_elf_table table,
-                         enum hf_foreign_found where)
+/* Prepares the patterns of markers, and after them those of the functions that may be wanted. */
+static int prepare_markers(struct hf_names *names)
 {
-    /* Static, guarded by the loader's lock: the stack of dlopen()'s caller may be 16 KiB. */
-    static const char *patterns[HF_NAMES_MAX];
-    static struct hf_names names;
-    static struct matches matches;
-    static struct wanted wanted;
+    static const char *patterns[HF_NAMES_MAX]; /* static like the names, which point to it */
     size_t count = 0;
-    matches.findings = findings;
-    matches.count = 0;
     for (size_t i = 0; i < hf_allocator_patterns_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_patterns[i];
     for (size_t i = 0; i < hf_allocator_calls_count && count < HF_NAMES_MAX; i++)
         patterns[count++] = hf_allocator_calls[i].marker;
-    if (hf_names_prepare(&names, patterns, count) != 0 ||
-        hf_names_visit(&names, elf, table, match_marker, &matches) != 0 || matches.count == 0)
+    for (size_t i = 0; i < hf_allocator_calls_count && count + 3 <= HF_NAMES_MAX; i++) {
+        const struct hf_allocator_calls *calls = &hf_allocator_calls[i];
+        const char *const functions[] = {calls->question, calls->realloc, calls->usable_size};
+        for (size_t f = 0; f < 3; f++)
+            if (functions[f] != NULL)
+                patterns[count++] = functions[f];
+    }
+    for (size_t i = 0; i < hf_allocator_releases_count && count < HF_NAMES_MAX; i++)
+        patterns[count++] = hf_allocator_releases[i].name;
+    for (size_t i = 0; i < hf_allocator_deletes_count && count < HF_NAMES_MAX; i++)
+        patterns[count++] = hf_allocator_deletes[i].name;
+    for (size_t i = 0; i < RTREES && count < HF_NAMES_MAX; i++)
+        patterns[count++] = rtree_names[i];
+    return hf_names_prepare(names, patterns, count);
+}
+
+/* Finds the wanted functions among the symbols that were matched. */
+static int find_functions(const struct matches *matches, const struct hf_names *names,
+                          struct hf_elf *elf, enum hf_elf_table table, struct wanted *wanted)
+{
+    struct hf_elf_symbol_view view;
+    if (matches->too_many)
+        return hf_names_visit(names, elf, table, note_function, wanted);
+    const int result = hf_elf_symbol_view(elf, table, &view);
+    for (size_t i = 0; result == 0 && i < matches->symbols_count; i++) {
+        const struct hf_elf_symbol symbol = hf_elf_symbol_at(&view, matches->symbols[i]);
+        const int pattern = hf_names_match(names, symbol.name);
+        if (pattern >= 0)
+            note_function(&symbol, (size_t)pattern, wanted);
+    }
+    return result;
+}
+
+static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_elf_table table,
+                         enum hf_foreign_found where)
+{
+    /* Static, guarded by the loader's lock: the stack of dlopen()'s caller may be 16 KiB. */
+    static struct hf_names markers, names;
+    static struct matches matches;
+    static struct wanted wanted;
+    matches.findings = findings;
+    matches.count = matches.symbols_count = 0;
+    matches.too_many = false;
+    if ((markers.count == 0 && prepare_markers(&markers) != 0) ||
+        hf_names_visit(&markers, elf, table, match_marker, &matches) != 0 || matches.count == 0)
         return;
     memset(&wanted, 0, sizeof wanted);
     wanted.findings = findings;
@@ -267,7 +315,7 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
     }
     memcpy(wanted.patterns + wanted.count, rtree_names, sizeof rtree_names);
     if (hf_names_prepare(&names, wanted.patterns, wanted.count + RTREES) != 0 ||
-        hf_names_visit(&names, elf, table, note_function, &wanted) != 0)
+        find_functions(&matches, &names, elf, table, &wanted) != 0)
         return;
     /* In the order of the table, not of the symbols. */
     for (size_t call = 0; call < hf_allocator_calls_count; call++)
