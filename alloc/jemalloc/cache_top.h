@@ -91,6 +91,17 @@ JEMALLOC_ALWAYS_INLINE bool hf_top_put(tsd_t *tsd, size_t class, void *ptr)
     return true;
 }
 
+/* Whether the block is what the thread's cache took last of its class. */
+JEMALLOC_ALWAYS_INLINE bool hf_top_is(tsd_t *tsd, size_t class, const void *ptr)
+{
+    const void *top = *hf_top_of(tsd, class);
+    cache_bin_t *bin = hf_bin_of(tsd, class);
+    if (likely(top != NULL))
+        return top == ptr;
+    /* The word above an empty array belongs to another class. */
+    return cache_bin_ncached_get_local(bin) != 0 && *bin->stack_head == ptr;
+}
+
 /* The same in slower paths: also if there is no top yet. */
 JEMALLOC_ALWAYS_INLINE bool hf_top_place(tsd_t *tsd, size_t class, void *ptr)
 {
@@ -99,10 +110,23 @@ JEMALLOC_ALWAYS_INLINE bool hf_top_place(tsd_t *tsd, size_t class, void *ptr)
         return false;
     if (*hf_top_of(tsd, class) != NULL)
         return hf_top_put(tsd, class, ptr);
-    if (cache_bin_ncached_get_local(bin) != 0 && *bin->stack_head == ptr)
+    if (hf_top_is(tsd, class, ptr))
         return false;
     *hf_top_of(tsd, class) = ptr;
     return true;
+}
+
+/* After jemalloc has freed a block, maybe into the array: exchanges it for the top, where the fast
+ * paths find it if it is freed again. */
+static void hf_top_raise(tsd_t *tsd, size_t class, void *ptr)
+{
+    if (class >= TCACHE_NBINS_MAX || !hf_is_fast(tsd) || *hf_top_of(tsd, class) == NULL)
+        return;
+    cache_bin_t *bin = hf_bin_of(tsd, class);
+    if (cache_bin_ncached_get_local(bin) == 0 || *bin->stack_head != ptr)
+        return;
+    *bin->stack_head = *hf_top_of(tsd, class);
+    *hf_top_of(tsd, class) = ptr;
 }
 
 /* How many blocks the thread's cache holds of a class. */

@@ -450,12 +450,14 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
         return;
     int saved_errno = get_errno();
     if (likely(hf_enter(&call))) {
-        tsd_fetch_min();
+        tsd_t *tsd = tsd_fetch_min();
+        const szind_t class = (szind_t)(hf_page_word((uintptr_t)ptr) >> LG_VADDR);
         hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE);
         if (hf_is_watched())
             hf_watch_freed(ptr, caller);
         hf_depot_before_free(ptr);
         free_default(ptr);
+        hf_top_raise(tsd, class, ptr);
         hf_leave(&call);
     } else {
         hf_put_off_free(ptr, hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE), caller);
@@ -547,7 +549,7 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     struct hf_call call;
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_realloc_outside(ptr, size, caller);
-    tsd_fetch();
+    tsd_t *tsd = tsd_fetch();
     size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC), asked = 0;
     if (unlikely(hf_checks_full))
         asked = hf_check_verify(ptr, usable, caller, HF_CORRUPT_IN_REALLOC);
@@ -569,6 +571,8 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
              i++)
             resized = je_realloc(ptr, size);
     }
+    if (resized != ptr && (resized != NULL || size == 0))
+        hf_top_raise(tsd, sz_size2index(usable), ptr);
     if (unlikely(resized == NULL) && size != 0)
         set_errno(ENOMEM); /* jemalloc leaves this to mmap, but not every failure is mmap's */
     if (unlikely(watched) && (resized != NULL || size != 0))

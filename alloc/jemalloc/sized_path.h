@@ -53,7 +53,7 @@ bool hf_heap_stays_entry(const void *ptr, size_t size)
     size_t class = page >> LG_VADDR;
     /* What was freed last is left to the slow path, which ends the process. */
     return (page & HF_PAGE_SMALL) != 0 && class == sz_size2index(size) &&
-           *hf_top_of(tsd, class) != ptr;
+           !hf_top_is(tsd, class, ptr);
 }
 
 /* A block of the thread's cache, NULL if it has none or a slow path is due. Every small block is

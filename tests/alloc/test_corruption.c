@@ -119,6 +119,55 @@ START_TEST(large_block_freed_twice)
 }
 END_TEST
 
+/* Frees blocks of a size until one has been freed for the `at`-th time, and that one again: now and
+ * then the thread's cache is full, and a slower path frees. */
+enum { TAKEN = 500 };
+struct case_at {
+    size_t at;
+    char *blocks[TAKEN];
+};
+
+static void free_the_last_again(void *context)
+{
+    const struct case_at *many = context;
+    for (size_t i = 0; i <= many->at; i++)
+        hf_free(many->blocks[i]);
+    hf_free(many->blocks[many->at]);
+}
+
+START_TEST(freed_twice_in_a_row_when_the_cache_is_full)
+{
+    static const size_t sizes[] = {4096, 16000};
+    static struct case_at many;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        for (size_t j = 0; j < TAKEN; j++)
+            many.blocks[j] = hf_malloc(sizes[i]);
+        for (many.at = 30; many.at < 73; many.at++) {
+            struct outcome outcome;
+            outcome_of_function(&outcome, free_the_last_again, &many);
+            assert_killed(&outcome, SIGABRT, "homefree: fatal: free(", TWICE);
+        }
+        for (size_t j = 0; j < TAKEN; j++)
+            hf_free(many.blocks[j]);
+    }
+}
+END_TEST
+
+static void move_and_free(void *p)
+{
+    hf_free(hf_malloc(100)); /* of the same class: the cache has a block that was freed last */
+    must(hf_realloc(p, 5000) != p);
+    hf_free(p);
+}
+
+START_TEST(block_that_moved_freed)
+{
+    void *p = hf_malloc(100);
+    assert_corruption(move_and_free, p, "free", TWICE);
+    hf_free(p);
+}
+END_TEST
+
 START_TEST(inside_a_block)
 {
     const size_t sizes[] = {100, 1000, 20000, MIB};
@@ -309,6 +358,7 @@ END_TEST
 int main(void)
 {
     return RUN_SUITE(never_allocated, small_block_freed_twice_in_a_row, large_block_freed_twice,
+                     freed_twice_in_a_row_when_the_cache_is_full, block_that_moved_freed,
                      inside_a_block, small_block_freed_twice_found_later,
                      large_cached_block_freed_twice_found_later,
                      small_block_freed_twice_when_its_slab_is_free, inside_a_small_block,
