@@ -10,10 +10,11 @@
  * hf_top_down() puts the block into the array. There may be blocks in the array and no top; then
  * the next call that looks for one takes it from there.
  *
- * Also owns the thread's count of allocations, which bounds how long a thread goes without looking
- * at its caches (thread_caches.h).
+ * Also owns the thread's ticks, which bound how long a thread goes without looking at its caches
+ * (thread_caches.h). An allocation is one. A fast free is none; a slow one, as a thread that only
+ * frees has each time its cache is full, stands for those before it.
  */
-enum { HF_TICKS = 1024 }; /* allocations between two looks, at least */
+enum { HF_TICKS = 1024, HF_TICKS_FREE = 256 }; /* between two looks; of a slow free */
 
 /* Whether the thread has data and nothing forces slow paths; jemalloc keeps a threshold of 0
  * otherwise, which other threads may set at any time. */

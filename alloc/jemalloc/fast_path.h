@@ -282,13 +282,13 @@ JEMALLOC_ALWAYS_INLINE bool hf_is_watched(void)
 
 #include "depot.h"
 
-static void hf_look_now_and_then(void);
+static void hf_look_now_and_then(int ticks);
 
 /* What is due every now and then; called in the slow paths that allocate. */
 JEMALLOC_ALWAYS_INLINE void hf_tidy(void)
 {
     hf_kept_age();
-    hf_look_now_and_then();
+    hf_look_now_and_then(0);
 }
 
 /* ---- a full region ---- */
@@ -458,6 +458,7 @@ static JEMALLOC_NOINLINE void hf_free_slow(void *ptr, const void *caller)
         hf_depot_before_free(ptr);
         free_default(ptr);
         hf_top_raise(tsd, class, ptr);
+        hf_look_now_and_then(HF_TICKS_FREE);
         hf_leave(&call);
     } else {
         hf_put_off_free(ptr, hf_block_size(ptr, caller, HF_CORRUPT_IN_FREE), caller);

@@ -46,11 +46,12 @@ static void hf_look_if_due(tsd_t *tsd)
     hf_decay_next(tsd_tsdn(tsd));
 }
 
-/* Looks after every HF_TICKS allocations: fast ones are not counted in bytes. */
-static void hf_look_now_and_then(void)
+/* Looks after every HF_TICKS ticks: fast calls are not counted in bytes. */
+static void hf_look_now_and_then(int ticks)
 {
     tsd_t *tsd = hf_thread_current();
-    if (tsd == NULL || tsd == &hf_thread_emergency || tsd_hf_topsp_get_unsafe(tsd)->ticks >= 0)
+    if (tsd == NULL || tsd == &hf_thread_emergency ||
+        (tsd_hf_topsp_get_unsafe(tsd)->ticks -= ticks) >= 0)
         return;
     tsd_hf_topsp_get_unsafe(tsd)->ticks = HF_TICKS;
     if (tsd_nominal(tsd) && tsd_reentrancy_level_get(tsd) == 0)
