@@ -585,9 +585,7 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
 void *hf_heap_aligned_entry(size_t alignment, size_t size)
 {
     struct hf_call call;
-    void *ptr = hf_aligned_cached(alignment, size);
-    if (likely(ptr != NULL))
-        return ptr;
+    void *ptr = NULL;
     if (unlikely(!hf_enter_patiently(&call)))
         return hf_fork_aligned(alignment, size);
     hf_tidy();

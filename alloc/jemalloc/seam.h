@@ -110,6 +110,10 @@ void *hf_heap_realloc(void *ptr, size_t size, const void *caller);
 /* Whether a block of the heap can stay where it is, as realloc's result. One lookup and no lock;
  * false says nothing. */
 bool hf_heap_stays(const void *ptr, size_t size);
+/* A block of the calling thread's cache; NULL if it has none, or if a slow path is due, as in a
+ * copy that forwards, and while hf_watching is set. Leaves errno alone. alignment: a power of two.
+ */
+void *hf_heap_aligned_cached(size_t alignment, size_t size);
 /* alignment: a power of two. */
 void *hf_heap_aligned(size_t alignment, size_t size);
 /* The block's usable size; ends the process if ptr, which is in the region, is not a block. */

@@ -56,9 +56,11 @@ bool hf_heap_stays_entry(const void *ptr, size_t size)
            !hf_top_is(tsd, class, ptr);
 }
 
-/* A block of the thread's cache, NULL if it has none or a slow path is due. Every small block is
- * aligned to the powers of two, up to a page, that divide its class. */
-JEMALLOC_ALWAYS_INLINE void *hf_aligned_cached(size_t alignment, size_t size)
+void *hf_heap_aligned_cached_entry(size_t alignment, size_t size)
+    HF_EXPORT_AS("hf_heap_aligned_cached");
+
+/* Every small block is aligned to the powers of two, up to a page, that divide its class. */
+void *hf_heap_aligned_cached_entry(size_t alignment, size_t size)
 {
     tsd_t *tsd = hf_thread_slot;
     if (alignment > PAGE || size - 1 >= SC_SMALL_MAXCLASS)

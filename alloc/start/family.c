@@ -102,6 +102,9 @@ void *hf_memalign(size_t alignment, size_t size)
         errno = EINVAL;
         return NULL;
     }
+    void *cached = hf_heap_aligned_cached(alignment, size);
+    if (HF_LIKELY(cached != NULL))
+        return cached;
     const struct hf_heap_functions *other = forward();
     if (HF_UNLIKELY(other != NULL))
         return other->aligned(alignment, size);
@@ -119,9 +122,12 @@ int hf_posix_memalign(void **out, size_t alignment, size_t size)
 {
     if (!hf_is_power_of_two(alignment) || alignment % sizeof(void *) != 0)
         return EINVAL;
-    int saved_errno = errno;
-    void *ptr = hf_memalign(alignment, size);
-    errno = saved_errno;
+    void *ptr = hf_heap_aligned_cached(alignment, size);
+    if (HF_UNLIKELY(ptr == NULL)) {
+        int saved_errno = errno;
+        ptr = hf_memalign(alignment, size);
+        errno = saved_errno;
+    }
     if (ptr == NULL)
         return ENOMEM;
     *out = HF_FOR_CALLER(ptr, size);
