@@ -340,6 +340,25 @@ START_TEST(freed_by_two_threads)
 }
 END_TEST
 
+static void free_watched_and_keep_size(void *p)
+{
+    struct hf_watch *watch;
+    must(hf_watch_begin(&watch, 0) == 0);
+    hf_free(p);
+    must(hf_watch_end(watch) == 0);
+    hf_free(hf_malloc(100)); /* the first call afterwards is a slow one, too */
+    must(hf_realloc(p, 5000) != NULL);
+}
+
+/* A watch keeps frees out of the fast paths, and the block where these do not put it. */
+START_TEST(resized_after_a_free_that_was_watched)
+{
+    void *p = hf_malloc(5000);
+    assert_corruption(free_watched_and_keep_size, p, "realloc", TWICE);
+    hf_free(p);
+}
+END_TEST
+
 /* ---- the message ---- */
 
 static void free_with_errno_and_closed_stdout(void *p)
@@ -357,10 +376,10 @@ END_TEST
 
 int main(void)
 {
-    return RUN_SUITE(never_allocated, small_block_freed_twice_in_a_row, large_block_freed_twice,
-                     freed_twice_in_a_row_when_the_cache_is_full, block_that_moved_freed,
-                     inside_a_block, small_block_freed_twice_found_later,
-                     large_cached_block_freed_twice_found_later,
-                     small_block_freed_twice_when_its_slab_is_free, inside_a_small_block,
-                     freed_by_two_threads, the_line_needs_nothing_but_stderr);
+    return RUN_SUITE(
+        never_allocated, small_block_freed_twice_in_a_row, large_block_freed_twice,
+        freed_twice_in_a_row_when_the_cache_is_full, block_that_moved_freed, inside_a_block,
+        small_block_freed_twice_found_later, large_cached_block_freed_twice_found_later,
+        small_block_freed_twice_when_its_slab_is_free, inside_a_small_block, freed_by_two_threads,
+        resized_after_a_free_that_was_watched, the_line_needs_nothing_but_stderr);
 }
