@@ -76,6 +76,17 @@ static JEMALLOC_NOINLINE void *hf_top_find(tsd_t *tsd, size_t class)
     return hf_top_take(tsd, class);
 }
 
+/* Whether the block is what the thread's cache took last of its class. */
+JEMALLOC_ALWAYS_INLINE bool hf_top_is(tsd_t *tsd, size_t class, const void *ptr)
+{
+    const void *top = *hf_top_of(tsd, class);
+    cache_bin_t *bin = hf_bin_of(tsd, class);
+    if (likely(top != NULL))
+        return top == ptr;
+    /* The word above an empty array belongs to another class. */
+    return cache_bin_ncached_get_local(bin) != 0 && *bin->stack_head == ptr;
+}
+
 /* Puts a block of the class on top; false if a slower path is due. The caller has asked
  * hf_is_fast(). What was freed last is left to the slower path, which ends the process. */
 JEMALLOC_ALWAYS_INLINE bool hf_top_put(tsd_t *tsd, size_t class, void *ptr)
@@ -90,17 +101,6 @@ JEMALLOC_ALWAYS_INLINE bool hf_top_put(tsd_t *tsd, size_t class, void *ptr)
     head[-1] = top;
     bin->stack_head = head - 1;
     return true;
-}
-
-/* Whether the block is what the thread's cache took last of its class. */
-JEMALLOC_ALWAYS_INLINE bool hf_top_is(tsd_t *tsd, size_t class, const void *ptr)
-{
-    const void *top = *hf_top_of(tsd, class);
-    cache_bin_t *bin = hf_bin_of(tsd, class);
-    if (likely(top != NULL))
-        return top == ptr;
-    /* The word above an empty array belongs to another class. */
-    return cache_bin_ncached_get_local(bin) != 0 && *bin->stack_head == ptr;
 }
 
 /* The same in slower paths: also if there is no top yet. */
