@@ -14,7 +14,7 @@
  * (thread_caches.h). An allocation is one. A fast free is none; a slow one, as a thread that only
  * frees has each time its cache is full, stands for those before it.
  */
-enum { HF_TICKS = 1024, HF_TICKS_FREE = 256 }; /* between two looks; of a slow free */
+enum { HF_TICKS = 256, HF_TICKS_FREE = 64 }; /* between two looks; of a slow free */
 
 /* Whether the thread has data and nothing forces slow paths; jemalloc keeps a threshold of 0
  * otherwise, which other threads may set at any time. */

@@ -100,7 +100,8 @@ static void copy_tables(size_t cut, bool to_end)
     memcpy(copy.start, own.start, (own.size - cut) & -(size_t)4);
 }
 
-/* Follows a stack of which each word may be a return address into any function. */
+/* Follows a stack of which each word may be a return address into any function, or one elsewhere,
+ * to which the frame pointer leads as well. */
 static size_t follow(size_t number, uintptr_t stack)
 {
     enum { WORDS = 512, FRAMES_MAX = 8 };
@@ -109,7 +110,7 @@ static size_t follow(size_t number, uintptr_t stack)
         words[i] = code_of(number + i);
     struct hf_frame frame = {.code = code_of(number),
                              .stack = stack != 0 ? stack : (uintptr_t)words,
-                             .pointer = (uintptr_t)(words + WORDS / 2),
+                             .pointer = stack != 0 ? stack : (uintptr_t)(words + WORDS / 2),
                              .called = true};
     size_t count = 0;
     while (count < FRAMES_MAX && frame.code != 0 && hf_frame_leave(&frame))
