@@ -95,9 +95,9 @@ static void add_number(struct string *string, const char *name, uint64_t value)
 /* Large blocks keep their size classes: with sizes in whole pages, freed ones fit fewer requests,
  * and a bounded region holds a sixth less. jemalloc's newer way to empty threads' caches took a
  * quarter more time for CPython's objects. A cache is looked at for blocks to give back each time
- * its thread has allocated 512 KiB, because at jemalloc's 64 KiB threads with many sizes between 1
- * and 16 KB spend half of their time on filling and emptying it; it holds 40 blocks of such sizes,
- * for the same reason, where jemalloc's holds 20.
+ * its thread's slower calls have allocated 512 KiB, because at jemalloc's 64 KiB threads with many
+ * sizes between 1 and 16 KB spend half of their time on filling and emptying it; it holds 40 blocks
+ * of such sizes, for the same reason, where jemalloc's holds 20.
  *
  * Not snprintf(), whose code the start would have to map for this alone. */
 void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size)

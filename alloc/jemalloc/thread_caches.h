@@ -7,9 +7,10 @@
 
 /*
  * jemalloc looks at one class of a cache, in turn, each time the thread has allocated or freed
- * tcache_gc_incr_bytes, and gives three quarters of the blocks back that lay unused since the last
- * look. A busy thread does so thousands of times a second, and needs the blocks again at once. So
- * it looks once in HF_LOOK_EVERY at most; threads that do little still look each time.
+ * tcache_gc_incr_bytes in slower calls, and by cache_top.h's ticks, and gives three quarters of the
+ * blocks back that lay unused since the last look. A busy thread does so thousands of times a
+ * second, and needs the blocks again at once. So it looks once in HF_LOOK_EVERY at most; threads
+ * that do little still look each time.
  */
 #define HF_LOOK_EVERY 4 /* milliseconds; about what the kernel's coarse clock can tell */
 
