@@ -1,9 +1,9 @@
 """What follows from the samples of the field benchmark: medians, ratios, means and verdicts. Pure:
 the same document gives the same figures.
 
-A document has `programs`, `memory` and `scaling` ({work: {way: {figure: [values]}}}),
-`instructions` ({path: {way: value}}), `pairs` ({variant: {figure: [values]}}) and `python` ({work:
-{how: [values]}}). What was not measured is absent or empty.
+A document has `programs`, `classes`, `real`, `memory` and `scaling` ({work: {way: {figure:
+[values]}}}), `instructions` ({path: {way: value}}), `pairs` ({variant: {figure: [values]}}) and
+`python` ({work: {how: [values]}}). What was not measured is absent or empty.
 """
 
 import statistics
@@ -20,9 +20,12 @@ OURS = {"late": "late-loaded", "preloaded": "preloaded"}
 # At most so much of a rival's time, or of its memory.
 WANTED_MEAN, WANTED_WORST, WANTED_THREADS = 1.00, 1.20, 1.20
 WANTED_MEMORY = 1.00
+WANTED_CLASS, WANTED_REGROWTH = 1.30, 1.05
+WANTED_REAL, WANTED_REAL_WORST, WANTED_REAL_PEAK = 0.76, 1.10, 1.04
 WANTED_PAIR, WANTED_ROUTED = 0.95, 1.02
 # No less than 0.95 of jemalloc's throughput.
 WANTED_SCALING = round(1 / 0.95, 3)
+REGROWTH = ("coarse", "fine")
 MEMORY = {"peak_kib": "peak memory", "settled_rss_kib": "settled memory"}
 
 
@@ -68,12 +71,12 @@ def time_of(document):
     return document.get("by", "real")
 
 
-def ratios_to_best(document, way):
+def ratios_to_best(document, way, part="programs"):
     """{program: (ratio, best peer)}."""
     found, figure = {}, time_of(document)
-    for program in document.get("programs", {}):
-        best = best_peer(document, "programs", program, figure)
-        value = best and ratio(document, "programs", program, way, best, figure)
+    for program in document.get(part, {}):
+        best = best_peer(document, part, program, figure)
+        value = best and ratio(document, part, program, way, best, figure)
         if value:
             found[program] = (value, best)
     return found
@@ -117,6 +120,81 @@ def one_program(document, what, program, way, wanted):
     value, best = ratios_to_best(document, way)[program]
     cut = quartiles_of_ratios(document, "programs", program, way, best, time_of(document))
     return row(what, value, wanted, f"{program} / {best}", cut)
+
+
+def class_rows(document, way):
+    """The worst of the classes, and the buffers that grow, which glibc moves by pages."""
+    found = ratios_to_best(document, way, "classes")
+    found = {name: value for name, value in found.items() if name not in REGROWTH}
+    worst = max(found, key=lambda name: found[name][0]) if found else None
+    value, best = found.get(worst, (None, ""))
+    grown = {
+        name: share
+        for name in REGROWTH
+        if (share := ratio(document, "classes", name, way, "glibc", time_of(document)))
+    }
+    slowest = max(grown, key=grown.get) if grown else None
+    title = OURS[way]
+    return [
+        row(
+            f"{title}: worst of mimalloc-bench's classes / its best peer",
+            value,
+            WANTED_CLASS,
+            worst and f"{worst} / {best}" or "",
+        ),
+        row(
+            f"{title}: a buffer grown by realloc / glibc's",
+            grown.get(slowest),
+            WANTED_REGROWTH,
+            slowest or "",
+        ),
+    ]
+
+
+def least(document, work, way, figure):
+    """Of a real program's samples, or None without any."""
+    values = document.get("real", {}).get(work, {}).get(way, {}).get(figure)
+    return min(values) if values else None
+
+
+def real_ratios(document, way, figure, rival="glibc"):
+    """{work: ratio of the least samples}; rival None: the best peer on each work."""
+    found = {}
+    for work, ways in document.get("real", {}).items():
+        peers = [rival] if rival else [peer for peer in ways if peer not in OURS]
+        others = [value for peer in peers if (value := least(document, work, peer, figure))]
+        mine = least(document, work, way, figure)
+        if mine and others:
+            found[work] = mine / min(others)
+    return found
+
+
+def real_rows(document):
+    times = real_ratios(document, "preloaded", "cpu")
+    peaks = real_ratios(document, "preloaded", "peak_kib")
+    best = real_ratios(document, "preloaded", "cpu", None)
+    worst = max(best, key=best.get) if best else None
+    count = f"{len(times)} programs"
+    return [
+        row(
+            "real programs: processor time / glibc's, geometric mean",
+            geometric_mean(times.values()) if times else None,
+            WANTED_REAL,
+            count,
+        ),
+        row(
+            "real programs: the worst / its best peer",
+            best.get(worst),
+            WANTED_REAL_WORST,
+            worst or "",
+        ),
+        row(
+            "real programs: peak memory / glibc's, geometric mean",
+            geometric_mean(peaks.values()) if peaks else None,
+            WANTED_REAL_PEAK,
+            count,
+        ),
+    ]
 
 
 def memory_rows(document, way):
@@ -204,7 +282,8 @@ def verdicts(document):
     """The rows of the table of wanted ratios."""
     rows = []
     for way in OURS:
-        rows += program_rows(document, way)
+        rows += program_rows(document, way) + class_rows(document, way)
+    rows += real_rows(document)
     for way in OURS:
         rows += memory_rows(document, way)
     rows += python_rows(document)

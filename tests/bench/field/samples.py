@@ -32,6 +32,22 @@ PROGRAMS = {
     "aligned": ("aligned", "16 to 4096 bytes"),
     "startup": ("start-up", "processes that do nothing"),
 }
+# Classes of programs that mimalloc-bench has, written anew; beside the programs' mean, not in it.
+# name: (title, what it stands for, program, its arguments)
+CLASSES = {
+    "stress": ("stress (mstress)", "threads exchange arrays and end", "stress", {}),
+    "shared_batches": ("batches (xmalloc)", "any thread frees any other's", "shared_batches", {}),
+    "generations": ("generations (larson)", "sets that threads hand round", "generations", {}),
+    "huge": ("very large (malloc-large)", "5 to 25 MB, written to", "huge", {}),
+    "false_sharing": (
+        "false sharing (cache-scratch)",
+        "one small block a thread",
+        "false_sharing",
+        {},
+    ),
+    "coarse": ("realloc to 512 MB", "by 1 MB", "regrowth", {"what": "coarse"}),
+    "fine": ("realloc to 256 MB", "by 64 KB", "regrowth", {"what": "fine"}),
+}
 # These take a number of threads, and share a fixed amount of work between them.
 THREADED = ("many_sizes", "server", "hand_over", "mixed", "short_threads")
 THREADS = (1, 2, 4, 8, 16)
@@ -126,6 +142,10 @@ class Samples:
 
     def times(self, programs, rounds):
         return self.interleave({name: (name, {}) for name in programs}, list(self.ways), rounds)
+
+    def classes(self, names, rounds):
+        works = {name: CLASSES[name][2:] for name in names}
+        return self.interleave(works, list(self.ways), rounds)
 
     def scaling(self, programs, rounds):
         works = {

@@ -8,13 +8,17 @@ sys.path.insert(0, str(HERE.parent))
 import bench  # noqa: E402
 import figures  # noqa: E402
 import python_bench  # noqa: E402
-from samples import FAST_PATHS, PROGRAMS, THREADED, THREADS  # noqa: E402
+import real  # noqa: E402
+from samples import CLASSES, FAST_PATHS, PROGRAMS, THREADED, THREADS  # noqa: E402
 
 MISSING = "–"
 
 
 def title_of(work):
-    return PROGRAMS[work][0] if work in PROGRAMS else work
+    for known in (PROGRAMS, CLASSES, real.WORKS):
+        if work in known:
+            return known[work][0]
+    return work
 
 
 def seconds(document, work, way, figure, part="programs"):
@@ -49,13 +53,39 @@ def verdict_table(rows):
     return [["what", "measured", "wanted", "", "beside"], *(row.cells() for row in rows)]
 
 
-def time_table(document, ways, titles, figure):
+def time_table(document, ways, titles, figure, part="programs"):
     lines = [["program", *(titles[way] for way in ways)]]
-    for work in document.get("programs", {}):
-        lines.append([title_of(work), *(seconds(document, work, way, figure) for way in ways)])
+    for work in document.get(part, {}):
+        cells = [seconds(document, work, way, figure, part) for way in ways]
+        lines.append([title_of(work), *cells])
     lines.append(
-        ["mean of ratios to the best peer", *mean_line(document, "programs", figure, ways, None)]
+        ["mean of ratios to the best peer", *mean_line(document, part, figure, ways, None)]
     )
+    return lines
+
+
+def real_table(document, ways, titles):
+    """Seconds, MiB and thousands of page faults: the least of the samples."""
+    ways = [way for way in ways if any(way in row for row in document["real"].values())]
+    lines = [["program", *(titles[way] for way in ways)]]
+    for work, row in document["real"].items():
+        cells = []
+        for way in ways:
+            time, peak, faults = (
+                figures.least(document, work, way, figure)
+                for figure in ("cpu", "peak_kib", "faults")
+            )
+            shown = way in row and time is not None
+            cells.append(
+                f"{time:.3f} / {peak / 1024:.0f} / {faults / 1000:.1f}" if shown else MISSING
+            )
+        lines.append([title_of(work), *cells])
+    cells = []
+    for way in ways:
+        means = [figures.real_ratios(document, way, one) for one in ("cpu", "peak_kib")]
+        shown = [f"{figures.geometric_mean(found.values()):.3f}" for found in means if found]
+        cells.append(" / ".join(shown) or MISSING)
+    lines.append(["mean of ratios to glibc's", *cells])
     return lines
 
 
@@ -113,6 +143,16 @@ def tables(document, titles, rows):
         made.append(("Time", about, time_table(document, ways, titles, "real")))
         about = "Seconds of all threads, and of child processes."
         made.append(("Processor time", about, time_table(document, ways, titles, "cpu")))
+    if document.get("classes"):
+        about = "Seconds of all threads. Written anew after the programs in parentheses."
+        lines = time_table(document, ways, titles, "cpu", "classes")
+        made.append(("Classes of mimalloc-bench", about, lines))
+    if document.get("real"):
+        about = (
+            "Preloaded: seconds of processor time / peak MiB / thousands of page faults; "
+            "the least of the rounds."
+        )
+        made.append(("Real programs", about, real_table(document, ways, titles)))
     if document.get("memory"):
         about = (
             "Resident MiB: the peak / after the work / when it has settled, which is after "

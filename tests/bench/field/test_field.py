@@ -18,6 +18,7 @@ import xml.etree.ElementTree
 import figures
 import peers
 import picture
+import real
 import samples
 import tables
 
@@ -62,6 +63,23 @@ class Programs(unittest.TestCase):
                     self.assertGreater(found["real"][0], 0)
                     self.assertGreater(found["peak_kib"][0], 500)
                     self.assertIn("after_pss_kib", found)
+
+    def test_each_class_runs_in_each_way(self):
+        made = taken()
+        times = made.classes(samples.CLASSES, 1)
+        self.assertEqual(made.failures, [])
+        self.assertEqual(
+            {name: set(found) for name, found in times.items()},
+            dict.fromkeys(samples.CLASSES, set(made.ways)),
+        )
+
+    def test_a_real_program_is_measured_with_the_allocator_that_it_is_told(self):
+        made = taken({**ways(), "absent": samples.Way("plain", "/no/such/library.so", [])})
+        with tempfile.TemporaryDirectory() as folder:
+            found = real.measure(made, pathlib.Path(folder), ["perl"], 2)["perl"]
+        self.assertEqual(set(found), {"preloaded", "glibc"})
+        self.assertEqual({len(values) for values in found["glibc"].values()}, {2})
+        self.assertEqual([text.split(":")[0] for text in made.failures], ["perl, absent"])
 
     def test_threads_and_fast_paths(self):
         made = taken()
@@ -130,6 +148,18 @@ def document():
             way: {"title": title, "version": "1", "from": "here"} for way, title in TITLES.items()
         },
         "programs": {"server": times(2.0, 1.0, 4.0), "hand_over": times(1.0, 4.0, 2.0)},
+        "classes": {
+            "stress": times(3.0, 9.0, 2.0),
+            "coarse": times(8.0, 4.0, 1.0),
+            "fine": times(1.0, 4.0, 1.0),
+        },
+        "real": {
+            "lua": {
+                "preloaded": {"cpu": [9.0, 1.0], "peak_kib": [2048], "faults": [10]},
+                "glibc": {"cpu": [2.0, 3.0], "peak_kib": [1024], "faults": [20]},
+                "jemalloc": {"cpu": [0.5], "peak_kib": [1024], "faults": [20]},
+            }
+        },
         "memory": {"server": memory(10)},
         "scaling": {"server 2": times(1.0, 9.0, 1.0), "server 4": times(1.2, 9.0, 1.0)},
         "instructions": {"pair": {"late": 78.2, "glibc": 141.0}},
@@ -186,6 +216,11 @@ class Figures(unittest.TestCase):
             "late-loaded: peak memory": (1.0, "ok"),
             "late-loaded: settled memory": (1.0, "ok"),
             "late-loaded: 1 to 16 threads": (1.2, "missed"),
+            "late-loaded: worst of mimalloc-bench's": (1.5, "missed"),
+            "late-loaded: a buffer grown": (2.0, "missed"),
+            "real programs: processor time": (0.5, "ok"),
+            "real programs: the worst": (2.0, "missed"),
+            "real programs: peak": (2.0, "missed"),
             "module pair": (0.9, "ok"),
             "libc's pair": (1.05, "missed"),
             "Python with install() / stock, geometric mean": (1.0, "missed"),
@@ -215,6 +250,8 @@ class Shown(unittest.TestCase):
         self.assertIn("![", page)
         self.assertIn("| server | 2.000 (1.80..2.20) |", page)
         self.assertIn("| server | 10.0 / 10.0 / 10.0 | – / – / – | 10.0", page)
+        self.assertIn("| Lua's binary trees | 2.000 / 1 / 0.0 | 0.500 / 1 / 0.0 |", page)
+        self.assertIn("| realloc to 512 MB | 16.000 (16.00..16.00) |", page)
         self.assertIn("| malloc and free | 78 | 141 | – |", page)
         self.assertIn("- server, late: <it fell>", page)
         for line in page.splitlines():
