@@ -142,9 +142,6 @@ static bool claims(const struct hf_foreign_allocator *allocator, const void *ptr
     case HF_QUESTION_ONE:
         yes = ((int (*)(const void *))allocator->question)(ptr) == 1;
         break;
-    case HF_QUESTION_SIZE:
-        yes = ((size_t(*)(const void *, void *))allocator->question)(ptr, NULL) != 0;
-        break;
     case HF_QUESTION_RTREE:
         yes = hf_rtree_holds(&allocator->tree, ptr);
         break;

@@ -38,7 +38,6 @@ enum hf_foreign_question {
     HF_QUESTION_NONE, /* cannot be asked; only its pages are known */
     HF_QUESTION_TRUE, /* bool f(const void *) */
     HF_QUESTION_ONE,  /* int f(const void *); 1 is yes */
-    HF_QUESTION_SIZE, /* size_t f(void *, size_t (*)(void *)), called with NULL; 0 is no */
     HF_QUESTION_RTREE /* read jemalloc's rtree */
 };
 enum hf_free_form {

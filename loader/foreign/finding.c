@@ -205,7 +205,6 @@ static void take_functions(struct findings *findings, const struct match *row,
     static const enum hf_foreign_question kinds[] = {
         [HF_ALLOCATOR_QUESTION_TRUE] = HF_QUESTION_TRUE,
         [HF_ALLOCATOR_QUESTION_ONE] = HF_QUESTION_ONE,
-        [HF_ALLOCATOR_QUESTION_SIZE] = HF_QUESTION_SIZE,
     };
     const enum hf_allocator allocator = row->calls->allocator;
     struct hf_trial_functions functions = {.form = HF_FREE_NONE};

@@ -48,7 +48,6 @@ bool hf_allocator_strings_all(const bool found[HF_ALLOCATOR_COUNT]);
 enum hf_allocator_question {
     HF_ALLOCATOR_QUESTION_TRUE, /* bool f(const void *) */
     HF_ALLOCATOR_QUESTION_ONE,  /* int f(const void *): 1 is yes */
-    HF_ALLOCATOR_QUESTION_SIZE, /* size_t f(void *, size_t (*)(void *)): with NULL, 0 is no */
 };
 enum hf_allocator_form {
     HF_ALLOCATOR_FORM_PLAIN, /* void f(void *) */

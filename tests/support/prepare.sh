@@ -67,7 +67,7 @@ homefree_packages() {
 
 homefree_more_packages() {
     echo pybind11-dev python3-numpy libmimalloc-dev libgoogle-perftools-dev
-    [ "$1" = examples ] || echo cmake libjemalloc2 libjemalloc-dev python3-venv
+    [ "$1" = examples ] || echo cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
     [ "$1" != tests ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
         libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
         python3-hypothesis
