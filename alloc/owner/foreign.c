@@ -23,6 +23,7 @@ static union {
 } table HF_SEALED;
 static _Atomic(uint8_t) states[HF_FOREIGN_MAX + 1];
 enum { STATE_FREE, STATE_RESERVED, STATE_KNOWN };
+static atomic_uint highest; /* number that was ever published */
 
 /* Numbers of the allocators that can be asked, in order of publication: private ones, and those
  * that serve the process, which are asked only in deep mode and by hf_foreign_of(). */
@@ -33,7 +34,7 @@ struct askable {
 static struct askable private_ones, serving_ones;
 
 /* Deep mode: see hf_foreign_begin_deep(). Setting `deep` publishes what is stored before it. */
-static struct hf_definer serving; /* the object that defines hf_libc()'s free */
+static const void *serving; /* the object that defines hf_libc()'s free */
 static _Atomic(bool) deep;
 
 static void libc_free(void *ptr)
@@ -84,6 +85,9 @@ void hf_foreign_publish(unsigned number, const struct hf_foreign_allocator *allo
         return;
     table.allocators[number] = *allocator;
     hf_seal_close(&seal);
+    unsigned before = highest;
+    while (before < number && !atomic_compare_exchange_weak(&highest, &before, number))
+        ;
     atomic_store_explicit(&states[number], STATE_KNOWN, memory_order_release);
     if (allocator->kind == HF_QUESTION_NONE || allocator->only_pages)
         return;
@@ -102,7 +106,7 @@ const struct hf_foreign_allocator *hf_foreign_at(unsigned number)
 
 bool hf_foreign_lives_in(const void *map)
 {
-    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+    for (unsigned number = 1, last = highest; number <= last; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
         if (allocator != NULL && allocator->map == map)
             return true;
@@ -157,7 +161,7 @@ static const struct hf_foreign_allocator *among_sharers(const struct hf_foreign_
 {
     const struct hf_foreign_allocator *silent = NULL;
     bool several_silent = false;
-    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+    for (unsigned number = 1, last = highest; number <= last; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
         if (allocator == NULL || allocator->map != first->map)
             continue;
@@ -234,7 +238,7 @@ size_t hf_foreign_bytes(unsigned number)
     if (!share.wanted->shares)
         return hf_pagemap_bytes(number);
     /* A shared page carries the number of whichever allocator of the object was found first. */
-    for (unsigned other = 1; other <= HF_FOREIGN_MAX; other++) {
+    for (unsigned other = 1, last = highest; other <= last; other++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(other);
         if (allocator != NULL && allocator->map == share.wanted->map)
             hf_pagemap_visit(other, add_share, &share);
@@ -244,32 +248,34 @@ size_t hf_foreign_bytes(unsigned number)
 
 /* ---- choosing the function to call ---- */
 
-/* Whether a block is libc's, because the serving allocator in this object disowns it. mimalloc does
- * not recognise its own largest blocks, so its "no" counts only if libc's chunk headers agree. */
-static bool is_libcs(const void *ptr, const void *map)
+/* Decides about a pointer that no allocator is known to own, on its way to an allocator that can be
+ * asked and did not claim it: it may be libc's, or that of whoever serves the process. mimalloc
+ * does not recognise its own largest blocks, so the "no" counts only if the real owner is certain.
+ */
+static __attribute__((noinline, cold)) const struct hf_foreign_allocator *
+instead_of_allocator(const void *ptr, const void *map, bool is_deep)
 {
-    bool asked = false, believed = true;
-    for (unsigned number = 1; number <= HF_FOREIGN_MAX; number++) {
+    bool asked = false, believed = true, serves = false;
+    for (unsigned number = 1, last = highest; number <= last; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
         if (allocator == NULL || allocator->map != map)
             continue;
-        if (allocator->serves != HF_SERVES_PROCESS || allocator->kind == HF_QUESTION_NONE)
-            return false;
+        if (allocator->kind == HF_QUESTION_NONE)
+            return NULL;
         asked = true;
         believed &= allocator->kind != HF_QUESTION_TRUE;
+        serves |= allocator->serves == HF_SERVES_PROCESS;
     }
-    return asked && (believed || hf_libc_heap_holds(ptr));
-}
-
-/* The rest of the decision in deep mode. */
-static __attribute__((noinline, cold)) const struct hf_foreign_allocator *
-instead_deep(const void *ptr, const struct hf_definer *definer,
-             const struct hf_foreign_allocator *owner)
-{
-    if (owner != NULL)
-        return owner->map != definer->map && definer->runtime ? &hf_foreign_scope : NULL;
-    return !definer->runtime && ptr != NULL && is_libcs(ptr, definer->map) ? &table.allocators[0]
-                                                                           : NULL;
+    if (!asked || ptr == NULL)
+        return NULL;
+    if (is_deep) /* find() has asked the serving ones */
+        return (serves && believed) || hf_libc_heap_holds(ptr) ? &table.allocators[0] : NULL;
+    if (serves)
+        return NULL;
+    const struct hf_foreign_allocator *owner = ask(&serving_ones, ptr);
+    const bool of_scope =
+        owner != NULL ? owner->serves == HF_SERVES_PROCESS : hf_libc_heap_holds(ptr);
+    return of_scope ? &hf_foreign_scope : NULL;
 }
 
 const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
@@ -278,15 +284,17 @@ const struct hf_foreign_allocator *hf_foreign_instead(const void *ptr,
     bool guessed = false;
     bool is_deep = atomic_load_explicit(&deep, memory_order_acquire);
     const struct hf_foreign_allocator *owner = find(ptr, is_deep, &guessed);
-    if (HF_UNLIKELY(is_deep) && (owner == NULL || owner->serves == HF_SERVES_PROCESS))
-        return instead_deep(ptr, definer, owner);
-    if (HF_LIKELY(owner == NULL) || owner->map == definer->map)
+    if (HF_LIKELY(owner == NULL))
+        return HF_LIKELY(definer->runtime) ? NULL
+                                           : instead_of_allocator(ptr, definer->map, is_deep);
+    const bool of_process = owner->serves == HF_SERVES_PROCESS;
+    if (owner->map == definer->map)
         return NULL;
     if (definer->runtime)
-        return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
-    return owner->serves == HF_SERVES_NOTHING && !guessed && hf_foreign_lives_in(definer->map)
-               ? owner
-               : NULL;
+        return !of_process ? owner : is_deep ? &hf_foreign_scope : NULL;
+    if (guessed || !hf_foreign_lives_in(definer->map))
+        return NULL;
+    return of_process ? &hf_foreign_scope : owner->serves == HF_SERVES_NOTHING ? owner : NULL;
 }
 
 const struct hf_foreign_allocator *hf_foreign_instead_of_ours(const void *ptr)
@@ -296,7 +304,7 @@ const struct hf_foreign_allocator *hf_foreign_instead_of_ours(const void *ptr)
     const struct hf_foreign_allocator *owner = find(ptr, is_deep, &guessed);
     if (owner != NULL)
         return owner->serves == HF_SERVES_PROCESS ? NULL : owner;
-    return HF_UNLIKELY(is_deep) ? instead_deep(ptr, &serving, NULL) : NULL;
+    return HF_UNLIKELY(is_deep) ? instead_of_allocator(ptr, serving, true) : NULL;
 }
 
 void hf_foreign_begin_deep(const struct hf_foreign_allocator *libc_functions,
@@ -307,7 +315,7 @@ void hf_foreign_begin_deep(const struct hf_foreign_allocator *libc_functions,
         return;
     table.allocators[0] = *libc_functions;
     hf_seal_close(&seal);
-    serving.map = serving_map;
+    serving = serving_map;
     atomic_store_explicit(&deep, true, memory_order_release);
 }
 

@@ -36,7 +36,9 @@ struct known {
     const char *where; /* its object */
     void *(*malloc)(size_t size);
     void *(*memalign)(size_t alignment, size_t size); /* may be NULL */
-    void (*free)(void *ptr);                          /* NULL: it has none to call */
+    void *handle;                                     /* NULL: it has no functions to look up */
+    char free_name[32];
+    void (*free)(void *ptr); /* as found once libhomefree is there */
     bool silent; /* nobody can ask it about memory that it had before libhomefree came */
     char *early[EARLY];
 };
@@ -63,11 +65,10 @@ static void add_library(const char *name, const char *library, const char *prefi
         return;
     }
     struct known *it = &known[known_count++];
-    *it = (struct known){.name = name, .where = library, .silent = silent};
+    *it = (struct known){.name = name, .where = library, .handle = handle, .silent = silent};
     snprintf(symbol, sizeof symbol, "%smalloc", prefix);
     it->malloc = (void *(*)(size_t))symbol_of(handle, symbol);
-    snprintf(symbol, sizeof symbol, "%sfree", prefix);
-    it->free = (void (*)(void *))symbol_of(handle, symbol);
+    snprintf(it->free_name, sizeof it->free_name, "%sfree", prefix);
     static const char *const aligned[] = {"memalign", "aligned_alloc"};
     /* tcmalloc's debugging build disowns large aligned blocks (gperftools, debugallocation.cc). */
     const bool aligns = strstr(library, "_debug") == NULL;
@@ -94,7 +95,8 @@ static void load_allocators(void)
         .where = "libc.so.6",
         .malloc = (void *(*)(size_t))symbol_of(libc, "__libc_malloc"),
         .memalign = (void *(*)(size_t, size_t))symbol_of(libc, "__libc_memalign"),
-        .free = (void (*)(void *))symbol_of(libc, "__libc_free"),
+        .handle = libc,
+        .free_name = "__libc_free",
     };
     add_library("tbbmalloc", "libtbbmalloc.so.2", "scalable_", true);
     add_library("jemalloc", "libjemalloc.so.2", "", false);
@@ -126,6 +128,9 @@ static void set_up(void)
     measure_any = (size_t(*)(const void *))symbol_of(handle, "hf_usable_size");
     if (strcmp(order, "after") == 0)
         load_allocators();
+    for (size_t k = 0; k < known_count; k++)
+        if (known[k].handle != NULL)
+            known[k].free = (void (*)(void *))symbol_of(known[k].handle, known[k].free_name);
 }
 
 static struct hf_owner owner_at(const void *address)
@@ -197,6 +202,23 @@ START_TEST(blocks_of_each_are_freed_by_all)
             }
             releases[i % 4](block);
         }
+}
+END_TEST
+
+/* What a library that is bound to one allocator does with another's block. oneTBB's functions are
+ * not routed, and a hidden allocator's have no names. */
+START_TEST(blocks_of_each_are_freed_by_each_others_functions)
+{
+    set_up();
+    for (size_t i = 0; i < 100; i++)
+        for (size_t k = 0; k < known_count; k++)
+            for (size_t by = 0; by < known_count && is_certain(&known[k]); by++) {
+                if (known[by].free == NULL || known[by].silent)
+                    continue;
+                char *block = known[k].malloc(size_of(i));
+                ck_assert_ptr_nonnull(block);
+                known[by].free(memset(block, 1, size_of(i)));
+            }
 }
 END_TEST
 
@@ -277,6 +299,7 @@ int main(int count, char **arguments)
     count = count < 5 ? count : 5;
     TAKE_ARGUMENTS(&order, &homefree_path, &mimalloc, &user_path);
     return RUN_TESTS("pointers", early_blocks, blocks_of_each_are_freed_by_all,
+                     blocks_of_each_are_freed_by_each_others_functions,
                      libcs_mappings_with_nothing_below, lonely_pages,
                      stack_static_data_and_nonsense);
 }
