@@ -3,7 +3,7 @@
  * libc_functions.c would find that library's own functions. Used instead of that file.
  *
  * Owns the table, which hf_libc_start() completes once; it is sealed afterwards and read without a
- * lock. Until then it holds glibc's functions under the names that nobody interposes.
+ * lock. Until then it holds glibc's functions under names that hardly anybody interposes.
  */
 #include "alloc/base/dynlink.h"
 #include "alloc/base/libc_functions.h"
@@ -56,29 +56,26 @@ static bool read_functions(const struct hf_object *object, struct hf_libc *out)
     return true;
 }
 
-/* Looks for an object in front of this one, and otherwise completes libc's functions. */
+static bool replaced;
+
+/* Looks for an object in front of this one, and otherwise takes libc's own functions: tcmalloc
+ * defines those of the table as well. */
 static void look_up(struct hf_libc *out)
 {
     const struct link_map *first[HF_NAMESPACES_MAX];
     const struct link_map *own = hf_dynlink_find(&table);
     const struct link_map *libc = hf_dynlink_find((const void *)gnu_get_libc_version);
     struct hf_object object;
-    if (libc != NULL && hf_dynlink_open(libc, &object)) {
-        void *usable_size = hf_object_address(&object, "malloc_usable_size");
-        if (usable_size != NULL)
-            out->usable_size = (size_t(*)(void *))usable_size;
-    }
-    if (hf_dynlink_namespaces(first) == 0)
-        return;
-    for (const struct link_map *map = first[0]; map != NULL && map != own && map != libc;
-         map = map->l_next)
-        if (hf_dynlink_open(map, &object) && read_functions(&object, out))
-            return;
+    const struct link_map *map = hf_dynlink_namespaces(first) != 0 ? first[0] : NULL;
+    for (; !replaced && map != NULL && map != own && map != libc; map = map->l_next)
+        replaced = hf_dynlink_open(map, &object) && read_functions(&object, out);
+    if (!replaced && libc != NULL && hf_dynlink_open(libc, &object))
+        (void)read_functions(&object, out);
 }
 
 bool hf_libc_is_replaced(void)
 {
-    return table.it.malloc != __libc_malloc;
+    return replaced;
 }
 
 void hf_libc_start(void)
