@@ -12,6 +12,7 @@
 #include "loader/adopt/adopted_copy.h"
 #include "loader/adopt/live_guards.h"
 #include "loader/foreign/adopted_note.h"
+#include "loader/interpose/definers.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/route.h"
 #include "loader/private/copy_bytes.h"
@@ -246,6 +247,8 @@ static int adopt_file(const char *path, char *out, size_t size, bool selected)
     int result = hf_copy_absolute(path, original);
     if (result == 0 && !hf_options.route)
         result = fail(&adopting, -EPERM, "routing is off (HOMEFREE_CONF=route:off)");
+    else if (result == 0 && hf_program_serves())
+        result = fail(&adopting, -ENOTSUP, "%s", HF_PROGRAM_SERVES);
     else if (result == 0)
         result = adopt(&adopting, original, copy, 0);
     if (result >= 0 && strlen(copy) >= size)

@@ -16,6 +16,7 @@
 #include "loader/foreign/adopted_note.h"
 #include "loader/foreign/kept_names.h"
 #include "loader/foreign/known_allocators.h"
+#include "loader/interpose/definers.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/replacements.h"
 #include "loader/interpose/route.h"
@@ -196,6 +197,8 @@ static void check_object(struct adoption *adoption)
     const struct hf_object *object = adoption->writer.object;
     if (adoption->map == adoption->scope.first) {
         refuse(adoption, -ENOTSUP, "this is the program itself, not a module");
+    } else if (adoption->scope.base && hf_program_serves()) {
+        refuse(adoption, -ENOTSUP, HF_PROGRAM_SERVES);
     } else if (hf_object_role(object) != HF_ROLE_ORDINARY) {
         refuse(adoption, -ENOTSUP,
                "libc, the C++ runtime, the dynamic linker and homefree itself cannot be adopted");

@@ -35,6 +35,12 @@ const struct link_map *hf_serving_object(const struct link_map **libc)
     return known_serving;
 }
 
+bool hf_program_serves(void)
+{
+    const struct link_map *libc, *serving = hf_serving_object(&libc);
+    return serving != NULL && serving->l_prev == NULL;
+}
+
 /* Names that belong to one allocator's interface, or that any object may use for a function of its
  * own. functions.def says which definer they must have. */
 enum definers { ANYBODY, LIBC_OR_ALLOCATOR, JEMALLOC, MIMALLOC, TCMALLOC };

@@ -18,6 +18,12 @@
  * looked up only once. */
 const struct link_map *hf_serving_object(const struct link_map **libc);
 
+/* Returns whether that is the program itself. Its own calls of free() need no slot, so the heap's
+ * blocks must not reach it: nothing in its process is adopted. */
+bool hf_program_serves(void);
+#define HF_PROGRAM_SERVES \
+    "the program has a malloc of its own, which serves the process and takes no other memory"
+
 /* Returns whether a name is reserved: whoever defines it, it is the known function. */
 bool hf_name_is_reserved(enum hf_routed function);
 

@@ -224,7 +224,7 @@ static char *find_library(bool diagnose)
     return NULL;
 }
 
-static int examine(const char *name, struct hf_program *program)
+static int examine(const char *name, bool adopts, struct hf_program *program)
 {
     hf_program_examine(name, program);
     if (program->verdict != HF_PROGRAM_FITS) {
@@ -236,8 +236,8 @@ static int examine(const char *name, struct hf_program *program)
     if (program->own_malloc)
         hf_command_complain(who,
                             "'%s' exports a malloc of its own, which serves its allocations "
-                            "instead of the heap",
-                            name);
+                            "instead of the heap%s",
+                            name, adopts ? "; nothing is adopted" : "");
     return HF_EXIT_CLEAN;
 }
 
@@ -277,13 +277,13 @@ static int run(const struct hf_run_diagnosis *diagnosis, const char *adopt, char
     struct hf_run_folder folder = {.path = NULL};
     char *value = NULL, *copies = NULL;
     char *library = find_library(diagnosis->mode != NULL);
-    int result = library != NULL ? examine(arguments[0], &program) : HF_EXIT_FAILED;
+    int result = library != NULL ? examine(arguments[0], adopt != NULL, &program) : HF_EXIT_FAILED;
     if (result == HF_EXIT_CLEAN && diagnosis->mode != NULL) {
         result = hf_run_prepare(who, diagnosis, &folder, &value);
         if (result == HF_EXIT_CLEAN && !diagnosis->quiet)
             hf_command_complain(who, "the report will be in '%s'", folder.path);
     }
-    if (result == HF_EXIT_CLEAN && adopt != NULL)
+    if (result == HF_EXIT_CLEAN && adopt != NULL && !program.own_malloc)
         copies = hf_run_adopt_needed(who, adopt, program.path);
     if (result == HF_EXIT_CLEAN)
         result = become(program.path, arguments, library, value, copies);

@@ -1,0 +1,73 @@
+"""Nothing is adopted where the program itself has the malloc that serves its process.
+
+Debian's archives of tcmalloc and jemalloc are linked into the programs, exported or as the linker
+exports them by itself. A plugin bound to libc (RTLD_DEEPBIND) is from gperftools' issue 1148: it
+resizes the program's blocks, which needs homefree.
+
+Usage: test_adopt_program.py HOMEFREE LIBHOMEFREE PLUGIN PLUGIN PROGRAM... [unittest arguments]
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HOMEFREE, LIBRARY, *PLUGINS = (os.path.abspath(sys.argv.pop(1)) for _ in range(4))
+PROGRAMS = [os.path.abspath(path) for path in sys.argv[1:] if "/" in path]
+del sys.argv[1 : 1 + len(PROGRAMS)]
+
+
+class Program(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="homefree-adopt-program-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def fine(self, *command, **environment):
+        result = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            env={**os.environ, "XDG_CACHE_HOME": self.folder, **environment},
+        )
+        said = f"{command}: {result.stderr}"
+        self.assertEqual((result.returncode, result.stdout), (0, "fine\n"), said)
+        return result.stderr
+
+    def each(self, *kinds):
+        for program in PROGRAMS:
+            for plugin in PLUGINS:
+                for kind in kinds:
+                    yield program, kind, plugin
+
+    def test_plain(self):
+        for command in self.each("shared"):
+            self.fine(*command)
+
+    def test_run(self):
+        for command in self.each("shared", "deep"):
+            self.fine(HOMEFREE, "run", *command)
+
+    def test_run_adopting(self):
+        for command in self.each("shared", "deep"):
+            for patterns in ("--adopt", "--adopt=*.so"):
+                said = self.fine(HOMEFREE, "run", patterns, *command)
+                self.assertIn("malloc of its own", said)
+                self.assertIn("nothing is adopted", said)
+
+    def test_diagnosed(self):
+        report = f"--report={self.folder}/report"
+        for command in self.each("shared", "deep"):
+            self.fine(HOMEFREE, "run", "--diagnose", report, "--adopt", *command)
+
+    def test_late(self):
+        """By hf_adopt() and hf_adopt_file(), and where dlopen() shall adopt."""
+        for command in self.each("shared", "deep"):
+            for conf in ("", "adopt:all"):
+                self.fine(*command, LIBRARY, HOMEFREE_CONF=conf)
+
+
+if __name__ == "__main__":
+    unittest.main()
