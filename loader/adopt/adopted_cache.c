@@ -1,8 +1,9 @@
 /*
- * See adopted_cache.h. Owns nothing; takes no lock.
+ * See adopted_cache.h. Owns what this process knows about files, which only grows; takes no lock.
  *
- * Names: "KEY-NAME" for a copy, "KEY-NAME.refused" for a refusal, ".KEY-NAME.XXXXXX" while one is
- * written. A process that dies meanwhile leaves the latter behind; it is removed after an hour.
+ * Names: "nothing-inside" for the keys of files without an allocator, "KEY-NAME" for a copy,
+ * "KEY-NAME.refused" for a refusal, ".KEY-NAME.XXXXXX" while one is written. A process that dies
+ * meanwhile leaves the latter behind; it is removed after an hour.
  */
 #include "loader/adopt/adopted_cache.h"
 
@@ -13,6 +14,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +116,13 @@ static const char *name_of(const struct hf_adopted_place *place)
     return strrchr(place->path, '/') + 1;
 }
 
+/* Whether nobody but the user can have written a file. */
+static bool is_own(int descriptor, struct stat *status)
+{
+    return fstat(descriptor, status) == 0 && S_ISREG(status->st_mode) &&
+           status->st_uid == geteuid() && (status->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 /* ---- reading -------------------------------------------------------------------------------- */
 
 /* Reads the note of a copy. False if it is no whole adopted copy. */
@@ -174,10 +183,8 @@ static bool read_note(int folder, const char *name, struct hf_adopted_note *note
     const int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0)
         return false;
-    const bool whole =
-        fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
-        (refusal ? read_refusal(fd, &status, note, why) : read_copy(fd, &status, note, NOTE_ROOM));
+    const bool whole = is_own(fd, &status) && (refusal ? read_refusal(fd, &status, note, why)
+                                                       : read_copy(fd, &status, note, NOTE_ROOM));
     close(fd);
     return whole;
 }
@@ -292,7 +299,7 @@ int hf_adopted_refusal(const char *original, const uint64_t key[2], char why[HF_
     struct hf_adopted_note *note = malloc(NOTE_ROOM);
     int error = 0;
     if (note != NULL && read_note(place.folder, name_of(&place), note, why) &&
-        is_for(note, original, key) && note->slots > 0 && note->slots < 4096)
+        memcmp(note->key, key, sizeof note->key) == 0 && note->slots > 0 && note->slots < 4096)
         error = -(int)note->slots;
     free(note);
     hf_adopted_place_close(&place);
@@ -324,4 +331,91 @@ void hf_adopted_refuse(const char *original, const uint64_t key[2], int error, c
         hf_adopted_place_abandon(&place);
     hf_adopted_place_close(&place);
     free(text);
+}
+
+/* ---- files without an allocator ------------------------------------------------------------- */
+
+/* One word of a key and, in the lowest bit, the verdict. A word is 0 or stays. */
+enum { KNOWN = 1024, KEYS_MAX = 1 << 16, TRIES = 8 };
+static _Atomic(uint64_t) known[KNOWN];
+
+static uint64_t word_of(const uint64_t key[2])
+{
+    return ((key[0] ^ key[1] << 1) & ~UINT64_C(1)) | 2;
+}
+
+static void remember(const uint64_t key[2], bool has_allocator)
+{
+    const uint64_t word = word_of(key) | has_allocator;
+    for (size_t i = 0; i < TRIES; i++) {
+        uint64_t before = 0;
+        if (atomic_compare_exchange_strong(&known[(word / 4 + i) % KNOWN], &before, word) ||
+            before / 2 == word / 2)
+            return;
+    }
+}
+
+/* The user's list: keys, one after the other. */
+static int open_list(int flags, struct stat *status)
+{
+    char path[PATH_MAX];
+    const int folder = open_folder(path, sizeof path);
+    const int list = folder >= 0 ? openat(folder, "nothing-inside",
+                                          flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600)
+                                 : -1;
+    if (folder >= 0)
+        close(folder);
+    if (list < 0 || is_own(list, status))
+        return list;
+    close(list);
+    return -1;
+}
+
+static bool is_listed(const uint64_t key[2])
+{
+    uint64_t keys[64][2];
+    struct stat status;
+    const int list = open_list(O_RDONLY, &status);
+    bool found = false;
+    ssize_t size;
+    off_t at = 0;
+    while (list >= 0 && !found && at < (off_t)(KEYS_MAX * sizeof keys[0]) &&
+           (size = pread(list, keys, sizeof keys, at)) >= (ssize_t)sizeof keys[0]) {
+        for (size_t i = 0; i < (size_t)size / sizeof keys[0]; i++)
+            found |= memcmp(keys[i], key, sizeof keys[i]) == 0;
+        at += size;
+    }
+    if (list >= 0)
+        close(list);
+    return found;
+}
+
+int hf_adopted_verdict(const uint64_t key[2])
+{
+    const uint64_t word = word_of(key);
+    for (size_t i = 0; i < TRIES; i++) {
+        const uint64_t is = atomic_load(&known[(word / 4 + i) % KNOWN]);
+        if (is / 2 == word / 2)
+            return (int)(is & 1);
+    }
+    if (!is_listed(key))
+        return -ENOENT;
+    remember(key, false);
+    return 0;
+}
+
+void hf_adopted_keep_verdict(const uint64_t key[2], bool has_allocator)
+{
+    struct stat status;
+    const size_t size = 2 * sizeof *key;
+    remember(key, has_allocator);
+    const int list = has_allocator ? -1 : open_list(O_WRONLY | O_APPEND | O_CREAT, &status);
+    if (list < 0)
+        return;
+    /* Begun anew when it is full, or when a write was cut short. */
+    bool whole = (size_t)status.st_size < KEYS_MAX * size && (size_t)status.st_size % size == 0;
+    whole = whole || ftruncate(list, 0) == 0;
+    if (whole && hf_copy_fits((uint64_t)status.st_size + size))
+        (void)!write(list, key, size);
+    close(list);
 }

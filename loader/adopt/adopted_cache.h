@@ -46,11 +46,20 @@ void hf_adopted_place_abandon(const struct hf_adopted_place *place);
 
 /*
  * Refusals are kept like copies, so that the search is not repeated in each process. The first
- * returns the error with which an original of that key was refused, and the reason, or 0; the other
- * keeps one, if it can.
+ * returns the error with which a file of that name with those contents was refused, and the reason,
+ * or 0; the other keeps one, if it can.
  */
 #define HF_ADOPTED_WHY_MAX 512
-int hf_adopted_refusal(const char *original, const uint64_t key[2], char why[HF_ADOPTED_WHY_MAX]);
-void hf_adopted_refuse(const char *original, const uint64_t key[2], int error, const char *why);
+int hf_adopted_refusal(const char *original, const uint64_t content[2],
+                       char why[HF_ADOPTED_WHY_MAX]);
+void hf_adopted_refuse(const char *original, const uint64_t content[2], int error, const char *why);
+
+/*
+ * Whether a file with those contents has an allocator inside, as an earlier look has found: 1, 0,
+ * or negative if there was none. Kept for this process, and, if it has none, for the user's later
+ * ones. Keys that differ only by chance may be taken for each other.
+ */
+int hf_adopted_verdict(const uint64_t content[2]);
+void hf_adopted_keep_verdict(const uint64_t content[2], bool has_allocator);
 
 #endif

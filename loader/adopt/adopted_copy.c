@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* Part of every key: copies that an older homefree wrote in another way are made anew. */
-#define REVISION 6
+#define REVISION 7
 
 static const char without_names[] =
     "the entry points of its allocator have no names; a debug file would have them";
@@ -56,6 +56,8 @@ static void mix_text(uint64_t key[2], const char *text)
     mix(key, 0);
 }
 
+/* What the verdict about the file depends on: the file, and its debug file. The latter's contents
+ * go with the file's build id. */
 static void make_key(struct hf_adoption *adoption, const struct stat *status)
 {
     adoption->key[0] = 0xcbf29ce484222325;
@@ -69,6 +71,8 @@ static void make_key(struct hf_adoption *adoption, const struct stat *status)
     mix_number(adoption->key, (uint64_t)status->st_mtim.tv_nsec);
     mix_number(adoption->key, (uint64_t)status->st_ctim.tv_sec);
     mix_number(adoption->key, (uint64_t)status->st_ctim.tv_nsec);
+    mix_number(adoption->key, adoption->has_debug ? adoption->debug.size : 0);
+    memcpy(adoption->content, adoption->key, sizeof adoption->content);
     mix_text(adoption->key, adoption->original);
     mix_text(adoption->key, adoption->library);
 }
@@ -82,26 +86,19 @@ static bool find_name(const struct hf_elf_symbol *symbol, size_t pattern, void *
     return !*(bool *)context;
 }
 
-/* Whether symbols name an allocator's functions; opens the debug file if the object has none.
- * Result: 1, 0 or a negative errno. */
+/* Whether symbols name an allocator's functions. Result: 1, 0 or a negative errno. */
 static int has_allocator(struct hf_adoption *adoption)
 {
     struct hf_names names;
-    char buffer[PATH_MAX];
     bool found = false;
     if (hf_names_prepare(&names, hf_allocator_patterns, hf_allocator_patterns_count) != 0)
         return -E2BIG;
     int error = hf_names_visit(&names, &adoption->elf, HF_ELF_DYNSYM, find_name, &found);
     if (error == 0 || error == -ENOENT)
         error = hf_names_visit(&names, &adoption->elf, HF_ELF_SYMTAB, find_name, &found);
-    if (error != -ENOENT || found)
-        return error == 0 || error == -ENOENT ? found : error;
-    adoption->has_debug = hf_elf_open_debug(&adoption->debug, &adoption->elf, NULL) == 0 ||
-                          hf_elf_open_debug_beside(&adoption->debug, &adoption->elf,
-                                                   adoption->original, buffer, sizeof buffer) == 0;
     if (adoption->has_debug && !found)
         (void)hf_names_visit(&names, &adoption->debug, HF_ELF_SYMTAB, find_name, &found);
-    return found;
+    return error == 0 || error == -ENOENT ? found : error;
 }
 
 /* What writing a copy needs. */
@@ -190,22 +187,14 @@ static int plan_and_write(struct hf_adoption *adoption, char path[PATH_MAX],
     return error;
 }
 
-/* Whether the file alone is the reason for a refusal: no debug file that may come or change. */
-static bool is_lasting(const struct hf_adoption *adoption, int error)
-{
-    return error == -ENOTSUP && adoption->why[0] != '\0' && !adoption->has_debug &&
-           strcmp(adoption->why, without_names) != 0;
-}
-
 int hf_adoption_make(struct hf_adoption *adoption, char path[PATH_MAX],
                      hf_adoption_elsewhere *elsewhere)
 {
-    int error = hf_adopted_refusal(adoption->original, adoption->key, adoption->why);
-    if (error != 0)
-        return error;
-    error = plan_and_write(adoption, path, elsewhere);
-    if (error != 0 && is_lasting(adoption, error))
-        hf_adopted_refuse(adoption->original, adoption->key, error, adoption->why);
+    if (adoption->refused != 0)
+        return adoption->refused;
+    const int error = plan_and_write(adoption, path, elsewhere);
+    if (error == -ENOTSUP && adoption->why[0] != '\0')
+        hf_adopted_refuse(adoption->original, adoption->content, error, adoption->why);
     return error;
 }
 
@@ -225,10 +214,17 @@ static bool find_copy(const struct hf_adoption *adoption, char path[PATH_MAX])
 
 int hf_adoption_look(struct hf_adoption *adoption, char copy[PATH_MAX])
 {
-    if (find_copy(adoption, copy))
-        return 1;
     copy[0] = '\0';
-    const int has = has_allocator(adoption);
+    int has = hf_adopted_verdict(adoption->content);
+    if (has == 0 || find_copy(adoption, copy))
+        return has != 0;
+    copy[0] = '\0';
+    adoption->refused = hf_adopted_refusal(adoption->original, adoption->content, adoption->why);
+    if (has > 0 || adoption->refused != 0)
+        return 1;
+    has = has_allocator(adoption);
+    if (has >= 0)
+        hf_adopted_keep_verdict(adoption->content, has == 1);
     return has < 0 && adoption->elf.why != NULL ? fail(adoption, has, "%s", adoption->elf.why)
                                                 : has;
 }
@@ -236,6 +232,7 @@ int hf_adoption_look(struct hf_adoption *adoption, char copy[PATH_MAX])
 int hf_adoption_open(struct hf_adoption *adoption, const char *original, const char *library)
 {
     struct stat status = {0};
+    char buffer[PATH_MAX];
     *adoption = (struct hf_adoption){.original = original, .library = library};
     const int file = hf_copy_open_original(original);
     if (file < 0)
@@ -243,9 +240,12 @@ int hf_adoption_open(struct hf_adoption *adoption, const char *original, const c
     const int error =
         fstat(file, &status) != 0 ? -errno : hf_elf_open_descriptor(&adoption->elf, file);
     close(file);
-    if (error == 0)
+    if (error == 0) {
+        adoption->has_debug = hf_elf_is_stripped(&adoption->elf) &&
+                              hf_elf_find_debug(&adoption->debug, &adoption->elf, original, buffer,
+                                                sizeof buffer) == 0;
         make_key(adoption, &status);
-    else if (adoption->elf.why != NULL)
+    } else if (adoption->elf.why != NULL)
         (void)fail(adoption, error, "%s", adoption->elf.why);
     return error;
 }

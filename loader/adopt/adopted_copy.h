@@ -16,7 +16,8 @@ struct hf_adoption {
     const char *library;  /* libhomefree's soname */
     struct hf_elf elf, debug;
     bool has_debug;
-    uint64_t key[2];
+    uint64_t content[2], key[2]; /* of the file by whatever path, and of its copy */
+    int refused; /* with which error, by an earlier look at the file; `why` says the reason */
     char why[HF_ADOPTED_WHY_MAX]; /* after a failure: the reason, or empty */
 };
 

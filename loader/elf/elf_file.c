@@ -331,9 +331,11 @@ int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *dire
     return hf_elf_open(debug, path);
 }
 
-int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path,
-                             char *buffer, size_t size)
+int hf_elf_find_debug(struct hf_elf *debug, struct hf_elf *elf, const char *path, char *buffer,
+                      size_t size)
 {
+    if (hf_elf_open_debug(debug, elf, NULL) == 0)
+        return 0;
     unsigned char wanted[64], has[64];
     const size_t length = hf_elf_build_id(elf, wanted, sizeof wanted);
     const char *slash = strrchr(path, '/');
@@ -437,6 +439,15 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
     return true;
 }
 
+bool hf_elf_is_stripped(struct hf_elf *elf)
+{
+    Elf64_Shdr section;
+    for (size_t cursor = 0; hf_elf_section(elf, &cursor, &section, NULL);)
+        if (section.sh_type == SHT_SYMTAB)
+            return false;
+    return true;
+}
+
 /* ---- notes ---------------------------------------------------------------------------------- */
 
 /* Searches one segment of notes. Returns the id's length, or 0. `left` is the number of notes that
@@ -529,27 +540,56 @@ bool hf_elf_tag(struct hf_elf *elf, int64_t tag, uint64_t *value)
     return found;
 }
 
+/* Finds the dynamic string table in the file. */
+static int locate_strings(struct hf_elf *elf, uint64_t *offset, uint64_t *size)
+{
+    uint64_t address, available;
+    if (!hf_elf_tag(elf, DT_STRTAB, &address) || !hf_elf_tag(elf, DT_STRSZ, size))
+        return -ENOENT;
+    if (hf_elf_locate(elf, address, offset, &available) != 0 || *size > available)
+        return hf_elf_fail(elf, -ENOEXEC, "the dynamic strings lie outside the file");
+    return 0;
+}
+
 const struct hf_elf_part *hf_elf_strings(struct hf_elf *elf)
 {
     struct hf_elf_part *part = &elf->parts[HF_ELF_PART_DYNSTR];
-    if (part->tried)
-        return part->result == 0 ? part : NULL;
-    part->tried = true;
-    part->result = -ENOENT;
-    uint64_t address, size, offset, available;
-    if (!hf_elf_tag(elf, DT_STRTAB, &address) || !hf_elf_tag(elf, DT_STRSZ, &size))
-        return NULL;
-    if (hf_elf_locate(elf, address, &offset, &available) != 0 || size > available) {
-        part->result = hf_elf_fail(elf, -ENOEXEC, "the dynamic strings lie outside the file");
-        return NULL;
+    uint64_t offset, size;
+    if (!part->tried) {
+        part->tried = true;
+        part->result = locate_strings(elf, &offset, &size);
+        if (part->result == 0)
+            (void)hf_elf_load(elf, HF_ELF_PART_DYNSTR, offset, size);
     }
-    return hf_elf_load(elf, HF_ELF_PART_DYNSTR, offset, size) == 0 ? part : NULL;
+    return part->result == 0 ? part : NULL;
+}
+
+/* Reads one string of a table that is large because of its symbols. NULL if the whole table has to
+ * be read, so that hostile names take linear time. */
+static const char *read_string(struct hf_elf *elf, uint64_t index)
+{
+    enum { PIECE = 4096 };
+    struct hf_elf_part *part = &elf->parts[HF_ELF_PART_FEW_STRINGS];
+    uint64_t offset, size;
+    if (elf->parts[HF_ELF_PART_DYNSTR].tried || locate_strings(elf, &offset, &size) != 0 ||
+        size <= PIECE || index >= size)
+        return NULL;
+    if (!part->tried)
+        (void)hf_elf_reserve(elf, HF_ELF_PART_FEW_STRINGS, size);
+    const uint64_t length = size - index < PIECE ? size - index : PIECE;
+    if (part->result != 0 || hf_elf_read(elf, offset + index, part->data + index, length) != 0 ||
+        memchr(part->data + index, '\0', length) == NULL)
+        return NULL;
+    return (const char *)part->data + index;
 }
 
 static const char *dynamic_string(struct hf_elf *elf, uint64_t index)
 {
-    const struct hf_elf_part *strings = hf_elf_strings(elf);
-    return strings != NULL && index < strings->size ? (const char *)strings->data + index : NULL;
+    const char *string = read_string(elf, index);
+    const struct hf_elf_part *strings = string == NULL ? hf_elf_strings(elf) : NULL;
+    if (strings != NULL && index < strings->size)
+        string = (const char *)strings->data + index;
+    return string;
 }
 
 const char *hf_elf_tag_string(struct hf_elf *elf, int64_t tag)

@@ -46,6 +46,7 @@ enum hf_elf_part_name {
     HF_ELF_PART_SECTION_NAMES,
     HF_ELF_PART_DYNAMIC,
     HF_ELF_PART_DYNSTR,
+    HF_ELF_PART_FEW_STRINGS, /* those of DYNSTR that the dynamic section names */
     HF_ELF_PART_DYNSYM,
     HF_ELF_PART_VERSYM,
     HF_ELF_PART_VERNEED,
@@ -92,11 +93,11 @@ int hf_elf_open_memory(struct hf_elf *elf, const void *data, size_t size);
 int hf_elf_open_debug(struct hf_elf *debug, struct hf_elf *elf, const char *directory);
 
 /*
- * The same for one beside the file at `path`, where debuggers find it too: NAME.debug or
- * .debug/NAME.debug. `buffer`, of `size` bytes, is for its path.
+ * The same, and if there is none, for one beside the file at `path`, where debuggers find it too:
+ * NAME.debug or .debug/NAME.debug. `buffer`, of `size` bytes, is for its path.
  */
-int hf_elf_open_debug_beside(struct hf_elf *debug, struct hf_elf *elf, const char *path,
-                             char *buffer, size_t size);
+int hf_elf_find_debug(struct hf_elf *debug, struct hf_elf *elf, const char *path, char *buffer,
+                      size_t size);
 
 /*
  * From now on, large tables of the file are mapped instead of read, which takes a tenth of the
@@ -122,6 +123,9 @@ bool hf_elf_section(struct hf_elf *elf, size_t *cursor, Elf64_Shdr *out, const c
  * follow it in the file and the segment: 0 or -ENOENT. */
 int hf_elf_locate(const struct hf_elf *elf, uint64_t address, uint64_t *offset,
                   uint64_t *available);
+
+/* Whether the file has no table of all symbols (HF_ELF_SYMTAB), which is not read for that. */
+bool hf_elf_is_stripped(struct hf_elf *elf);
 
 /* Reads exactly `size` bytes at `offset`. Fails with -ENOEXEC (the file is too short) or the error
  * of pread(2). */

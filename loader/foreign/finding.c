@@ -371,8 +371,7 @@ static void search_file(struct findings *findings)
         search_table(findings, &elf, HF_ELF_DYNSYM, HF_FOUND_EXPORTED);
         if (hf_elf_symbol_count(&elf, HF_ELF_SYMTAB) != 0) {
             search_table(findings, &elf, HF_ELF_SYMTAB, HF_FOUND_LOCAL);
-        } else if (hf_elf_open_debug(&debug, &elf, NULL) == 0 ||
-                   hf_elf_open_debug_beside(&debug, &elf, path, beside, sizeof beside) == 0) {
+        } else if (hf_elf_find_debug(&debug, &elf, path, beside, sizeof beside) == 0) {
             search_table(findings, &debug, HF_ELF_SYMTAB, HF_FOUND_DEBUG);
             hf_elf_close(&debug);
         }

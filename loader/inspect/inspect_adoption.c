@@ -41,9 +41,7 @@ int hf_inspection_look_at_adoption(struct hf_inspection *inspection, struct hf_e
     if (inspection->findings_count == room)
         return -ENOMEM;
     const bool has_debug =
-        hf_elf_symbol_count(elf, HF_ELF_SYMTAB) == 0 &&
-        (hf_elf_open_debug(&debug, elf, NULL) == 0 ||
-         hf_elf_open_debug_beside(&debug, elf, path, buffer, sizeof buffer) == 0);
+        hf_elf_is_stripped(elf) && hf_elf_find_debug(&debug, elf, path, buffer, sizeof buffer) == 0;
     const int error = plan(&made, elf, has_debug ? &debug : NULL);
     const bool release_only = error == 0 && made.release_only;
     if (release_only)

@@ -1,0 +1,2 @@
+/* Needs a library. */
+int user = 1;
