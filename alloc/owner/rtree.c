@@ -94,9 +94,15 @@ bool hf_rtree_describes(const struct hf_rtree *tree, const void *ptr)
     return word != 0 && describes(tree, word, (uintptr_t)ptr);
 }
 
-/* Whether all of a root looks like one: zeros, and pointers to nodes, which jemalloc maps outside
- * every object and aligns to a cache line. This rules out caches of leaf addresses among the
- * object's variables, which arbitrary data follows. */
+/* Whether a root's word can be a pointer to a node, which jemalloc maps outside every object and
+ * aligns to a cache line. */
+static bool is_node(uintptr_t word)
+{
+    return word % 64 == 0 && hf_dynlink_find_fast((const void *)word) == NULL;
+}
+
+/* Whether all of a root looks like one: zeros, and pointers to nodes. This rules out caches of leaf
+ * addresses among the object's variables, which arbitrary data follows. */
 static bool is_root(const struct hf_rtree *tree)
 {
     enum { PIECE = 512, NODES_MAX = 4096 };
@@ -106,8 +112,7 @@ static bool is_root(const struct hf_rtree *tree)
         if (!hf_maps_read(&tree->root[at], words, sizeof words))
             return false;
         for (size_t i = 0; i < PIECE; i++)
-            if (words[i] != 0 && (words[i] % 64 != 0 || ++nodes > NODES_MAX ||
-                                  hf_dynlink_find_fast((const void *)words[i]) != NULL))
+            if (words[i] != 0 && (++nodes > NODES_MAX || !is_node(words[i])))
                 return false;
     }
     return true;
@@ -129,7 +134,7 @@ static bool search_shape(const struct hf_rtree *shape, uintptr_t start, size_t s
         size_t from = *offset;
         *offset += length;
         for (size_t i = 0; read && i < length / sizeof words[0]; i++)
-            if (words[i] != 0 &&
+            if (words[i] != 0 && is_node(words[i]) &&
                 describes(shape, leaf_word(shape, words[i], (uintptr_t)block), (uintptr_t)block)) {
                 *out = *shape;
                 out->root = (const uintptr_t *)(start + from + i * sizeof words[0]);
