@@ -57,6 +57,72 @@ else:
     raise AssertionError
 """)
 
+    def distribution(self, name, *files, requires=()):
+        """Installs the metadata of a distribution."""
+        folder = self.folder / f"{name.replace('-', '_')}-1.0.dist-info"
+        folder.mkdir()
+        lines = ["Metadata-Version: 2.1", f"Name: {name}", "Version: 1.0"]
+        lines += [f"Requires-Dist: {needed}" for needed in requires]
+        (folder / "METADATA").write_text("\n".join(lines) + "\n")
+        (folder / "RECORD").write_text("".join(f"{file},,\n" for file in files))
+
+    def test_names_of_distributions(self):
+        """As polars has its module in polars-runtime-32, and duckdb in _duckdb."""
+        (self.folder / "front.py").write_text("import multi\n")
+        needed = ("front-runtime-32==1.0", "other>=1; python_version>'3'", 'front-x; extra == "x"')
+        self.distribution("front", "front.py", requires=needed)
+        self.distribution("front-runtime-32", "multi.so")
+        self.distribution("front-x", "pack/inner.so")
+        self.distribution("other", "single.so")
+        self.run_code("""
+hook = homefree.import_hook(["front"], adopt=True)
+import front, single, pack
+assert kinds(front.multi) == {"heap"}
+assert "heap" not in kinds(single) and "heap" not in kinds(pack.inner)
+assert homefree.import_hook(["Front_Runtime.32"]).covers("multi")
+""")
+
+    def test_a_name_that_nothing_has(self):
+        self.distribution("some-distribution", "multi.so")
+        self.run_code("""
+for name, near in {"pakc": "pack", "mult": "multi", "single.": "", "some-distributoin":
+                   "some-distribution", "packinner": "pack", "none.such": "", "": ""}.items():
+    for options in ({"adopt": True}, {"private": True}, {}):
+        try:
+            homefree.import_hook([name], **options)
+        except ModuleNotFoundError as error:
+            assert error.name == name and near in str(error), error
+        else:
+            assert name == "single."
+import multi
+assert "heap" not in kinds(multi)
+""")
+
+    def test_a_name_that_matched_nothing(self):
+        """At the end of a with statement it is known."""
+        self.run_code("""
+def imports(names, code):
+    with homefree.import_hook(names, adopt=True):
+        exec(code)
+for name, code in (("pack.pure", "import pack.pure, multi"), ("json", "import json.tool"),
+                   ("pack.iner", "import pack")):
+    sys.modules.pop("pack", None)
+    try:
+        imports([name], code)
+    except ImportError as error:
+        assert repr(name) in str(error), error
+        assert name != "pack.iner" or "pack.inner" in str(error), error
+    else:
+        assert name == "json"  # it was imported before
+imports(["pack", "json"], "import pack")
+imports(["single"], "import single")
+imports(["single"], "import single")
+try:
+    imports(["multi"], "raise KeyError(1)")
+except KeyError:
+    pass
+""")
+
     def test_for_interpreters(self):
         """In the main interpreter, all modules are Python's; see tests/interpreter_modules."""
         self.run_code("""
@@ -77,7 +143,7 @@ for options in ({"private": "interpreter", "adopt": True}, {"private": "mine"}):
 from importlib.machinery import ExtensionFileLoader
 before = ExtensionFileLoader.create_module
 hook = homefree.import_hook(adopt=True)
-other = homefree.import_hook(["nothing"])
+other = homefree.import_hook(["pack"])
 import multi
 hook.remove()
 hook.remove()
@@ -133,6 +199,38 @@ with warnings.catch_warnings(record=True) as said:
 assert hoarder.count() == 1
 assert ["allocator of its own" in str(w.message) for w in said] == [True], said
 assert said[0].category is RuntimeWarning
+""")
+
+    def test_what_cannot_be_adopted(self):
+        """As chdb, duckdb and deltalake cannot: without names they are imported as they are."""
+        self.take("hoarder")
+        self.take("hoarder", "pack/hoarder.so")
+        self.run_code("""
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    homefree.import_hook(adopt=True)
+    import hoarder, pack.hoarder, multi
+assert hoarder.count() == 1 and kinds(multi) == {"heap"}
+assert [w.category for w in said] == 2 * [RuntimeWarning], said
+assert "allocator of its own" in str(said[0].message) and "hoarder.so" in str(said[0].message)
+assert [w.filename for w in said] == 2 * ["<string>"], said
+del sys.modules["hoarder"]
+for names, adopt in ((["hoarder"], True), (None, "strict"), (["hoarder"], "strict")):
+    with homefree.import_hook(["multi"]), homefree.import_hook(names, adopt=adopt):
+        try:
+            import hoarder
+        except ImportError as error:
+            assert "allocator of its own" in str(error), error
+        else:
+            raise AssertionError(names)
+        import multi
+for options in ({"adopt": "strictly"}, {"adopt": "strict", "refuse": False}):
+    try:
+        homefree.import_hook(**options)
+    except ValueError as error:
+        assert "strict" in str(error)
+    else:
+        raise AssertionError(options)
 """)
 
     def test_everything_of_python(self):

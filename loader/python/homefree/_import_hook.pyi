@@ -6,6 +6,6 @@ def import_hook(
     names: Iterable[str] | None = None,
     *,
     private: bool | str = False,
-    adopt: bool = False,
+    adopt: bool | str = False,
     refuse: bool = True,
 ) -> ImportHook: ...

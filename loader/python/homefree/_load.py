@@ -27,7 +27,7 @@ import sysconfig
 import threading
 import warnings
 
-from . import _homefree, _importing, _paths
+from . import _homefree, _hook_names, _importing, _paths
 
 __all__ = ["ImportHook", "add_hook", "load"]
 
@@ -47,6 +47,17 @@ _REMEDIES = {
 
 
 # ---- checks before any code runs ----
+
+
+class NotAdopted(ImportError):
+    """A module was not loaded because it cannot be adopted."""
+
+    def __init__(self, name, path, why, remedy):
+        super().__init__(
+            f"homefree cannot make {path} allocate from the heap: {why}; {remedy}",
+            name=name,
+            path=path,
+        )
 
 
 def _refuse(name, path, why, remedy):
@@ -229,15 +240,11 @@ def _adopted_file(name, path, allocators):
             remedy = _AS_IT_IS
         else:
             remedy = _REMEDIES[error.errno]
-        raise ImportError(
-            f"homefree cannot make {path} allocate from the heap: {error.strerror}; {remedy}",
-            name=name,
-            path=path,
-        ) from None
+        raise NotAdopted(name, path, error.strerror, remedy) from None
     if file is None:
         return path  # It is loaded already; guards stand in front of its allocator now.
     if file == path and allocators:
-        _refuse(
+        raise NotAdopted(
             name,
             path,
             f"it has an allocator of its own inside ({', '.join(allocators)}), whose functions "
@@ -253,11 +260,7 @@ def _adopt(name, file, path):
         _homefree.adopt(handle, file)
     except OSError as error:
         _homefree.close_handle(handle)
-        raise ImportError(
-            f"homefree cannot make {path} allocate from the heap: {error.strerror}; {_AS_IT_IS}",
-            name=name,
-            path=path,
-        ) from None
+        raise NotAdopted(name, path, error.strerror, _AS_IT_IS) from None
 
 
 def copy(name, path):
@@ -479,6 +482,7 @@ def _hooked_create_module(self, spec):
     seen, and importing anything else costs nothing."""
     for hook in reversed(_hooks):
         if hook.covers(spec.name):
+            hook.covered.add(spec.name)
             return hook.create(self, spec)
     return create_module(self, spec)
 
@@ -488,8 +492,12 @@ class ImportHook:
     Threads: any. Since 1.0."""
 
     def __init__(self, names, private, adopt, refuse):
-        self._names = names
+        self._names = names  # {name: the modules that it stands for}, or None
         self._private, self._adopt, self._refuse = private, adopt, refuse
+        self._strict = adopt == "strict" or (names is not None and refuse)
+        self._warned = set()
+        self._before = {name for name in names or () if name in sys.modules}
+        self.covered = set()  # the modules that it was asked to load
 
     def covers(self, name):
         """Whether the hook applies to the module of that name."""
@@ -497,16 +505,24 @@ class ImportHook:
             return False
         if self._names is None:
             return True
-        return any(name == own or name.startswith(own + ".") for own in self._names)
+        return any(_hook_names.covers(modules, name) for modules in self._names.values())
 
     def create(self, loader, spec):
         """Create the module of a spec, in place of the loader's create_module()."""
         try:
             return _create(loader, spec, self._private, self._adopt, self._refuse)
+        except NotAdopted as error:
+            if self._strict:
+                raise
+            package = spec.name.partition(".")[0]
+            if package not in self._warned:
+                self._warned.add(package)
+                warnings.warn(f"{error}; it is loaded so now", RuntimeWarning, stacklevel=3)
+            return _create(loader, spec, self._private, False, self._refuse)
         except ImportError as error:
             if self._refuse:
                 raise
-            warnings.warn(f"{error}; Python loads it as usual", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"{error}; Python loads it as usual", RuntimeWarning, stacklevel=3)
             return create_module(loader, spec)
 
     def remove(self):
@@ -521,8 +537,17 @@ class ImportHook:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, kind, *_):
         self.remove()
+        for name, modules in (self._names or {}).items() if kind is None else ():
+            if name not in self._before and not any(
+                _hook_names.covers(modules, module) for module in self.covered
+            ):
+                raise ImportError(
+                    f"homefree's import hook: no extension module of {name!r} was imported"
+                    + _hook_names.near(name),
+                    name=name,
+                )
 
 
 def add_hook(hook):
