@@ -2,10 +2,13 @@
  * Reads the loader's lists and the dynamic sections of loaded objects. Owns nothing. See dynlink.h
  * for what may be called when.
  *
- * The dynamic linker has accepted these tables and follows them without checks of its own, so this
- * file trusts them as far. Names are compared only within the string table's size.
+ * The dynamic linker has accepted these tables, but reads only what it needs: other entries, notes
+ * and a second hash table may say anything. So each address is compared with the object's segments
+ * (hf_object_room()) before it is followed.
  */
 #include "alloc/base/dynlink.h"
+
+#include "alloc/base/maps.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -94,6 +97,163 @@ size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
     return count;
 }
 
+/* ---- segments ---- */
+
+static const ElfW(Ehdr) *header_at(const void *file)
+{
+    return file != NULL && memcmp(file, ELFMAG, SELFMAG) == 0 ? file : NULL;
+}
+
+/* The same before glibc 2.35. The load bias is not where the object's memory starts if the linker
+ * gave it other addresses than those from 0 on; then nothing may be mapped there. */
+static const ElfW(Ehdr) *header_by_dladdr(const struct hf_object *object)
+{
+    Dl_info info;
+    struct link_map *map = NULL;
+    return dladdr1(object->map->l_ld, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 &&
+                   map == object->map
+               ? header_at(info.dli_fbase)
+               : NULL;
+}
+
+const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
+{
+    if (hf_dl_find_object == NULL)
+        return header_by_dladdr(object);
+    /* If the segments do not adjoin, glibc knows them one by one. The symbol table is in the first,
+     * unless a tool has moved it. */
+    const void *const inside[] = {object->map->l_ld, object->symbols, (const void *)object->base};
+    struct hf_find_result found;
+    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
+        if (hf_dl_find_object((void *)(uintptr_t)inside[i], &found) == 0 &&
+            found.link_map == object->map && header_at(found.map_start) != NULL)
+            return found.map_start;
+    return NULL; /* also while the object is being loaded */
+}
+
+/* Whether the program headers can be read where the ELF header says that they are. The pages of the
+ * ELF header and of the symbol table can; nothing is known of others, because an object may have
+ * holes, and no other object need be there. */
+static bool are_readable(const struct hf_object *object, const ElfW(Ehdr) *file)
+{
+    enum { PAGE = 4096 }; /* or larger */
+    const uintptr_t first = (uintptr_t)file + file->e_phoff;
+    const uintptr_t last = first + file->e_phnum * sizeof(ElfW(Phdr)) - 1;
+    const uintptr_t page = first / PAGE;
+    const ElfW(Phdr) *header = (const void *)first;
+    ElfW(Phdr) copy;
+    if (page == last / PAGE &&
+        (page == (uintptr_t)file / PAGE || page == (uintptr_t)object->symbols / PAGE))
+        return true;
+    for (size_t i = 0; i < file->e_phnum; i++)
+        if (!hf_maps_read(header + i, &copy, sizeof copy))
+            return false;
+    return true;
+}
+
+/* Finds the program headers: through the ELF header, or the auxiliary vector for the program. What
+ * is found there is believed if it tells of the dynamic section that the dynamic linker uses. */
+static void find_headers(struct hf_object *object)
+{
+    if (object->headers != NULL)
+        return;
+    const ElfW(Phdr) *header = NULL;
+    size_t count = 0;
+    if (object->map->l_prev == NULL && object->map->l_name[0] == '\0') {
+        count = getauxval(AT_PHNUM);
+        header = (const void *)getauxval(AT_PHDR);
+    } else {
+        const ElfW(Ehdr) *file = hf_object_header(object);
+        if (file == NULL || file->e_phentsize != sizeof *header ||
+            file->e_phoff % _Alignof(ElfW(Phdr)) != 0 || !are_readable(object, file))
+            return;
+        count = file->e_phnum;
+        header = (const void *)((const char *)file + file->e_phoff);
+    }
+    for (size_t i = 0; header != NULL && i < count; i++)
+        if (header[i].p_type == PT_DYNAMIC &&
+            object->base + header[i].p_vaddr == (uintptr_t)object->map->l_ld) {
+            object->headers = header;
+            object->headers_count = count;
+        }
+}
+
+/* The segment that holds an address: empty if none does. */
+static struct hf_span segment_of(const struct hf_object *object, uintptr_t address)
+{
+    struct hf_find_result found;
+    for (const ElfW(Phdr) *h = object->headers, *end = h + object->headers_count; h < end; h++)
+        if (h->p_type == PT_LOAD && address - object->base - h->p_vaddr < h->p_memsz &&
+            h->p_flags != 0)
+            return (struct hf_span){object->base + h->p_vaddr,
+                                    object->base + h->p_vaddr + h->p_memsz};
+    if (object->headers != NULL)
+        return (struct hf_span){0, 0};
+    if (hf_dl_find_object == NULL || hf_dl_find_object((void *)address, &found) != 0)
+        return (struct hf_span){0, UINTPTR_MAX};
+    return found.link_map == object->map
+               ? (struct hf_span){(uintptr_t)found.map_start, (uintptr_t)found.map_end}
+               : (struct hf_span){0, 0};
+}
+
+size_t hf_object_room(const struct hf_object *object, const void *address)
+{
+    const struct hf_span segment = segment_of(object, (uintptr_t)address);
+    return segment.end != 0 ? segment.end - (uintptr_t)address : 0;
+}
+
+/* ---- the dynamic section ---- */
+
+/* The same as hf_object_room(), for tables: nearly all of an object's are in one segment. */
+static inline size_t room_of(const struct hf_object *object, const struct hf_span *usual,
+                             const void *table)
+{
+    const uintptr_t address = (uintptr_t)table;
+    if (address >= usual->start && address < usual->end)
+        return usual->end - address;
+    return table != NULL ? hf_object_room(object, table) : 0;
+}
+
+static inline size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* A name that starts before the end of the table may be longer than the table: it ends in the
+ * segment, or is longer than any name that it could be compared with. */
+static void keep_strings(struct hf_object *object, size_t room)
+{
+    enum { NAME_MOST = 4096 };
+    if (room > NAME_MOST && room - NAME_MOST > object->strings_size)
+        return;
+    object->strings_size = smaller(object->strings_size, room);
+    while (object->strings_size != 0 && object->strings[object->strings_size - 1] != '\0')
+        object->strings_size--;
+    if (object->strings_size == 0)
+        object->strings = NULL;
+}
+
+/* Forgets what does not lie in the object's segments. */
+static void keep_tables(struct hf_object *object)
+{
+    const struct hf_span usual = segment_of(object, (uintptr_t)object->symbols);
+    object->symbols_room = room_of(object, &usual, object->symbols) / sizeof *object->symbols;
+    if (object->symbols_room == 0)
+        object->symbols = NULL;
+    keep_strings(object, room_of(object, &usual, object->strings));
+    object->versions_room = room_of(object, &usual, object->versions) / sizeof *object->versions;
+    object->needs_room = room_of(object, &usual, object->needs);
+    object->gnu_hash_room = room_of(object, &usual, object->gnu_hash) / sizeof *object->gnu_hash;
+    if (object->gnu_hash_room < 4)
+        object->gnu_hash = NULL;
+    object->sysv_hash_room = room_of(object, &usual, object->sysv_hash) / sizeof *object->sysv_hash;
+    if (object->sysv_hash_room < 2)
+        object->sysv_hash = NULL;
+    object->rela_size = smaller(object->rela_size, room_of(object, &usual, object->rela));
+    object->jump_relocations_size =
+        smaller(object->jump_relocations_size, room_of(object, &usual, object->jump_relocations));
+}
+
 bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
 {
     *out = (struct hf_object){.map = map, .base = map->l_addr};
@@ -152,6 +312,9 @@ bool hf_dynlink_open(const struct link_map *map, struct hf_object *out)
             break;
         }
     }
+    if (hf_dl_find_object != NULL)
+        find_headers(out);
+    keep_tables(out);
     if (out->strings != NULL && soname < out->strings_size)
         out->soname = out->strings + soname;
     return out->symbols != NULL && out->strings != NULL;
@@ -213,30 +376,62 @@ static uint32_t hash_sysv(const char *name)
     return hash;
 }
 
-static bool symbol_is(const struct hf_object *object, const ElfW(Sym) *symbol, const char *name,
+static bool symbol_is(const struct hf_object *object, uint32_t index, const char *name,
                       bool defined)
 {
+    if (index >= object->symbols_room)
+        return false;
+    const ElfW(Sym) *symbol = &object->symbols[index];
     return (symbol->st_shndx != SHN_UNDEF) == defined && symbol->st_name < object->strings_size &&
            strcmp(object->strings + symbol->st_name, name) == 0;
 }
 
-static const ElfW(Sym) *find_gnu(const struct hf_object *object, const char *name, bool defined)
+/* The parts of a GNU hash table. */
+struct gnu_hash {
+    const uint32_t *buckets;
+    uint32_t buckets_count, first; /* the first symbol in it */
+    const uint32_t *chain;         /* of the symbols from the first on */
+    size_t chain_room;
+};
+
+static bool open_gnu(const struct hf_object *object, struct gnu_hash *out)
 {
     const uint32_t *table = object->gnu_hash;
-    uint32_t buckets = table[0], first = table[1], bloom_words = table[2], shift = table[3];
-    const ElfW(Addr) *bloom = (const void *)(table + 4);
-    const uint32_t *bucket = (const void *)(bloom + bloom_words);
-    const uint32_t *chain = bucket + buckets;
+    if (table == NULL)
+        return false;
+    const size_t buckets = table[0], bloom_words = table[2];
+    const size_t before = 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table) + buckets;
+    if (buckets == 0 || bloom_words == 0 || before > object->gnu_hash_room)
+        return false;
+    out->buckets_count = table[0];
+    out->first = table[1];
+    out->chain = table + before;
+    out->chain_room = object->gnu_hash_room - before;
+    out->buckets = out->chain - buckets;
+    return true;
+}
+
+/* A symbol's word in the chain; that of one that is not there says that the chain ends. */
+static uint32_t chain_at(const struct gnu_hash *hash, uint32_t symbol)
+{
+    return symbol - hash->first < hash->chain_room ? hash->chain[symbol - hash->first] : 1;
+}
+
+static const ElfW(Sym) *find_gnu(const struct hf_object *object, const char *name, bool defined)
+{
+    struct gnu_hash table;
+    if (!open_gnu(object, &table))
+        return NULL;
+    const ElfW(Addr) *bloom = (const void *)(object->gnu_hash + 4);
+    const uint32_t bloom_words = object->gnu_hash[2], shift = object->gnu_hash[3];
     const unsigned bits = sizeof(ElfW(Addr)) * 8;
     uint32_t hash = hash_gnu(name);
-    if (buckets == 0 || bloom_words == 0)
-        return NULL;
     ElfW(Addr) word = bloom[(hash / bits) & (bloom_words - 1)];
-    if (((word >> (hash % bits)) & (word >> ((hash >> shift) % bits)) & 1) == 0)
+    if (((word >> (hash % bits)) & (word >> ((hash >> shift % 32) % bits)) & 1) == 0)
         return NULL;
-    for (uint32_t i = bucket[hash % buckets]; i >= first; i++) {
-        uint32_t entry = chain[i - first];
-        if ((entry | 1) == (hash | 1) && symbol_is(object, &object->symbols[i], name, defined))
+    for (uint32_t i = table.buckets[hash % table.buckets_count]; i >= table.first; i++) {
+        uint32_t entry = chain_at(&table, i);
+        if ((entry | 1) == (hash | 1) && symbol_is(object, i, name, defined))
             return &object->symbols[i];
         if ((entry & 1) != 0)
             break;
@@ -250,11 +445,11 @@ static const ElfW(Sym) *find_sysv(const struct hf_object *object, const char *na
     uint32_t buckets = table[0], count = table[1];
     const uint32_t *bucket = table + 2;
     const uint32_t *chain = bucket + buckets;
-    if (buckets == 0)
+    if (buckets == 0 || (size_t)buckets + count > object->sysv_hash_room - 2)
         return NULL;
-    for (uint32_t i = bucket[hash_sysv(name) % buckets], seen = 0; i != STN_UNDEF && seen < count;
-         i = chain[i], seen++)
-        if (i < count && symbol_is(object, &object->symbols[i], name, defined))
+    for (uint32_t i = bucket[hash_sysv(name) % buckets], seen = 0;
+         i != STN_UNDEF && i < count && seen < count; i = chain[i], seen++)
+        if (symbol_is(object, i, name, defined))
             return &object->symbols[i];
     return NULL;
 }
@@ -269,6 +464,35 @@ static const ElfW(Sym) *find(const struct hf_object *object, const char *name, b
 const ElfW(Sym) *hf_object_symbol(const struct hf_object *object, const char *name)
 {
     return find(object, name, true);
+}
+
+const ElfW(Sym) *hf_object_next_version(const struct hf_object *object, const ElfW(Sym) *symbol)
+{
+    struct gnu_hash table;
+    size_t i = (size_t)(symbol - object->symbols);
+    if (!open_gnu(object, &table))
+        return NULL;
+    while (i + 1 < object->symbols_room && (chain_at(&table, (uint32_t)i) & 1) == 0)
+        if (object->symbols[++i].st_name == symbol->st_name)
+            return &object->symbols[i];
+    return NULL;
+}
+
+size_t hf_object_symbols_end(const struct hf_object *object)
+{
+    struct gnu_hash table;
+    uint32_t last = 0;
+    if (object->sysv_hash != NULL)
+        return smaller(object->sysv_hash[1], object->symbols_room);
+    if (!open_gnu(object, &table))
+        return 0;
+    for (uint32_t i = 0; i < table.buckets_count; i++)
+        last = table.buckets[i] > last ? table.buckets[i] : last;
+    if (last < table.first)
+        return smaller(table.first, object->symbols_room);
+    while ((chain_at(&table, last) & 1) == 0)
+        last++;
+    return smaller((size_t)last + 1, object->symbols_room);
 }
 
 void *hf_object_plt(const struct hf_object *object, const char *name)
@@ -287,91 +511,51 @@ void *hf_object_address(const struct hf_object *object, const char *name)
     return (void *)(object->base + symbol->st_value);
 }
 
+/* What lies at an offset in the table of needed versions, or NULL. */
+static const void *need_at(const struct hf_object *object, size_t offset, size_t size)
+{
+    return size <= object->needs_room && offset <= object->needs_room - size
+               ? (const char *)object->needs + offset
+               : NULL;
+}
+
 const char *hf_object_provider(const struct hf_object *object, size_t symbol_index)
 {
-    if (object->versions == NULL || object->needs == NULL)
+    if (symbol_index >= object->versions_room)
         return NULL;
     unsigned wanted = object->versions[symbol_index] & 0x7fff;
-    const ElfW(Verneed) *need = object->needs;
+    size_t at = 0;
     for (size_t i = 0; i < object->needs_count; i++) {
-        const ElfW(Vernaux) *version = (const void *)((const char *)need + need->vn_aux);
-        for (unsigned j = 0; j < need->vn_cnt; j++) {
+        const ElfW(Verneed) *need = need_at(object, at, sizeof *need);
+        size_t version_at = at + (need != NULL ? need->vn_aux : 0);
+        for (unsigned j = 0; need != NULL && j < need->vn_cnt; j++) {
+            const ElfW(Vernaux) *version = need_at(object, version_at, sizeof *version);
+            if (version == NULL)
+                return NULL;
             if ((version->vna_other & 0x7fff) == wanted)
                 return need->vn_file < object->strings_size ? object->strings + need->vn_file
                                                             : NULL;
-            version = (const void *)((const char *)version + version->vna_next);
+            if (version->vna_next == 0)
+                break;
+            version_at += version->vna_next;
         }
-        if (need->vn_next == 0)
+        if (need == NULL || need->vn_next == 0)
             break;
-        need = (const void *)((const char *)need + need->vn_next);
+        at += need->vn_next;
     }
     return NULL;
 }
 
-static const ElfW(Ehdr) *header_at(const void *file)
-{
-    return file != NULL && memcmp(file, ELFMAG, SELFMAG) == 0 ? file : NULL;
-}
-
-/* The same before glibc 2.35. The load bias is not where the object's memory starts if the linker
- * gave it other addresses than those from 0 on; then nothing may be mapped there. */
-static const ElfW(Ehdr) *header_by_dladdr(const struct hf_object *object)
-{
-    Dl_info info;
-    struct link_map *map = NULL;
-    return dladdr1(object->map->l_ld, &info, (void **)&map, RTLD_DL_LINKMAP) != 0 &&
-                   map == object->map
-               ? header_at(info.dli_fbase)
-               : NULL;
-}
-
-const ElfW(Ehdr) *hf_object_header(const struct hf_object *object)
-{
-    if (hf_dl_find_object == NULL)
-        return header_by_dladdr(object);
-    /* If the segments do not adjoin, glibc knows them one by one. The symbol table is in the first,
-     * unless a tool has moved it. */
-    const void *const inside[] = {object->map->l_ld, object->symbols, (const void *)object->base};
-    struct hf_find_result found;
-    bool is_known = false;
-    for (size_t i = 0; i < sizeof inside / sizeof inside[0]; i++)
-        if (hf_dl_find_object((void *)(uintptr_t)inside[i], &found) == 0 &&
-            found.link_map == object->map) {
-            is_known = true;
-            if (header_at(found.map_start) != NULL)
-                return found.map_start;
-        }
-    return is_known ? NULL : header_at((const void *)object->base);
-}
-
-/* Finds the program headers: through the ELF header, or the auxiliary vector for the program. */
-static const ElfW(Phdr) *program_headers(const struct hf_object *object, size_t *count)
-{
-    *count = object->headers_count;
-    if (object->headers != NULL)
-        return object->headers;
-    if (object->map->l_prev == NULL && object->map->l_name[0] == '\0') {
-        *count = getauxval(AT_PHNUM);
-        return (const void *)getauxval(AT_PHDR);
-    }
-    const ElfW(Ehdr) *file = hf_object_header(object);
-    if (file == NULL)
-        return NULL;
-    *count = file->e_phnum;
-    return (const void *)((const char *)file + file->e_phoff);
-}
-
 void hf_object_segments(struct hf_object *object)
 {
-    size_t count = 0;
-    const ElfW(Phdr) *header = program_headers(object, &count);
-    object->headers = header;
-    object->headers_count = count;
+    find_headers(object);
+    const ElfW(Phdr) *header = object->headers;
+    const size_t count = object->headers_count;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE) - 1;
     const size_t room = sizeof object->writable / sizeof object->writable[0];
     object->relro_start = object->relro_size = 0;
     object->writable_count = 0;
-    for (size_t i = 0; header != NULL && i < count; i++) {
+    for (size_t i = 0; i < count; i++) {
         uintptr_t start = object->base + header[i].p_vaddr;
         uintptr_t end = start + header[i].p_memsz;
         if (header[i].p_type == PT_GNU_RELRO) {
@@ -386,34 +570,69 @@ void hf_object_segments(struct hf_object *object)
     }
 }
 
+/* The object with its program headers, also before glibc 2.35. */
+static const struct hf_object *with_headers(const struct hf_object *object,
+                                            struct hf_object *opened)
+{
+    if (object->headers != NULL || hf_dl_find_object != NULL)
+        return object;
+    *opened = *object;
+    find_headers(opened);
+    return opened;
+}
+
+/* Finds a note in a segment of notes. */
+static const void *note_in(const char *at, size_t left, size_t alignment, const char *owner,
+                           uint32_t type, size_t *size)
+{
+    const size_t name_size = strlen(owner) + 1;
+    while (left >= sizeof(ElfW(Nhdr))) {
+        const ElfW(Nhdr) *note = (const void *)at;
+        const size_t data = (sizeof *note + note->n_namesz + alignment - 1) & -alignment;
+        const size_t next = (data + note->n_descsz + alignment - 1) & -alignment;
+        if (data > left || note->n_descsz > left - data)
+            break;
+        if (note->n_type == type && note->n_namesz == name_size &&
+            memcmp(note + 1, owner, name_size) == 0) {
+            *size = note->n_descsz;
+            return at + data;
+        }
+        if (next > left)
+            break;
+        at += next;
+        left -= next;
+    }
+    return NULL;
+}
+
 const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
                            size_t *size)
 {
-    size_t count = 0;
-    const ElfW(Phdr) *header = program_headers(object, &count);
-    const size_t name_size = strlen(owner) + 1;
+    struct hf_object opened;
+    object = with_headers(object, &opened);
     *size = 0;
-    for (size_t i = 0; header != NULL && i < count; i++) {
-        const ElfW(Nhdr) *note = (const void *)(object->base + header[i].p_vaddr);
-        const size_t start = sizeof *note + ((name_size + 3) & ~(size_t)3);
-        if (header[i].p_type != PT_NOTE || header[i].p_memsz < start ||
-            note->n_namesz != name_size || note->n_type != type ||
-            memcmp(note + 1, owner, name_size) != 0 || note->n_descsz > header[i].p_memsz - start)
+    for (size_t i = 0; i < object->headers_count; i++) {
+        const ElfW(Phdr) *header = &object->headers[i];
+        if (header->p_type != PT_NOTE || header->p_vaddr % 4 != 0)
             continue;
-        *size = note->n_descsz;
-        return (const char *)note + start;
+        const char *notes = (const char *)object->base + header->p_vaddr;
+        const void *found = note_in(notes, smaller(header->p_memsz, hf_object_room(object, notes)),
+                                    header->p_align == 8 ? 8 : 4, owner, type, size);
+        if (found != NULL)
+            return found;
     }
     return NULL;
 }
 
 unsigned hf_object_protection(const struct hf_object *object, uintptr_t address)
 {
-    size_t count = 0;
-    const ElfW(Phdr) *header = program_headers(object, &count);
-    for (size_t i = 0; header != NULL && i < count; i++)
-        if (header[i].p_type == PT_LOAD &&
-            address - (object->base + header[i].p_vaddr) < header[i].p_memsz)
-            return header[i].p_flags & (PF_R | PF_W | PF_X);
+    struct hf_object opened;
+    object = with_headers(object, &opened);
+    for (size_t i = 0; i < object->headers_count; i++) {
+        const ElfW(Phdr) *header = &object->headers[i];
+        if (header->p_type == PT_LOAD && address - object->base - header->p_vaddr < header->p_memsz)
+            return header->p_flags & (PF_R | PF_W | PF_X);
+    }
     return 0;
 }
 

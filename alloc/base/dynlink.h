@@ -23,18 +23,24 @@
 
 #define HF_NAMESPACES_MAX 16 /* glibc's DL_NNS */
 
-/* The located dynamic section of a loaded object. A table that it lacks is NULL, its count 0. */
+/* The located dynamic section of a loaded object. A table that it lacks, or that does not lie in
+ * one of its segments, is NULL, its count 0. */
 struct hf_object {
     const struct link_map *map;
     uintptr_t base; /* load bias, added to the file's addresses */
     const ElfW(Sym) *symbols;
+    size_t symbols_room; /* how many fit into the segment; nobody says how many there are */
     const char *strings;
-    size_t strings_size;
+    size_t strings_size; /* what starts before this ends inside the segment */
     const ElfW(Half) *versions;
+    size_t versions_room;
     const ElfW(Verneed) *needs;
+    size_t needs_room; /* bytes */
     size_t needs_count;
     const uint32_t *gnu_hash;
+    size_t gnu_hash_room; /* words; at least the table's first four */
     const uint32_t *sysv_hash;
+    size_t sysv_hash_room; /* words; at least the table's first two */
     const void *jump_relocations;
     size_t jump_relocations_size;
     const ElfW(Rela) *rela;
@@ -42,10 +48,12 @@ struct hf_object {
     size_t rela_relative_count; /* leading entries without a symbol */
     bool jump_is_rela;
     const char *soname;
-    /* Filled by hf_object_segments(): the program headers, the whole pages that the loader made
-     * read-only after relocation, and the segments mapped writable. */
+    /* NULL where they are not known; before glibc 2.35 only hf_object_segments() and others that
+     * need them look for them. */
     const ElfW(Phdr) *headers;
     size_t headers_count;
+    /* Filled by hf_object_segments(): the whole pages that the loader made read-only after
+     * relocation, and the segments mapped writable. */
     uintptr_t relro_start;
     size_t relro_size;
     struct {
@@ -80,13 +88,26 @@ struct hf_span {
  * and async-signal-safe; NULL if there is none, and always before glibc 2.35. */
 const void *hf_dynlink_unwind_table(const void *address, struct hf_span *object);
 
+/* How many bytes from an address on lie in one loaded segment of the object: 0 outside. Whatever
+ * follows an address that the object's file names asks this first. Where the segments are not known
+ * (before glibc 2.35, and while the object is being loaded), the file is trusted as the dynamic
+ * linker trusts it. */
+size_t hf_object_room(const struct hf_object *object, const void *address);
+
 /* The contents of the object's note of that owner and type, and their size; NULL and 0 if there is
- * none. Only the first note of each PT_NOTE segment is looked at. */
+ * none. */
 const void *hf_object_note(const struct hf_object *object, const char *owner, uint32_t type,
                            size_t *size);
 
 /* The defined dynamic symbol of that name, or NULL. */
 const ElfW(Sym) *hf_object_symbol(const struct hf_object *object, const char *name);
+
+/* The next definition of the same name: names of a GNU hash table's bucket, and so the versions of
+ * a name, are next to each other. NULL after the last. */
+const ElfW(Sym) *hf_object_next_version(const struct hf_object *object, const ElfW(Sym) *symbol);
+
+/* One past the last symbol that the hash tables tell of; 0 without one. */
+size_t hf_object_symbols_end(const struct hf_object *object);
 
 /* The address of a defined function or data object; NULL if undefined, thread-local or an IFUNC. */
 void *hf_object_address(const struct hf_object *object, const char *name);
@@ -101,7 +122,7 @@ const char *hf_object_provider(const struct hf_object *object, size_t symbol_ind
 /* The ELF header, which every linker places at the start of the object's memory, or NULL. */
 const ElfW(Ehdr) *hf_object_header(const struct hf_object *object);
 
-/* Fills in relro_* and writable* from the program headers. */
+/* Fills in relro_* and writable* from the program headers. Finds those first before glibc 2.35. */
 void hf_object_segments(struct hf_object *object);
 
 /* The file's protection flags (PF_R, …) for the segment that holds an address; 0 if none does. */

@@ -38,28 +38,9 @@ static bool is_nearer(struct nearest *nearest, const ElfW(Sym) *symbol)
     return true;
 }
 
-/* One past the last symbol in the hash table. */
-static size_t count_symbols(const struct hf_object *object)
-{
-    if (object->sysv_hash != NULL)
-        return object->sysv_hash[1];
-    const uint32_t *table = object->gnu_hash;
-    if (table == NULL)
-        return 0;
-    uint32_t buckets = table[0], first = table[1], last = 0;
-    const uint32_t *bucket = (const void *)((const ElfW(Addr) *)(table + 4) + table[2]);
-    for (uint32_t i = 0; i < buckets; i++)
-        last = bucket[i] > last ? bucket[i] : last;
-    if (last < first)
-        return 0;
-    while ((bucket[buckets + last - first] & 1) == 0)
-        last++;
-    return last + 1;
-}
-
 static void find_exported(const struct hf_object *object, struct nearest *nearest)
 {
-    size_t count = count_symbols(object);
+    size_t count = hf_object_symbols_end(object);
     for (size_t i = 0; i < count; i++) {
         const ElfW(Sym) *symbol = &object->symbols[i];
         if (symbol->st_name >= object->strings_size || !is_nearer(nearest, symbol))

@@ -38,30 +38,14 @@ static uint16_t object_count; /* object 0 is unknown */
 static void read_build_id(const struct link_map *map, struct hf_report_object *out)
 {
     struct hf_object object;
-    const ElfW(Ehdr) *header = hf_dynlink_open(map, &object) ? hf_object_header(&object) : NULL;
-    if (header == NULL)
+    size_t size = 0;
+    const void *id = hf_dynlink_open(map, &object)
+                         ? hf_object_note(&object, "GNU", NT_GNU_BUILD_ID, &size)
+                         : NULL;
+    if (id == NULL || size > sizeof out->build)
         return;
-    const ElfW(Phdr) *segments = (const void *)((const char *)header + header->e_phoff);
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        if (segments[i].p_type != PT_NOTE)
-            continue;
-        const char *at = (const char *)(map->l_addr + segments[i].p_vaddr);
-        const char *end = at + segments[i].p_memsz;
-        while ((size_t)(end - at) >= sizeof(ElfW(Nhdr))) {
-            const ElfW(Nhdr) *note = (const void *)at;
-            const char *name = at + sizeof *note;
-            const char *data = name + ((note->n_namesz + 3) & ~3U);
-            if (data > end || note->n_descsz > (size_t)(end - data))
-                break;
-            if (note->n_type == NT_GNU_BUILD_ID && note->n_namesz == 4 &&
-                memcmp(name, "GNU", 4) == 0 && note->n_descsz <= sizeof out->build) {
-                memcpy(out->build, data, note->n_descsz);
-                out->build_size = note->n_descsz;
-                return;
-            }
-            at = data + ((note->n_descsz + 3) & ~3U);
-        }
-    }
+    memcpy(out->build, id, size);
+    out->build_size = (uint32_t)size;
 }
 
 static uint32_t record_path(const struct link_map *map, const char **recorded_path)

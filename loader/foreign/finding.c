@@ -326,13 +326,12 @@ static void search_table(struct findings *findings, struct hf_elf *elf, enum hf_
 /* ---- the file ---- */
 
 /* Returns whether a range of the file equals the object's memory at that address. */
-static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_t offset,
+static bool is_in_memory(const struct hf_object *object, struct hf_elf *elf, uint64_t offset,
                          uint64_t address, size_t size)
 {
     unsigned char bytes[512];
-    const unsigned char *memory = (const unsigned char *)map->l_addr + address;
-    if (size > sizeof bytes || hf_dynlink_find(memory) != map ||
-        hf_dynlink_find(memory + size - 1) != map)
+    const unsigned char *memory = (const unsigned char *)object->base + address;
+    if (size > sizeof bytes || hf_object_room(object, memory) < size)
         return false;
     return hf_elf_read(elf, offset, bytes, size) == 0 && memcmp(bytes, memory, size) == 0;
 }
@@ -340,17 +339,20 @@ static bool is_in_memory(const struct link_map *map, struct hf_elf *elf, uint64_
 bool hf_finding_is_loaded(const struct link_map *map, struct hf_elf *elf)
 {
     Elf64_Phdr segment;
+    struct hf_object object;
     bool same = false;
+    if (!hf_dynlink_open(map, &object))
+        return false;
     for (size_t cursor = 0; hf_elf_segment(elf, &cursor, &segment);) {
         if (segment.p_type == PT_LOAD && segment.p_offset == 0) {
-            same = is_in_memory(map, elf, 0, segment.p_vaddr, sizeof elf->header);
+            same = is_in_memory(&object, elf, 0, segment.p_vaddr, sizeof elf->header);
             if (!same)
                 return false;
         }
         if ((segment.p_type == PT_DYNAMIC &&
              map->l_addr + segment.p_vaddr != (uintptr_t)map->l_ld) ||
             (segment.p_type == PT_NOTE && segment.p_filesz != 0 && segment.p_filesz <= 512 &&
-             !is_in_memory(map, elf, segment.p_offset, segment.p_vaddr, segment.p_filesz)))
+             !is_in_memory(&object, elf, segment.p_offset, segment.p_vaddr, segment.p_filesz)))
             return false;
     }
     return same;

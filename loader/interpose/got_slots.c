@@ -102,6 +102,8 @@ static void find_wanted(const struct hf_object *object, bool defined, struct wan
         end = object->sysv_hash[1];
     else
         end = highest_relocated(object) + 1;
+    if (end > object->symbols_room)
+        end = (uint32_t)object->symbols_room;
     want_by_name(wanted, object, end, defined);
     if (!defined)
         return;
@@ -140,7 +142,8 @@ static void visit_table(const struct hf_object *object, const struct wanted *wan
                 continue;
             struct hf_slot slot = {(void **)(object->base + table[i].r_offset),
                                    wanted->functions[w], kind, symbol, i};
-            visit(&slot, context);
+            if (hf_object_room(object, slot.address) >= sizeof *slot.address)
+                visit(&slot, context);
             break;
         }
     }

@@ -125,17 +125,69 @@ static bool has_several_frees(struct hf_scope *scope)
     return scope->frees == HF_SCOPE_SEVERAL_FREES;
 }
 
+static bool opens_target(struct hf_scope *scope, const struct link_map *map)
+{
+    return scope->target.map == map || hf_dynlink_open(map, &scope->target);
+}
+
+/* Returns whether an address is the object's own definition of that name. */
+static bool is_definition(struct hf_scope *scope, const struct link_map *map, const char *name,
+                          const void *address)
+{
+    return map != NULL && opens_target(scope, map) &&
+           hf_table_address(&scope->target, name) == address;
+}
+
+/* The same for an address in `map`, which may be `object` itself: no need to open that again. */
+static bool is_definition_of(const struct hf_object *object, struct hf_scope *scope,
+                             const struct link_map *map, const char *name, const void *address)
+{
+    return map == object->map ? hf_table_address(object, name) == address
+                              : is_definition(scope, map, name, address);
+}
+
+/* Returns whether an address is the PLT entry that stands for the function throughout a process
+ * whose program is not position-independent. */
+static bool is_programs_plt(const struct hf_scope *scope, const char *name, const void *address)
+{
+    struct hf_object object;
+    return scope->base && hf_dynlink_open(scope->first, &object) &&
+           hf_object_plt(&object, name) == address;
+}
+
+bool hf_word_is_untouched(struct hf_scope *scope, const char *name, const void *value)
+{
+    const struct link_map *target = hf_dynlink_find(value);
+    return is_definition(scope, target, name, value) ||
+           (target == scope->first && is_programs_plt(scope, name, value));
+}
+
+/* Gives back what resolve_by_call() got: by the free() beside the realloc() that was called. */
+static void give_back(struct hf_scope *scope, void *block, const void *called)
+{
+    const struct link_map *map = hf_dynlink_find(called);
+    void (*release)(void *) = NULL;
+    if (map != NULL && opens_target(scope, map))
+        release = (void (*)(void *))hf_table_address(&scope->target, "free");
+    if (release != NULL)
+        release(block);
+}
+
 /*
  * Returns the target of an unresolved slot, or NULL: calls the slot with an argument that does
  * nothing, so that the loader resolves it. Only for functions that libc defines, because a failed
- * lookup would end the process.
+ * lookup would end the process. With LD_AUDIT or LD_PROFILE the loader may leave every slot as it
+ * is and come in between each call. Who allocated then is not known: a byte that is not the heap's
+ * stays.
  */
-static void *resolve_by_call(const struct hf_slot *slot)
+static void *resolve_by_call(const struct hf_object *object, struct hf_scope *scope,
+                             const struct hf_slot *slot)
 {
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
     void *block = NULL;
     int saved_errno = errno;
-    if (!hf_lazy_is_unresolved(slot, value))
+    if ((hf_object_protection(object, (uintptr_t)value) & PF_X) == 0 ||
+        !hf_lazy_is_unresolved(slot, value))
         return NULL;
     switch (slot->function) {
     case HF_ROUTED_free:
@@ -148,48 +200,13 @@ static void *resolve_by_call(const struct hf_slot *slot)
         return NULL;
     }
     errno = saved_errno;
-    void *resolved = hf_table_behind((enum hf_routed)slot->function,
-                                     __atomic_load_n(slot->address, __ATOMIC_ACQUIRE));
-    struct hf_object object;
-    const struct link_map *map = block != NULL ? hf_dynlink_find(resolved) : NULL;
-    void (*release)(void *) = NULL;
-    if (map != NULL && hf_dynlink_open(map, &object))
-        release = (void (*)(void *))hf_table_address(&object, "free");
-    if (release != NULL)
-        release(block);
+    void *now = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
+    void *resolved = now != value ? hf_table_behind((enum hf_routed)slot->function, now) : NULL;
+    if (block != NULL && hf_owns(block))
+        hf_free(block);
+    else if (block != NULL)
+        give_back(scope, block, resolved);
     return resolved;
-}
-
-/* Returns whether an address is the object's own definition of that name. */
-static bool is_definition(const struct link_map *map, const char *name, const void *address)
-{
-    struct hf_object object;
-    return map != NULL && hf_dynlink_open(map, &object) &&
-           hf_table_address(&object, name) == address;
-}
-
-/* The same for an address in `map`, which may be `object` itself: no need to open that again. */
-static bool is_definition_of(const struct hf_object *object, const struct link_map *map,
-                             const char *name, const void *address)
-{
-    return map == object->map ? hf_table_address(object, name) == address
-                              : is_definition(map, name, address);
-}
-
-/* Returns whether an address is the PLT entry that stands for the function throughout a process
- * whose program is not position-independent. */
-static bool is_programs_plt(const struct hf_scope *scope, const char *name, const void *address)
-{
-    struct hf_object object;
-    return scope->base && hf_dynlink_open(scope->first, &object) &&
-           hf_object_plt(&object, name) == address;
-}
-
-bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const void *value)
-{
-    const struct link_map *target = hf_dynlink_find(value);
-    return is_definition(target, name, value) ||
-           (target == scope->first && is_programs_plt(scope, name, value));
 }
 
 /* Returns the function that an unresolved slot will resolve to. */
@@ -197,10 +214,11 @@ static void *resolve(const struct hf_object *object, struct hf_scope *scope,
                      const struct hf_slot *slot)
 {
     bool ask = slot->kind == HF_SLOT_CALL && has_several_frees(scope);
-    void *found = ask ? resolve_by_call(slot) : NULL;
+    void *found = ask ? resolve_by_call(object, scope, slot) : NULL;
     const struct link_map *map = hf_dynlink_find(found);
     bool unresolved = map == NULL || (map == object->map &&
-                                      !is_definition(map, hf_routed_name(slot->function), found));
+                                      !is_definition_of(object, scope, map,
+                                                        hf_routed_name(slot->function), found));
     return unresolved ? definition(scope, slot->function) : found;
 }
 
@@ -285,7 +303,7 @@ static struct hf_decision decide_by_value(const struct hf_object *object, enum h
     const struct link_map *target = hf_dynlink_find(value);
     const char *name = hf_routed_name((enum hf_routed)slot->function);
     const bool own = target == object->map;
-    if (is_definition_of(object, target, name, value))
+    if (is_definition_of(object, scope, target, name, value))
         return decide_by_original(role, slot, value);
     if (target == scope->first && is_programs_plt(scope, name, value))
         return decide_by_original(role, slot, definition(scope, (enum hf_routed)slot->function));

@@ -63,26 +63,13 @@ static void add(struct entries *entries, enum hf_routed function, const ElfW(Sym
     entries->symbols[entries->count++] = (ElfW(Sym) *)(uintptr_t)symbol;
 }
 
-/* Adds every version of a function. A GNU hash table keeps the names of a bucket, and so the
- * versions of a name, next to each other; the lowest bit marks the last entry of a bucket. */
+/* Adds every version of a function. */
 static void find(struct entries *entries, enum hf_routed function)
 {
     const struct hf_object *object = entries->object;
-    const char *name = hf_routed_name(function);
-    const ElfW(Sym) *symbol = hf_object_symbol(object, name);
-    if (symbol == NULL)
-        return;
-    add(entries, function, symbol);
-    if (object->gnu_hash == NULL)
-        return;
-    const uint32_t buckets = object->gnu_hash[0], first = object->gnu_hash[1];
-    const uint32_t *bucket =
-        (const void *)((const ElfW(Addr) *)(object->gnu_hash + 4) + object->gnu_hash[2]);
-    const uint32_t *chain = bucket + buckets;
-    const uint32_t start = (uint32_t)(symbol - object->symbols);
-    for (uint32_t i = start; (chain[i - first] & 1) == 0; i++)
-        if (object->symbols[i + 1].st_name == symbol->st_name)
-            add(entries, function, &object->symbols[i + 1]);
+    const ElfW(Sym) *symbol = hf_object_symbol(object, hf_routed_name(function));
+    for (; symbol != NULL; symbol = hf_object_next_version(object, symbol))
+        add(entries, function, symbol);
 }
 
 static void find_all(struct entries *entries, const struct hf_object *object, bool loader)

@@ -31,44 +31,24 @@ static void add_sized(struct ranges *ranges, const void *start, size_t size)
 /* The header, the program headers and what those call notes. */
 static void add_headers(struct ranges *ranges, const struct hf_object *object)
 {
-    const ElfW(Ehdr) *file = hf_object_header(object);
-    if (file == NULL)
-        return;
-    const ElfW(Phdr) *segments = (const void *)((const char *)file + file->e_phoff);
-    add_sized(ranges, file, sizeof *file);
-    add_sized(ranges, segments, file->e_phnum * sizeof *segments);
-    for (size_t i = 0; i < file->e_phnum; i++)
-        if (segments[i].p_type == PT_NOTE)
-            add_sized(ranges, (const void *)(object->base + segments[i].p_vaddr),
-                      segments[i].p_memsz);
+    add_sized(ranges, hf_object_header(object), sizeof(ElfW(Ehdr)));
+    add_sized(ranges, object->headers, object->headers_count * sizeof *object->headers);
+    for (size_t i = 0; i < object->headers_count; i++)
+        if (object->headers[i].p_type == PT_NOTE)
+            add_sized(ranges, (const void *)(object->base + object->headers[i].p_vaddr),
+                      object->headers[i].p_memsz);
 }
 
-/* The hash tables. Returns the number of symbols, which only they tell. */
-static size_t add_hashes(struct ranges *ranges, const struct hf_object *object)
+static void add_hashes(struct ranges *ranges, const struct hf_object *object, size_t symbols)
 {
-    size_t symbols = 0;
     const uint32_t *table = object->sysv_hash;
-    if (table != NULL) {
-        symbols = table[1];
+    if (table != NULL)
         add(ranges, table, table + 2 + table[0] + table[1]);
-    }
     table = object->gnu_hash;
-    if (table != NULL) {
-        const uint32_t buckets = table[0], first = table[1];
-        const uint32_t *bucket = (const void *)((const ElfW(Addr) *)(table + 4) + table[2]);
-        const uint32_t *chain = bucket + buckets;
-        uint32_t last = 0;
-        for (uint32_t i = 0; i < buckets; i++)
-            last = bucket[i] > last ? bucket[i] : last;
-        symbols = first;
-        if (last >= first) {
-            while ((chain[last - first] & 1) == 0)
-                last++;
-            symbols = (size_t)last + 1;
-        }
-        add(ranges, table, chain + (symbols - first));
-    }
-    return symbols;
+    if (table != NULL)
+        add(ranges, table,
+            (const uint32_t *)((const ElfW(Addr) *)(const void *)(table + 4) + table[2]) +
+                table[0] + symbols - table[1]);
 }
 
 static void add_needed_versions(struct ranges *ranges, const struct hf_object *object)
@@ -76,6 +56,8 @@ static void add_needed_versions(struct ranges *ranges, const struct hf_object *o
     const char *need = (const void *)object->needs, *end = need;
     for (size_t i = 0; i < object->needs_count; i++) {
         const ElfW(Verneed) *entry = (const void *)need;
+        if (hf_object_room(object, entry) < sizeof *entry)
+            break;
         const char *last = need + entry->vn_aux + entry->vn_cnt * sizeof(ElfW(Vernaux));
         end = last > end ? last : end;
         need += entry->vn_next;
@@ -96,6 +78,8 @@ static void add_defined_versions(struct ranges *ranges, const struct hf_object *
     const char *definition = (const void *)start, *end = definition;
     for (size_t i = 0; i < count && definition != NULL; i++) {
         const ElfW(Verdef) *entry = (const void *)definition;
+        if (hf_object_room(object, entry) < sizeof *entry)
+            break;
         const char *last = definition + entry->vd_aux + entry->vd_cnt * sizeof(ElfW(Verdaux));
         end = last > end ? last : end;
         definition += entry->vd_next;
@@ -106,7 +90,8 @@ static void add_defined_versions(struct ranges *ranges, const struct hf_object *
 static void add_all(struct ranges *ranges, const struct hf_object *object)
 {
     add_headers(ranges, object);
-    const size_t symbols = add_hashes(ranges, object);
+    const size_t symbols = hf_object_symbols_end(object);
+    add_hashes(ranges, object, symbols);
     add_sized(ranges, object->symbols, symbols * sizeof *object->symbols);
     add_sized(ranges, object->strings, object->strings_size);
     add_sized(ranges, object->versions, symbols * sizeof *object->versions);

@@ -247,6 +247,8 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) *symb
     void *const *word = (void *const *)(collecting->object->base + relocation->r_offset);
     const char *name = collecting->object->strings + symbol->st_name;
     for (size_t i = 0; i < symbol->st_size / sizeof *word && i < 64; i++) {
+        if (hf_object_room(collecting->object, word + i) < sizeof *word)
+            return;
         const struct link_map *map = word[i] != NULL ? hf_dynlink_find(word[i]) : NULL;
         if (map == NULL || !hf_dynlink_open(map, object))
             continue;
@@ -263,13 +265,20 @@ static void copied_variable(struct collecting *collecting, const ElfW(Sym) *symb
     }
 }
 
+static const ElfW(Sym) *symbol_of(const struct hf_object *object, const ElfW(Rela) *relocation)
+{
+    const size_t index = ELF64_R_SYM(relocation->r_info);
+    return index < object->symbols_room ? &object->symbols[index] : NULL;
+}
+
 static void copied_variables(struct collecting *collecting)
 {
     const struct hf_object *object = collecting->object;
     for (size_t i = object->rela_relative_count; i < object->rela_size / sizeof *object->rela;
          i++) {
-        const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(object->rela[i].r_info)];
-        if (ELF64_R_TYPE(object->rela[i].r_info) == COPY && symbol->st_name < object->strings_size)
+        const ElfW(Sym) *symbol = symbol_of(object, &object->rela[i]);
+        if (symbol != NULL && ELF64_R_TYPE(object->rela[i].r_info) == COPY &&
+            symbol->st_name < object->strings_size)
             copied_variable(collecting, symbol, &object->rela[i]);
     }
 }
@@ -293,8 +302,8 @@ static bool refers_to_pages(const struct hf_object *object)
     const size_t skip[] = {0, object->rela_relative_count};
     for (size_t t = 0; t < 2; t++)
         for (size_t i = skip[t]; tables[t] != NULL && i < sizes[t] / sizeof(ElfW(Rela)); i++) {
-            const ElfW(Sym) *symbol = &object->symbols[ELF64_R_SYM(tables[t][i].r_info)];
-            if (symbol->st_shndx == SHN_UNDEF && symbol->st_name != 0 &&
+            const ElfW(Sym) *symbol = symbol_of(object, &tables[t][i]);
+            if (symbol != NULL && symbol->st_shndx == SHN_UNDEF && symbol->st_name != 0 &&
                 symbol->st_name < object->strings_size &&
                 index_of(mapping, sizeof mapping / sizeof mapping[0],
                          object->strings + symbol->st_name) >= 0)
