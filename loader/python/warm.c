@@ -78,10 +78,11 @@ static bool is_same(const struct stat *status, const char *identity)
     return strcmp(start, identity) == 0;
 }
 
+/* ABSENT of extension/_files.py is the identity of what is not there. */
 static bool is_unchanged(const char *file, const char *identity)
 {
     struct stat status;
-    return stat(file, &status) == 0 && is_same(&status, identity);
+    return stat(file, &status) == 0 ? is_same(&status, identity) : strcmp(identity, "absent") == 0;
 }
 
 /* Whether no other user can create files in the folder. */

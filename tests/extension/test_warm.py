@@ -117,6 +117,17 @@ class Fresh(Warm):
         self.write(self.index(self.block([*self.lines(), str(odd), _files.identity(odd)])))
         self.assert_found()
 
+    def test_file_that_is_still_absent(self):
+        absent = self.work / "early.h"
+        self.write(self.index(self.block([*self.lines(), str(absent), _files.identity(absent)])))
+        self.assert_found()
+        absent.mkdir()
+        self.assert_none()
+        absent.rmdir()
+        self.assert_found()
+        absent.write_text("")
+        self.assert_none()
+
     def test_times_of_any_year(self):
         for seconds in (0, 1, -1, 2**31, 2**32, -(2**31), 2**34 - 1):
             for part in (0, 1, 999999999):

@@ -5,8 +5,8 @@
     fast = extension.load("fast", [os.path.join(os.path.dirname(__file__), "fast.c")])
 
 A compiled module is cached. It is loaded from the cache as long as the sources, the headers that
-the compiler read, the flags, the compiler, the Python and homefree are the same. One change goes
-unnoticed: a new file that the compiler would find before one that it read.
+the compiler read, the flags, the compiler, the Python and homefree are the same, and no file has
+appeared that the compiler would find before one that it read.
 
 The cache folder is HOMEFREE_BUILD_DIR, by default ~/.cache/homefree (XDG_CACHE_HOME is honoured).
 It has a folder for each module:
@@ -34,6 +34,7 @@ Threads: any; one at a time loads a given name. Fork: the child holds no locks.
 #   _index        the index file, which warm.c reads too
 #   _record       what an entry was built from
 #   _ninja        one build; _commands has its commands, _terminal shows its progress
+#   _lookups      where the compiler did not find a header
 #   _compilers    finding compilers, and telling them apart
 #   _request      what was asked for, and whether the index answers it; warm_request.c is its
 #                 short form for ordinary calls

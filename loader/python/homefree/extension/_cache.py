@@ -16,7 +16,7 @@ import time
 from . import _index, _ninja
 from ._compilers import version, which
 from ._errors import BuildError, explained
-from ._files import Hashes, identity
+from ._files import ABSENT, Hashes, identity
 from ._lock import Lock
 from ._record import Record
 from ._terminal import Terminal
@@ -123,15 +123,17 @@ def _build(request, say):
         os.mkdir(work, 0o700)
         try:
             start = os.stat(work).st_ctime_ns
-            module, files = _ninja.build(request, work, say)
-            after = {path: identity(path) for path in files}
-            # A file that changed after the start may have been compiled with either content. If
-            # the clock of a file server is ahead, the second attempt sees the same identities.
+            module, files, lookups = _ninja.build(request, work, say)
+            after = {path: identity(path) for path in (*files, *lookups.present)}
+            # A file that changed after the start may have been compiled with either content, or
+            # without it. If the clock of a file server is ahead, the second attempt sees the same
+            # identities.
             if all(
-                int(now.rpartition(" ")[2]) <= start or before.get(path) == now
+                now != ABSENT and int(now.rpartition(" ")[2]) <= start or before.get(path) == now
                 for path, now in after.items()
             ):
-                return _keep(request, work, module, after)
+                read = {path: after[path] for path in files}
+                return _keep(request, work, module, read, lookups.absent)
         finally:
             shutil.rmtree(work, ignore_errors=True)
         before = after
@@ -141,7 +143,7 @@ def _build(request, say):
     )
 
 
-def _keep(request, work, module, after):
+def _keep(request, work, module, after, absent):
     """Make an entry of what was built. Returns the module's path."""
     hashes = Hashes()
     compilers = []
@@ -154,6 +156,7 @@ def _keep(request, work, module, after):
             if path is not None:
                 after[path] = identity(path)
     files = [(path, was, hashes.of(path)) for path, was in after.items()]
+    files += ((path, ABSENT, "") for path in absent)
     made_of = repr((request.text, [line[::2] for line in files], [line[3] for line in compilers]))
     entry = hashlib.sha256(os.fsencode(made_of)).hexdigest()[:16]
     inside = f"{work}/entry"

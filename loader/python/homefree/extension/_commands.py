@@ -98,18 +98,25 @@ class Commands:
 
     def compile(self, source, language, target):
         """The command that compiles a source to target, and writes target.d for make."""
+        return [*self._compiler(language), "-MD", "-MF", target + ".d", "-c", source, "-o", target]
+
+    def search(self, language):
+        """The command that lists on stderr where headers of a source are searched for."""
+        asked = ["-x", "cu", "-Xcompiler", "-v"] if language == "cuda" else ["-x", language, "-v"]
+        return [*self._compiler(language), "-E", *asked, "/dev/null"]
+
+    def _compiler(self, language):
         request = self.request
         own = [*self._defines(), *self._includes(), *self._given("CPPFLAGS")]
-        end = ["-MD", "-MF", target + ".d", "-c", source, "-o", target]
         plain = ["-O2", "-fPIC", "-fvisibility=hidden"]
         if language == "c":
             words = [*plain, *own, *self._given("CFLAGS"), *request.extra_cflags]
-            return [*self.compilers["CC"], *words, *end]
+            return [*self.compilers["CC"], *words]
         if language == "c++":
             compiler = self.compilers["CXX"]
             words = [*self._given("CXXFLAGS"), *request.extra_cflags, *request.extra_cxxflags]
             std = self._std([*compiler, *own, *words])
-            return [*compiler, *plain, *std, *own, *words, *end]
+            return [*compiler, *plain, *std, *own, *words]
         compiler = self.compilers["CUDACXX"]
         words = request.extra_cuda_cflags
         host = self.compilers["CXX"]
@@ -117,7 +124,7 @@ class Commands:
         if len(host) == 1:
             plain += ["-ccbin", host[0]]
         std = self._std([*compiler, *own, *words])
-        return [*compiler, *plain, *std, *own, *words, *end]
+        return [*compiler, *plain, *std, *own, *words]
 
     def link(self, objects, script, target):
         """The command that links objects to the module target, with a version script."""

@@ -5,10 +5,16 @@ import contextlib
 import hashlib
 import os
 
+# The identity of what is not there.
+ABSENT = "absent"
+
 
 def identity(path):
     """The part of stat() that changes whenever the file does, as text. warm.c builds the same."""
-    status = os.stat(path)
+    try:
+        status = os.stat(path)
+    except OSError:
+        return ABSENT
     return f"{status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
 
 

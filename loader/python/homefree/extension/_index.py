@@ -11,11 +11,12 @@ latest first.
     cc                                          the program to look up, the file, its identity()
     …
     /home/…/fast.c                          then two lines for each other path to watch:
-    …                                           the path, its identity()
+    …                                           the path, its identity() or ABSENT
                                             and an empty line
 
 warm.c reads it and relies on identities alone. Packages (the system's, Python's, torch's) have
-many headers, and replace files rather than write to them: of those, the folders are watched.
+many headers, and replace files rather than write to them: of those, the folders are watched, and
+so are folders in which many headers were looked for and not found.
 
 Whoever writes it holds the module's lock. Threads: any may read.
 """
@@ -26,12 +27,16 @@ import sysconfig
 
 from .. import _folders, _paths
 from ._compilers import program_of
-from ._files import identity, replace
+from ._files import ABSENT, identity, replace
 
 FIRST = "homefree-index 1\n\n"
 
 # How many entries a module keeps: those that were built or found again last.
 KEPT = 16
+
+# So many paths that are absent from a folder are watched themselves: stat() of the folder would be
+# faster, but also sees what has nothing to do with the module.
+_FEW = 4
 
 
 def _packaged():
@@ -51,13 +56,21 @@ def _watched(record):
     lines = [record.file, record.module, str(3 * len(record.compilers))]
     for command, path, was, _ in record.compilers:
         lines += program_of(command), path, was
-    folders = {}
+    folders, absent = {}, {}
     packaged = _packaged()
     for path, was, _ in record.files:
-        if os.path.normpath(path).startswith(packaged):
+        if was == ABSENT:
+            absent.setdefault(os.path.dirname(path), []).append(path)
+        elif os.path.normpath(path).startswith(packaged):
             folders.setdefault(os.path.dirname(path))
         else:
             lines += path, was
+    for folder, paths in absent.items():
+        if len(paths) > _FEW:
+            folders.setdefault(folder)
+        elif folder not in folders:
+            for path in paths:
+                lines += path, ABSENT
     for path in folders:
         lines += path, identity(path)
     return lines
@@ -80,10 +93,13 @@ def read(folder):
 
 
 def put(folder, entry, text, record):
-    """Write the index with an entry in front. Returns the entries that it keeps."""
+    """Write the index with an entry in front. Returns the entries to keep."""
     blocks = [(text, entry, _watched(record))]
+    # What has changed before its folder's identity was asked for would go unnoticed.
+    if any(identity(path) != was for path, was, _ in record.files):
+        blocks.clear()
     blocks += [block for block in read(folder) if block[1] != entry]
     del blocks[KEPT:]
     texts = ["\n".join(["\t" + text, entry, *lines]) for text, entry, lines in blocks]
     replace(folder + "/index", FIRST + "".join(text + "\n\n" for text in texts))
-    return {entry for _, entry, _ in blocks}
+    return {entry, *(kept for _, kept, _ in blocks)}

@@ -13,6 +13,7 @@ import subprocess
 from .. import _link
 from ._commands import Commands
 from ._errors import BuildError
+from ._lookups import Lookups, folders
 from ._request import FLAGS, SUFFIX
 
 _RULE = """rule run
@@ -55,7 +56,8 @@ def _edge(target, inputs, title, command, depfile=None):
 
 
 def build(request, work, say):
-    """Build a request in the folder `work`. Returns the module's path and every file that was read.
+    """Build a request in the folder `work`. Returns the module's path, every file that was read,
+    and the Lookups of headers.
 
     Raises BuildError with the compiler's output.
     """
@@ -74,27 +76,39 @@ def build(request, work, say):
     edges.append(_edge(module, [*objects, "exports.map"], f"linking {request.last}", link))
     with open(f"{work}/build.ninja", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write("\n".join([_RULE, *edges, ""]))
-    _run(request, work, say)
-    files = dict.fromkeys(request.sources)
-    for target in objects:
-        files.update(dict.fromkeys(_read_depfile(f"{work}/{target}.d", work)))
-    # The shim becomes a part of the module.
-    return f"{work}/{module}", [*files, _link.libraries()[0]]
-
-
-def _run(request, work, say):
-    command = [_find()]
-    if os.environ.get("MAX_JOBS", "").isdigit():
-        command += ["-j", os.environ["MAX_JOBS"]]
-    say.status(f"building {request.name}")
     # The compilers get the variables of the request, even if another thread has changed them since.
     # What is read from ninja is never coloured, even if a notebook's kernel asks for that.
     left = (*FLAGS, b"CLICOLOR_FORCE")
     others = {key: value for key, value in os.environb.items() if key not in left}
+    # ccache's direct mode does not look where a header was not found.
+    others[b"CCACHE_NODIRECT"] = b"1"
+    environment = {**others, **request.environment}
+    _run(request, work, say, environment)
+    files, lookups = {}, Lookups()
+    real = os.path.realpath(work)
+    for language in dict.fromkeys(request.languages):
+        read = dict.fromkeys(
+            path
+            for target, other in zip(objects, request.languages)
+            if other == language
+            for path in _read_depfile(f"{real}/{target}.d", real)
+        )
+        lookups.add(read, *folders(commands.search(language), environment))
+        files.update(read)
+    # The shim becomes a part of the module.
+    files = dict.fromkeys((*request.sources, *files, *lookups.asked, _link.libraries()[0]))
+    return f"{work}/{module}", [*files], lookups
+
+
+def _run(request, work, say, environment):
+    command = [_find()]
+    if os.environ.get("MAX_JOBS", "").isdigit():
+        command += ["-j", os.environ["MAX_JOBS"]]
+    say.status(f"building {request.name}")
     process = subprocess.Popen(
         command,
         cwd=work,
-        env={**others, **request.environment, "NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
+        env={**environment, b"NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -155,5 +169,6 @@ def _read_depfile(path, work):
     found = []
     for word in re.findall(r"(?:\\.|[^\s\\]|\\(?=\s))+", text.split("\n\n")[0]):
         word = re.sub(r"\\([ #\\:])", r"\1", word).replace("$$", "$")
-        found.append(os.path.join(work, word))
+        # ccache's base_dir makes paths relative to the working folder, which is removed.
+        found.append(word if word[0] == "/" else os.path.normpath(f"{work}/{word}"))
     return found

@@ -8,7 +8,8 @@
     cc                                          the command, the file, its identity(), and the
     …                                           SHA-256 of its answer to --version
     /home/…/fast.c                          then three lines for each file that was read:
-    …                                           path, identity(), SHA-256
+    …                                           path, identity(), SHA-256; and three for each
+    …                                           path that was looked for and is ABSENT: no SHA-256
     end
 
 Whoever writes one holds the module's lock. Threads: a Record belongs to one.
