@@ -2,6 +2,8 @@
 
 This module is apart from the package `homefree`, because pytest imports it in every run, and
 importing the package loads the heap into the process. Without --homefree nothing else is imported.
+
+PYTEST_DONT_REWRITE: as in homefree/__init__.py.
 """
 
 import pytest

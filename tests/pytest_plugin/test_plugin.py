@@ -5,6 +5,7 @@ Usage: see running.py.
 
 import os
 import subprocess
+import textwrap
 import xml.etree.ElementTree
 
 from running import TIMEOUT, PluginTest, arguments, main, needs_names_of_modules
@@ -272,6 +273,32 @@ class Plugin(PluginTest):
                     status=1,
                 )
                 self.assertEqual(self.findings(), self.EXPECTED)
+
+
+class ImportedEarlier(PluginTest):
+    """pytest.main() in a process that has imported homefree: what pytest would rewrite for a plugin
+    is there already, and it warns of that."""
+
+    def test_warnings_that_are_errors(self):
+        files = "homefree/__init__.py,,\npytest_homefree.py,,\n"
+        self.write("homefree-1.0.0.dist-info/RECORD", files)
+        self.write("pytest.ini", "[pytest]\naddopts = -p no:cacheprovider -p no:asyncio\n")
+        self.write("test_one.py", "def test_one(): pass\n")
+        code = """
+            import sys
+            import homefree, pytest_homefree
+            import pytest
+            for _ in range(2):
+                status = pytest.main(["-W", "error", "test_one.py"])
+            sys.exit(status)
+            """
+        for environment in "pytest", "pytest-8", "pytest-7":
+            if not (arguments.environments / environment / "ready").exists():
+                continue
+            with self.subTest(environment=environment):
+                start = "-c", textwrap.dedent(code)
+                output = self.run_pytest(status=0, start=start, environment=environment)
+                self.assertNotIn("rewritten", output)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,9 @@ the owner of the block. install() lets CPython and NumPy allocate from that heap
 
 Everything here may be called from any thread and any interpreter of the process. Everything that
 does not say otherwise is there since 1.0.
+
+PYTEST_DONT_REWRITE: pytest would rewrite what comes with a plugin, and warns if it was imported
+earlier.
 """
 
 # Importing must stay cheap: this file imports no module that a bare Python has not loaded already.
