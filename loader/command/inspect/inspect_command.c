@@ -195,6 +195,10 @@ static int status_of(const struct hf_inspected *inspected)
 {
     if (inspected->totals.failed > 0)
         return HF_EXIT_FAILED;
+    if (inspected->objects_count == 0) {
+        hf_command_complain(who, "nothing was inspected: what was given has no shared objects");
+        return HF_EXIT_FAILED;
+    }
     for (size_t i = 0; i < inspected->objects_count; i++)
         if (hf_inspected_fails(inspected, &inspected->objects[i]))
             return HF_EXIT_FINDINGS;

@@ -15,6 +15,7 @@ import errno  # noqa: E402
 import io  # noqa: E402
 import os  # noqa: E402
 import posixpath  # noqa: E402
+import re  # noqa: E402
 
 MIB = 1 << 20
 MEMBER_MAX = 4096 * MIB  # bytes of one member
@@ -248,6 +249,33 @@ def listed_files(distribution):
     return [line[0] for line in csv.reader(record.splitlines()) if line]
 
 
+def has_objects(distribution):
+    for file in listed_files(distribution) or ():
+        path = distribution.locate_file(file)
+        if re.search(r"\.so[\d.]*$", str(path)):
+            return True
+        try:
+            with open(path, "rb") as opened:
+                if opened.read(4) == b"\x7fELF":
+                    return True
+        except OSError:
+            pass
+    return False
+
+
+def required_objects(distribution):
+    """The installed distributions with shared objects that this one requires."""
+    from importlib import metadata
+
+    for line in distribution.requires or ():
+        name = re.match(r"[\w.-]*", line)[0]
+        try:
+            if "extra" not in line.partition(";")[2] and has_objects(metadata.distribution(name)):
+                yield name
+        except (metadata.PackageNotFoundError, ValueError):
+            pass
+
+
 def read_package(name):
     import difflib
     from importlib import metadata
@@ -263,6 +291,11 @@ def read_package(name):
     files = listed_files(found)
     if files is None:
         say("x", "", "its RECORD, which lists its files, is missing; inspect its folder")
+        return
+    if not has_objects(found):
+        others = "".join(f" --package {other}" for other in required_objects(found))
+        hint = f"; what it requires has some: homefree inspect{others}" if others else ""
+        say("x", "", "it has no shared objects" + hint)
         return
     for file in files:
         path = os.path.abspath(str(found.locate_file(file)))

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from command import HOMEFREE, MODULE, MORE, ONLY_INIT, InspectTest, inspect, main
 
+NOTHING = b"homefree inspect: nothing was inspected: what was given has no shared objects\n"
 GPU_OBJECT = bytearray(64)  # an ELF header for a GPU, as wheels carry them
 GPU_OBJECT[:16] = b"\x7fELF\x02\x01\x01" + bytes(9)
 GPU_OBJECT[18:20] = (190).to_bytes(2, "little")
@@ -65,11 +66,13 @@ class Wheels(ArchiveTest):
             ],
         )
 
-    def test_a_wheel_without_shared_objects_is_clean(self):
-        done = inspect(self.wheel("x-1.whl", {"x.py": b"print()"}))
-        self.assertEqual(done.returncode, 0)
+    def test_a_wheel_without_shared_objects_is_not_clean(self):
+        plain = self.wheel("x-1.whl", {"x.py": b"print()"})
+        done = inspect(plain)
+        self.assertEqual((done.returncode, done.stderr), (3, NOTHING))
         self.assertIn(b"x-1.whl: no shared objects\n", done.stdout)
-        self.assertEqual(inspect(self.wheel("none.whl", {})).returncode, 0)
+        self.assertEqual(inspect(self.wheel("none.whl", {})).returncode, 3)
+        self.assertEqual(inspect(plain, self.wheel("y.whl", {"it.so": self.good})).returncode, 0)
 
     def test_a_vendored_library_is_found_in_the_wheel(self):
         """Also from the folder from which an installer moves files to site-packages."""
@@ -210,9 +213,10 @@ class Folders(ArchiveTest):
     def test_an_empty_folder(self):
         empty = self.folder / "empty"
         empty.mkdir()
-        done = inspect(empty)
-        self.assertEqual(done.returncode, 0)
-        self.assertIn(b"empty: no shared objects", done.stdout)
+        for options in (), ("--require-homefree",), ("--fail-on", "error"), ("--json",):
+            done = inspect(empty, *options)
+            self.assertEqual((done.returncode, done.stderr), (3, NOTHING))
+        self.assertIn(b"empty: no shared objects", inspect(empty).stdout)
 
     def test_the_kernels_state_is_left_out(self):
         proc, modules = self.folder / "root/proc", self.folder / "modules"
@@ -226,7 +230,7 @@ class Folders(ArchiveTest):
             self.skipTest("no file system can be mounted here")
         look = f"{mount}; {shlex.join([str(HOMEFREE), 'inspect', str(proc.parent)])}"
         done = subprocess.run([*isolated, look], capture_output=True)
-        self.assertEqual(done.stderr, b"")
+        self.assertEqual(done.stderr, NOTHING)
         self.assertIn(b"root: no shared objects", done.stdout)
 
 
@@ -274,6 +278,22 @@ class Packages(ArchiveTest):
         done = self.package("bare", self.install("bare", None))
         self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1))
         self.assertIn(b"RECORD", done.stderr)
+
+    def test_one_without_shared_objects_names_those_that_it_requires(self):
+        site = self.install("fast_runtime_32", "fast_runtime_32/it.so,,\n")
+        info = "site-packages/fast-1.0.dist-info"
+        required = "Name: fast\nVersion: 1.0\nRequires-Dist: fast-runtime-32==1.0; os_name!='nt'\n"
+        self.file(f"{info}/METADATA", f"Metadata-Version: 2.1\n{required}Requires-Dist: absent\n")
+        self.file(f"{info}/RECORD", "fast/__init__.py,,\n")
+        done = self.package("fast", site)
+        self.assertEqual((done.returncode, done.stderr.count(b"\n")), (3, 1), done)
+        self.assertIn(b"'fast': it has no shared objects", done.stderr)
+        self.assertIn(b"--package fast-runtime-32\n", done.stderr)
+        self.file("site-packages/pure-1.0.dist-info/METADATA", "Name: pure\nVersion: 1.0\n")
+        self.file("site-packages/pure-1.0.dist-info/RECORD", "pure.py,,\n")
+        done = self.package("pure", site)
+        self.assertEqual(done.returncode, 3)
+        self.assertTrue(done.stderr.endswith(b"it has no shared objects\n"), done.stderr)
 
 
 if __name__ == "__main__":
