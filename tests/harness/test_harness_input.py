@@ -81,6 +81,12 @@ class Modules(InFolder):
         words = " ".join(done.stdout.split())
         self.assertRegex(words, r"proved nothing, [^:]*: views\.view\(3, 3\) \(ended its process\)")
 
+    def test_pattern_that_fits_no_cell(self):
+        self.module("makes", "def made():\n    return b'x'\n")
+        done = self.run_test("makes", "--only", "no such cell")
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("no cell matches --only 'no such cell'", done.stderr)
+
     ONE = "--only", "/ same thread / without", "--learn", "5"
 
     def test_streams_that_the_module_takes_away(self):

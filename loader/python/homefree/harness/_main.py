@@ -199,6 +199,8 @@ def _work(options, target, outcome, pool, progress):
             f"'{target.module}'; give --script FILE or -- COMMAND that uses it"
         )
     planned = _cell_plan.cells(outcome.learned.crossings, columns, options.only)
+    if not planned:
+        raise Failed(f"no cell matches --only '{options.only}'; --list shows all cells")
     outcome.cells += planned
     if options.list:
         _skip(planned)
