@@ -156,9 +156,16 @@ static void hand_on(int number)
 static const int handed_on[] = {SIGTERM, SIGHUP};
 static const int ignored[] = {SIGINT, SIGQUIT};
 static struct sigaction before[4];
+static sigset_t mask_before;
 
+/* Signals that come before it is known to whom wait until then: hand_on() would lose them. */
 static void take_signals(void)
 {
+    sigset_t waiting;
+    sigemptyset(&waiting);
+    for (size_t i = 0; i < 2; i++)
+        sigaddset(&waiting, handed_on[i]);
+    sigprocmask(SIG_BLOCK, &waiting, &mask_before);
     struct sigaction ignore = {.sa_handler = SIG_IGN};
     struct sigaction hand = {.sa_handler = hand_on, .sa_flags = SA_RESTART};
     for (size_t i = 0; i < 2; i++) {
@@ -175,6 +182,7 @@ static void give_signals_back(void)
         sigaction(ignored[i], &before[i], NULL);
         sigaction(handed_on[i], &before[2 + i], NULL);
     }
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
 /* Runs in the child. setenv() allocates, which is safe after a fork of a single thread. */
@@ -217,8 +225,9 @@ int hf_doctor_run(const char *who, struct hf_doctor_run *run)
     run->pid = fork();
     if (run->pid == 0)
         become(run, library, channel[1]);
-    running = run->pid;
     const int fork_error = errno;
+    running = run->pid;
+    sigprocmask(SIG_SETMASK, &mask_before, NULL);
     free(library);
     close(channel[1]);
     int error = 0;

@@ -567,6 +567,21 @@ class Ends(InFolder):
         self.assertIn("when a signal ended it", out)
         self.assertEqual((status, errors), (1, ""))
 
+    def test_termination_before_the_program_is_known(self):
+        # What a loaded machine does now and then: the child runs before fork() returns.
+        early = self.build(
+            "early.so",
+            "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <signal.h>\n#include <unistd.h>\n"
+            "int fork(void) { int (*real)(void) = (int (*)(void))dlsym(RTLD_NEXT, \"fork\");\n"
+            "int child = real(); if (child > 0) raise(SIGTERM); return child; }\n",
+            *("-shared", "-fPIC", "-ldl"),
+        )
+        program = self.build("waits", self.WAITS)
+        env = environment(LD_PRELOAD=early)
+        result = self.run_doctor("--", program, env=env)
+        self.assertIn(result.returncode, (1, 3), result.stderr)
+        self.assertIn("signal ended it", (result.stdout + result.stderr).decode())
+
     def test_killed(self):
         self.refused(3, "SIGKILL ended it", "--", "sh", "-c", "kill -KILL $$")
         document = json.loads(self.run_doctor("--json", "--", "sh", "-c", "kill -KILL $$").stdout)
