@@ -54,6 +54,7 @@ static struct {    /* the standard error of that process; 0: unknown */
 } errors_go_to;
 static bool privileged;       /* ignores the environment and writes no file */
 static bool quiet;            /* prints no summary */
+static bool wanted;           /* is_wanted(), of a confined process */
 static uint32_t sites_before; /* recorded when this process was forked */
 static atomic_bool ended;
 static uint32_t sample_every = HF_SAMPLING_USUAL;
@@ -323,7 +324,12 @@ static void in_child(void)
     hf_findings_in_child();
     hf_timeline_in_child();
     hf_elsewhere_in_child();
-    fill_header(header);
+    if (!hf_report_is_confined()) {
+        fill_header(header);
+    } else if (header->process != 0) { /* its number is unknown */
+        header->parent = header->process;
+        header->process = 0;
+    }
     sites_before = hf_sites_count();
     atomic_store(&ended, false);
     errno = saved_errno;
@@ -336,23 +342,25 @@ static void in_child(void)
 static bool is_wanted(void)
 {
     struct stat status;
+    if (hf_report_is_confined())
+        return wanted;
     return fstat(STDERR_FILENO, &status) == 0 && (uintmax_t)status.st_dev == errors_go_to.device &&
            (uintmax_t)status.st_ino == errors_go_to.file;
 }
 
-static void print_summary(enum hf_report_end end)
+static void print_summary(enum hf_report_end end, pid_t process)
 {
     uint64_t errors = hf_findings_count(HF_REPORT_ERROR);
     uint64_t warnings = hf_findings_count(HF_REPORT_WARNING);
     uint64_t blocks, bytes;
     struct hf_text text;
     if (privileged || quiet ||
-        (errors + warnings == 0 && !(is_wanted() && (getpid() == root || end == HF_REPORT_SIGNAL))))
+        (errors + warnings == 0 && !(is_wanted() && (process == root || end == HF_REPORT_SIGNAL))))
         return;
     hf_counts_total(&blocks, &bytes);
     hf_text_begin(&text);
-    hf_text_add(&text, "diagnosis of process ");
-    hf_text_add_decimal(&text, getpid());
+    hf_text_add(&text, process != 0 ? "diagnosis of process " : "diagnosis of a child of process ");
+    hf_text_add_decimal(&text, process != 0 ? process : (pid_t)hf_report_header()->parent);
     hf_text_add(&text, ": ");
     if (errors + warnings == 0) {
         hf_text_add(&text, hf_diagnose.mode == HF_REPORT_COUNT ? "counted " : "nothing wrong in ");
@@ -376,8 +384,7 @@ void hf_diagnose_end(enum hf_report_end end, int status)
 {
     struct hf_report_header *header = hf_report_header();
     hf_report_notice_fork();
-    /* A child of vfork(2) shares its parent's memory. */
-    if (header == NULL || header->process != (uint32_t)getpid() || atomic_exchange(&ended, true))
+    if (!hf_report_is_own() || atomic_exchange(&ended, true))
         return;
     if (hf_findings_count(HF_REPORT_ERROR) + hf_findings_count(HF_REPORT_WARNING) != 0 ||
         hf_sites_count() - sites_before >= NEW_SITES)
@@ -386,15 +393,21 @@ void hf_diagnose_end(enum hf_report_end end, int status)
     header->ended = now();
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
-    print_summary(end);
+    print_summary(end, (pid_t)header->process);
     hf_report_finish();
 }
 
 void hf_diagnose_confine(void)
 {
+    if (hf_report_is_confined() || !hf_report_is_own())
+        return;
     hf_sampling_stop();
-    hf_sampled_freeze();
+    (void)hf_sampled_yield();
     hf_timeline_stop();
+    make_file();
+    wanted = is_wanted();
+    hf_report_confine();
+    hf_signals_confine();
 }
 
 void hf_diagnose_leave(int status)
@@ -406,9 +419,8 @@ void hf_diagnose_leave(int status)
 static void on_exit_status(int status, void *context)
 {
     (void)context;
-    const struct hf_report_header *header = hf_report_header();
-    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT && header != NULL &&
-        header->process == (uint32_t)getpid() && !atomic_load(&ended))
+    if (hf_diagnose.leaks && hf_diagnose.mode != HF_REPORT_COUNT && hf_report_is_own() &&
+        !hf_report_is_confined() && !atomic_load(&ended))
         hf_leaks_find(__builtin_frame_address(0));
     hf_diagnose_end(HF_REPORT_EXIT, status);
 }
@@ -436,6 +448,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     privileged = getauxval(AT_SECURE) != 0;
     hf_report_begin();
     hf_counts_start();
+    hf_sites_start();
     if (!privileged) {
         const char *options = getenv(HF_DIAGNOSE_VARIABLE);
         if (options != NULL)

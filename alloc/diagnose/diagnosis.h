@@ -9,8 +9,8 @@
 /* Writes down how the process ends, and prints the summary, once. Async-signal-safe. */
 void hf_diagnose_end(enum hf_report_end end, int status);
 
-/* Does without system calls that the program might not expect, because it is about to forbid some.
- */
+/* Does without system calls that the program does not make itself, because it is about to forbid
+ * some. What is needed for the end is opened and asked now. */
 void hf_diagnose_confine(void);
 
 /* Ends the process at once, as _exit(2) does. */

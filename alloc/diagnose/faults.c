@@ -385,7 +385,8 @@ static bool judge_by_place(const void *ptr, uint32_t freed_site)
         [HF_OWNER_UNMAPPED] = HF_FAULT_UNMAPPED_FREE,
     };
     struct hf_owner owner = {.size = sizeof owner};
-    if (hf_libc_is_replaced()) /* the program's own malloc() may hand anything out */
+    /* The program's own malloc() may hand anything out; a confined process cannot look. */
+    if (hf_libc_is_replaced() || hf_report_is_confined())
         return true;
     int saved_errno = errno;
     int result = hf_owner_of_here(ptr, &owner);

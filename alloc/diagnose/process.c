@@ -307,18 +307,52 @@ DEFINE(int, dlclose, void *handle)
 
 /* ---- sandboxes ---- */
 
-/* Also before seccomp(2): whoever may not call that without PR_SET_NO_NEW_PRIVS. */
 DEFINE(int, prctl, int option, unsigned long second, unsigned long third, unsigned long fourth,
        unsigned long fifth)
 {
     static any_function *known;
     typedef int function(int, unsigned long, unsigned long, unsigned long, unsigned long);
     function *const next = (function *)(void (*)(void))remember("prctl", &known);
-    if (option == PR_SET_SECCOMP || option == PR_SET_NO_NEW_PRIVS)
+    if (option == PR_SET_SECCOMP)
         hf_diagnose_confine();
     if (next != NULL)
         return next(option, second, third, fourth, fifth);
     return (int)syscall(SYS_prctl, option, second, third, fourth, fifth);
+}
+
+/* seccomp(2) has no other function of libc's. This library's own calls come here too. */
+DEFINE(long, syscall, long number, long first, long second, long third, long fourth, long fifth,
+       long sixth)
+{
+    if (number == SYS_seccomp || (number == SYS_prctl && first == PR_SET_SECCOMP))
+        hf_diagnose_confine();
+#if defined(__x86_64__)
+    long result;
+    register long in_r10 __asm__("r10") = fourth;
+    register long in_r8 __asm__("r8") = fifth;
+    register long in_r9 __asm__("r9") = sixth;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(first), "S"(second), "d"(third), "r"(in_r10), "r"(in_r8),
+                       "r"(in_r9)
+                     : "rcx", "r11", "memory");
+#elif defined(__aarch64__)
+    register long in_x8 __asm__("x8") = number;
+    register long result __asm__("x0") = first;
+    register long in_x1 __asm__("x1") = second;
+    register long in_x2 __asm__("x2") = third;
+    register long in_x3 __asm__("x3") = fourth;
+    register long in_x4 __asm__("x4") = fifth;
+    register long in_x5 __asm__("x5") = sixth;
+    __asm__ volatile("svc 0"
+                     : "+r"(result)
+                     : "r"(in_x8), "r"(in_x1), "r"(in_x2), "r"(in_x3), "r"(in_x4), "r"(in_x5)
+                     : "memory");
+#endif
+    if ((unsigned long)result < (unsigned long)-4095)
+        return result;
+    errno = (int)-result;
+    return -1;
 }
 
 /* ---- signals ---- */

@@ -35,6 +35,8 @@
 enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 2000, NAPS = 2000, TRIES = 64 };
 /* Without MADV_POPULATE_WRITE the file is allocated in full when it is made, and so kept small. */
 enum { CHUNKS_OLD_KERNEL = 128 };
+/* What a confined process may still record: 1 MiB. */
+enum { CHUNKS_CONFINED = 64 };
 
 char *hf_report_base;
 /* HF_REPORT_RECORDS_SYMBOL, for readers outside the process. Nothing here uses the exported name.
@@ -48,6 +50,7 @@ static struct stat identity; /* of the file at `path` */
 static bool refused;         /* this process may not have a file */
 static atomic_bool lost;     /* the records are gone: somebody cut the file short */
 static atomic_bool locked;
+static atomic_bool confined;
 
 const char *hf_report_path(void)
 {
@@ -125,12 +128,19 @@ void hf_report_begin(void)
     __atomic_store_n(&hf_report_base, memory, __ATOMIC_RELEASE);
 }
 
+/* Whether the system cannot back a chunk: an old kernel, or a sandbox. */
+static bool is_unknown(int error)
+{
+    return error == EINVAL || error == EPERM || error == ENOSYS;
+}
+
 /* Whether a chunk of the file can be stored into. Anonymous memory always can. */
 static bool back(void *chunk)
 {
     int saved_errno = errno;
-    bool backed = path[0] == '\0' || madvise(chunk, HF_REPORT_CHUNK, MADV_POPULATE_WRITE) == 0 ||
-                  errno == EINVAL; /* an old kernel: allocated when the file was made */
+    bool backed = path[0] == '\0' || atomic_load(&confined) ||
+                  madvise(chunk, HF_REPORT_CHUNK, MADV_POPULATE_WRITE) == 0 ||
+                  is_unknown(errno); /* allocated when the file was made */
     errno = saved_errno;
     return backed;
 }
@@ -287,7 +297,7 @@ static char *map_file(int file, uint32_t chunks)
     if (mapped == MAP_FAILED)
         return MAP_FAILED;
     int error = madvise(mapped, 1, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    if (error == EINVAL) {
+    if (is_unknown(error)) {
         if (chunks_max > CHUNKS_OLD_KERNEL)
             chunks_max = CHUNKS_OLD_KERNEL;
         error = posix_fallocate(file, 0, (off_t)chunks_max * HF_REPORT_CHUNK);
@@ -359,12 +369,42 @@ void hf_report_finish(void)
 {
     int saved_errno = errno;
     struct hf_report_header *header = hf_report_header();
-    if (header == NULL || path[0] == '\0' || !hf_report_lock())
+    if (header == NULL || path[0] == '\0' || atomic_load(&confined) || !hf_report_lock())
         return;
     /* One chunk stays for records that come later; more are not backed. */
     chunks_max = header->chunks;
     shrink_file((off_t)header->chunks * HF_REPORT_CHUNK);
     hf_report_unlock();
+    errno = saved_errno;
+}
+
+bool hf_report_is_own(void)
+{
+    const struct hf_report_header *header = hf_report_header();
+    return header != NULL && (atomic_load(&confined) || header->process == (uint32_t)getpid());
+}
+
+bool hf_report_is_confined(void)
+{
+    return atomic_load(&confined);
+}
+
+void hf_report_confine(void)
+{
+    const int saved_errno = errno;
+    if (hf_report_lock()) {
+        const uint32_t most = hf_report_header()->chunks + CHUNKS_CONFINED;
+        uint32_t chunks = hf_report_header()->chunks;
+        while (chunks < chunks_max && chunks < most && back(chunk_at(chunks)))
+            chunks++;
+        if (path[0] != '\0') {
+            chunks_max = chunks;
+            shrink_file((off_t)chunks * HF_REPORT_CHUNK);
+        }
+        refused = true;
+        hf_report_unlock();
+    }
+    atomic_store(&confined, true);
     errno = saved_errno;
 }
 
@@ -414,7 +454,7 @@ void hf_report_in_child(void)
     hf_report_unlock();
     if (is_parent != NULL)
         atomic_store(is_parent, true);
-    refused = atomic_load(&lost);
+    refused = atomic_load(&lost) || atomic_load(&confined);
     if (header == NULL)
         return;
     size_t used = (size_t)header->chunks * HF_REPORT_CHUNK;

@@ -55,6 +55,17 @@ uint32_t hf_report_string(const char *text, size_t length, const char **copy);
  * which get at most half of the memory. UINT32_MAX if there is no room. Under the lock. */
 uint32_t hf_report_position(enum hf_report_type type, size_t size);
 
+/* Whether the records are the calling process's: a child of vfork(2) shares its parent's memory. */
+bool hf_report_is_own(void);
+
+/*
+ * From now on, recording makes no system call that a program does not need by itself, because this
+ * process is about to forbid some. Its file gets room for what may still come. Without a file there
+ * will be none, in forked children neither.
+ */
+void hf_report_confine(void);
+bool hf_report_is_confined(void);
+
 /* Moves the records into a file in `folder`, an absolute path that stays valid. Does nothing if
  * there is a file. Returns 0 or a negative errno; -EMFILE if the folder holds its maximum. Under
  * the lock. */

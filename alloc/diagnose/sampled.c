@@ -75,15 +75,10 @@ void hf_sampled_start(const struct hf_hosted *functions)
     hosted = functions;
 }
 
-void hf_sampled_freeze(void)
-{
-    atomic_store(&frozen, true);
-}
-
 bool hf_sampled_yield(void)
 {
     const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
-    return size != 0 && !atomic_exchange(&frozen, true) &&
+    return !atomic_exchange(&frozen, true) && size != 0 &&
            mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0;
 }
 

@@ -35,12 +35,8 @@ static inline bool hf_sampled_holds(const void *ptr)
 struct hf_hosted;
 void hf_sampled_start(const struct hf_hosted *functions);
 
-/* Makes no more system calls, for a process that is about to forbid them: later frees leave their
- * blocks open, and nothing more is sampled. */
-void hf_sampled_freeze(void);
-
-/* Gives the pool's mappings back, because the process has none left: its blocks stay, and nothing
- * more is sampled or noticed. Returns whether there were any. */
+/* Gives the pool's mappings back, because the process has none left, or is about to forbid system
+ * calls: its blocks stay, and nothing more is sampled or noticed. Returns whether there were any. */
 bool hf_sampled_yield(void);
 
 /* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.

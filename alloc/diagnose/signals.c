@@ -30,7 +30,7 @@ extern sighandler_t bsd_signal(int number, sighandler_t handler);
 static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 static void (*report_end)(int number); /* set once, before `started` */
 static atomic_bool started;
-static bool sees_faults; /* set once, before the program starts */
+static bool sees_faults; /* set before the program starts, and unset when it confines itself */
 
 static bool is_crash(int number)
 {
@@ -73,8 +73,12 @@ static void on_crash(int number, siginfo_t *info, void *context)
     }
     if (number == SIGSEGV || number == SIGBUS)
         hf_unwind_recover(context);
-    (void)hf_elsewhere(close_report, &(struct crash){number, context});
-    (void)__sigaction(number, &usual, NULL);
+    if (hf_report_is_confined()) { /* the kernel has reset the disposition */
+        report_end(number);
+    } else {
+        (void)hf_elsewhere(close_report, &(struct crash){number, context});
+        (void)__sigaction(number, &usual, NULL);
+    }
     errno = saved_errno;
     /* A fault recurs when the handler returns; a signal that was sent must be sent again. */
     if (info->si_code <= 0 || info->si_code == SI_KERNEL || number == SIGTRAP)
@@ -87,6 +91,8 @@ static struct sigaction our_action(int number)
 {
     struct sigaction ours = {.sa_sigaction = number == SIGSEGV && sees_faults ? on_fault : on_crash,
                              .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    if (hf_report_is_confined())
+        ours.sa_flags = (int)((unsigned)ours.sa_flags | (unsigned)SA_RESETHAND);
     sigfillset(&ours.sa_mask);
     return ours;
 }
@@ -123,14 +129,6 @@ static bool is_handler(const struct sigaction *action)
     return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
 }
 
-/* Whether this is a child of vfork(2) or the like, which has dispositions of its own, but the
- * parent's memory. */
-static bool shares_memory(void)
-{
-    const struct hf_report_header *header = hf_report_header();
-    return header == NULL || header->process != (uint32_t)getpid();
-}
-
 /* sigaction(2) for SIGSEGV. The kernel may have another function by now: what does not come through
  * our sigaction(). */
 static int take_fault_action(const struct sigaction *action, struct sigaction *old)
@@ -143,7 +141,8 @@ static int take_fault_action(const struct sigaction *action, struct sigaction *o
         before = *programs_action();
     else if (before.sa_sigaction == on_crash)
         before = usual;
-    if (action != NULL && shares_memory()) {
+    /* A child of vfork(2) or the like has dispositions of its own, but the parent's memory. */
+    if (action != NULL && !hf_report_is_own()) {
         if (__sigaction(SIGSEGV, action, NULL) != 0)
             return -1;
     } else if (action != NULL) {
@@ -214,6 +213,25 @@ void hf_signals_start(void (*ended)(int number))
             (void)__sigaction(crashes[i], &ours, NULL);
     }
     atomic_store(&started, true);
+}
+
+/* What the kernel has of ours from now on needs no system call. */
+void hf_signals_confine(void)
+{
+    struct sigaction now;
+    sees_faults = false;
+    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
+        if (__sigaction(crashes[i], NULL, &now) != 0)
+            continue;
+        const bool in_front = now.sa_sigaction == on_fault && is_handler(programs_action());
+        if (in_front)
+            now = *programs_action();
+        else if (now.sa_sigaction == on_fault || now.sa_sigaction == on_crash)
+            now = our_action(crashes[i]);
+        else
+            continue;
+        (void)__sigaction(crashes[i], &now, NULL);
+    }
 }
 
 int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old)

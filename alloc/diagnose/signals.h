@@ -20,6 +20,9 @@ void hf_signals_watch_accesses(void);
  */
 bool hf_signals_see_accesses(void);
 
+/* From now on crashes are recorded without a system call, and accesses are not judged any more. */
+void hf_signals_confine(void);
+
 /* sigaction(2) and signal(2) for the program. Async-signal-safe. */
 int hf_signals_action(int number, const struct sigaction *action, struct sigaction *old);
 sighandler_t hf_signals_handle(int number, sighandler_t handler);

@@ -48,16 +48,23 @@ static void read_build_id(const struct link_map *map, struct hf_report_object *o
     out->build_size = (uint32_t)size;
 }
 
+static char program[PATH_MAX];
+
+void hf_sites_start(void)
+{
+    const int saved_errno = errno;
+    const ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[length > 0 ? length : 0] = '\0';
+    errno = saved_errno;
+}
+
 static uint32_t record_path(const struct link_map *map, const char **recorded_path)
 {
-    char program[PATH_MAX];
-    int saved_errno = errno;
-    ssize_t length = map->l_name[0] == '\0' && map->l_prev == NULL
-                         ? readlink("/proc/self/exe", program, sizeof program)
-                         : -1;
-    errno = saved_errno;
-    const char *name = length > 0 ? program : hf_dynlink_name(map);
-    return hf_report_string(name, length > 0 ? (size_t)length : strlen(name), recorded_path);
+    const bool is_program = map->l_name[0] == '\0' && map->l_prev == NULL;
+    if (is_program && program[0] == '\0') /* a call before hf_sites_start() */
+        hf_sites_start();
+    const char *name = is_program && program[0] != '\0' ? program : hf_dynlink_name(map);
+    return hf_report_string(name, strlen(name), recorded_path);
 }
 
 /* Object 0 of the file. */

@@ -38,6 +38,9 @@ struct hf_site {
 
 extern struct hf_site hf_sites[HF_SITES_ROOM] __attribute__((visibility("hidden")));
 
+/* Learns what later needs a system call: the program's path. */
+void hf_sites_start(void);
+
 /* Records a site; the result for an unknown one has number 0. */
 struct hf_site hf_site_add(uint64_t key);
 

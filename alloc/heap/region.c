@@ -19,6 +19,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -47,8 +48,15 @@ static _Atomic(uintptr_t) usable_to;
  */
 #define FIRST_COMMIT ((size_t)4 << 20)
 _Static_assert(FIRST_COMMIT < HF_REGION_MIN, "the smallest region holds what is committed first");
-/* Requests from this size on are compared with the machine's memory. */
-#define LARGE ((size_t)1 << 30)
+
+/* Advice is optional: a sandbox may refuse it, and then the caller's errno stays. */
+static bool advise(void *at, size_t size, int advice)
+{
+    const int saved_errno = errno;
+    const bool taken = madvise(at, size, advice) == 0;
+    errno = saved_errno;
+    return taken;
+}
 
 static void *reserve(size_t size, size_t alignment)
 {
@@ -63,8 +71,28 @@ static void *reserve(size_t size, size_t alignment)
     return at + lead;
 }
 
+/* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
+ * It does not object to reserved pages that become usable. Asked when the process starts, which may
+ * not ask later. Nothing is too much if the administrator lets processes allocate more than there
+ * is (vm.overcommit_memory is 1). */
+static uint64_t most = UINT64_MAX;
+
+static void ask_most(void)
+{
+    struct sysinfo all;
+    char mode = '1';
+    int file = hf_open_uncancelled("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return;
+    (void)hf_read_uncancelled(file, &mode, 1);
+    hf_close_uncancelled(file);
+    if (mode != '1' && sysinfo(&all) == 0)
+        most = (uint64_t)(all.totalram + all.totalswap) * all.mem_unit;
+}
+
 int hf_region_reserve(size_t size)
 {
+    ask_most();
     struct rlimit limit;
     if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         while (size > HF_REGION_MIN && size > limit.rlim_cur / 2)
@@ -76,7 +104,7 @@ int hf_region_reserve(size_t size)
             continue;
         /* Optional: keeps reserved pages out of core files, and names the mapping in
          * /proc/PID/maps. */
-        (void)madvise((char *)at + FIRST_COMMIT, size - FIRST_COMMIT, MADV_DONTDUMP);
+        (void)advise((char *)at + FIRST_COMMIT, size - FIRST_COMMIT, MADV_DONTDUMP);
         (void)syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
         if (mprotect(at, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
             usable_to = (uintptr_t)at + FIRST_COMMIT;
@@ -88,41 +116,19 @@ int hf_region_reserve(size_t size)
     return -ENOMEM;
 }
 
-/* Whether the administrator lets processes allocate more than there is: vm.overcommit_memory is 1.
- */
-static bool may_exceed(void)
-{
-    char mode = '1';
-    int file = hf_open_uncancelled("/proc/sys/vm/overcommit_memory", O_RDONLY | O_CLOEXEC);
-    if (file < 0)
-        return true;
-    (void)hf_read_uncancelled(file, &mode, 1);
-    hf_close_uncancelled(file);
-    return mode == '1';
-}
-
-/* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
- * It does not object to reserved pages that become usable. */
-static bool is_excessive(size_t size)
-{
-    struct sysinfo all;
-    return HF_UNLIKELY(size >= LARGE) && sysinfo(&all) == 0 &&
-           size / all.mem_unit > all.totalram + all.totalswap && !may_exceed();
-}
-
 /* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
 {
     if ((uintptr_t)at + size <= usable_to && protection == (PROT_READ | PROT_WRITE))
         return 0;
-    if (is_excessive(size)) {
+    if (HF_UNLIKELY(size > most)) {
         errno = ENOMEM;
         return -1;
     }
     if (mprotect(at, size, protection) != 0)
         return -1;
-    (void)madvise(at, size, MADV_DODUMP);
+    (void)advise(at, size, MADV_DODUMP);
     return 0;
 }
 
@@ -134,7 +140,7 @@ static int release(void *at, size_t size)
         ;
     if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
         MAP_FAILED) {
-        (void)madvise(at, size, MADV_DONTDUMP);
+        (void)advise(at, size, MADV_DONTDUMP);
         return 0;
     }
     if (madvise(at, size, MADV_DONTNEED) != 0)
@@ -236,7 +242,7 @@ int hf_region_unmap(void *address, size_t size)
         errno = EINVAL;
         return -1;
     }
-    const bool keeps = size < PROTECTED_FROM && madvise(address, size, MADV_DONTNEED) == 0;
+    const bool keeps = size < PROTECTED_FROM && advise(address, size, MADV_DONTNEED);
     if (!keeps && release(address, size) != 0)
         return -1;
     give(address, size, keeps);

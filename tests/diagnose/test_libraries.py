@@ -21,7 +21,7 @@ for option in ("functions", "library", "preload", "diagnose"):
 # For `homefree report --pid`.
 SHOWN = {"hf_live_records"}
 # What a diagnosis watches besides: how a process ends, and what is unloaded.
-WATCHED = {"_exit", "_Exit", "dlclose", "prctl", "sigaction", "signal"}
+WATCHED = {"_exit", "_Exit", "dlclose", "prctl", "sigaction", "signal", "syscall"}
 
 
 def exported(path):
