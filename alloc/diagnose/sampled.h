@@ -36,7 +36,8 @@ struct hf_hosted;
 void hf_sampled_start(const struct hf_hosted *functions);
 
 /* Gives the pool's mappings back, because the process has none left, or is about to forbid system
- * calls: its blocks stay, and nothing more is sampled or noticed. Returns whether there were any. */
+ * calls: its blocks stay, and nothing more is sampled or noticed. Returns whether there were any.
+ */
 bool hf_sampled_yield(void);
 
 /* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.
