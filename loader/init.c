@@ -5,10 +5,13 @@
  * When: under the dynamic linker's lock, in most processes with a single thread. Priority 101 runs
  * it before all other constructors linked into the same object. Constructors of other objects and a
  * program's preinit functions may have called libhomefree before: the heap starts itself at the
- * first call (alloc/start/start.c), and routing starts here.
+ * first call (alloc/start/start.c), and routing starts here, or when the first of them frees a
+ * pointer that is not the heap's, whose allocator must be known by then.
  */
+#include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
+#include "alloc/jemalloc/seam.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"
@@ -35,9 +38,14 @@
 
 #include <homefree/homefree.h>
 #include <homefree/interpreters.h>
+#include <stdatomic.h>
 
 __attribute__((constructor(101))) static void start_libhomefree(void)
 {
+    static atomic_flag begun = ATOMIC_FLAG_INIT;
+    if (atomic_flag_test_and_set(&begun))
+        return;
+
     /* Functions that other copies of libhomefree call in this one, set before this copy can become
      * the heap. */
     hf_instance_offer_routing(hf_route, hf_route_report, hf_adopt, hf_route_lookup_for);
@@ -73,4 +81,10 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
 
     /* Last: every table that the start fills is open until here. */
     hf_seal_start();
+}
+
+void hf_start_early(void)
+{
+    if (hf_dynlink_is_settled())
+        start_libhomefree();
 }

@@ -74,14 +74,23 @@ static const struct hf_debug *debug_of_program(void)
     return NULL;
 }
 
+static const struct hf_debug *debug_of_process(void)
+{
+    const struct hf_debug *debug = debug_of_program();
+    return debug != NULL ? debug : (const void *)&_r_debug;
+}
+
+bool hf_dynlink_is_settled(void)
+{
+    return debug_of_process()->base.r_state == RT_CONSISTENT;
+}
+
 static const char own_address; /* any address in this object */
 
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX])
 {
-    const struct hf_debug *debug = debug_of_program();
+    const struct hf_debug *debug = debug_of_process();
     size_t count = 0;
-    if (debug == NULL)
-        debug = (const void *)&_r_debug;
     while (debug != NULL && count < HF_NAMESPACES_MAX) {
         if (debug->base.r_map != NULL)
             first[count++] = debug->base.r_map;

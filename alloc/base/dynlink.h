@@ -66,6 +66,9 @@ struct hf_object {
 /* Stores the first object of each namespace, the base namespace first. Returns their number. */
 size_t hf_dynlink_namespaces(const struct link_map *first[HF_NAMESPACES_MAX]);
 
+/* Whether all objects are relocated: false while the process starts or another object is loaded. */
+bool hf_dynlink_is_settled(void);
+
 /* Locates an object's dynamic section. False if the object has no symbol table. */
 bool hf_dynlink_open(const struct link_map *map, struct hf_object *out);
 

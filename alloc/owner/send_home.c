@@ -1,5 +1,5 @@
 /*
- * Sends foreign pointers home. Owns one flag, written once at libhomefree's start and read without
+ * Sends foreign pointers home. Owns two flags, written once at libhomefree's start and read without
  * a lock. Callable at any stage.
  */
 #include "alloc/owner/send_home.h"
@@ -12,11 +12,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* Whether pointers are checked before libc's free() and realloc() get them (static_data.h). */
+/* Pointers are checked before libc's free() and realloc() get them (static_data.h). */
 static bool guarded;
+static bool started;
 
 void hf_send_home_start(void)
 {
+    started = true;
     guarded = hf_static_guards("free", (const void *)hf_libc()->free);
 }
 
@@ -110,6 +112,14 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
     if (allocator->form == HF_FREE_HOSTED)
         return allocator->hosted->usable_size(ptr, caller);
     return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
+}
+
+/* The allocator to call instead of hf_libc(), or NULL. */
+static const struct hf_foreign_allocator *instead_of_ours(const void *ptr)
+{
+    if (HF_UNLIKELY(!started))
+        hf_start_early();
+    return hf_foreign_instead_of_ours(ptr);
 }
 
 static bool is_watched(void)
@@ -226,7 +236,7 @@ bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->free_delete(ptr, form, alignment, caller))
         return true;
-    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
     if (is_watched())
         watch(allocator, ptr, caller, true);
     if (allocator == NULL || allocator->deletes[form] == NULL)
@@ -250,7 +260,7 @@ void hf_free_foreign(void *ptr)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->free(ptr, __builtin_return_address(0)))
         return;
-    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
     if (is_watched())
         watch(allocator, ptr, __builtin_return_address(0), true);
     if (allocator == NULL && is_suspect(ptr) &&
@@ -266,7 +276,7 @@ void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->realloc(ptr, size, caller, &moved))
         return moved == ptr ? moved : into_own_libc(moved, size, other);
-    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
     if (is_watched()) {
         if (size != 0 && hf_fail_here())
             return NULL;
@@ -285,7 +295,7 @@ size_t hf_usable_size_foreign(const void *ptr)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->usable_size(ptr, __builtin_return_address(0), &size))
         return size;
-    const struct hf_foreign_allocator *allocator = hf_foreign_instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
     if (HF_LIKELY(allocator == NULL))
         return hf_libc()->usable_size((void *)(uintptr_t)ptr);
     return hf_foreign_call_usable_size(allocator, ptr, __builtin_return_address(0));

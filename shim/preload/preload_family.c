@@ -9,7 +9,8 @@
  *
  * The names have no version. The dynamic linker binds a reference such as malloc@GLIBC_2.2.5 to an
  * unversioned definition, but not to one of another version. operator new and delete are absent:
- * those of the C++ runtime call malloc and free, and throw as C++ programs expect.
+ * those of the C++ runtime call malloc and free, and throw as C++ programs expect. Where an
+ * allocator's library has operators of its own, its blocks go home.
  */
 #include "shim/calls.h"
 
