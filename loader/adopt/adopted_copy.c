@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 /* Part of every key: copies that an older homefree wrote in another way are made anew. */
-#define REVISION 7
+#define REVISION 8
 
 static const char without_names[] =
     "the entry points of its allocator have no names; a debug file would have them";

@@ -158,13 +158,15 @@ static void settle(struct hf_functions *functions)
             functions->functions[kept++] = *function;
             continue;
         }
+        /* What follows a symbol without a size, as assemblers leave them, may be a table. */
+        last->gap = (last->gap && (function->gap || function->size == 0)) ||
+                    (function->gap && last->size == 0);
         if (function->size > last->size)
             last->size = function->size;
         if (last->name == NULL)
             last->name = function->name;
         last->exported |= function->exported;
         last->unwound |= function->unwound;
-        last->gap &= function->gap;
     }
     functions->count = kept;
     for (size_t i = 0; i + 1 < kept; i++) {

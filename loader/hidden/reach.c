@@ -356,6 +356,15 @@ static void found(struct round *round, uint32_t from, uint32_t to)
         hf_reach_mark(reach, from, HF_REACH_OUTER);
 }
 
+/* Whether bytes of which nobody knows whether they are code can refer to an address. Tables among
+ * code, as ciphers written in assembler have, look like references by chance, most of them to the
+ * middle of a function. Code without symbols calls functions at their beginning. */
+static bool may_be_called(const struct hf_reach *reach, uint64_t address)
+{
+    const struct hf_function *function = hf_function_at(reach->functions, address);
+    return function == NULL || function->address == address;
+}
+
 static bool found_in_code(uint64_t where, uint64_t target, const struct hf_function *function,
                           void *context)
 {
@@ -377,6 +386,8 @@ static bool found_in_code(uint64_t where, uint64_t target, const struct hf_funct
         found(round, from, to);
         return round->error == 0;
     }
+    if (from == HF_REACH_UNKNOWN && !may_be_called(reach, target))
+        return true;
     if (from == HF_REACH_UNKNOWN || !is_known(reach, from))
         round->error = note_inside(round->reach, from, to, target);
     if (round->error == 0)
