@@ -201,46 +201,35 @@ static bool is_closed(const struct planning *planning, uint32_t node)
     return hf_reach_is_closed(&planning->reach, node);
 }
 
-/* Which function leads to an open one from outside, for the message. */
-static uint32_t opener_of(const struct planning *planning, uint32_t node)
+/* Whether a message about a function would say nothing. */
+static bool is_unnamed(const struct planning *planning, uint32_t node)
 {
-    const struct hf_reach *reach = &planning->reach;
-    for (size_t i = 0; i < reach->edges_count; i++)
-        if (reach->edges[i].to == node && hf_reach_is_open(reach, reach->edges[i].from) &&
-            !is_in(planning, reach->edges[i].from))
-            return reach->edges[i].from;
-    return HF_REACH_UNKNOWN;
+    return node != HF_REACH_UNKNOWN && hf_reach_name(&planning->reach, node) == NULL &&
+           hf_elf_is_stripped(planning->image->elf);
 }
 
-/* The function of the allocator through which an open one became open. */
-static uint32_t root_of(const struct planning *planning, uint32_t node)
+static int refuse_stripped(struct planning *planning)
 {
-    const struct hf_reach *reach = &planning->reach;
-    for (unsigned depth = 0; depth < 64; depth++) {
-        uint32_t next = HF_REACH_UNKNOWN;
-        for (size_t i = 0; i < reach->edges_count; i++) {
-            const struct hf_edge *edge = &reach->edges[i];
-            if (edge->to != node || !hf_reach_is_open(reach, edge->from))
-                continue;
-            if (!is_in(planning, edge->from))
-                return node;
-            next = edge->from;
-        }
-        if (next == HF_REACH_UNKNOWN)
-            break;
-        node = next;
-    }
-    return node;
+    return refuse(planning->plan, -ENOTSUP,
+                  "it is stripped, so which of its functions are its allocator's cannot be told; a "
+                  "debug file would have their names");
 }
 
+/* Names the function of the allocator through which an open one became open, and who refers to it
+ * from outside. */
 static int refuse_open(struct planning *planning, uint32_t node)
 {
-    const uint32_t root = root_of(planning, node), opener = opener_of(planning, root);
+    const uint32_t *openers = planning->reach.openers;
+    uint32_t root = node;
+    while (is_in(planning, openers[root]))
+        root = openers[root];
+    if (is_unnamed(planning, root))
+        return refuse_stripped(planning);
     return refuse(planning->plan, -ENOTSUP,
                   NAME " calls " NAME ", a way into its allocator that nothing on the heap stands "
                        "for",
-                  opener == HF_REACH_UNKNOWN ? "its data or code outside of functions"
-                                             : name_of(planning, opener),
+                  openers[root] == HF_REACH_UNKNOWN ? "its data or code outside of functions"
+                                                    : name_of(planning, openers[root]),
                   name_of(planning, root));
 }
 
@@ -267,6 +256,8 @@ static int check_open(struct planning *planning)
 
 static int refuse_intruder(struct planning *planning, uint32_t node, uint64_t data)
 {
+    if (is_unnamed(planning, node))
+        return refuse_stripped(planning);
     const struct hf_named *object =
         hf_object_at(planning->functions, hf_own_data_variable(&planning->reach, data));
     return refuse(planning->plan, -ENOTSUP, NAME " uses data of its allocator (" NAME ") directly",
@@ -407,9 +398,11 @@ static int prove(struct planning *planning)
 {
     int error = enclose(planning);
     if (error == 0 && planning->reach.shared != HF_REACH_UNKNOWN)
-        error = refuse(planning->plan, -ENOTSUP,
-                       "its allocator reaches " NAME " through a slot that other code can use",
-                       name_of(planning, planning->reach.shared));
+        error =
+            refuse(planning->plan, -ENOTSUP,
+                   "its allocator calls its own " NAME " through the linkage table, which other "
+                   "code can use; linked with -Bsymbolic it would not",
+                   name_of(planning, planning->reach.shared));
     if (error == 0)
         error = check_open(planning);
     if (error == 0)

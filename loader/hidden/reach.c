@@ -42,12 +42,14 @@ int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
     if (nodes >= HF_REACH_UNKNOWN)
         return refuse(reach, 0, "it has too many symbols");
     reach->marks = calloc(nodes + 1, 1);
+    reach->openers = malloc((nodes + 1) * sizeof *reach->openers);
     reach->followed = calloc(image->pointers_count + 1, 1);
     reach->pending = calloc(nodes + 1, sizeof *reach->pending);
     reach->pointers = calloc(image->pointers_count + 1, sizeof *reach->pointers);
-    if (reach->marks == NULL || reach->followed == NULL || reach->pending == NULL ||
-        reach->pointers == NULL)
+    if (reach->marks == NULL || reach->openers == NULL || reach->followed == NULL ||
+        reach->pending == NULL || reach->pointers == NULL)
         return -ENOMEM;
+    memset(reach->openers, 0xff, (nodes + 1) * sizeof *reach->openers); /* HF_REACH_UNKNOWN */
     for (size_t i = 0; i < image->pointers_count; i++)
         reach->pointers[i] = (struct hf_edge){hf_reach_node(reach, image->pointers[i].where),
                                               hf_reach_node(reach, image->pointers[i].to)};
@@ -57,6 +59,7 @@ int hf_reach_open(struct hf_reach *reach, const struct hf_image *image,
 void hf_reach_close(struct hf_reach *reach)
 {
     free(reach->marks);
+    free(reach->openers);
     free(reach->followed);
     free(reach->pointers);
     free(reach->pending);
@@ -285,7 +288,8 @@ static int follow_function(struct hf_reach *reach, uint32_t from)
         struct hf_instruction instruction;
         if (!reach->image->code->decode(bytes + at, function->size - at, function->address + at,
                                         &instruction))
-            return refuse(reach, function->address + at, "a function contains what is no code");
+            return refuse(reach, function->address + at,
+                          "its allocator has a function that cannot be decoded");
         if (instruction.target != 0)
             error = refer_to(reach, from, instruction.target);
         if (error == 0 && instruction.operand != 0)
@@ -513,6 +517,7 @@ static void spread(struct hf_reach *reach)
             if (hf_reach_is_open(reach, edge->from) && !hf_reach_is_open(reach, edge->to) &&
                 (reach->marks[edge->to] & HF_REACH_STOP) == 0) {
                 reach->marks[edge->to] |= HF_REACH_OPEN;
+                reach->openers[edge->to] = edge->from;
                 again = true;
             }
         }

@@ -39,6 +39,7 @@ struct hf_reach {
     const struct hf_functions *functions;
     const struct hf_references *references;
     uint8_t *marks;           /* by node: HF_REACH_… */
+    uint32_t *openers;        /* by node: which one opened it. UNKNOWN also if it is none */
     uint8_t *followed;        /* by index of the pointer: something that is reached refers to it */
     struct hf_edge *pointers; /* by the same index: from which node to which */
     struct hf_edge *edges;

@@ -249,6 +249,14 @@ class Refused(Case):
         for file in options.hooked:
             self.refused(file, NOTSUP, "Hooks", "a way into its allocator")
 
+    def test_stripped(self):
+        """Debian's libjemalloc, of whose functions hardly any has a name: the reason says that."""
+        for file in Path("/usr/lib").glob("*/libjemalloc.so.2"):
+            result, text = self.asked(file)
+            self.assertEqual(result, -NOTSUP, text)
+            self.assertRegex(text, "stripped|linkage table")
+            self.assertNotIn("without a name", text)
+
     def test_heaps_of_its_own(self):
         self.refused(options.doubles[1], NOTSUP, "_mi_page_alloc")
 
