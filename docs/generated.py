@@ -68,9 +68,6 @@ def package():
     text = read("README.md")
     text = text[: text.index("\n## Install\n")]
     text = re.sub(r"<picture>.*?</picture>\n\n", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r"^pip install homefree-\S+\.whl", "pip install homefree", text, flags=re.MULTILINE
-    )
     text = re.sub(r" \(\[[^\]]*\]\((?!https?:)[^)]*\)\)", "", text)
     text = re.sub(r"\[([^\]]*)\]\((?!https?:)[^)]*\)", r"\1", text)
     return (

@@ -231,8 +231,8 @@ fn find() -> Result<Found, String> {
         });
     }
     Err(
-        "neither python3 nor pkg-config knows a homefree on this machine; install it with \
-         `python3 -m pip install homefree` into the environment that you build in, name another \
+        "neither python3 nor pkg-config knows a homefree on this machine; install \
+         its wheel into the environment that you build in, name another \
          interpreter in PYO3_PYTHON, or name the folder that has libhomefree.so.1 and \
          libhomefree_shim.a in HOMEFREE_LIB_DIR"
             .to_string(),

@@ -84,6 +84,18 @@ class Links(unittest.TestCase):
         self.assertIsNotNone(dead(here, "../else.md"))
 
 
+class Names(unittest.TestCase):
+    def test_nobody_is_told_to_install_the_name_from_an_index(self):
+        # Nobody owns it there yet: whoever takes it would be installed.
+        told = []
+        for folder in "README.md", "alloc", "docs", "examples", "loader", "shim":
+            for path in (ROOT / folder, *(ROOT / folder).rglob("*")):
+                text = path.read_bytes() if path.is_file() else b""
+                if re.search(rb"pip install ([\w.=-]+ )*homefree(?![-\w])", text):
+                    told.append(str(path.relative_to(ROOT)))
+        self.assertEqual(told, [])
+
+
 class Generated(unittest.TestCase):
     def test_it_is_current(self):
         command = [sys.executable, ROOT / "docs" / "generated.py", "--check"]

@@ -183,7 +183,7 @@ class TestBuildScript(unittest.TestCase):
             self.assertEqual(linked[-1], f"cargo:rustc-link-lib=dylib={given or 'stdc++'}")
 
     def test_there_is_none(self):
-        self.fails("python3 -m pip install homefree", "HOMEFREE_LIB_DIR", "PYO3_PYTHON")
+        self.fails("install its wheel", "HOMEFREE_LIB_DIR", "PYO3_PYTHON")
 
     def test_the_folder_is_wrong(self):
         self.fails("/nowhere/libhomefree.so.1", "HOMEFREE_LIB_DIR", HOMEFREE_LIB_DIR="/nowhere")

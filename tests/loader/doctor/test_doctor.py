@@ -572,7 +572,7 @@ class Ends(InFolder):
         early = self.build(
             "early.so",
             "#define _GNU_SOURCE\n#include <dlfcn.h>\n#include <signal.h>\n#include <unistd.h>\n"
-            "int fork(void) { int (*real)(void) = (int (*)(void))dlsym(RTLD_NEXT, \"fork\");\n"
+            'int fork(void) { int (*real)(void) = (int (*)(void))dlsym(RTLD_NEXT, "fork");\n'
             "int child = real(); if (child > 0) raise(SIGTERM); return child; }\n",
             *("-shared", "-fPIC", "-ldl"),
         )

