@@ -91,7 +91,7 @@ static bool is_linkers(const struct hf_elf_symbol *symbol)
  * imports. */
 static bool is_files_name(const struct hf_gather *gather, const char *module)
 {
-    const char *base = hf_gather_base_name(gather->inspection->path);
+    const char *base = basename(gather->inspection->path);
     const size_t length = strcspn(base, ".");
     return strncmp(module, base, length) == 0 && module[length] == '\0';
 }

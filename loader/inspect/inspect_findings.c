@@ -92,7 +92,7 @@ static bool has_called_function(const struct hf_gather *gather, unsigned minor)
 
 static void find_module(struct hf_gather *gather)
 {
-    const char *base = hf_gather_base_name(gather->inspection->path);
+    const char *base = basename(gather->inspection->path);
     int length = (int)strcspn(base, ".");
     bool plain = true;
     for (int i = 0; i < length; i++)

@@ -5,12 +5,6 @@
 
 #include <string.h>
 
-const char *hf_gather_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static bool is_mangled(const char *name)
 {
     return name[0] == '_' && (name[1] == 'Z' || name[1] == 'R');

@@ -42,7 +42,4 @@ void hf_gather_keep(struct hf_kept_names *names, const char *name);
 void hf_gather_copy(struct hf_gather *gather, const struct hf_kept_names *names, const char **out,
                     size_t *count);
 
-/* The last part of a path. */
-const char *hf_gather_base_name(const char *path);
-
 #endif

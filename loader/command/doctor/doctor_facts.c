@@ -32,12 +32,6 @@ bool hf_record_is_libc(const struct hf_record_object *object)
     return hf_record_soname_is(object, "libc.so");
 }
 
-const char *hf_record_base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 const char *hf_record_allocator(const struct hf_record_object *object)
 {
     if (object->role == HF_RECORD_HOMEFREE)

@@ -20,7 +20,7 @@
 
 static const char *name_of(const struct hf_record *record, size_t index)
 {
-    return hf_record_base_name(record->objects[index].path);
+    return basename(record->objects[index].path);
 }
 
 /* ---- adding findings ------------------------------------------------------------------------ */
@@ -303,7 +303,7 @@ static bool preloaded_read(struct preloaded *preloaded, const char *list)
         return false;
     char *rest = preloaded->text;
     for (const char *entry; (entry = strsep(&rest, ": ")) != NULL;) {
-        const char *base = hf_record_base_name(entry);
+        const char *base = basename(entry);
         if (*base != '\0' && tsearch(base, &preloaded->names, compare_names) == NULL)
             return false;
     }
@@ -313,7 +313,7 @@ static bool preloaded_read(struct preloaded *preloaded, const char *list)
 /* A process's mappings name the file that a link leads to, so the soname counts, too. */
 static bool is_preloaded(const struct preloaded *preloaded, const struct hf_record_object *object)
 {
-    return tfind(hf_record_base_name(object->path), &preloaded->names, compare_names) != NULL ||
+    return tfind(basename(object->path), &preloaded->names, compare_names) != NULL ||
            (object->soname != NULL &&
             tfind(object->soname, &preloaded->names, compare_names) != NULL);
 }

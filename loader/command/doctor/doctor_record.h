@@ -150,9 +150,6 @@ bool hf_record_has(const struct hf_record_set *set, size_t index);
 bool hf_record_soname_is(const struct hf_record_object *object, const char *start);
 bool hf_record_is_libc(const struct hf_record_object *object);
 
-/* The part after the last slash. */
-const char *hf_record_base_name(const char *path);
-
 /* "SIGSEGV", ...; "a signal" for numbers without a name. */
 const char *hf_record_signal(int number);
 

@@ -104,7 +104,7 @@ static void print_set(FILE *out, const struct hf_record *record, const struct hf
         const struct hf_record_object *object = &record->objects[set->indices[i]];
         const char *known = hf_record_allocator(object);
         fputs(i == 0 ? "" : ", ", out);
-        hf_text_print(out, known != NULL ? known : hf_record_base_name(object->path));
+        hf_text_print(out, known != NULL ? known : basename(object->path));
     }
     if (set->count == 0)
         fputc('-', out);

@@ -120,12 +120,6 @@ static bool starts(const char *text, const char *with)
     return strncmp(text, with, strlen(with)) == 0;
 }
 
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static bool visit_malloc(const struct hf_elf_symbol *symbol, void *context)
 {
     bool *found = context;
@@ -183,7 +177,7 @@ static const char *sanitizer(struct hf_elf *elf)
 static bool linker_fits(const struct file *file, const char *path)
 {
     static const char glibc[] = "ld-linux";
-    const char *name = last_part(path);
+    const char *name = basename(path);
     struct hf_elf elf;
     if (starts(name, "ld-musl-")) {
         decide(file, HF_PROGRAM_UNFIT, "it is built for musl, and libhomefree for glibc");
@@ -333,7 +327,7 @@ static bool follow(struct hf_program *program, const char *path, const char *sub
         }
         if (kind != SCRIPT) {
             if (kind == DECIDED || program->verdict != HF_PROGRAM_FITS || depth == 0 ||
-                strcmp(last_part(script.interpreter), "env") != 0)
+                strcmp(basename(script.interpreter), "env") != 0)
                 return false;
             break;
         }
