@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -46,10 +47,13 @@ static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
 static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
 static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */
 static char path[PATH_MAX];
-static struct stat identity; /* of the file at `path` */
-static bool refused;         /* this process may not have a file */
-static atomic_bool lost;     /* the records are gone: somebody cut the file short */
-static atomic_bool locked;
+static struct stat identity;      /* of the file at `path` */
+static bool refused;              /* this process may not have a file */
+static atomic_bool lost;          /* the records are gone: somebody cut the file short */
+static _Atomic(uintptr_t) holder; /* of the lock: a thread; 0: nobody */
+static __thread uintptr_t own_frame
+    __attribute__((tls_model("initial-exec"))); /* where this thread took it */
+static atomic_bool stuck; /* somebody has waited in vain, and it has not been free since */
 static atomic_bool confined;
 
 const char *hf_report_path(void)
@@ -82,23 +86,57 @@ void hf_report_notice_fork(void)
         on_fork();
 }
 
+/* Whether a handler runs on an alternate stack, whose place says nothing about order. */
+static bool on_alternate_stack(void)
+{
+    stack_t stack;
+    return atomic_load(&confined) || sigaltstack(NULL, &stack) != 0 ||
+           (stack.ss_flags & SS_ONSTACK) != 0;
+}
+
+/* This thread holds the lock: either a signal handler has interrupted it, or the frame further in
+ * that took the lock was left by longjmp(3), such as after its stack has overflowed. */
+static bool take_over(uintptr_t frame)
+{
+    if (frame <= own_frame || on_alternate_stack())
+        return false;
+    own_frame = frame;
+    return true;
+}
+
 bool hf_report_lock(void)
 {
-    int saved_errno = errno;
+    const uintptr_t self = (uintptr_t)pthread_self();
+    const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+    const int saved_errno = errno;
     hf_report_notice_fork();
     for (int i = 0; i < SPINS + NAPS; i++) {
-        if (!atomic_load_explicit(&locked, memory_order_relaxed) && !atomic_exchange(&locked, true))
+        uintptr_t nobody = atomic_load_explicit(&holder, memory_order_relaxed);
+        if (nobody == self) {
+            const bool taken = take_over(frame);
+            errno = saved_errno;
+            return taken;
+        }
+        own_frame = frame;
+        if (nobody == 0 && atomic_compare_exchange_strong(&holder, &nobody, self)) {
+            own_frame = frame;
             return true;
-        if (i >= SPINS) /* the holder has lost its processor, or writes the file */
-            hf_gate_pause(50000);
+        }
+        if (i < SPINS)
+            continue;
+        if (atomic_load(&stuck))
+            return false;
+        hf_gate_pause(50000); /* the holder has lost its processor, or writes the file */
         errno = saved_errno;
     }
+    atomic_store(&stuck, true);
     return false;
 }
 
 void hf_report_unlock(void)
 {
-    atomic_store_explicit(&locked, false, memory_order_release);
+    atomic_store_explicit(&stuck, false, memory_order_relaxed);
+    atomic_store_explicit(&holder, 0, memory_order_release);
 }
 
 void hf_report_drop(void)

@@ -9,8 +9,9 @@
  * Invariant: nothing here allocates from the process or takes a lock of its own but the records'
  * lock. That lock is a leaf, is held for a few stores and at most one system call, and is given up
  * on, with the event counted as dropped, rather than waited for without end: its holder may be a
- * thread that a signal handler interrupted. So everything may be called by any thread, at any stage
- * after hf_report_begin(), also under the locks of other allocators.
+ * thread that a signal handler interrupted. If the holder's frame was left by longjmp(3), the
+ * thread takes the lock over; what it had not published is lost. So everything may be called by any
+ * thread, at any stage after hf_report_begin(), also under the locks of other allocators.
  */
 #ifndef HOMEFREE_REPORT_FILE_H
 #define HOMEFREE_REPORT_FILE_H

@@ -13,7 +13,7 @@
  * between two looks at a class go home (hf_depot_look). jemalloc takes them for live ones
  * meanwhile, as those in caches; hf_heap_cached() counts them.
  */
-enum { HF_DEPOT_BLOCKS = 16384, HF_DEPOT_CLASSES = SC_NBINS + 5, HF_DEPOT_BATCH = 128 };
+enum { HF_DEPOT_BLOCKS = 16384, HF_DEPOT_CLASSES = SC_NBINS + 5, HF_DEPOT_BATCH = 32 };
 #define HF_DEPOT_CLASS ((size_t)1 << 20) /* the most that one depot may hold, in bytes */
 #define HF_DEPOT_BYTES ((size_t)4 << 20) /* the most that all may hold, about */
 

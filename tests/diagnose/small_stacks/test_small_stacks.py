@@ -1,0 +1,84 @@
+"""Small stacks: what the malloc family needs of a coroutine's, and stacks that overflow inside it
+and are left by siglongjmp, after which nothing waits and nothing is lost.
+
+Usage: test_small_stacks.py --homefree COMMAND --library FILE --coroutines PROGRAM
+                            --overflows PROGRAM [unittest arguments]
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from diagnosis import TIMEOUT, Diagnosis, DiagnosisTest, needs_names_of_modules  # noqa: E402
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--homefree", required=True)
+parser.add_argument("--library", required=True, type=os.path.abspath)
+parser.add_argument("--coroutines", required=True, type=os.path.abspath)
+parser.add_argument("--overflows", required=True, type=os.path.abspath)
+
+# Bytes, as docs/limits.md promises.
+PLAIN, RUN, DIAGNOSE = 1024, 2560, 4096
+AFTERWARDS = 256  # as in overflows.cc
+
+
+class Coroutines(DiagnosisTest):
+    def check(self, output, most):
+        needs = {name: int(needed) for name, needed in map(str.split, output.splitlines())}
+        self.assertGreaterEqual(len(needs), 1)
+        self.assertLessEqual(max(needs.values()), most, needs)
+
+    def run_it(self, *command):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=True)
+        return done.stdout
+
+    def test_plain_and_loaded_late(self):
+        for more in ([], [arguments.library]):
+            self.check(self.run_it(arguments.coroutines, "correct", *more), PLAIN)
+
+    def test_run(self):
+        for case in ("correct", "faulty"):
+            command = (arguments.homefree, "run", "--", arguments.coroutines, case)
+            self.check(self.run_it(*command), RUN)
+
+    def test_diagnosed(self):
+        for case in ("correct", "faulty"):
+            for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
+                folder = self.folders.new()
+                command = [arguments.coroutines, case]
+                run = Diagnosis(
+                    arguments.homefree, command, mode=mode, folder=folder, options=options
+                )
+                self.assertEqual(run.status, 0, run.errors)
+                self.check(run.output, DIAGNOSE)
+
+
+class Overflows(DiagnosisTest):
+    def test_run(self):
+        for command in (
+            (arguments.overflows,),
+            (arguments.homefree, "run", "--", arguments.overflows),
+        ):
+            done = subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
+            self.assertEqual((done.returncode, done.stdout), (0, b"survived\n"))
+
+    def test_diagnosed(self):
+        for mode, options in (("count", []), ("report", []), ("report", ["--sample", "1"])):
+            folder = self.folders.new()
+            run = Diagnosis(
+                arguments.homefree, [arguments.overflows], mode=mode, folder=folder, options=options
+            )
+            self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
+            self.assertEqual(run.report["processes"][0]["dropped"], 0)
+            if mode == "report":
+                self.assertGreaterEqual(len(run.report["findings"]), AFTERWARDS)
+
+
+if __name__ == "__main__":
+    needs_names_of_modules()
+    arguments, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest], verbosity=2)
