@@ -100,7 +100,7 @@ static bool make_pool(void)
 {
     const size_t step = (size_t)sysconf(_SC_PAGESIZE);
     const size_t most = (size_t)SLOTS_MAX * SLOT_PAGES * step;
-    size_t size = hf_region.size / REGION_SHARE;
+    size_t size = hf_region.limit / REGION_SHARE;
     size = (size < most ? size : most) & -HF_HOSTED_GRANULE;
     char *at = size != 0 ? hf_hosted_map(hosted, size, HF_HOSTED_GRANULE) : NULL;
     if (at == NULL)

@@ -203,6 +203,12 @@ uintptr_t hf_holes_take(size_t size, size_t alignment)
     return at;
 }
 
+uintptr_t hf_holes_last(uintptr_t end)
+{
+    const struct hole *last = at_or_below(end);
+    return last != NULL && last->start + last->size == end ? last->start : end;
+}
+
 static void visit_all(const struct hole *hole, void (*visit)(uintptr_t start, size_t size))
 {
     if (hole == NULL)

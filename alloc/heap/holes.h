@@ -16,6 +16,10 @@ void hf_holes_give(uintptr_t start, size_t size);
  * fits. */
 uintptr_t hf_holes_take(size_t size, size_t alignment);
 
+/* Where the hole starts that ends at an address, at or behind which none begins; the address itself
+ * if there is none. */
+uintptr_t hf_holes_last(uintptr_t end);
+
 /* Calls visit for each range in ascending order. visit must not give or take. */
 void hf_holes_each(void (*visit)(uintptr_t start, size_t size));
 

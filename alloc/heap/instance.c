@@ -6,6 +6,7 @@
 #include "alloc/heap/instance.h"
 
 #include "alloc/base/seal.h"
+#include "alloc/heap/region.h"
 
 #include <stdatomic.h>
 
@@ -124,7 +125,7 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     record.it.realloc = functions->heap.realloc;
     record.it.usable_size = functions->heap.usable_size;
     record.it.region_base = hf_region.base;
-    record.it.region_size = hf_region.size;
+    record.it.region_size = hf_region.limit;
     record.it.state = HF_INSTANCE_HEAP;
     hf_seal_close(&seal);
 }
@@ -143,19 +144,12 @@ void hf_instance_become_forwarder(const struct hf_instance *heap,
     record.it.state = HF_INSTANCE_FORWARD;
     hf_seal_close(&seal);
     hf_region.base = heap->region_base;
-    hf_region.size = heap->region_size;
-}
-
-/* Volatile: the compiler takes both names for one variable and would drop a store. */
-static void publish_range(volatile struct hf_region_range *range)
-{
-    range->base = hf_region.base;
-    range->size = hf_region.size;
+    hf_region.size = hf_region.limit = heap->region_size;
 }
 
 void hf_instance_publish(void)
 {
-    publish_range(&hf_region_range);
-    publish_range(&own_range);
+    hf_region_publish(&hf_region_range);
+    hf_region_publish(&own_range);
     atomic_store_explicit(&started, true, memory_order_release);
 }

@@ -81,7 +81,8 @@ struct hf_instance {
     uint32_t state; /* enum hf_instance_state; written last */
     const char *version;
     uintptr_t region_base;
-    uint64_t region_size;
+    uint64_t
+        region_size; /* at most; in what the heap does not have yet, nobody else has anything */
     void (*free)(void *ptr);
     void *(*realloc)(void *ptr, size_t size);
     size_t (*usable_size)(const void *ptr);

@@ -1,9 +1,17 @@
 /*
- * Owns the region's bounds, and which parts of it are in use. All threads share it through
- * hf_region_map() and hf_region_unmap(); `lock` guards everything but the bounds, which are written
- * once, before any other thread can see the heap. Callable at any stage once the region is
- * reserved; calls only mmap, munmap, mprotect, madvise, prctl and sysinfo, and reads one file of
+ * Owns the region's bounds, the page map's memory, and which parts of the region are in use. All
+ * threads share it through hf_region_map() and hf_region_unmap(); `lock` guards everything. The
+ * size, which only grows, is read without it: whoever got an address of the region from another
+ * thread sees the size that the address needs. Callable at any stage once the region is reserved;
+ * calls only mmap, munmap, mprotect, madvise and sysinfo, and reads one file of
  * /proc.
+ *
+ * Where the region lies. The kernel places mappings side by side, near libhomefree. The region
+ * begins far away from there, so that the addresses above it are free, and takes them in small
+ * steps as they are needed. The page map grows below it in the same way. So a process has hardly
+ * more address space than it uses, which counts under RLIMIT_AS, under RLIMIT_MEMLOCK once it calls
+ * mlockall(), and in emulators that keep books of every page. If others have mapped something in
+ * the way, the region is full.
  *
  * Address space is handed out from the lowest address up, and reused (holes.h): alignment slack,
  * arenas of hosted allocators, and everything that jemalloc's arenas retain, once an allocation has
@@ -21,18 +29,16 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-#ifndef PR_SET_VMA
-#    define PR_SET_VMA           0x53564d41
-#    define PR_SET_VMA_ANON_NAME 0
+#ifndef MAP_FIXED_NOREPLACE
+#    define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
 struct hf_region_bounds hf_region;
+
+const uintptr_t *hf_page_map;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
@@ -40,9 +46,20 @@ static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; th
 /* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
  * lock: a range of addresses has one owner at a time, who alone commits and releases it. */
 static _Atomic(uintptr_t) usable_to;
+static uintptr_t page_map_start, page_map_end;
+static struct hf_region_range *ranges[2]; /* that others read */
 
-/* A leaf of jemalloc's rtree covers 1 GiB: an aligned region needs fewer leaves. */
-#define ALIGNMENT ((size_t)1 << 30)
+/* jemalloc looks up the pages before and behind an extent: the one before the region has another
+ * leaf of its rtree, which does not exist, and for the one behind the page map has a word. */
+#define ALIGNMENT     ((size_t)1 << (HF_LG_PAGE + (HF_LG_ADDRESS - HF_LG_PAGE) / 2))
+#define PAGE_MAP_STEP ((size_t)64 << 10) /* no system has larger pages */
+#define PAGE_MAP(size) \
+    ((((size) >> HF_LG_PAGE) * sizeof(uintptr_t) + PAGE_MAP_STEP) & -PAGE_MAP_STEP)
+/* How far away the region begins: half of that is for the region, the rest for other mappings.
+ * Multiples of ALIGNMENT. */
+#define FARTHEST ((uintptr_t)32 << 40)
+#define NEAREST  (2 * ALIGNMENT)
+#define STEP     HF_REGION_MIN
 /* What a process needs when it starts: the blocks of jemalloc's base and of its first arena. Made
  * usable at once, because each of five pieces would take two calls, each of which splits a mapping.
  */
@@ -58,17 +75,22 @@ static bool advise(void *at, size_t size, int advice)
     return taken;
 }
 
-static void *reserve(size_t size, size_t alignment)
+/* Maps fresh pages. With MAP_FIXED_NOREPLACE only where nothing is mapped. Keeps reserved pages out
+ * of core files. */
+static bool map_at(uintptr_t at, size_t size, int protection, int fixed)
 {
-    char *at =
-        mmap(NULL, size + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    size_t lead = -(uintptr_t)at & (alignment - 1);
-    if (lead != 0)
-        munmap(at, lead);
-    munmap(at + lead + size, alignment - lead);
-    return at + lead;
+    void *got = mmap((void *)at, size, protection,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | fixed, -1, 0);
+    if (got == MAP_FAILED)
+        return false;
+    if (got != (void *)at) { /* before Linux 4.17, MAP_FIXED_NOREPLACE means nothing */
+        munmap(got, size);
+        errno = EEXIST;
+        return false;
+    }
+    if (protection == PROT_NONE)
+        (void)advise(got, size, MADV_DONTDUMP);
+    return true;
 }
 
 /* The kernel refuses to map more than all memory and swap at once, and so glibc's malloc() fails.
@@ -90,32 +112,6 @@ static void ask_most(void)
         most = (uint64_t)(all.totalram + all.totalswap) * all.mem_unit;
 }
 
-int hf_region_reserve(size_t size)
-{
-    ask_most();
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        while (size > HF_REGION_MIN && size > limit.rlim_cur / 2)
-            size /= 2;
-    for (; size >= HF_REGION_MIN; size /= 2) {
-        size &= -HF_PAGE_2M;
-        void *at = reserve(size, size >= 4 * ALIGNMENT ? ALIGNMENT : HF_PAGE_2M);
-        if (at == NULL)
-            continue;
-        /* Optional: keeps reserved pages out of core files, and names the mapping in
-         * /proc/PID/maps. */
-        (void)advise((char *)at + FIRST_COMMIT, size - FIRST_COMMIT, MADV_DONTDUMP);
-        (void)syscall(SYS_prctl, PR_SET_VMA, PR_SET_VMA_ANON_NAME, at, size, "homefree");
-        if (mprotect(at, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
-            usable_to = (uintptr_t)at + FIRST_COMMIT;
-        hf_holes_give((uintptr_t)at, size);
-        hf_region.base = (uintptr_t)at; /* size last: until then nothing is owned */
-        hf_region.size = size;
-        return 0;
-    }
-    return -ENOMEM;
-}
-
 /* Makes pages usable. mprotect, unlike mmap, adds no address space, and so works in a process that
  * has lowered RLIMIT_AS below the reservation. */
 static int commit(void *at, size_t size, int protection)
@@ -132,17 +128,89 @@ static int commit(void *at, size_t size, int protection)
     return 0;
 }
 
+static void publish(void)
+{
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0] && ranges[i] != NULL; i++) {
+        ranges[i]->base = hf_region.base;
+        __atomic_store_n(&ranges[i]->size, hf_region.size, __ATOMIC_RELEASE);
+    }
+}
+
+/* Lets the region, at its base, have a size. */
+static bool extend(uintptr_t base, size_t size)
+{
+    const uintptr_t end = base + hf_region.size, map_end = page_map_start + PAGE_MAP(size);
+    if (map_end > page_map_end) {
+        if (!map_at(page_map_end, map_end - page_map_end, PROT_READ | PROT_WRITE,
+                    MAP_FIXED_NOREPLACE))
+            return false;
+        page_map_end = map_end;
+    }
+    if (!map_at(end, base + size - end, PROT_NONE, MAP_FIXED_NOREPLACE))
+        return false;
+    hf_holes_give(end, base + size - end);
+    hf_region.base = base; /* size last: until then nothing is owned */
+    __atomic_store_n(&hf_region.size, size, __ATOMIC_RELEASE);
+    publish();
+    return true;
+}
+
+static bool begin_at(uintptr_t base, size_t limit)
+{
+    page_map_start = page_map_end = base - PAGE_MAP(limit);
+    if (extend(base, HF_REGION_MIN))
+        return true;
+    if (page_map_end > page_map_start)
+        munmap((void *)page_map_start, page_map_end - page_map_start);
+    return false;
+}
+
+int hf_region_reserve(size_t size)
+{
+    ask_most();
+    const uintptr_t here = (uintptr_t)&hf_region & -ALIGNMENT;
+    for (uintptr_t far = size > FARTHEST / 2 ? 2 * FARTHEST : FARTHEST; far >= NEAREST; far /= 2) {
+        const size_t limit = (size < far / 2 ? size : far / 2) & -HF_PAGE_2M;
+        if (!(here > far + far / 4 && begin_at(here - far, limit)) && !begin_at(here + far, limit))
+            continue;
+        hf_page_map = (const uintptr_t *)page_map_start - (hf_region.base >> HF_LG_PAGE);
+        hf_region.limit = limit;
+        if (commit((void *)hf_region.base, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
+            usable_to = hf_region.base + FIRST_COMMIT;
+        return 0;
+    }
+    return -ENOMEM;
+}
+
+void hf_region_publish(struct hf_region_range *range)
+{
+    pthread_mutex_lock(&lock);
+    ranges[ranges[0] != NULL] = range;
+    publish();
+    pthread_mutex_unlock(&lock);
+}
+
+/* Gets address space for a request that fits into no hole; first in a large step, then exactly. */
+static bool grow(size_t size, size_t alignment)
+{
+    const uintptr_t base = hf_region.base;
+    const uintptr_t hole = hf_holes_last(base + hf_region.size);
+    const uintptr_t at = (hole + alignment - 1) & -alignment;
+    if (at < hole || at - base > hf_region.limit || size > hf_region.limit - (at - base))
+        return false;
+    const size_t needed = (at - base + size + HF_PAGE_2M - 1) & -HF_PAGE_2M;
+    const size_t wanted = (needed + STEP - 1) & -STEP;
+    return (wanted <= hf_region.limit && extend(base, wanted)) || extend(base, needed);
+}
+
 /* Decommits pages. A fresh mapping comes first, because it lets adjacent reserved ranges merge. */
 static int release(void *at, size_t size)
 {
     uintptr_t end = usable_to;
     while ((uintptr_t)at < end && !atomic_compare_exchange_weak(&usable_to, &end, (uintptr_t)at))
         ;
-    if (mmap(at, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) !=
-        MAP_FAILED) {
-        (void)advise(at, size, MADV_DONTDUMP);
+    if (map_at((uintptr_t)at, size, PROT_NONE, MAP_FIXED))
         return 0;
-    }
     if (madvise(at, size, MADV_DONTNEED) != 0)
         return -1;
     (void)mprotect(at, size, PROT_NONE);
@@ -214,6 +282,8 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
     uintptr_t at = hf_holes_take(size, alignment);
+    if (at == 0 && (protection == PROT_NONE || size <= most) && grow(size, alignment))
+        at = hf_holes_take(size, alignment);
     if (at != 0) {
         used += size;
         if (at + size > atomic_load_explicit(&reached, memory_order_relaxed))

@@ -2,23 +2,24 @@
  * The region: the one address range that holds all of the heap's pages.
  *
  * A pointer is owned if it lies in the region, so nothing else may be mapped there, and the heap
- * may map nothing elsewhere. The region is reserved once, without memory behind it, and never
- * released. region.c owns it and locks it.
+ * may map nothing elsewhere. The region is reserved in steps, without memory behind it, grows at
+ * its end and never shrinks. region.c owns it and locks it.
  */
 #ifndef HOMEFREE_REGION_H
 #define HOMEFREE_REGION_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "alloc/heap/internal.h"
 
 /*
- * Reserves the region and sets its bounds. Called once. `size` bytes are wanted; the size is halved
- * until the system agrees (RLIMIT_AS, or a small address space), and never exceeds half of
- * RLIMIT_AS. Returns 0, or -ENOMEM if not even HF_REGION_MIN bytes are available.
+ * Reserves the first HF_REGION_MIN bytes of the region and sets its bounds. Called once. The region
+ * grows to at most `size` bytes, less in a small address space. Returns 0, or -ENOMEM if there are
+ * no addresses for it.
  */
 int hf_region_reserve(size_t size);
 #define HF_REGION_MIN ((size_t)16 << 20)
+
+/* Writes the region's bounds there, and keeps them up to date. At most twice. */
+void hf_region_publish(struct hf_region_range *range);
 
 /* mmap(2) and munmap(2) for private anonymous memory in the region, for jemalloc
  * (jemalloc/pages.h). A hint is refused with ENOMEM; jemalloc then does without. MAP_FIXED changes

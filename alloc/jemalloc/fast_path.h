@@ -318,7 +318,7 @@ static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the e
 
 static bool hf_retry(size_t size)
 {
-    if (size > hf_region.size)
+    if (size > hf_region.limit)
         return false;
     tsd_t *tsd = tsd_fetch();
     hf_kept_release(0);
@@ -643,8 +643,6 @@ static void hf_say_nothing(void *context, const char *text)
 
 bool hf_heap_boot_entry(const char *configuration, bool checks)
 {
-    if (!hf_page_map_reserve())
-        return false;
     hf_left_process = (int)getpid();
     if (checks)
         hf_checks_boot();

@@ -1,14 +1,12 @@
 /*
  * The page map: the leaves of jemalloc's rtree that cover the region, side by side, one word per
- * page, found without walking the tree. Readable from the start, all zero (no block). A leaf
- * becomes writable when jemalloc first asks for it, so that only leaves in use count as committed
- * memory. Indexed by the address itself, hence the bias.
+ * page, found without walking the tree. All zero at first (no block). A leaf's memory exists as far
+ * as the region does: region.c maps it, when the region grows. Indexed by the address itself, hence
+ * the bias.
  *
- * Part of fast_path.h. Owns hf_page_map, which is written once, while the heap starts; jemalloc
- * writes the leaves under its own lock, and anybody reads them without one.
+ * Part of fast_path.h. jemalloc writes the leaves under its own lock, and anybody reads them
+ * without one.
  */
-const uintptr_t *hf_page_map;
-
 static uintptr_t hf_page_word(uintptr_t address)
 {
     return __atomic_load_n(&hf_page_map[address >> LG_PAGE], __ATOMIC_RELAXED);
@@ -38,30 +36,14 @@ JEMALLOC_ALWAYS_INLINE bool hf_page_small(const void *ptr, size_t *class)
     return (__atomic_load_n(&map[same].flags, __ATOMIC_RELAXED) & HF_PAGE_SMALL) != 0;
 }
 
-#define HF_LEAF_BITS  (RTREE_NSB / 2 + RTREE_NSB % 2)
-#define HF_LEAF_SHIFT (LG_PAGE + HF_LEAF_BITS) /* log2 of the bytes that a leaf covers */
-#define HF_LEAF_SIZE  (sizeof(uintptr_t) << HF_LEAF_BITS)
+#define HF_LEAF_BITS (RTREE_NSB / 2 + RTREE_NSB % 2)
+#define HF_LEAF_SIZE (sizeof(uintptr_t) << HF_LEAF_BITS)
 #if RTREE_HEIGHT != 2 || !defined(RTREE_LEAF_COMPACT)
 #    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
 #endif
 
-static bool hf_page_map_reserve(void)
-{
-    uintptr_t first = hf_region.base >> HF_LEAF_SHIFT;
-    uintptr_t last = (hf_region.base + hf_region.size - 1) >> HF_LEAF_SHIFT;
-    size_t size = (last - first + 1) * HF_LEAF_SIZE;
-    /* Not from the region: the parentheses suppress pages.h's macro and call the function. */
-    void *map = (mmap)(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (map == MAP_FAILED)
-        return false;
-    (void)madvise(map, size, MADV_DONTDUMP);
-    hf_page_map = (const uintptr_t *)((uintptr_t)map - first * HF_LEAF_SIZE);
-    return true;
-}
-
-/* The leaf for a root entry; NULL if the system refuses memory. */
+/* The leaf for a root entry. */
 void *hf_page_map_leaf(size_t root_index)
 {
-    uintptr_t leaf = (uintptr_t)hf_page_map + root_index * HF_LEAF_SIZE;
-    return mprotect((void *)leaf, HF_LEAF_SIZE, PROT_READ | PROT_WRITE) == 0 ? (void *)leaf : NULL;
+    return (void *)((uintptr_t)hf_page_map + root_index * HF_LEAF_SIZE);
 }

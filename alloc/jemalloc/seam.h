@@ -18,10 +18,10 @@
 /* ---- implemented by alloc/, called by jemalloc's side ---- */
 
 /* The region's bounds, as in homefree.h; hidden, so that reading them needs no GOT. The size is
- * zero until the heap has started: nothing is owned then. */
+ * zero until the heap has started: nothing is owned then. It grows, to the limit at most. */
 struct hf_region_bounds {
     uintptr_t base;
-    size_t size;
+    size_t size, limit;
 };
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 
@@ -144,10 +144,11 @@ struct hf_taken {
 };
 struct hf_taken hf_heap_take(size_t size);
 
-/* The page map, for inlining hf_heap_room(): one word for each page of the region, at the index
- * address >> HF_LG_PAGE. In the words of pages with small blocks, HF_PAGE_SMALL is set, and what
- * lies above HF_LG_ADDRESS is the blocks' size class. NULL in a copy that forwards. The labels keep
- * jemalloc's private namespace from renaming, and find jemalloc's table. */
+/* The page map: one word for each page of the region and for the page behind it, at the index
+ * address >> HF_LG_PAGE; region.c maps it. For inlining hf_heap_room(): in the words of pages with
+ * small blocks, HF_PAGE_SMALL is set, and what lies above HF_LG_ADDRESS is the blocks' size class.
+ * NULL in a copy that forwards. The labels keep jemalloc's private namespace from renaming, and
+ * find jemalloc's table. */
 #if defined(__aarch64__)
 enum { HF_LG_PAGE = 16 };
 #else

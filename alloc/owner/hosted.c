@@ -36,7 +36,7 @@ static const uint8_t *reserve_map(void)
     const uint8_t *map = hf_hosted_who;
     if (map != NULL)
         return map;
-    size_t size = (hf_region.size >> HF_HOSTED_GRANULE_BITS) + 1;
+    size_t size = (hf_region.limit >> HF_HOSTED_GRANULE_BITS) + 1;
     void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return NULL;

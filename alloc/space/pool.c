@@ -168,7 +168,7 @@ static int reserve(struct hf_pool *pool, size_t size)
 static int reserve_most(struct hf_pool *pool, int devices)
 {
     uint64_t wanted = pool->total * (pool->kind == HF_SPACE_PINNED ? 2 : ADDRESSES);
-    uint64_t most = hf_region.size / 2 / ((unsigned)devices + 2);
+    uint64_t most = hf_region.limit / 2 / ((unsigned)devices + 2);
     if (wanted > most)
         wanted = most;
     if (pool->whole) {

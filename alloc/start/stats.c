@@ -41,7 +41,7 @@ int hf_stats_here(struct hf_stats *out)
     const uint64_t cached = hf_heap_cached();
     struct hf_release_counts releases = hf_release_count();
     struct hf_stats stats = {
-        .region_reserved = hf_region.size,
+        .region_reserved = hf_region.limit,
         .region_used = hf_region_used() - hf_pools_region(),
         .allocated = held > cached ? held - cached : 0,
         .active = counter("stats.active") - spaces_active,

@@ -477,7 +477,7 @@ static void heap_line(struct out *out, bool alone)
     struct hf_stats stats = {.size = sizeof stats};
     field(out, "heap");
     if (alone || hf_stats(&stats) != 0) {
-        number(out, hf_region.size);
+        number(out, hf_region.limit);
         for (int i = 0; i < 3; i++)
             field(out, NULL);
     } else {

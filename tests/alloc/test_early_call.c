@@ -19,7 +19,7 @@ START_TEST(the_heap_starts_when_it_is_first_used)
     ck_assert_str_eq(early_block, "early");
     ck_assert_uint_ge(hf_usable_size(early_block), 100000);
     ck_assert_uint_eq(stats_now().forwards, 0);
-    ck_assert_uint_eq(stats_now().region_reserved, hf_region_range.size);
+    ck_assert_uint_ge(stats_now().region_reserved, hf_region_range.size);
     hf_free(early_block);
     char *p = hf_malloc(10);
     ck_assert(hf_owns(p));

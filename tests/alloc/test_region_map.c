@@ -52,7 +52,7 @@ static void reserves(void *unused)
     (void)unused;
     must(!hf_owned(&unused));
     must(hf_region_reserve(SIZE) == 0);
-    must(hf_region.size == SIZE);
+    must(hf_region.size == HF_REGION_MIN && hf_region.limit == SIZE);
     must(hf_region.base % HF_PAGE_2M == 0);
     must(hf_owned(base()));
     must(readable(base())); /* what a start needs; no more than that */
@@ -79,16 +79,65 @@ static void reserves_a_large_one(void *unused)
 {
     (void)unused;
     must(hf_region_reserve((size_t)16 << 30) == 0);
-    must(hf_region.base % ((size_t)1 << 30) == 0 || hf_region.size < (size_t)4 << 30);
+    must(hf_region.base % ((size_t)1 << 30) == 0);
 }
 
 static void reserves_whole_pages(void *unused)
 {
     (void)unused;
     must(hf_region_reserve(SIZE + 12345) == 0);
-    must(hf_region.size >= HF_REGION_MIN && hf_region.size <= SIZE + 12345);
-    must(hf_region.size % PAGE == 0);
-    must(hf_region_map(NULL, hf_region.size / HF_PAGE_2M * HF_PAGE_2M, WRITABLE, NEW) == base());
+    must(hf_region.limit >= HF_REGION_MIN && hf_region.limit <= SIZE + 12345);
+    must(hf_region.limit % PAGE == 0);
+    must(hf_region_map(NULL, hf_region.limit / HF_PAGE_2M * HF_PAGE_2M, WRITABLE, NEW) == base());
+}
+
+static size_t mapped_bytes(void)
+{
+    FILE *statm = fopen("/proc/self/statm", "re");
+    size_t pages = 0;
+    must(statm != NULL && fscanf(statm, "%zu", &pages) == 1);
+    fclose(statm);
+    return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Others get the addresses near the libraries; the region takes its own when they are needed. */
+static void grows_as_it_is_used(void *unused)
+{
+    const size_t before = mapped_bytes(), large = (size_t)3 << 30;
+    struct hf_region_range range = {0, 0};
+    (void)unused;
+    must(hf_region_reserve((size_t)16 << 40) == 0);
+    must(hf_region.limit == (size_t)16 << 40);
+    must(mapped_bytes() - before < 20 * MIB);
+    hf_region_publish(&range);
+    must(range.base == hf_region.base && range.size == hf_region.size);
+    for (size_t i = 0; i < 40; i++) {
+        char *other = mmap(NULL, MIB, WRITABLE, NEW, -1, 0);
+        must(other != MAP_FAILED && !hf_owned(other));
+        must((uintptr_t)other - hf_region.base > hf_region.limit);
+        char *p = hf_region_map(NULL, MIB, WRITABLE, NEW);
+        must(hf_owned(p) && hf_owned(p + MIB - 1));
+    }
+    must(mapped_bytes() - before < 140 * MIB);
+    char *p = hf_region_map(NULL, large, WRITABLE, NEW);
+    must(hf_owned(p) && hf_owned(p + large - 1));
+    p[0] = p[large - 1] = 1;
+    must(range.size == hf_region.size && range.size < large + 100 * MIB);
+    /* The page map has grown as well. */
+    must(hf_page_map[(uintptr_t)(p + large - 1) >> HF_LG_PAGE] == 0);
+    must(hf_page_map[(hf_region.base + hf_region.size) >> HF_LG_PAGE] == 0);
+}
+
+static void is_full_where_others_are(void *unused)
+{
+    (void)unused;
+    must(hf_region_reserve((size_t)16 << 40) == 0);
+    char *other = base() + 64 * MIB;
+    must(mmap(other, PAGE, WRITABLE, NEW | MAP_FIXED, -1, 0) == other);
+    must(hf_region_map(NULL, 65 * MIB, WRITABLE, NEW) == MAP_FAILED && errno == ENOMEM);
+    must(hf_region_map(NULL, 64 * MIB, WRITABLE, NEW) == base());
+    must(!hf_owned(other) && hf_region.size == 64 * MIB);
+    other[0] = 1;
 }
 
 static void refuses(void *unused)
@@ -329,6 +378,8 @@ START_TEST(reserving)
     run(reserves_a_large_one, NULL);
     run(reserves_whole_pages, NULL);
     run(reserved_pages_are_unreadable, NULL);
+    run(grows_as_it_is_used, NULL);
+    run(is_full_where_others_are, NULL);
 }
 END_TEST
 

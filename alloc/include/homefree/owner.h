@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* The region. Written once, while libhomefree is loaded. Read it through hf_owns() only. */
+/* The region. Its size is 0 until libhomefree is loaded, and grows. Read it through hf_owns() only.
+ */
 struct hf_region_range {
     uintptr_t base;
     size_t size; /* bytes */

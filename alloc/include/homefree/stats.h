@@ -16,7 +16,7 @@ extern "C" {
 /* The counters. Caller-sized. */
 struct hf_stats {
     size_t size;
-    uint64_t region_reserved; /* bytes of address space in the region */
+    uint64_t region_reserved; /* bytes of address space that the region may take */
     uint64_t region_used;     /* bytes of the region that the heap has taken so far */
     uint64_t allocated;       /* bytes in live blocks */
     uint64_t active;          /* bytes in pages that hold live blocks */
