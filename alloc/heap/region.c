@@ -3,8 +3,7 @@
  * threads share it through hf_region_map() and hf_region_unmap(); `lock` guards everything. The
  * size, which only grows, is read without it: whoever got an address of the region from another
  * thread sees the size that the address needs. Callable at any stage once the region is reserved;
- * calls only mmap, munmap, mprotect, madvise and sysinfo, and reads one file of
- * /proc.
+ * calls only mmap, munmap, mprotect, mremap, madvise and sysinfo, and reads one file of /proc.
  *
  * Where the region lies. The kernel places mappings side by side, near libhomefree. The region
  * begins far away from there, so that the addresses above it are free, and takes them in small
@@ -28,6 +27,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
@@ -317,6 +317,37 @@ int hf_region_unmap(void *address, size_t size)
         return -1;
     give(address, size, keeps);
     return 0;
+}
+
+/* ---- blocks that take their pages along ---- */
+
+/* A moved block is a mapping of its own, and a process may have 65530. */
+#define MOVED_MIN   ((size_t)4 << 20)
+#define MOVED_SHARE 8192
+#define PIECE       HF_PAGE_2M
+
+bool hf_region_moves(size_t size)
+{
+    const uintptr_t end = atomic_load_explicit(&reached, memory_order_relaxed);
+    return size >= MOVED_MIN && size >= (end - hf_region.base) / MOVED_SHARE;
+}
+
+bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
+{
+    /* Nobody else maps anything between the two calls: the kernel chooses addresses far away. */
+    if (mremap(from, size, to_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to)
+        return map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    /* Of several mappings, or at the limit on mappings. Some failures come after the kernel has
+     * unmapped the target. */
+    if (!map_at((uintptr_t)to, to_size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE) &&
+        errno != EEXIST)
+        hf_heap_fatal_memory();
+    for (size_t at = 0, piece; at < size; at += piece) {
+        piece = size - at < PIECE ? size - at : PIECE;
+        memcpy(to + at, from + at, piece);
+        (void)madvise(from + at, piece, MADV_DONTNEED);
+    }
+    return true;
 }
 
 size_t hf_region_used(void)

@@ -345,6 +345,8 @@ void *hf_malloc_entry(size_t size) HF_EXPORT_AS("hf_malloc") JEMALLOC_ATTR(visib
 void hf_free_entry(void *ptr) HF_EXPORT_AS("hf_free") JEMALLOC_ATTR(visibility("default"));
 size_t hf_heap_room_entry(const void *ptr) HF_EXPORT_AS("hf_heap_room");
 
+#include "resize.h"
+
 /* ---- blocks with guards ---- */
 
 /* Call inside the gate, with checks:full. */
@@ -379,7 +381,7 @@ static void *hf_checked_realloc(void *ptr, size_t usable, size_t old, size_t siz
         return NULL;
     hf_check_wipe(ptr, usable, old);
     for (int tries = 0; resized == NULL && tries < 2 && (tries == 0 || hf_retry(size)); tries++)
-        resized = je_realloc(ptr, size + HF_GUARD);
+        resized = hf_resize(ptr, usable, size + HF_GUARD);
     if (resized == NULL)
         hf_check_mark(ptr, usable, old);
     else
@@ -567,10 +569,10 @@ void *hf_heap_realloc_entry(void *ptr, size_t size, const void *caller)
     if (unlikely(hf_checks_full)) {
         resized = hf_checked_realloc(ptr, usable, asked, size);
     } else {
-        resized = je_realloc(ptr, size);
+        resized = hf_resize(ptr, usable, size);
         for (int i = 0; unlikely(resized == NULL) && size != 0 && i < HF_RETRIES && hf_retry(size);
              i++)
-            resized = je_realloc(ptr, size);
+            resized = hf_resize(ptr, usable, size);
     }
     if (resized != ptr && (resized != NULL || size == 0))
         hf_top_raise(tsd, sz_size2index(usable), ptr);

@@ -25,6 +25,12 @@ struct hf_region_bounds {
 };
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 
+/* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
+ * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the
+ * pages at `from`, which are empty afterwards, could not be mapped again. */
+bool hf_region_moves(size_t size);
+bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
+
 /* The functions that a copy of libhomefree calls if another copy is the heap (instance.h). */
 struct hf_heap_functions {
     void *(*malloc)(size_t size);

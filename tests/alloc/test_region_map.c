@@ -140,6 +140,26 @@ static void is_full_where_others_are(void *unused)
     other[0] = 1;
 }
 
+/* A block of several mappings keeps its contents. */
+static void moves_pages(void *unused)
+{
+    const size_t size = 21 * MIB + PAGE;
+    (void)unused;
+    must(hf_region_reserve(SIZE) == 0);
+    char *from = hf_region_map(NULL, 2 * size, WRITABLE, NEW);
+    must(from != MAP_FAILED);
+    char *to = from + size;
+    for (size_t at = 0; at < size; at += PAGE)
+        *(size_t *)(from + at) = at;
+    memset(to, 1, size);
+    must(madvise(from + 5 * MIB, MIB, MADV_DONTFORK) == 0);
+    must(hf_region_move(to, size, from, size));
+    for (size_t at = 0; at < size; at += PAGE)
+        must(*(size_t *)(to + at) == at);
+    memset(from, 1, size);
+    must(hf_region_moves(4 * MIB) && !hf_region_moves(MIB));
+}
+
 static void refuses(void *unused)
 {
     (void)unused;
@@ -367,6 +387,13 @@ static void random_steps(void *context)
     must(hf_region_map(NULL, SIZE, WRITABLE, NEW) == base());
 }
 
+/* What region.c calls of corruption.c. */
+void hf_heap_fatal_memory(void)
+{
+    must(!"out of memory");
+    abort();
+}
+
 static void run(void (*body)(void *), void *context)
 {
     assert_succeeds(outcome_of_call(body, context));
@@ -396,6 +423,7 @@ START_TEST(mapping)
     run(or_not_if_it_fits_nowhere_else, NULL);
     run(full_and_not_full_again, NULL);
     run(many_holes, NULL);
+    run(moves_pages, NULL);
 }
 END_TEST
 
