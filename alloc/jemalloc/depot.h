@@ -20,8 +20,8 @@ enum { HF_DEPOT_BLOCKS = 16384, HF_DEPOT_CLASSES = SC_NBINS + 5, HF_DEPOT_BATCH 
 static struct hf_depot {
     bool busy;
     uint32_t count;
-    uint32_t low; /* the least that it held since the last look */
-    void *blocks[HF_DEPOT_BLOCKS];
+    uint32_t low;  /* the least that it held since the last look */
+    void **blocks; /* hf_depot_room() of them; NULL until the class first needs them */
 } __attribute__((aligned(64))) hf_depots[HF_DEPOT_CLASSES];
 static size_t hf_depot_bytes;
 
@@ -121,6 +121,15 @@ static uint32_t hf_depot_take(struct hf_depot *depot, szind_t class, void **out,
     return count;
 }
 
+/* Gives a depot that the caller is in its array; false if there is no memory. */
+static bool hf_depot_open(tsd_t *tsd, struct hf_depot *depot, szind_t class)
+{
+    if (depot->blocks == NULL)
+        depot->blocks = base_alloc(tsd_tsdn(tsd), b0get(),
+                                   hf_depot_room(class) * sizeof *depot->blocks, CACHELINE);
+    return depot->blocks != NULL;
+}
+
 /* Makes room in a full cache, whose older half goes into the depot if that has room. */
 static void hf_depot_put(tsd_t *tsd, szind_t class)
 {
@@ -136,7 +145,7 @@ static void hf_depot_put(tsd_t *tsd, szind_t class)
         __atomic_load_n(&hf_depot_bytes, __ATOMIC_RELAXED) + bytes > HF_DEPOT_BYTES ||
         !hf_depot_enter(depot))
         return;
-    if (depot->count + count <= hf_depot_room(class)) {
+    if (depot->count + count <= hf_depot_room(class) && hf_depot_open(tsd, depot, class)) {
         CACHE_BIN_PTR_ARRAY_DECLARE(blocks, count);
         cache_bin_init_ptr_array_for_flush(bin, &blocks, count);
         hf_depot_mark(class, blocks.ptr, count);
