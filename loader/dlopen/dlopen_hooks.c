@@ -238,7 +238,7 @@ static void *hook_own(void *handle, const char *name, const void *caller, void *
 {
     struct hf_object object;
     *local = NULL;
-    if (handle != RTLD_DEFAULT || !hf_foreign_is_deep())
+    if (handle != RTLD_DEFAULT)
         return NULL;
     const struct link_map *map = hf_dynlink_find(caller);
     if (map == NULL || !hf_dynlink_open(map, &object))
