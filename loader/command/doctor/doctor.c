@@ -9,6 +9,7 @@
 #include "loader/command/doctor/doctor_live.h"
 #include "loader/command/doctor/doctor_run.h"
 #include "loader/command/doctor/doctor_show.h"
+#include "loader/command/grown.h"
 #include "loader/command/text.h"
 
 #include <dirent.h>
@@ -202,7 +203,7 @@ static void show_children(struct report *report)
         const long pid = strtol(entry->d_name, &end, 10);
         if (*end != '\0' || pid <= 0 || pid == report->run->pid)
             continue;
-        long *more = realloc(pids, (count + 1) * sizeof *pids);
+        long *more = hf_grown(pids, count, sizeof *pids);
         enough = enough && more != NULL;
         if (more == NULL)
             break;

@@ -3,6 +3,7 @@
  */
 #include "loader/command/doctor/doctor_record.h"
 
+#include "loader/command/grown.h"
 #include "loader/record/process_record.h"
 
 #include <errno.h>
@@ -154,11 +155,7 @@ static bool one_of(const char *text, const char *const *words, size_t count, siz
 /* Makes room for one more entry. Returns false if memory ran out or no process has that many. */
 static bool grow(void **array, size_t count, size_t size, size_t most)
 {
-    if (count >= most)
-        return false;
-    if ((count & (count - 1)) != 0)
-        return true;
-    void *larger = realloc(*array, (count == 0 ? 1 : count * 2) * size);
+    void *larger = count < most ? hf_grown(*array, count, size) : NULL;
     if (larger != NULL)
         *array = larger;
     return larger != NULL;

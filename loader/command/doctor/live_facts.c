@@ -4,6 +4,7 @@
  */
 #include "loader/command/doctor/live_facts.h"
 
+#include "loader/command/grown.h"
 #include "loader/elf/elf_names.h"
 #include "loader/record/live_state.h"
 
@@ -137,13 +138,10 @@ static bool add_slot(struct hf_live_facts *facts, uint64_t address, int function
             return true;
     if (facts->slots_count == SLOTS_MOST)
         return true;
-    if ((facts->slots_count & (facts->slots_count - 1)) == 0) {
-        const size_t room = facts->slots_count == 0 ? 1 : 2 * facts->slots_count;
-        struct hf_live_slot *larger = reallocarray(facts->slots, room, sizeof *facts->slots);
-        if (larger == NULL)
-            return false;
-        facts->slots = larger;
-    }
+    struct hf_live_slot *larger = hf_grown(facts->slots, facts->slots_count, sizeof *larger);
+    if (larger == NULL)
+        return false;
+    facts->slots = larger;
     facts->slots[facts->slots_count++] = (struct hf_live_slot){address, (uint8_t)function, kind};
     return true;
 }

@@ -8,6 +8,7 @@
 #include "loader/command/exports/version_script.h"
 
 #include "loader/command/exports/punycode.h"
+#include "loader/command/grown.h"
 #include "loader/command/utf8.h"
 #include "loader/inspect/module_functions.h"
 
@@ -26,7 +27,6 @@ struct exported {
 struct hf_exports {
     struct exported *entries; /* in the order of insertion */
     size_t count;
-    size_t capacity;
     void *tree;
 };
 
@@ -187,14 +187,10 @@ static int add(struct hf_exports *list, const char *symbol, bool optional)
 {
     if (tfind(symbol, &list->tree, compare_symbols) != NULL)
         return 0;
-    if (list->count == list->capacity) {
-        const size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-        struct exported *entries = reallocarray(list->entries, capacity, sizeof *entries);
-        if (entries == NULL)
-            return -ENOMEM;
-        list->entries = entries;
-        list->capacity = capacity;
-    }
+    struct exported *entries = hf_grown(list->entries, list->count, sizeof *entries);
+    if (entries == NULL)
+        return -ENOMEM;
+    list->entries = entries;
     char *copy = strdup(symbol);
     if (copy == NULL)
         return -ENOMEM;

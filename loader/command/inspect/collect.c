@@ -4,6 +4,7 @@
 #include "loader/command/inspect/collect.h"
 
 #include "loader/command/command.h"
+#include "loader/command/grown.h"
 #include "loader/command/inspect/archive_reader.h"
 #include "loader/command/progress.h"
 
@@ -156,7 +157,7 @@ struct archive {
     size_t container;
     int descriptor;
     struct member *members; /* sorted by their places when they are all there */
-    size_t count, room;
+    size_t count;
     const struct member *current; /* the one that is inspected */
 };
 
@@ -202,10 +203,7 @@ static void take_member(const struct hf_archive_member *member, void *context)
         free(path);
         return;
     }
-    if (archive->count == archive->room) {
-        archive->room = archive->room == 0 ? 64 : archive->room * 2;
-        archive->members = reallocarray(archive->members, archive->room, sizeof *archive->members);
-    }
+    archive->members = hf_grown(archive->members, archive->count, sizeof *archive->members);
     struct member *taken = archive->members != NULL ? &archive->members[archive->count++] : NULL;
     if (taken != NULL)
         *taken = (struct member){.name = strdup(member->name),

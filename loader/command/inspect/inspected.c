@@ -4,6 +4,7 @@
 #include "loader/command/inspect/inspected.h"
 
 #include "loader/command/command.h"
+#include "loader/command/grown.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,20 +19,11 @@ static void *need(void *memory)
     return memory;
 }
 
-/* Makes room for one element more. */
-static void *grow(void *elements, size_t *room, size_t count, size_t size)
-{
-    if (count < *room)
-        return elements;
-    *room = *room == 0 ? 16 : *room * 2;
-    return need(reallocarray(elements, *room, size));
-}
-
 size_t hf_inspected_contain(struct hf_inspected *inspected, enum hf_container_kind kind,
                             const char *name)
 {
-    inspected->containers = grow(inspected->containers, &inspected->containers_room,
-                                 inspected->containers_count, sizeof *inspected->containers);
+    inspected->containers = need(hf_grown(inspected->containers, inspected->containers_count,
+                                          sizeof *inspected->containers));
     inspected->containers[inspected->containers_count] =
         (struct hf_container){.kind = kind, .name = need(strdup(name))};
     return inspected->containers_count++;
@@ -65,8 +57,8 @@ struct hf_findings hf_inspected_findings(const struct hf_inspection *inspection)
 void hf_inspected_add(struct hf_inspected *inspected, size_t container, const char *path,
                       size_t inner, const struct hf_inspection *inspection, const char *error)
 {
-    inspected->objects = grow(inspected->objects, &inspected->objects_room,
-                              inspected->objects_count, sizeof *inspected->objects);
+    inspected->objects =
+        need(hf_grown(inspected->objects, inspected->objects_count, sizeof *inspected->objects));
     struct hf_object *object = &inspected->objects[inspected->objects_count++];
     *object = (struct hf_object){.path = need(strdup(path)), .container = container};
     object->inner = inner > 0 ? object->path + inner : NULL;

@@ -35,9 +35,9 @@ struct hf_object {
 
 struct hf_inspected {
     struct hf_object *objects;
-    size_t objects_count, objects_room;
+    size_t objects_count;
     struct hf_container *containers;
-    size_t containers_count, containers_room;
+    size_t containers_count;
     struct hf_rule_totals totals; /* of all objects */
     bool fails[HF_RULES_MAX];     /* the rules whose findings make the status HF_EXIT_FINDINGS */
     bool all;                     /* the table also shows clean objects of containers */

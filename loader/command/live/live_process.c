@@ -4,6 +4,7 @@
 #include "loader/command/live/live_process.h"
 
 #include "loader/command/command.h"
+#include "loader/command/grown.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +179,7 @@ static bool read_mapping(char *line, struct hf_live_mapping *out)
 
 static bool read_mappings(struct hf_live_process *process)
 {
-    size_t length, room = 0;
+    size_t length;
     process->maps = read_whole(process, "maps", MAPS_MOST, &length);
     if (process->maps == NULL)
         return false;
@@ -191,14 +192,11 @@ static bool read_mappings(struct hf_live_process *process)
             (process->mappings_count > 0 &&
              mapping.start < process->mappings[process->mappings_count - 1].end))
             continue; /* the process changed it between two pages of the text */
-        if (process->mappings_count == room) {
-            room = room == 0 ? 256 : room * 2;
-            struct hf_live_mapping *larger =
-                reallocarray(process->mappings, room, sizeof *process->mappings);
-            if (larger == NULL)
-                return false;
-            process->mappings = larger;
-        }
+        struct hf_live_mapping *larger =
+            hf_grown(process->mappings, process->mappings_count, sizeof mapping);
+        if (larger == NULL)
+            return false;
+        process->mappings = larger;
         process->mappings[process->mappings_count++] = mapping;
     }
     return true;

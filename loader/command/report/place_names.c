@@ -4,6 +4,7 @@
  */
 #include "loader/command/report/place_names.h"
 
+#include "loader/command/grown.h"
 #include "loader/command/progress.h"
 #include "loader/command/report/demangle.h"
 #include "loader/command/report/libdw.h"
@@ -28,26 +29,21 @@ struct function {
 
 struct functions {
     struct function *items;
-    size_t count, capacity;
+    size_t count;
     bool failed;
 };
 
 static bool collect(const struct hf_elf_symbol *symbol, void *context)
 {
-    enum { FIRST = 1024 };
     struct functions *functions = context;
     const bool code = symbol->type == STT_FUNC || symbol->type == STT_GNU_IFUNC;
     if (!code || !symbol->defined || symbol->value == 0)
         return true;
-    if (functions->count == functions->capacity) {
-        const size_t capacity = functions->capacity == 0 ? FIRST : functions->capacity * 2;
-        struct function *items = reallocarray(functions->items, capacity, sizeof *functions->items);
-        functions->failed = items == NULL;
-        if (functions->failed)
-            return false;
-        functions->items = items;
-        functions->capacity = capacity;
-    }
+    struct function *items = hf_grown(functions->items, functions->count, sizeof *items);
+    functions->failed = items == NULL;
+    if (functions->failed)
+        return false;
+    functions->items = items;
     functions->items[functions->count++] = (struct function){
         .start = symbol->value,
         .size = symbol->size,
