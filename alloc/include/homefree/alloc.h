@@ -23,8 +23,8 @@ extern "C" {
  * Parameters:
  *   count  in, elements
  *   size   in, bytes: of the block, or of one element. 0 yields a unique pointer that can be freed.
- * Result: the block, aligned for any type that fits into it (to 8 bytes if size is at most 8, else to
- *   16); NULL on error, with errno set.
+ * Result: the block, aligned for any type that fits into it (to 8 bytes if size is at most 8,
+ *   otherwise to 16); NULL on error, with errno set.
  * Errors:
  *   ENOMEM  the region is full, or the system refuses memory; nothing is lost
  * Frees: the caller frees the block with hf_free() or any routed free().
