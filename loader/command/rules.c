@@ -102,10 +102,10 @@ void hf_finding_print(FILE *out, const struct hf_findings *findings, size_t inde
 static void print_finding(FILE *out, const struct hf_findings *findings, size_t index, int widest,
                           bool coloured)
 {
-    static const char *const colours[] = {"\033[36m", "\033[33m", "\033[31m"};
     const struct hf_rule_text *rule = rule_of(findings, index);
-    fprintf(out, "  %s%-7s%s  %-*s  ", coloured ? colours[rule->severity] : "",
-            hf_severity_name(rule->severity), coloured ? "\033[m" : "", widest, rule->name);
+    fprintf(out, "  %s%-7s%s  %-*s  ", hf_text_style(coloured, (enum hf_text_style)rule->severity),
+            hf_severity_name(rule->severity), hf_text_style(coloured, HF_TEXT_PLAIN), widest,
+            rule->name);
     hf_finding_print(out, findings, index);
     fputc('\n', out);
 }

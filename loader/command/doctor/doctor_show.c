@@ -13,19 +13,6 @@ const struct hf_rule_table hf_doctor_table = {"doctor", 1, hf_doctor_rules, HF_D
 
 /* ---- the table ------------------------------------------------------------------------------ */
 
-static void print_bytes(FILE *out, uint64_t bytes)
-{
-    static const char units[] = " KMGTP";
-    size_t unit = 0;
-    double value = (double)bytes;
-    for (; value >= 1024 && unit + 2 < sizeof units; unit++)
-        value /= 1024;
-    if (unit == 0)
-        fprintf(out, "%" PRIu64 " bytes", bytes);
-    else
-        fprintf(out, value < 10 ? "%.1f%c" : "%.0f%c", value, units[unit]);
-}
-
 static void print_process(FILE *out, const struct hf_record *record, bool coloured)
 {
     static const struct {
@@ -34,9 +21,9 @@ static void print_process(FILE *out, const struct hf_record *record, bool colour
         {"exit", "at its end"},  {"start", "at its start"}, {"signal", "when a signal ended it"},
         {"asked", "on request"}, {"live", "while it runs"},
     };
-    fputs(coloured ? "\033[1m" : "", out);
+    fputs(hf_text_style(coloured, HF_TEXT_BOLD), out);
     hf_text_print(out, record->program != NULL ? record->program : "(unnamed)");
-    fprintf(out, "%s, process %" PRIu64, coloured ? "\033[m" : "", record->pid);
+    fprintf(out, "%s, process %" PRIu64, hf_text_style(coloured, HF_TEXT_PLAIN), record->pid);
     for (size_t i = 0; i < sizeof moments / sizeof moments[0]; i++)
         if (strcmp(record->moment, moments[i].name) == 0)
             fprintf(out, ", %s", moments[i].text);
@@ -51,17 +38,15 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
     const char *known = hf_record_allocator(object);
     const char *name = known != NULL ? known : "unknown";
     const size_t users = object->users, length = strlen(name);
+    char bytes[HF_TEXT_BYTES];
     fputs("  ", out);
     hf_text_print(out, name);
     fprintf(out, "%*s ", length < NAME_WIDTH ? (int)(NAME_WIDTH - length) : 0, "");
     hf_text_print(out, object->path);
     if (object->heap) {
         fputs(": the heap", out);
-        if (record->heap_known) {
-            fputs(", ", out);
-            print_bytes(out, record->allocated);
-            fputs(" in blocks", out);
-        }
+        if (record->heap_known)
+            fprintf(out, ", %s in blocks", hf_text_bytes(record->allocated, bytes));
     } else if (object->role == HF_RECORD_HOMEFREE) {
         fputs(": forwards to the heap", out);
     } else if (users > 0) {
@@ -76,9 +61,7 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
     for (size_t i = 0; i < object->foreign_count; i++) {
         if (object->foreign[i].bytes == 0)
             continue;
-        fputs(", ", out);
-        print_bytes(out, object->foreign[i].bytes);
-        fputs(" mapped", out);
+        fprintf(out, ", %s mapped", hf_text_bytes(object->foreign[i].bytes, bytes));
         /* From outside it cannot be seen which of several has mapped a page. */
         if (object->foreign_count > 1 && strcmp(record->moment, "live") != 0) {
             fputs(" by ", out);

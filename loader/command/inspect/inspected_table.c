@@ -41,10 +41,9 @@ static void print_facts(FILE *out, const struct hf_inspection *inspection)
 static void print_object(FILE *out, const struct hf_object *object, bool coloured)
 {
     const struct hf_findings findings = hf_inspected_findings(&object->inspection);
-    if (coloured)
-        fputs("\033[1m", out);
+    fputs(hf_text_style(coloured, HF_TEXT_BOLD), out);
     hf_text_print(out, object->path);
-    fputs(coloured ? "\033[m\n" : "\n", out);
+    fprintf(out, "%s\n", hf_text_style(coloured, HF_TEXT_PLAIN));
     print_facts(out, &object->inspection);
     if (findings.count == 0)
         fputs("  clean\n", out);

@@ -30,13 +30,10 @@ struct page {
     size_t width; /* of the terminal; 0: none */
 };
 
-static const char *colour(const struct page *page, const char *code)
+static const char *style(const struct page *page, enum hf_text_style style)
 {
-    return page->coloured ? code : "";
+    return hf_text_style(page->coloured, style);
 }
-
-static const char bold[] = "\033[1m", dim[] = "\033[2m", plain[] = "\033[m";
-static const char *const severity_colours[] = {"\033[36m", "\033[33m", "\033[31m"};
 
 static size_t terminal_width(void)
 {
@@ -89,24 +86,6 @@ static size_t print_path(FILE *out, const char *path, size_t most)
     return 3 + strlen(end);
 }
 
-static const char *bytes_text(uint64_t bytes, char *buffer, size_t size)
-{
-    static const char units[] = "KMGTPE";
-    enum { KIBI = 1024 };
-    if (bytes < KIBI) {
-        snprintf(buffer, size, "%" PRIu64 " B", bytes);
-        return buffer;
-    }
-    double value = (double)bytes / KIBI;
-    size_t unit = 0;
-    while (value >= KIBI && units[unit + 1] != '\0') {
-        value /= KIBI;
-        unit++;
-    }
-    snprintf(buffer, size, "%.1f %ciB", value, units[unit]);
-    return buffer;
-}
-
 static const char *plural(uint64_t count)
 {
     return count == 1 ? "" : "s";
@@ -142,7 +121,7 @@ static void print_summary(const struct page *page, const struct hf_rule_totals *
         if (pair->key.allocated != pair->key.freed)
             __builtin_add_overflow(crossed, pair->blocks, &crossed);
     }
-    fputs(colour(page, bold), page->out);
+    fputs(style(page, HF_TEXT_BOLD), page->out);
     if (merged->findings_count == 0) {
         fprintf(page->out, "%s in %zu process%s", only_counted ? "Blocks counted" : "Nothing found",
                 processes, processes == 1 ? "" : "es");
@@ -155,7 +134,7 @@ static void print_summary(const struct page *page, const struct hf_rule_totals *
                 processes == 1 ? "" : "es", hf_report_rule((uint32_t)worst->key.rule)->name,
                 worst->count, plural(worst->count));
     }
-    fprintf(page->out, "%s\n", colour(page, plain));
+    fprintf(page->out, "%s\n", style(page, HF_TEXT_PLAIN));
 }
 
 static void print_gaps(const struct page *page)
@@ -230,7 +209,8 @@ static void print_trace(const struct page *page, const char *what, const struct 
 {
     if (trace->native + trace->python == 0)
         return;
-    fprintf(page->out, "    %sstack of the %s%s\n", colour(page, dim), what, colour(page, plain));
+    fprintf(page->out, "    %sstack of the %s%s\n", style(page, HF_TEXT_DIM), what,
+            style(page, HF_TEXT_PLAIN));
     for (size_t i = 0; i < trace->python && i < FRAMES_MAX; i++) {
         const struct hf_python_line *line = &trace->lines[i];
         fputs("      Python  ", page->out);
@@ -254,12 +234,12 @@ static void print_finding(const struct page *page, const struct hf_merged_findin
 {
     const struct hf_finding_key *key = &finding->key;
     const struct hf_rule_text *rule = hf_report_rule((uint32_t)key->rule);
-    char size[32];
+    char size[HF_TEXT_BYTES];
     fprintf(page->out, "  %s%-7s%s  %s  %" PRIu64 " time%s",
-            colour(page, severity_colours[rule->severity]), hf_severity_name(rule->severity),
-            colour(page, plain), rule->name, finding->count, plural(finding->count));
+            style(page, (enum hf_text_style)rule->severity), hf_severity_name(rule->severity),
+            style(page, HF_TEXT_PLAIN), rule->name, finding->count, plural(finding->count));
     if (finding->bytes > 0)
-        fprintf(page->out, ", %s", bytes_text(finding->bytes, size, sizeof size));
+        fprintf(page->out, ", %s", hf_text_bytes(finding->bytes, size));
     if (finding->asked != 0 && finding->said != 0)
         fprintf(page->out, "; allocated with %" PRIu64 ", freed with %" PRIu64, finding->asked,
                 finding->said);
@@ -286,7 +266,7 @@ static void print_group_title(const struct page *page, const struct hf_merged_fi
 {
     const struct hf_finding_key *key = &finding->key;
     const struct hf_object *freer = object_of(&key->freed);
-    fprintf(page->out, "\n%s", colour(page, bold));
+    fprintf(page->out, "\n%s", style(page, HF_TEXT_BOLD));
     if (key->allocator != NULL) {
         fputs(strcmp(key->allocator, "heap") == 0 ? "Blocks of the " : "Blocks of ", page->out);
         hf_text_print(page->out, key->allocator);
@@ -301,7 +281,7 @@ static void print_group_title(const struct page *page, const struct hf_merged_fi
         fputs(hf_finding_is_access(key) ? ", accessed by " : ", freed by ", page->out);
         print_path(page->out, freer->path, page->width != 0 ? page->width / 3 : 0);
     }
-    fprintf(page->out, "%s\n", colour(page, plain));
+    fprintf(page->out, "%s\n", style(page, HF_TEXT_PLAIN));
 }
 
 static void print_findings(const struct page *page)
@@ -331,7 +311,7 @@ static void print_suppressed(const struct page *page)
     const struct hf_merged *merged = page->merged;
     if (merged->suppressed_count == 0)
         return;
-    fprintf(page->out, "\n%sSuppressed%s\n", colour(page, bold), colour(page, plain));
+    fprintf(page->out, "\n%sSuppressed%s\n", style(page, HF_TEXT_BOLD), style(page, HF_TEXT_PLAIN));
     for (size_t i = 0; i < merged->suppressed_count && i < SUPPRESSED_MAX; i++) {
         const struct hf_merged_suppression *item = merged->suppressed[i];
         fprintf(page->out, "  %" PRIu64 " time%s  ", item->count, plural(item->count));
@@ -382,15 +362,16 @@ static void print_matrix(const struct page *page)
     }
     if (column != 0 && widest > column)
         widest = column;
-    fprintf(page->out, "\n%sWho frees whose blocks%s\n%s%-*s  freed by\n", colour(page, bold),
-            colour(page, plain), titles, (int)widest, "allocated by");
+    fprintf(page->out, "\n%sWho frees whose blocks%s\n%s%-*s  freed by\n",
+            style(page, HF_TEXT_BOLD), style(page, HF_TEXT_PLAIN), titles, (int)widest,
+            "allocated by");
     for (size_t i = 0; i < most; i++) {
         const struct hf_merged_pair *pair = pairs[i];
         const char *allocated = pair->key.allocated != NULL ? pair->key.allocated : "unknown";
         const char *freed = pair->key.freed != NULL ? pair->key.freed : "unknown";
-        char size[32];
+        char size[HF_TEXT_BYTES];
         fprintf(page->out, "%12" PRIu64 "  %11s  %7" PRIu64 "  ", pair->blocks,
-                bytes_text(pair->bytes, size, sizeof size), pair->threads);
+                hf_text_bytes(pair->bytes, size), pair->threads);
         const size_t printed = print_path(page->out, allocated, column);
         fprintf(page->out, "%*s", printed < widest ? (int)(widest - printed + 2) : 2, "");
         print_path(page->out, freed, column);
@@ -413,12 +394,12 @@ static void print_compared_side(FILE *out, const struct hf_compared_side *side)
 
 static void print_changes(const struct page *page, const struct hf_comparison *comparison)
 {
-    fprintf(page->out, "\n%sSince ", colour(page, bold));
+    fprintf(page->out, "\n%sSince ", style(page, HF_TEXT_BOLD));
     hf_text_print(page->out, comparison->old);
     fprintf(page->out, ": %zu new, %zu gone, %zu more often, %zu less often, %zu the same%s\n",
             comparison->changes[HF_CHANGE_NEW], comparison->changes[HF_CHANGE_GONE],
             comparison->changes[HF_CHANGE_MORE], comparison->changes[HF_CHANGE_FEWER],
-            comparison->changes[HF_CHANGE_SAME], colour(page, plain));
+            comparison->changes[HF_CHANGE_SAME], style(page, HF_TEXT_PLAIN));
     for (size_t i = 0; i < comparison->items_count && i < CHANGES_MAX; i++) {
         const struct hf_compared *item = &comparison->items[i];
         fprintf(page->out, "  %-5s  ", hf_change_name(item->change));
