@@ -15,7 +15,7 @@
 
 enum {
     ROOM_TO_UNWIND = 16384,
-    REPEATS_MAX = 1000, /* of one fault that should not recur */
+    REPEATS_MAX = 16, /* of one fault */
     PAGE_FAULT_WRITE = 2
 };
 
@@ -82,13 +82,25 @@ static void find(struct hf_event *event, const void *instruction, enum hf_report
         hf_report_drop();
 }
 
+/* Whether the thread repeats a fault that no change of ours can explain: then the program has
+ * protected its block itself, such as for a write barrier, and the fault is its handler's. */
 static bool repeats(const void *address)
 {
-    static _Atomic(uintptr_t) last;
-    static atomic_uint count;
-    if (atomic_exchange(&last, (uintptr_t)address) != (uintptr_t)address)
-        atomic_store(&count, 0);
-    return atomic_fetch_add(&count, 1) >= REPEATS_MAX;
+    static __thread struct {
+        const void *address;
+        uint64_t changes;
+        unsigned count;
+    } last __attribute__((tls_model("initial-exec")));
+    const uint64_t changes = hf_sampled_changes();
+    if (last.address != address)
+        last.count = 0;
+    else if (last.changes == changes || ++last.count == REPEATS_MAX) {
+        last.address = NULL;
+        return true;
+    }
+    last.address = address;
+    last.changes = changes;
+    return false;
 }
 
 static __attribute__((noinline)) bool judge(const void *address, const ucontext_t *context)

@@ -60,7 +60,7 @@ size_t hf_sampled_size;
 static size_t page;
 static uint32_t slot_count;
 static _Atomic(uint32_t) used;
-static _Atomic(uint64_t) frees;
+static _Atomic(uint64_t) changes; /* of the protection of slots */
 
 static const struct hf_hosted *hosted; /* set once, before the first block */
 static atomic_bool frozen;
@@ -200,6 +200,7 @@ static bool place(struct slot *slot, size_t alignment, size_t size)
     char *first = (char *)((uintptr_t)block & -page);
     if (mprotect(first, (size_t)(guard - first), PROT_READ | PROT_WRITE) != 0)
         return false;
+    atomic_fetch_add(&changes, 1);
     memset(block + size, FILLER, (size_t)(guard - block) - size);
     slot->block = block;
     slot->size = size;
@@ -331,7 +332,7 @@ void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site cal
     slot->freed = site.number;
     take_stack(&slot->freed_stack, site.number);
     close_slot(slot);
-    slot->order = atomic_fetch_add(&frees, 1);
+    slot->order = atomic_fetch_add(&changes, 1);
     atomic_store_explicit(&slot->state, FREED, memory_order_release);
     atomic_fetch_sub(&used, 1);
     errno = saved_errno;
@@ -386,6 +387,11 @@ void hf_sampled_each(void (*visit)(const void *block, size_t room, struct hf_tra
 
 /* ---- accesses ---- */
 
+uint64_t hf_sampled_changes(void)
+{
+    return atomic_load(&changes);
+}
+
 /* The slot that an access meant: an access behind a block whose guard is open may reach the next
  * slot. */
 static struct slot *slot_meant(const void *address)
@@ -432,6 +438,7 @@ bool hf_sampled_open(const void *address)
     if (slot == NULL || mprotect(start_of(slot), SLOT_PAGES * page, PROT_READ | PROT_WRITE) != 0)
         return false;
     atomic_store(&slot->opened, true);
+    atomic_fetch_add(&changes, 1);
     if (move(slot, FREED, OPENED))
         atomic_fetch_add(&used, 1);
     else

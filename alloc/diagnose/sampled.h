@@ -74,6 +74,9 @@ enum hf_sampled_verdict {
 /* Judges an access that faulted. `event` receives the block. */
 enum hf_sampled_verdict hf_sampled_judge(const void *address, struct hf_event *event);
 
+/* Counts what this unit does to the protection of its pages. */
+uint64_t hf_sampled_changes(void);
+
 /* Lets accesses to the slot pass from now on. A freed block's slot is not used again. False if the
  * system refuses. */
 bool hf_sampled_open(const void *address);

@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,6 +222,40 @@ static void with_handler(void)
     (void)look(hide(block));
 }
 
+/* A write barrier, as collectors have: the program protects its own blocks, again and again. */
+static volatile long barrier_faults;
+
+static void on_barrier(int number, siginfo_t *info, void *context)
+{
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    (void)number;
+    (void)context;
+    barrier_faults = barrier_faults + 1;
+    if (mprotect((void *)((uintptr_t)info->si_addr & -page), page, PROT_READ | PROT_WRITE) != 0)
+        _exit(8);
+}
+
+static void write_barrier(void)
+{
+    enum { BLOCKS = 400, TURNS = 30, SIZE = 4096 };
+    static char *blocks[BLOCKS];
+    const struct sigaction action = {.sa_sigaction = on_barrier, .sa_flags = SA_SIGINFO};
+    if (sigaction(SIGSEGV, &action, NULL) != 0)
+        exit(2);
+    for (int i = 0; i < BLOCKS; i++) /* each with pages of its own, also if it is not sampled */
+        blocks[i] = memset(aligned_alloc(SIZE, SIZE), 'x', SIZE);
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (int i = 0; i < BLOCKS; i++)
+            if (mprotect(blocks[i], SIZE, PROT_READ) != 0)
+                exit(3);
+        for (int i = 0; i < BLOCKS; i++)
+            poke(blocks[i]);
+    }
+    printf("read %c %ld\n", look(blocks[0]), barrier_faults);
+    for (int i = 0; i < BLOCKS; i++)
+        give(blocks[i]);
+}
+
 static void without_handler(void)
 {
     if (signal(SIGSEGV, SIG_IGN) != SIG_DFL || signal(SIGSEGV, SIG_DFL) != SIG_IGN)
@@ -283,6 +318,7 @@ int main(int count, char **arguments)
         {"read-freed-child", read_freed_by_child},
         {"read-freed-vfork", read_freed_by_vfork},
         {"with-handler", with_handler},
+        {"write-barrier", write_barrier},
         {"without-handler", without_handler},
         {"raw-handler", raw_handler},
         {"sandbox", sandbox},

@@ -119,6 +119,10 @@ class Sampling(unittest.TestCase):
         self.assertEqual((run.status, run.output[:5]), (0, "read "), run.errors)
         self.assertEqual(run.report["findings"], [])
 
+    def test_write_barrier(self):
+        """Each fault goes to the program's handler after one try, not after thousands."""
+        self.same([arguments.accesses, "write-barrier"])
+
     def test_places_of_an_earlier_report_are_always_sampled(self):
         first = self.diagnose(arguments.accesses, "read-freed")
         sites = ["--sites", str(first.folder)]
