@@ -77,7 +77,8 @@ static void find(struct hf_event *event, const void *instruction, enum hf_report
     const void *frames[HF_UNWIND_MAX];
     event->freed_site = hf_site_of(instruction, function).number;
     event->freed = (struct hf_event_stack){
-        frames, instruction != NULL && has_room() ? hf_unwind(instruction, frames) : 0};
+        frames,
+        instruction != NULL && has_room() ? hf_unwind(instruction, frames, HF_UNWIND_MAX) : 0};
     if (!hf_elsewhere(record, event))
         hf_report_drop();
 }

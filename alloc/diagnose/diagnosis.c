@@ -442,6 +442,12 @@ static void become_root(void)
     }
 }
 
+/* Whether a block may be sampled now. */
+static bool can_sample(void)
+{
+    return hf_sampled_has_room() && hf_signals_see_accesses();
+}
+
 /* Priority 102: after libhomefree's own constructor. */
 __attribute__((constructor(102))) static void start_diagnosis(void)
 {
@@ -479,7 +485,7 @@ __attribute__((constructor(102))) static void start_diagnosis(void)
     hf_timeline_start();
     if (hf_diagnose.mode != HF_REPORT_COUNT && sample_every != 0) {
         hf_signals_watch_accesses();
-        hf_sampled_start(&hf_sampled_hosted);
-        hf_sampling_start(sample_every, !sample_asked, hf_signals_see_accesses);
+        hf_sampled_start(&hf_sampled_hosted, sample_every <= HF_SAMPLING_OFTEN);
+        hf_sampling_start(sample_every, !sample_asked, can_sample);
     }
 }

@@ -159,7 +159,7 @@ static void record(const struct hf_event *event)
         if (taken)
             break;
         enum hf_report_function function;
-        depth = hf_unwind(hf_site_address(site, &function), own);
+        depth = hf_unwind(hf_site_address(site, &function), own, HF_UNWIND_MAX);
     }
     hf_report_drop();
 }

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -46,14 +47,19 @@ struct stack {
 
 static struct slot {
     _Atomic(uint32_t) state;
-    atomic_bool opened;        /* a live block's guard may be touched */
+    atomic_bool opened; /* a live block's guard may be touched */
+    bool is_separate;
     unsigned char kind;        /* enum hf_block_kind */
     uint32_t allocated, freed; /* sites */
     struct stack allocated_stack, freed_stack;
     size_t size; /* as requested */
     char *block;
-    uint64_t order; /* of frees */
 } slots[SLOTS_MAX];
+
+/* When a slot was freed, as a number of `changes`; 0: never used. TAKEN if it cannot be had. Side
+ * by side, because an allocation looks at all of them. Hints: the state decides. */
+#define TAKEN UINT64_MAX
+static _Atomic(uint64_t) freed_at[SLOTS_MAX];
 
 uintptr_t hf_sampled_base;
 size_t hf_sampled_size;
@@ -63,6 +69,7 @@ static _Atomic(uint32_t) used;
 static _Atomic(uint64_t) changes; /* of the protection of slots */
 
 static const struct hf_hosted *hosted; /* set once, before the first block */
+static bool often;                     /* most allocations are sampled */
 static atomic_bool frozen;
 static _Atomic(uint32_t) next_look; /* when so many are used */
 
@@ -70,8 +77,9 @@ static const char heap_name[] = "heap";
 
 /* ---- the pool ---- */
 
-void hf_sampled_start(const struct hf_hosted *functions)
+void hf_sampled_start(const struct hf_hosted *functions, bool is_often)
 {
+    often = is_often;
     hosted = functions;
 }
 
@@ -79,7 +87,8 @@ bool hf_sampled_yield(void)
 {
     const size_t size = __atomic_load_n(&hf_sampled_size, __ATOMIC_ACQUIRE);
     return !atomic_exchange(&frozen, true) && size != 0 &&
-           mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0;
+           mprotect((void *)hf_sampled_base, size, PROT_READ | PROT_WRITE) == 0 &&
+           (!often || madvise((void *)hf_sampled_base, size, MADV_NORMAL) == 0);
 }
 
 static bool count_mapping(const struct hf_mapping *mapping, void *count)
@@ -155,6 +164,11 @@ static char *first_page_of(const struct slot *slot)
 
 /* ---- allocating ---- */
 
+bool hf_sampled_has_room(void)
+{
+    return atomic_load_explicit(&used, memory_order_relaxed) < USED_MAX;
+}
+
 static bool move(struct slot *slot, uint32_t from, uint32_t to)
 {
     return atomic_compare_exchange_strong(&slot->state, &from, to);
@@ -164,21 +178,23 @@ static bool move(struct slot *slot, uint32_t from, uint32_t to)
 static struct slot *take_slot(uint32_t *before)
 {
     for (int tries = 0; tries < 4; tries++) {
-        struct slot *oldest = NULL;
-        for (uint32_t i = 0; i < slot_count; i++) {
-            const uint32_t state = atomic_load_explicit(&slots[i].state, memory_order_acquire);
-            if (state == UNUSED) {
-                oldest = &slots[i];
-                break;
+        uint64_t earliest = TAKEN;
+        uint32_t oldest = 0;
+        for (uint32_t i = 0; i < slot_count && earliest != 0; i++) {
+            const uint64_t freed = atomic_load_explicit(&freed_at[i], memory_order_relaxed);
+            if (freed < earliest) {
+                earliest = freed;
+                oldest = i;
             }
-            if (state == FREED && (oldest == NULL || slots[i].order < oldest->order))
-                oldest = &slots[i];
         }
-        if (oldest == NULL)
+        if (earliest == TAKEN)
             return NULL;
-        *before = atomic_load(&oldest->state);
-        if ((*before == UNUSED || *before == FREED) && move(oldest, *before, BUSY))
-            return oldest;
+        *before = atomic_load(&slots[oldest].state);
+        if ((*before == UNUSED || *before == FREED) && move(&slots[oldest], *before, BUSY)) {
+            atomic_store(&freed_at[oldest], TAKEN);
+            return &slots[oldest];
+        }
+        (void)atomic_compare_exchange_strong(&freed_at[oldest], &earliest, TAKEN); /* if opened */
     }
     return NULL;
 }
@@ -187,9 +203,19 @@ static void take_stack(struct stack *stack, uint32_t site)
 {
     const void *frames[HF_UNWIND_MAX];
     enum hf_report_function function;
-    const size_t depth = hf_unwind(hf_site_address(site, &function), frames);
-    stack->depth = depth < DEPTH_MAX ? depth : DEPTH_MAX;
+    stack->depth = hf_unwind(hf_site_address(site, &function), frames, DEPTH_MAX);
     memcpy(stack->frames, frames, stack->depth * sizeof frames[0]);
+}
+
+/* Where most allocations are sampled, and a slot is used again: makes each of its pages a mapping
+ * of its own for good. The kernel merges no pages that are advised about differently, and to split
+ * and merge mappings takes it longer than all else. */
+static void separate(struct slot *slot)
+{
+    for (int i = 1; i < SLOT_PAGES && !slot->is_separate; i++)
+        (void)madvise(start_of(slot) + (size_t)i * page, page,
+                      i % 2 != 0 ? MADV_SEQUENTIAL : MADV_RANDOM);
+    slot->is_separate = true;
 }
 
 /* Gives a slot's block its place and pages. */
@@ -226,6 +252,8 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
     }
     if (atomic_fetch_add(&used, 1) < USED_MAX && !atomic_load(&frozen)) {
         struct slot *slot = take_slot(&before);
+        if (slot != NULL && often && before == FREED)
+            separate(slot);
         if (slot != NULL && place(slot, alignment, size)) {
             slot->kind = (unsigned char)kind;
             slot->allocated = site.number;
@@ -235,6 +263,7 @@ void *hf_sampled_allocate(size_t alignment, size_t size, struct hf_site site,
             atomic_store_explicit(&slot->state, LIVE, memory_order_release);
         } else if (slot != NULL) {
             atomic_store(&slot->state, before);
+            atomic_store(&freed_at[slot - slots], atomic_load(&changes));
         }
     }
     if (block == NULL)
@@ -332,8 +361,8 @@ void hf_sampled_free(void *ptr, struct hf_stated stated, struct hf_call_site cal
     slot->freed = site.number;
     take_stack(&slot->freed_stack, site.number);
     close_slot(slot);
-    slot->order = atomic_fetch_add(&changes, 1);
     atomic_store_explicit(&slot->state, FREED, memory_order_release);
+    atomic_store(&freed_at[slot - slots], atomic_fetch_add(&changes, 1) + 1);
     atomic_fetch_sub(&used, 1);
     errno = saved_errno;
 }

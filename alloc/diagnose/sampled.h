@@ -7,9 +7,9 @@
  * of freed blocks are used again as late as possible: first come the unused ones, then the one that
  * was freed first.
  *
- * Owns the pool: at most 8 MiB of touched memory, and about 900 mappings of the process. Takes no
- * lock; any thread, at any stage, in signal handlers. A thread that forks while another one frees a
- * sampled block leaves that slot unusable in the child.
+ * Owns the pool: at most 8 MiB of touched memory, and about 900 mappings of the process, or 3000.
+ * Takes no lock; any thread, at any stage, in signal handlers. A thread that forks while another
+ * one frees a sampled block leaves that slot unusable in the child.
  */
 #ifndef HOMEFREE_SAMPLED_H
 #define HOMEFREE_SAMPLED_H
@@ -31,14 +31,18 @@ static inline bool hf_sampled_holds(const void *ptr)
     return (uintptr_t)ptr - hf_sampled_base < size;
 }
 
-/* Makes sampled blocks possible. functions: of the pool as a hosted allocator. */
+/* Makes sampled blocks possible. functions: of the pool as a hosted allocator. is_often: that most
+ * allocations are sampled is worth three mappings for each slot. */
 struct hf_hosted;
-void hf_sampled_start(const struct hf_hosted *functions);
+void hf_sampled_start(const struct hf_hosted *functions, bool is_often);
 
 /* Gives the pool's mappings back, because the process has none left, or is about to forbid system
  * calls: its blocks stay, and nothing more is sampled or noticed. Returns whether there were any.
  */
 bool hf_sampled_yield(void);
+
+/* Whether a slot is left. A load. */
+bool hf_sampled_has_room(void);
 
 /* A sampled block, which is not counted; NULL if there cannot be one now, which is no error.
  * alignment: 0 for malloc's. The contents are arbitrary. */

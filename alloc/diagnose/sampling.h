@@ -38,7 +38,7 @@ bool hf_sampling_turn(void);
 #define HF_SAMPLING_LARGE ((size_t)1 << 20)
 void hf_sampling_large(void);
 
-enum { HF_SAMPLING_USUAL = 4096, HF_SAMPLING_MAX = 1 << 30 };
+enum { HF_SAMPLING_OFTEN = 16, HF_SAMPLING_USUAL = 4096, HF_SAMPLING_MAX = 1 << 30 };
 
 /* Begins sampling. every: one allocation in so many, chosen at random; 0: none. paced: at most one
  * for each tick of the system's coarse clock (1 to 10 ms). sees: whether accesses to sampled blocks

@@ -173,7 +173,7 @@ uint32_t hf_stack_site(uint32_t site, uint32_t *without)
                    : pause_after(atomic_fetch_add_explicit(&taken[site], 1, memory_order_relaxed));
     if (is_full)
         return site;
-    const size_t count = hf_unwind(hf_recorded_sites[site].address, frames);
+    const size_t count = hf_unwind(hf_recorded_sites[site].address, frames, HF_UNWIND_MAX);
     const uint64_t key = key_of(site, frames, count);
     struct deep_site *place = count != 0 ? find_place(key) : NULL;
     if (place != NULL && __atomic_load_n(&place->key, __ATOMIC_ACQUIRE) != key) {

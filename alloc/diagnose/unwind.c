@@ -27,7 +27,7 @@ struct walk {
     const struct walk *self;
     const void *caller;
     const void **frames;
-    size_t count;
+    size_t count, most;
     bool begun; /* `caller` was found */
     sigjmp_buf resume;
 };
@@ -97,7 +97,8 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *argument
         walk->count = 0;
     }
     walk->frames[walk->count++] = frame;
-    return walk->count < HF_UNWIND_MAX ? _URC_NO_REASON : _URC_END_OF_STACK;
+    return walk->count < (walk->begun ? walk->most : HF_UNWIND_MAX) ? _URC_NO_REASON
+                                                                    : _URC_END_OF_STACK;
 }
 
 /* The unwinder aborts if it does not find itself. */
@@ -118,9 +119,9 @@ static void follow(struct walk *walk)
 }
 #endif
 
-size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
+size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX], size_t most)
 {
-    struct walk walk = {.self = &walk, .caller = caller, .frames = frames};
+    struct walk walk = {.self = &walk, .caller = caller, .frames = frames, .most = most};
     /* A walk further in than this one was left by longjmp(3), from a handler of the program. */
     if (current != NULL && (uintptr_t)current > (uintptr_t)&walk)
         return 0;
@@ -138,7 +139,7 @@ size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX])
     while (skipped < walk.count && hf_dynlink_find_fast((const char *)frames[skipped] - 1) == own)
         skipped++;
     memmove(frames, frames + skipped, (walk.count - skipped) * sizeof *frames);
-    return walk.count - skipped;
+    return walk.count - skipped < most ? walk.count - skipped : most;
 }
 
 bool hf_unwind_guard(void (*work)(void *), void *argument)

@@ -16,8 +16,8 @@ enum { HF_UNWIND_MAX = 48 };
 
 /* Stores the return addresses of the calling thread's frames, innermost first, from the one that
  * returns to `caller` on; if that is not found, from the first one outside this library. Returns
- * their number. */
-size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX]);
+ * their number, which is at most `most`. */
+size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX], size_t most);
 
 /* Calls `work`, which reads memory that may not be there, calls nothing outside this library, and
  * needs little stack. Returns whether it came to its end. */
