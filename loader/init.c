@@ -21,7 +21,6 @@
 #include "loader/foreign/asking.h"
 #include "loader/foreign/mmap_tracking.h"
 #include "loader/host/arena_owners.h"
-#include "loader/host/host.h"
 #include "loader/host/numpy.h"
 #include "loader/host/pymalloc.h"
 #include "loader/host/shared_blocks.h"
@@ -59,12 +58,6 @@ __attribute__((constructor(101))) static void start_libhomefree(void)
     hf_routed_start();
     hf_tracking_start();
     hf_late_start();
-    hf_copy_start();
-    hf_live_guards_start();
-    hf_host_start();
-    hf_numpy_start();
-    hf_shared_blocks_start();
-    hf_arena_owners_start();
     hf_interpreters_prepare();
     hf_thunks_start();
 

@@ -175,7 +175,8 @@ void hf_seal_start(void)
 static void in_child(void)
 {
     const int saved_errno = errno;
-    __atomic_store_n(lock, UNLOCKED, __ATOMIC_RELEASE);
+    if (early_lock != UNLOCKED)
+        early_lock = UNLOCKED;
     if (__atomic_load_n(&opened, __ATOMIC_ACQUIRE) && protect(PROT_READ))
         __atomic_store_n(&opened, false, __ATOMIC_RELEASE);
     errno = saved_errno;

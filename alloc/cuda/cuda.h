@@ -180,9 +180,7 @@ enum { HF_CUDA_SUCCESS = 0, HF_CUDA_INVALID_VALUE = 1, HF_CUDA_NOT_REGISTERED = 
 /* ---- the process ---- */
 
 /* After this, every function that would call CUDA returns -ESHUTDOWN. Called in a forked child
- * alone, where it also gives up locks that other threads held. */
+ * alone. */
 void hf_cuda_forbid(void);
-/* In a forked child of a process that never found CUDA: it may be found here. */
-void hf_cuda_begin_again(void);
 
 #endif

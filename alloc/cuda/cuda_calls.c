@@ -8,6 +8,7 @@
  */
 #include "alloc/cuda/cuda_calls.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
 
@@ -22,7 +23,7 @@ static union {
     char pages[HF_SEAL_SIZE(struct hf_cuda_functions)];
 } table HF_SEALED;
 
-pthread_mutex_t hf_cuda_lock_of_state = PTHREAD_MUTEX_INITIALIZER;
+pthread_mutex_t HF_FORK_LOCK hf_cuda_lock_of_state = PTHREAD_MUTEX_INITIALIZER;
 static atomic_bool published, over;
 static _Atomic(hf_cu_context) contexts[HF_CUDA_DEVICES_MAX];
 /* Always ends with a zero byte, in a forked child, too. */
@@ -65,13 +66,6 @@ int hf_cuda_publish(const struct hf_cuda_functions *functions)
 void hf_cuda_forbid(void)
 {
     atomic_store(&over, true);
-    /* In a forked child, the thread that held it may not exist. */
-    pthread_mutex_init(&hf_cuda_lock_of_state, NULL);
-}
-
-void hf_cuda_begin_again(void)
-{
-    pthread_mutex_init(&hf_cuda_lock_of_state, NULL);
 }
 
 /* ---- errors ---- */

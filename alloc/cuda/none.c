@@ -191,10 +191,6 @@ int hf_cuda_release(void *release, void *ptr, void *context, bool idle)
     return -ENODEV;
 }
 
-void hf_cuda_begin_again(void)
-{
-}
-
 void hf_cuda_forbid(void)
 {
 }

@@ -156,9 +156,12 @@ void hf_gate_open_in_parent(void)
 void hf_gate_empty_in_child(void)
 {
     for (size_t i = 0; i < HF_GATE_CELLS; i++)
-        if (&hf_gate_cells[i] != hf_gate_own)
+        if (&hf_gate_cells[i] != hf_gate_own &&
+            (hf_gate_cells[i].inside != 0 ||
+             hf_gate_cells[i].taken != 0)) /* a write copies a page */
             hf_gate_cells[i] = (struct hf_gate_cell){.inside = 0};
-    hf_gate_cells[0].inside = hf_gate_inside == &hf_gate_cells[0];
+    if (hf_gate_inside == &hf_gate_cells[0])
+        hf_gate_cells[0].inside = 1;
 }
 
 void hf_gate_open_in_child(void)

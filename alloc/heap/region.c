@@ -18,6 +18,7 @@
  */
 #include "alloc/heap/region.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/uncancelled.h"
 #include "alloc/heap/holes.h"
 #include "alloc/heap/internal.h"
@@ -40,7 +41,7 @@ struct hf_region_bounds hf_region;
 
 const uintptr_t *hf_page_map;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t used;
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
 /* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
@@ -361,9 +362,4 @@ size_t hf_region_used(void)
 bool hf_region_was_reached(const void *at)
 {
     return (uintptr_t)at < atomic_load_explicit(&reached, memory_order_relaxed);
-}
-
-void hf_region_reset(void)
-{
-    pthread_mutex_init(&lock, NULL);
 }

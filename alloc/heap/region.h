@@ -39,7 +39,4 @@ size_t hf_region_used(void);
  * never a block. Any thread, without a lock. */
 bool hf_region_was_reached(const void *at);
 
-/* For a forked child: reinitialises the lock, which no thread held (fork_gate.h). */
-void hf_region_reset(void);
-
 #endif

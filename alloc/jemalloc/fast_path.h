@@ -55,7 +55,9 @@ struct hf_thread_data {
 
 static struct hf_thread_data hf_thread_first;
 static atomic_b_t hf_thread_first_taken = ATOMIC_INIT(false);
-static pthread_mutex_t hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
+/* As HF_FORK_LOCK in base/fork_lock.h, which this side cannot include. */
+#define HF_FORK_LOCK __attribute__((section("hf_fork_locks"), aligned(64)))
+static pthread_mutex_t HF_FORK_LOCK hf_emergency_lock = PTHREAD_MUTEX_INITIALIZER;
 
 __thread tsd_t *hf_thread_slot __attribute__((tls_model("initial-exec"), visibility("hidden"))) =
     &tsd_tls;
@@ -314,7 +316,8 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
  * Another thread may take the space first, hence several tries.
  */
 enum { HF_RETRIES = 3 };
-static pthread_mutex_t hf_retry_lock = PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
+static pthread_mutex_t HF_FORK_LOCK hf_retry_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
 
 static bool hf_retry(size_t size)
 {
@@ -637,7 +640,8 @@ int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *i
     return -error;
 }
 
-/* jemalloc says when it has no memory for a thread's cache, and goes on without one. */
+/* jemalloc says when it has no memory for a thread's cache, and goes on without one; and why it
+ * cannot start, which our own message does. */
 static void hf_say_nothing(void *context, const char *text)
 {
     (void)context, (void)text;
@@ -651,8 +655,8 @@ bool hf_heap_boot_entry(const char *configuration, bool checks)
     je_malloc_conf = configuration;
     hf_pace_looks();
     hf_depot_start();
-    jemalloc_constructor();
     je_malloc_message = hf_say_nothing;
+    jemalloc_constructor();
     hf_ground_write_tables();
     return malloc_initialized();
 }
@@ -679,14 +683,12 @@ void hf_heap_catch_up_entry(void)
 void hf_heap_reset_in_child_entry(void)
 {
     tsd_t *before = hf_thread_slot, *own = before;
-    pthread_mutex_init(&hf_emergency_lock, NULL);
     if (own == &tsd_tls || own == &hf_thread_ended || own == &hf_thread_emergency)
         own = NULL;
     if (hf_thread_no_key)
         hf_left_reset((struct hf_thread_data *)own);
-    pthread_mutex_init(&hf_retry_lock, NULL);
-    pthread_mutex_init(&hf_slow_lock, NULL);
-    hf_put_off_threads = NULL;
+    if (hf_put_off_threads != NULL) /* a write copies a page */
+        hf_put_off_threads = NULL;
     hf_ground_reset();
     /* jemalloc wants data, for which there may be no memory. */
     bool none = own == NULL && before != &hf_thread_emergency && hf_thread_create() == NULL;

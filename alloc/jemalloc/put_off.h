@@ -13,7 +13,7 @@ static struct hf_thread_data *hf_put_off_threads;
 static int hf_put_off_slow;
 /* Taken inside the gate, before jemalloc's locks. A thread that finds no request has thereby waited
  * for the one that carries it out. */
-static pthread_mutex_t hf_slow_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK hf_slow_lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* Called inside the gate, so another thread's fork may be waiting for it to return. */
 static void hf_free_put_off(struct hf_put_off_block *block)

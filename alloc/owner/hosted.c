@@ -20,7 +20,7 @@
 
 const uint8_t *hf_hosted_who;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static union {
     const struct hf_hosted *_Atomic hosted[HF_HOSTED_MAX];
     char pages[HF_SEAL_SIZE(const struct hf_hosted *[HF_HOSTED_MAX])];
@@ -167,5 +167,3 @@ bool hf_hosted_describe(const void *ptr, struct hf_owner *owner)
     hosted->describe(ptr, owner);
     return true;
 }
-
-HF_LOCK_OVER_FORK(lock, hf_hosted_start)

@@ -41,9 +41,6 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
 /* Takes back lent pages: all that one hf_hosted_map() returned. Any thread. */
 void hf_hosted_unmap(void *address, size_t size);
 
-/* A stage of libhomefree's start (start/start.h). Pages can be lent before it. */
-void hf_hosted_start(void);
-
 /* For fork (start/fork_handlers.c): returns the pages that were taken back while the gate was
  * closed. */
 void hf_hosted_catch_up(void);

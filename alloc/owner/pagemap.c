@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
+uintptr_t hf_pagemap_root[(size_t)1 << (HF_USER_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 
 #define LEAF_PAGES ((size_t)1 << (HF_PAGEMAP_LEAF_SHIFT - HF_PAGEMAP_SHIFT))
 
@@ -92,7 +92,7 @@ static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
 static bool pages_of(const void *start, size_t size, uint64_t *first, uint64_t *end)
 {
     const uintptr_t page = (uintptr_t)1 << HF_PAGEMAP_SHIFT,
-                    limit = (uintptr_t)1 << HF_PAGEMAP_BITS;
+                    limit = (uintptr_t)1 << HF_USER_BITS;
     uintptr_t from = (uintptr_t)start;
     if (from >= limit || size == 0)
         return false;

@@ -19,8 +19,7 @@ enum {
     HF_PAGEMAP_UNKNOWN = 0,
     HF_PAGEMAP_SHIFT = 12,
     HF_PAGEMAP_PAGE = 1 << HF_PAGEMAP_SHIFT,
-    HF_PAGEMAP_LEAF_SHIFT = 30,
-    HF_PAGEMAP_BITS = 48
+    HF_PAGEMAP_LEAF_SHIFT = 30
 };
 
 /* Addresses of user space have at most so many bits. On aarch64 the main stack, the libraries and
@@ -32,13 +31,13 @@ enum { HF_USER_BITS = 47 };
 #endif
 
 /* Each entry is a leaf with one byte per page or, below 256, the number of all its pages. */
-extern uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
+extern uintptr_t hf_pagemap_root[(size_t)1 << (HF_USER_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 
 /* The number of the page that holds an address. Any value is valid. */
 static inline unsigned hf_pagemap_id(const void *ptr)
 {
     uintptr_t address = (uintptr_t)ptr;
-    if (address >> HF_PAGEMAP_BITS != 0)
+    if (address >> HF_USER_BITS != 0)
         return HF_PAGEMAP_UNKNOWN;
     uintptr_t leaf =
         __atomic_load_n(&hf_pagemap_root[address >> HF_PAGEMAP_LEAF_SHIFT], __ATOMIC_ACQUIRE);

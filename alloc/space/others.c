@@ -14,6 +14,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/maps.h"
 #include "alloc/base/seal.h"
@@ -50,7 +51,7 @@ static union {
 } table HF_SEALED;
 static atomic_uint sources_count;
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 _Atomic(size_t) hf_others_count;
 static atomic_uint changes; /* odd while the list is changed */
 static atomic_bool forked, torn;
@@ -573,7 +574,6 @@ void hf_others_unmapped(void *at, size_t size)
 
 static void in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
     if (atomic_load(&changes) % 2 != 0) {
         atomic_store(&torn, true);
         atomic_store(&hf_others_count, 0);

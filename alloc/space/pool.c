@@ -7,6 +7,7 @@
  */
 #include "alloc/space/pool.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
 #include "alloc/heap/region.h"
@@ -31,7 +32,7 @@ struct hf_pool hf_pools[1 + HF_DEVICES_MAX];
 _Atomic(unsigned) hf_pools_open;
 _Atomic(bool) hf_spaces_forked;
 
-static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK opening = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(unsigned) opening_threads; /* that have the lock or wait for it */
 
 static union {
@@ -529,12 +530,9 @@ void hf_pool_leak(struct hf_pool *pool, struct hf_stream *stream, size_t size)
 
 static void in_child(void)
 {
-    pthread_mutex_init(&opening, NULL);
     /* The child may be the first to use CUDA, unless a thread was looking for it. */
-    if (!hf_cuda_found() && atomic_load(&opening_threads) == 0) {
-        hf_cuda_begin_again();
+    if (!hf_cuda_found() && atomic_load(&opening_threads) == 0)
         return;
-    }
     atomic_store(&hf_spaces_forked, true);
     hf_cuda_forbid();
     for (size_t i = 0; i < sizeof hf_pools / sizeof hf_pools[0]; i++) {

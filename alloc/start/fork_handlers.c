@@ -5,11 +5,10 @@
  */
 #include "alloc/start/fork_handlers.h"
 
-#include "alloc/heap/region.h"
+#include "alloc/base/fork_lock.h"
 #include "alloc/jemalloc/fork_gate.h"
 #include "alloc/jemalloc/seam.h"
 #include "alloc/owner/hosted.h"
-#include "alloc/trace/watch_table.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,21 +35,29 @@ static void in_parent(void)
     errno = saved_errno;
 }
 
-/* No thread was inside the heap while the process was copied. Reinitialises locks that a thread
- * which no longer exists may have held outside the gate. */
+extern char first[] __asm__("__start_hf_fork_locks") __attribute__((visibility("hidden")));
+extern char end[] __asm__("__stop_hf_fork_locks") __attribute__((visibility("hidden")));
+
+static void reset_locks(void)
+{
+    for (char *at = first; at < end; at += HF_FORK_LOCK_SIZE)
+        *(pthread_mutex_t *)(void *)at = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
+
+/* No thread was inside the heap while the process was copied. */
 static void in_child(void)
 {
     int saved_errno = errno;
+    reset_locks();
     hf_gate_empty_in_child();
-    hf_region_reset();
-    hf_watch_reset();
     hf_heap_reset_in_child();
     hf_gate_open_in_child();
     catch_up();
     errno = saved_errno;
 }
 
-int hf_fork_handlers_register(void)
+int hf_fork_handlers_register(bool heap)
 {
-    return pthread_atfork(before_fork, in_parent, in_child);
+    return heap ? pthread_atfork(before_fork, in_parent, in_child)
+                : pthread_atfork(NULL, NULL, reset_locks);
 }

@@ -4,8 +4,11 @@
 #ifndef HOMEFREE_FORK_HANDLERS_H
 #define HOMEFREE_FORK_HANDLERS_H
 
-/* Registers the handlers. Called once, by the copy that is the heap. Returns pthread_atfork()'s
- * result. */
-int hf_fork_handlers_register(void);
+#include <stdbool.h>
+
+/* Registers the handlers; in a copy that is not the heap, those alone that reinitialise locks
+ * (base/fork_lock.h). Called once, before any other handler of libhomefree's is registered. Returns
+ * pthread_atfork()'s result. */
+int hf_fork_handlers_register(bool heap);
 
 #endif

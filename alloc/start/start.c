@@ -16,7 +16,6 @@
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/heap/region.h"
-#include "alloc/owner/hosted.h"
 #include "alloc/owner/send_home.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/api.h"
@@ -179,14 +178,15 @@ static void become_heap(void)
              "(ulimit -v) above 64 MiB");
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
-        fail("fatal: no memory to start the heap; raise the limits on memory, on address space "
-             "(ulimit -v) and on mappings (vm.max_map_count)");
-    (void)hf_fork_handlers_register();
+        fail("fatal: no memory to start the heap; raise the limits on memory, on data (ulimit -d), "
+             "on address space (ulimit -v) and on mappings (vm.max_map_count)");
+    (void)hf_fork_handlers_register(true);
     hf_instance_become_heap(&hf_api_functions);
 }
 
 static void become_forwarder(const struct hf_instance *heap, const struct link_map *where)
 {
+    (void)hf_fork_handlers_register(false);
     hf_instance_become_forwarder(heap, &without_heap);
     if (hf_instance_incompatible() != NULL)
         warn_incompatible(where);
@@ -225,6 +225,5 @@ void hf_alloc_start_stages(void)
     hf_seal_prepare();
     hf_heap_start();
     hf_send_home_start();
-    hf_hosted_start();
     hf_spaces_start();
 }

@@ -3,10 +3,12 @@
  */
 #include "alloc/trace/watch_table.h"
 
+#include "alloc/base/fork_lock.h"
+
 #include <pthread.h>
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 void hf_watch_lock(void)
 {
@@ -16,11 +18,6 @@ void hf_watch_lock(void)
 void hf_watch_unlock(void)
 {
     pthread_mutex_unlock(&lock);
-}
-
-void hf_watch_reset(void)
-{
-    pthread_mutex_init(&lock, NULL);
 }
 
 void hf_watch_name(struct hf_watch *watch, struct hf_watch_side *side, const char *name)

@@ -82,10 +82,9 @@ static inline size_t hf_watch_hash(uintptr_t value, size_t slots)
     return (size_t)((value >> 4) * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (slots - 1);
 }
 
-/* The lock of all watches; hf_watch_reset() reinitialises it in a forked child. */
+/* The lock of all watches. */
 void hf_watch_lock(void);
 void hf_watch_unlock(void);
-void hf_watch_reset(void);
 
 /* The entry of an address, or the unused entry for it. Under the lock. */
 struct hf_watch_entry *hf_watch_entry_at(struct hf_watch *watch, uintptr_t address);

@@ -326,7 +326,7 @@ static struct {
     char why[HF_ADOPTED_WHY_MAX];
 } refused[16];
 static size_t refused_count;
-static pthread_mutex_t refused_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK refused_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int was_refused(struct hf_adoption *adoption, const struct link_map *map)
 {
@@ -352,8 +352,6 @@ static void note_refused(const struct hf_adoption *adoption, const struct link_m
     }
     pthread_mutex_unlock(&refused_lock);
 }
-
-HF_LOCK_OVER_FORK(refused_lock, hf_live_guards_start)
 
 /* ---- one object ----------------------------------------------------------------------------- */
 

@@ -19,7 +19,4 @@
  */
 int hf_live_guard(struct hf_adoption *adoption, const struct link_map *map);
 
-/* Registers the fork handler. Called once, by the library's constructor. */
-void hf_live_guards_start(void);
-
 #endif

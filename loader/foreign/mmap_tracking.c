@@ -45,16 +45,18 @@ static struct candidate {
 } candidates[CANDIDATES_MAX];
 static atomic_size_t candidates_count; /* one past the last entry ever used */
 
-static atomic_flag inserting = ATOMIC_FLAG_INIT;
+static atomic_bool inserting;
 
 /* Threads that were inserting or deciding do not exist in the child; others repeat their work.
  * Deciding again publishes the same allocator again. */
 static void in_child(void)
 {
-    atomic_flag_clear(&inserting);
+    if (inserting)
+        inserting = false;
     for (size_t i = 0; i < candidates_count; i++) {
         int state = BEING_DECIDED;
-        (void)atomic_compare_exchange_strong(&candidates[i].state, &state, UNDECIDED);
+        if (candidates[i].state == state)
+            (void)atomic_compare_exchange_strong(&candidates[i].state, &state, UNDECIDED);
     }
 }
 
@@ -176,7 +178,7 @@ static struct candidate *insert(const struct link_map *map, int state, unsigned 
 static struct candidate *insert_provisional(const struct link_map *map)
 {
     struct candidate *candidate = NULL;
-    if (atomic_flag_test_and_set(&inserting))
+    if (atomic_exchange(&inserting, true))
         return NULL;
     candidate = candidate_of(map);
     unsigned number = candidate == NULL ? hf_foreign_reserve() : 0;
@@ -185,7 +187,7 @@ static struct candidate *insert_provisional(const struct link_map *map)
         if (candidate == NULL)
             hf_foreign_give_back(number);
     }
-    atomic_flag_clear(&inserting);
+    atomic_store(&inserting, false);
     return candidate;
 }
 
@@ -209,12 +211,12 @@ void hf_tracking_candidate(const struct link_map *map, unsigned number)
     bool named[HF_ALLOCATOR_COUNT] = {false};
     if (number == 0)
         hf_tracking_search(map, named);
-    while (atomic_flag_test_and_set(&inserting))
+    while (atomic_exchange(&inserting, true))
         sched_yield();
     struct candidate *candidate = candidate_of(map);
     if (candidate == NULL)
         (void)insert(map, number != 0 ? (int)number : UNDECIDED, 0, named);
-    atomic_flag_clear(&inserting);
+    atomic_store(&inserting, false);
     if (candidate == NULL || candidate->state != PROVISIONAL)
         return;
     memcpy(candidate->named, named, sizeof candidate->named);
@@ -378,7 +380,7 @@ bool hf_tracking_has(const void *address, size_t size)
 
 unsigned hf_tracking_unmapping(void *address, size_t size)
 {
-    const uintptr_t start = (uintptr_t)address, limit = (uintptr_t)1 << HF_PAGEMAP_BITS;
+    const uintptr_t start = (uintptr_t)address, limit = (uintptr_t)1 << HF_USER_BITS;
     if ((start & (HF_PAGEMAP_PAGE - 1)) != 0 || start >= limit || size > limit - start ||
         !hf_pagemap_any(address, size))
         return HF_PAGEMAP_UNKNOWN;

@@ -17,7 +17,7 @@ static struct {
     _Atomic uintptr_t arena; /* 0: never used */
     _Atomic int64_t owner;
 } entries[ENTRIES];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 static size_t first_place(uintptr_t arena)
 {
@@ -81,5 +81,3 @@ void *hf_arena_owners_next(int64_t interpreter, size_t *position)
     }
     return NULL;
 }
-
-HF_LOCK_OVER_FORK(lock, hf_arena_owners_start)

@@ -24,7 +24,4 @@ int64_t hf_arena_owners_find(const void *arena);
  * interpreter has ended, so nobody adds or removes arenas of it. */
 void *hf_arena_owners_next(int64_t interpreter, size_t *position);
 
-/* Registers the fork handler. Called once, by the library's constructor. */
-void hf_arena_owners_start(void);
-
 #endif

@@ -4,8 +4,6 @@
  * installed for the rest of the process: libhomefree is never unloaded, so they outlive the
  * interpreter.
  */
-#include "loader/host/host.h"
-
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/options.h"
 #include "alloc/base/sized.h"
@@ -23,7 +21,7 @@
 /* Its holder may wait for a GIL, or for a collection to end: since 3.13, PyMem_SetAllocator() takes
  * a lock of CPython's, and lets go of the GIL if another thread has it. Whoever waits for this lock
  * is therefore detached. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static enum hf_python_mode mode;
 
 static void lock_host(const struct hf_cpython *cpython)
@@ -134,5 +132,3 @@ int hf_python_uninstall(void)
         return uninstall();
     return other->python_uninstall != NULL ? other->python_uninstall() : -ENOTSUP;
 }
-
-HF_LOCK_OVER_FORK(lock, hf_host_start)

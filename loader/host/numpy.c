@@ -49,7 +49,7 @@ struct handler {
  * variables. */
 #define NUMPYS_MAX 512
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static size_t taken; /* how many handlers have got new functions */
 static union {
     struct hf_py_data_functions previous[NUMPYS_MAX];
@@ -262,5 +262,3 @@ void hf_numpy_uninstall(void)
 {
     atomic_store(&on, false);
 }
-
-HF_LOCK_OVER_FORK(lock, hf_numpy_start)

@@ -28,7 +28,4 @@ bool hf_numpy_frees(const struct hf_cpython *cpython, struct hf_py_object *capsu
 /* Makes arrays allocate from NumPy's previous functions again. */
 void hf_numpy_uninstall(void);
 
-/* Registers the fork handler. Called once, by the library's constructor. */
-void hf_numpy_start(void);
-
 #endif

@@ -17,7 +17,7 @@ struct hf_shared_block {
 };
 
 struct hf_shared_block *hf_shared_buckets[HF_SHARED_BUCKETS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* The link that leads to a block's entry, or the chain's last one. The caller holds the lock. */
 static struct hf_shared_block **link_to(const void *block)
@@ -68,5 +68,3 @@ bool hf_shared_blocks_drop_listed(const void *block)
     hf_free(removed);
     return found != NULL;
 }
-
-HF_LOCK_OVER_FORK(lock, hf_shared_blocks_start)

@@ -53,7 +53,4 @@ static inline bool hf_shared_blocks_drop(const void *block)
     return HF_UNLIKELY(!hf_shared_bucket_is_empty(block)) && hf_shared_blocks_drop_listed(block);
 }
 
-/* Registers the fork handler. Called once, by the library's constructor. */
-void hf_shared_blocks_start(void);
-
 #endif

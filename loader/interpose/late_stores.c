@@ -75,7 +75,8 @@ size_t hf_late_restore(void)
 
 static void in_child(void)
 {
-    forked = true;
+    if (hf_late_any())
+        forked = true;
 }
 
 void hf_late_start(void)

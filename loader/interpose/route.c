@@ -45,7 +45,8 @@ static bool ready;   /* the constructor has run; preinit functions of a program 
 /* The thread that ran the pass does not exist in the child, and the loader's lock is new. */
 static void in_child(void)
 {
-    passing = false;
+    if (passing)
+        passing = false;
 }
 
 /* The loader's counters at the end of the last pass. */
@@ -290,7 +291,8 @@ static void pass(void *context)
         seen_other = counters.other;
         seen_loads = counters.loads;
     }
-    passing = false;
+    if (passing)
+        passing = false;
 }
 
 int hf_route(void)

@@ -8,6 +8,7 @@
  */
 #include "loader/interpreters/caretaker.h"
 
+#include "alloc/base/fork_lock.h"
 #include "loader/interpreters/engine.h"
 #include "loader/interpreters/inside.h"
 #include "loader/interpreters/posts.h"
@@ -27,7 +28,7 @@
 
 /* ---- the turn ---- */
 
-static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t turn_is_free = PTHREAD_COND_INITIALIZER;
 static const struct hf_interpreter *has_turn; /* guarded by `turn_lock`, like the next */
 static struct timespec since;
@@ -64,7 +65,6 @@ static bool hangs_in_turn(const struct hf_interpreter *interpreter)
 
 void hf_caretaker_in_child(void)
 {
-    pthread_mutex_init(&turn_lock, NULL);
     pthread_cond_init(&turn_is_free, NULL);
     has_turn = NULL;
 }

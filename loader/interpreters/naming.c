@@ -4,6 +4,7 @@
  */
 #include "loader/interpreters/naming.h"
 
+#include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "loader/interpreters/registry.h"
 #include "loader/interpreters/thread_states.h"
@@ -17,7 +18,7 @@ static union {
     struct functions functions;
     char pages[HF_SEAL_SIZE(struct functions)];
 } table HF_SEALED;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static atomic_uint groups; /* changed under `lock` */
 static bool all;
 static const struct hf_cpython_interpreters *python; /* the first group's */
@@ -58,7 +59,6 @@ void hf_naming_begin(struct hf_interpreters *group, bool asked)
 
 void hf_naming_in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
     atomic_store(&groups, 0);
 }
 

@@ -4,10 +4,13 @@
  */
 #include "loader/interpreters/registry.h"
 
+#include "alloc/base/fork_lock.h"
+
 #include <string.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER; /* guards nothing: for sleeping */
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK end_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* guards nothing: for sleeping */
 static pthread_cond_t one_ended;
 static struct hf_interpreter *listed; /* guarded by `lock` */
 static struct hf_interpreter main_interpreter;
@@ -172,8 +175,8 @@ void hf_registry_totals(struct hf_interpreters_counts *out)
 /* The parent's entries are left alone: their locks may be held by threads that are gone. */
 static void in_child(void)
 {
-    pthread_mutex_init(&lock, NULL);
-    pthread_mutex_init(&end_lock, NULL);
+    if (atomic_load(&made) == 0 && !main_is_prepared)
+        return; /* nothing to write to */
     hf_condition_prepare(&one_ended);
     listed = NULL;
     memset(&main_interpreter, 0, sizeof main_interpreter);

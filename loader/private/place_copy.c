@@ -32,7 +32,7 @@
  * is unknown. Their files are kept for a week (seconds). */
 #define FOREIGN_AGE 604800L
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 
 /* This process's own folders, one for each place but the first. */
 static struct own_folder {
@@ -329,5 +329,3 @@ int hf_copy_remove(const char *path, pid_t maker)
     pthread_mutex_unlock(&lock);
     return 0;
 }
-
-HF_LOCK_OVER_FORK(lock, hf_copy_start)

@@ -39,7 +39,4 @@ int hf_copy_check_folder(int folder);
  * is no such file any more, or a negative errno. */
 int hf_copy_remove(const char *path, pid_t maker);
 
-/* Registers the fork handler. Called once, by the library's constructor. */
-void hf_copy_start(void);
-
 #endif

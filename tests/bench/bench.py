@@ -335,12 +335,32 @@ def measure_churn(sampler, options):
     return rows
 
 
+def measure_forking(sampler, options):
+    program = sampler.command("forking", "--cpu", options.cpu)
+    preload = sampler.library.parent / "libhomefree-preload.so"
+    variants = {
+        "plain": (program, None),
+        "late": ([*program, "--library", str(sampler.library)], None),
+        "preloaded": ([*program, "--preloaded", "libhomefree.so.1"], str(preload)),
+    }
+    sampler.interleave(variants, options.rounds)
+    rows = []
+    for variant in ("late", "preloaded"):
+        what = f"fork, exit and wait in a tiny process, {variant} / plain"
+        row = ratio_row(sampler, what, variant, "plain", "fork.whole", 1.2)
+        times = [sampler.median(name, "fork.whole") / 1000 for name in (variant, "plain")]
+        row.beside = "{:.0f} µs / {:.0f} µs".format(*times)
+        rows.append(row)
+    return rows
+
+
 MEASURES = {
     "pairs": measure_pairs,
     "adopted": measure_adopted,
     "owns": measure_owns,
     "routing": measure_routing,
     "churn": measure_churn,
+    "forking": measure_forking,
 }
 
 

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Writes loader/start_layout.ld: which functions and variables a start of libhomefree touches.
+"""Writes loader/start_layout.ld: which functions and variables a start of libhomefree, or a fork,
+touches.
 
     tests/bench/start_layout.py build >loader/start_layout.ld
 
 Runs the field benchmark's program that does nothing under valgrind's lackey, late-loaded and
-preloaded, and maps every address that is executed, read or written to the library's symbols. To be
+preloaded, and one that forks once, and maps every address that is executed, read or written to the library's symbols. To be
 run after larger changes of the start or of jemalloc. A list that has gone stale links as before;
 the start takes a few more page faults.
 """
@@ -20,9 +21,9 @@ from pathlib import Path
 SMALL, LARGEST, LINE = 256, 8192, 64
 
 HEAD = """\
-/* Puts together what each start of libhomefree touches, so that it lies in few pages. At a fault,
- * the kernel maps 16 pages of code, for 6 us, or one of variables. Names that do not exist do no
- * harm. Made by tests/bench/start_layout.py. */
+/* Puts together what each start of libhomefree and each fork touches, so that it lies in few pages.
+ * At a fault, the kernel maps 16 pages of code, for 6 us, or one of variables. Names that do not
+ * exist do no harm. Made by tests/bench/start_layout.py. */
 SECTIONS
 {
     .text_start :
@@ -68,15 +69,14 @@ def symbols(library):
     return sorted(found)
 
 
-def touched(build, module, preload):
-    """Names of functions, and of variables that begin as zeros, of one run."""
-    field = build / "tests/bench/field"
+def touched(build, program, preload):
+    """Names of functions, and of variables that begin as zeros, of one run and its child."""
     library = preload or (build / "loader/libhomefree.so.1")
     environment = {"PATH": os.environ["PATH"], "LD_DEBUG": "files"}
     if preload:
         environment["LD_PRELOAD"] = str(preload)
     valgrind = ["valgrind", "--tool=lackey", "--trace-mem=yes", "--basic-counts=no"]
-    command = [*valgrind, field / "field", "--start", field / module]
+    command = [*valgrind, *program]
     table = symbols(library)
     starts = [entry[0] for entry in table]
     end = max(entry[1] for entry in table)
@@ -98,7 +98,7 @@ def touched(build, module, preload):
                     if offset < symbol[1]:
                         lines.setdefault(symbol, set()).add(offset // LINE)
     if process.returncode != 0 or base is None:
-        sys.exit(f"{field / module} failed under valgrind")
+        sys.exit(f"{program} failed under valgrind")
     functions = {name for _, _, name, kind in lines if kind == "t"}
     variables = {
         name
@@ -125,9 +125,14 @@ def print_patterns(names, *kinds):
 
 def main():
     build = Path(sys.argv[1]).resolve()
-    late = touched(build, "late-nothing.so", None)
-    preloaded = touched(build, "plain-nothing.so", build / "loader/libhomefree-preload.so")
-    functions, variables = late[0] | preloaded[0], late[1] | preloaded[1]
+    field, preload = build / "tests/bench/field", build / "loader/libhomefree-preload.so"
+    start = [field / "field", "--start"]
+    runs = [
+        touched(build, [*start, field / "late-nothing.so"], None),
+        touched(build, [*start, field / "plain-nothing.so"], preload),
+        touched(build, [build / "tests/bench/forking", "--forks", "1"], preload),
+    ]
+    functions, variables = (set().union(*kind) for kind in zip(*runs))
     # Whole functions of the compiler's own section for cold ones, which also has parts of others.
     names = [name for _, _, name, _ in symbols(build / "loader/libhomefree.so.1")]
     parts = {name.split(".cold")[0] for name in names if ".cold" in name}

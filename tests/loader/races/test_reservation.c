@@ -31,7 +31,7 @@ static pthread_t recorder;
 
 /* ---- functions that mmap_tracking.c calls ---- */
 
-uintptr_t hf_pagemap_root[(size_t)1 << (HF_PAGEMAP_BITS - HF_PAGEMAP_LEAF_SHIFT)];
+uintptr_t hf_pagemap_root[(size_t)1 << (HF_USER_BITS - HF_PAGEMAP_LEAF_SHIFT)];
 bool hf_libc_heap_break_is_shared;
 const struct link_map *hf_dynlink_find_fast(const void *address)
 {
