@@ -226,11 +226,10 @@ static int refuse_open(struct planning *planning, uint32_t node)
     if (is_unnamed(planning, root))
         return refuse_stripped(planning);
     return refuse(planning->plan, -ENOTSUP,
-                  NAME " calls " NAME ", a way into its allocator that nothing on the heap stands "
-                       "for",
+                  NAME " %s " NAME ", a way into its allocator that nothing on the heap stands for",
                   openers[root] == HF_REACH_UNKNOWN ? "its data or code outside of functions"
                                                     : name_of(planning, openers[root]),
-                  name_of(planning, root));
+                  root < planning->functions->count ? "calls" : "uses", name_of(planning, root));
 }
 
 /* Functions that other code reaches as well must not touch data. */

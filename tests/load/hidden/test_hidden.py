@@ -247,7 +247,7 @@ class Refused(Case):
 
     def test_hooks_that_nobody_would_call(self):
         for file in options.hooked:
-            self.refused(file, NOTSUP, "Hooks", "a way into its allocator")
+            self.refused(file, NOTSUP, "MallocHook", " uses ", "a way into its allocator")
 
     def test_stripped(self):
         """Debian's libjemalloc, of whose functions hardly any has a name: the reason says that."""
