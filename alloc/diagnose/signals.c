@@ -8,6 +8,7 @@
  */
 #include "alloc/diagnose/signals.h"
 
+#include "alloc/base/crash_signals.h"
 #include "alloc/base/fatal.h"
 #include "alloc/diagnose/accesses.h"
 #include "alloc/diagnose/crash.h"
@@ -27,18 +28,9 @@
 extern int __sigaction(int number, const struct sigaction *action, struct sigaction *old);
 extern sighandler_t bsd_signal(int number, sighandler_t handler);
 
-static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP};
 static void (*report_end)(int number); /* set once, before `started` */
 static atomic_bool started;
 static bool sees_faults; /* set before the program starts, and unset when it confines itself */
-
-static bool is_crash(int number)
-{
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-        if (crashes[i] == number)
-            return true;
-    return false;
-}
 
 static void say_lost(void)
 {
@@ -206,11 +198,12 @@ bool hf_signals_see_accesses(void)
 void hf_signals_start(void (*ended)(int number))
 {
     report_end = ended;
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
-        const struct sigaction ours = our_action(crashes[i]);
+    for (size_t i = 0; i < HF_CRASH_SIGNALS; i++) {
+        const int number = hf_crash_signals[i];
+        const struct sigaction ours = our_action(number);
         struct sigaction before;
-        if (__sigaction(crashes[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
-            (void)__sigaction(crashes[i], &ours, NULL);
+        if (__sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            (void)__sigaction(number, &ours, NULL);
     }
     atomic_store(&started, true);
 }
@@ -220,17 +213,17 @@ void hf_signals_confine(void)
 {
     struct sigaction now;
     sees_faults = false;
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++) {
-        if (__sigaction(crashes[i], NULL, &now) != 0)
+    for (size_t i = 0; i < HF_CRASH_SIGNALS; i++) {
+        if (__sigaction(hf_crash_signals[i], NULL, &now) != 0)
             continue;
         const bool in_front = now.sa_sigaction == on_fault && is_handler(programs_action());
         if (in_front)
             now = *programs_action();
         else if (now.sa_sigaction == on_fault || now.sa_sigaction == on_crash)
-            now = our_action(crashes[i]);
+            now = our_action(hf_crash_signals[i]);
         else
             continue;
-        (void)__sigaction(crashes[i], &now, NULL);
+        (void)__sigaction(hf_crash_signals[i], &now, NULL);
     }
 }
 
@@ -239,7 +232,7 @@ int hf_signals_action(int number, const struct sigaction *action, struct sigacti
     struct sigaction ours;
     if (number == SIGSEGV && sees_faults)
         return take_fault_action(action, old);
-    if (action != NULL && action->sa_handler == SIG_DFL && is_crash(number) &&
+    if (action != NULL && action->sa_handler == SIG_DFL && hf_is_crash(number) &&
         atomic_load(&started)) {
         ours = our_action(number);
         action = &ours;
@@ -252,7 +245,7 @@ int hf_signals_action(int number, const struct sigaction *action, struct sigacti
 
 sighandler_t hf_signals_handle(int number, sighandler_t handler)
 {
-    if (is_crash(number) && handler == SIG_DFL) {
+    if (hf_is_crash(number) && handler == SIG_DFL) {
         const struct sigaction usual = {.sa_handler = SIG_DFL};
         struct sigaction old;
         return hf_signals_action(number, &usual, &old) == 0 ? old.sa_handler : SIG_ERR;

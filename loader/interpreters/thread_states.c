@@ -4,6 +4,7 @@
  */
 #include "loader/interpreters/thread_states.h"
 
+#include "alloc/base/crash_signals.h"
 #include "alloc/base/seal.h"
 #include "loader/interpreters/registry.h"
 
@@ -104,12 +105,11 @@ void hf_threads_ended(int64_t interpreter)
 
 int hf_thread_make(void *(*run)(void *), void *argument)
 {
-    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
     pthread_t thread;
     sigset_t blocked, before;
     sigfillset(&blocked);
-    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
-        sigdelset(&blocked, faults[i]);
+    for (size_t i = 0; i < HF_CRASH_SIGNALS; i++)
+        sigdelset(&blocked, hf_crash_signals[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
     const int error = pthread_create(&thread, NULL, run, argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

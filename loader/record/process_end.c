@@ -16,6 +16,7 @@
  */
 #include "loader/record/process_record.h"
 
+#include "alloc/base/crash_signals.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/heap/instance.h"
@@ -112,12 +113,6 @@ static bool is_due(void)
     return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
 }
 
-static bool is_crash(int signal_number)
-{
-    return signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGILL ||
-           signal_number == SIGABRT || signal_number == SIGTRAP;
-}
-
 /* Names the object that crashed if it has an embedded allocator: such an allocator dies without a
  * message when it is passed other memory. */
 static void say_whose(const struct hf_frame *crash)
@@ -144,7 +139,7 @@ static void say_whose(const struct hf_frame *crash)
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
     const struct hf_frame crash = hf_frame_of(context);
-    const bool crashed = is_crash(signal_number);
+    const bool crashed = hf_is_crash(signal_number);
     int saved_errno = errno;
     if (is_due()) {
         if (crashed)

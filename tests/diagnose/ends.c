@@ -134,6 +134,15 @@ static void end_aborted(void)
     abort();
 }
 
+/* As a process ends whose sandbox refuses a system call. */
+static void end_refused(void)
+{
+    const struct rlimit none = {0, 0};
+    (void)setrlimit(RLIMIT_CORE, &none);
+    fault();
+    raise(SIGSYS);
+}
+
 static void end_at_once(void)
 {
     fault();
@@ -147,19 +156,13 @@ static void end_executed(void)
 }
 
 static const struct named_case ends[] = {
-    {"exit", fault},
-    {"threads", end_threads},
-    {"closed", end_closed},
-    {"elsewhere", end_elsewhere},
-    {"dropped", end_dropped},
-    {"sandboxed", end_sandboxed},
-    {"forked", end_forked},
-    {"vforked", end_vforked},
-    {"storm", end_storm},
-    {"killed", end_killed},
-    {"aborted", end_aborted},
-    {"at-once", end_at_once},
-    {"executed", end_executed},
+    {"exit", fault},          {"threads", end_threads},
+    {"closed", end_closed},   {"elsewhere", end_elsewhere},
+    {"dropped", end_dropped}, {"sandboxed", end_sandboxed},
+    {"forked", end_forked},   {"vforked", end_vforked},
+    {"storm", end_storm},     {"killed", end_killed},
+    {"aborted", end_aborted}, {"refused", end_refused},
+    {"at-once", end_at_once}, {"executed", end_executed},
 };
 
 NAMED_CASES_MAIN(ends)

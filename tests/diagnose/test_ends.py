@@ -83,11 +83,13 @@ class Ends(DiagnosisTest):
     def test_sigkill(self):
         self.check("killed", status=-signal.SIGKILL, end=None)
 
-    def test_abort(self):
-        run = self.check("aborted", status=-signal.SIGABRT)
-        process = run.report["processes"][0]
-        self.assertEqual((process["end"], process["status"]), ("signal", signal.SIGABRT))
-        self.assertEqual(len(run.summary()), 1)
+    def test_crash(self):
+        for how, number in (("aborted", signal.SIGABRT), ("refused", signal.SIGSYS)):
+            with self.subTest(how):
+                run = self.check(how, status=-number)
+                process = run.report["processes"][0]
+                self.assertEqual((process["end"], process["status"]), ("signal", number))
+                self.assertEqual(len(run.summary()), 1)
 
     def test__exit(self):
         run = self.check("at-once", status=5)

@@ -6,13 +6,13 @@
  * an allocator's functions. A file that cannot be read adds nothing.
  */
 #include "loader/command/doctor/doctor_record.h"
-#include "loader/command/text.h"
 
+#include "alloc/base/crash_signals.h"
 #include "loader/command/live/live_object.h"
+#include "loader/command/text.h"
 
 #include <errno.h>
 #include <search.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -152,15 +152,6 @@ static void look_into_files(struct hf_record *record)
 
 /* ---- rules ---------------------------------------------------------------------------------- */
 
-static bool is_crash(int number)
-{
-    static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP};
-    for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-        if (crashes[i] == number)
-            return true;
-    return false;
-}
-
 static bool find_failure(struct hf_record *record, struct hf_record_end end)
 {
     if (end.status != 0)
@@ -182,7 +173,7 @@ static const char *hidden_allocator(const struct hf_record *record, size_t index
 
 static bool died_inside(const struct hf_record *record, struct hf_record_end end, size_t index)
 {
-    return is_crash(end.signal) && record->crash.known && record->crash.object == index &&
+    return hf_is_crash(end.signal) && record->crash.known && record->crash.object == index &&
            hidden_allocator(record, index) != NULL;
 }
 
@@ -204,7 +195,7 @@ static bool find_death_inside(struct hf_record *record, struct hf_record_end end
 static bool find_death(struct hf_record *record, struct hf_record_end end)
 {
     const int number = end.signal;
-    if (!is_crash(number))
+    if (!hf_is_crash(number))
         return find_failure(record, end);
     return find(record, HF_DOCTOR_RULE_DIED, "%s ended the process", hf_record_signal(number)) !=
                NULL &&
@@ -339,7 +330,7 @@ static bool find_two_mallocs(struct hf_record *record, struct hf_record_end end,
     const char *allocator = hf_record_allocator(&record->objects[server]);
     /* Even then, homefree may not know the owner of blocks that were allocated before it was
      * loaded. */
-    if (hf_record_home(&record->objects[server]) && !is_crash(end.signal))
+    if (hf_record_home(&record->objects[server]) && !hf_is_crash(end.signal))
         return true;
     for (size_t i = 0; i < record->objects_count; i++) {
         const struct hf_record_object *object = &record->objects[i];

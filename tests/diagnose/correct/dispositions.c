@@ -19,7 +19,8 @@ static void on_fault(int number)
 
 int main(void)
 {
-    static const int numbers[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGTRAP, SIGTERM};
+    static const int numbers[] = {SIGSEGV, SIGBUS,  SIGILL, SIGFPE,
+                                  SIGABRT, SIGTRAP, SIGSYS, SIGTERM};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         struct sigaction action;
         if (sigaction(numbers[i], NULL, &action) != 0)
