@@ -492,6 +492,26 @@ struct hf_frame hf_frame_of(const void *context)
 #endif
 }
 
+bool hf_frame_follows_call(uintptr_t address)
+{
+#if defined(__x86_64__)
+    unsigned char code[7];
+    if (!hf_maps_read((const void *)(address - sizeof code), code, sizeof code))
+        return false;
+    if (code[2] == 0xe8) /* call rel32 */
+        return true;
+    for (size_t i = 0; i < 6; i++) /* call *reg, *(reg), *disp8(reg), *disp32(reg or rip) */
+        if (code[i] == 0xff && (code[i + 1] >> 3 & 7) == 2)
+            return true;
+    return false;
+#else
+    uint32_t code;
+    return address % 4 == 0 &&
+           hf_maps_read((const void *)(address - sizeof code), &code, sizeof code) &&
+           (code >> 26 == 0x25 || (code & 0xfffffc1f) == 0xd63f0000); /* bl, blr */
+#endif
+}
+
 /* A register's value in the caller. */
 static bool recover(const struct rule *rule, uintptr_t address, uintptr_t kept, uintptr_t *out)
 {

@@ -15,6 +15,10 @@
  * if there is none. The object is believed to have no holes where its tables lead. */
 const void *hf_frame_description(const void *address, const void **function);
 
+/* Whether the instruction before an address is a call, as far as its bytes tell. Reads without
+ * faulting. */
+bool hf_frame_follows_call(uintptr_t address);
+
 /* The registers of a frame, as far as callers are found with them. Every value may be garbage. */
 struct hf_frame {
     uintptr_t code, stack, pointer; /* program counter, stack pointer, frame pointer */

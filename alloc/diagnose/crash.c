@@ -3,6 +3,7 @@
  */
 #include "alloc/diagnose/crash.h"
 
+#include "alloc/base/call_frames.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/maps.h"
 #include "alloc/diagnose/findings.h"
@@ -11,36 +12,13 @@
 #include "alloc/diagnose/trailers.h"
 #include "alloc/heap/internal.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/release_crash.h"
 
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <ucontext.h>
-
-/* The registers in which an allocator's free may still hold its argument: the argument's own first,
- * then those that a called function preserves. */
-static size_t read_registers(const ucontext_t *thread, uintptr_t out[16], const void **code)
-{
-    size_t count = 0;
-#if defined(__x86_64__)
-    static const int numbers[] = {REG_RDI, REG_RSI, REG_RBX, REG_RBP, REG_R12,
-                                  REG_R13, REG_R14, REG_R15, REG_RAX, REG_RDX};
-    for (; count < sizeof numbers / sizeof numbers[0]; count++)
-        out[count] = (uintptr_t)thread->uc_mcontext.gregs[numbers[count]];
-    *code = (const void *)(uintptr_t)thread->uc_mcontext.gregs[REG_RIP];
-#elif defined(__aarch64__)
-    static const int numbers[] = {0, 1, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28};
-    for (; count < sizeof numbers / sizeof numbers[0]; count++)
-        out[count] = (uintptr_t)thread->uc_mcontext.regs[numbers[count]];
-    *code = (const void *)(uintptr_t)thread->uc_mcontext.pc;
-#else
-    (void)thread;
-    (void)out;
-    *code = NULL;
-#endif
-    return count;
-}
 
 /* The dynamic linker's own blocks hold thread-local data, such as the allocator's. */
 static bool is_linkers(uint32_t site)
@@ -53,40 +31,52 @@ static bool is_linkers(uint32_t site)
            strncmp(object.soname, "ld", 2) == 0;
 }
 
-static bool is_live_block(const void *ptr, struct hf_trailer *trailer, size_t *size)
+/* The live block that holds an address; NULL: none, or one of the dynamic linker's. */
+static const void *find_block(const void *ptr, struct hf_trailer *trailer, size_t *size)
 {
     const void *block;
     size_t room = hf_owned(ptr) && hf_forward == NULL ? hf_plain_block(ptr, &block) : 0;
-    if (room == 0 || block != ptr || hf_trailer_read(ptr, room, trailer) != HF_TRAILER_LIVE ||
+    if (room == 0 || hf_trailer_read(block, room, trailer) != HF_TRAILER_LIVE ||
         is_linkers(trailer->site))
-        return false;
+        return NULL;
     *size = hf_trailer_asked(room, *trailer);
-    return true;
+    return block;
+}
+
+/* What is known of the block that begins at the event's address. */
+static void say_block(struct hf_event *event)
+{
+    struct hf_trailer trailer;
+    size_t size;
+    if (event->ptr == NULL || find_block(event->ptr, &trailer, &size) != event->ptr)
+        return;
+    event->allocator = "heap";
+    event->allocated_site = trailer.site;
+    event->bytes = size != SIZE_MAX ? size : 0;
 }
 
 /* ---- an allocator that faults ---- */
 
-static void judge_fault(const ucontext_t *context)
+static bool is_block(const void *value, const struct link_map *map)
 {
-    uintptr_t registers[16];
-    const void *code;
-    size_t count = read_registers(context, registers, &code), size;
-    const struct link_map *map = code != NULL ? hf_dynlink_find_fast(code) : NULL;
     struct hf_trailer trailer;
-    if (map == NULL || !hf_foreign_lives_in(map))
+    size_t size;
+    (void)map;
+    return find_block(value, &trailer, &size) != NULL;
+}
+
+static void judge_fault(const siginfo_t *info, const void *context)
+{
+    struct hf_release_crash crash;
+    if (!hf_release_crash_find(info, context, is_block, &crash) || crash.block == NULL)
         return;
     struct hf_event event = {
         .rule = HF_FAULT_FOREIGN_FREE,
+        .ptr = crash.block,
         /* As a return address, one byte behind the instruction. */
-        .freed_site = hf_site_of((const char *)code + 1, HF_FUNCTION_unknown).number,
+        .freed_site = hf_site_of((const char *)crash.code + 1, HF_FUNCTION_unknown).number,
     };
-    for (size_t i = 0; i < count && event.ptr == NULL; i++)
-        if (is_live_block((const void *)registers[i], &trailer, &size)) {
-            event.ptr = (const void *)registers[i];
-            event.allocator = "heap";
-            event.allocated_site = trailer.site;
-            event.bytes = size != SIZE_MAX ? size : 0;
-        }
+    say_block(&event);
     hf_finding(&event);
 }
 
@@ -126,16 +116,8 @@ static void read_stack(const ucontext_t *thread, struct stack *stack)
 /* Whether an address follows a call in an object, which is stored. */
 static bool is_return_address(uintptr_t address, const struct link_map **map)
 {
-    unsigned char code[6];
     *map = hf_dynlink_find_fast((const void *)(address - 1));
-    if (*map == NULL || !hf_maps_read((const void *)(address - sizeof code), code, sizeof code))
-        return false;
-#if defined(__x86_64__)
-    return code[1] == 0xe8 || (code[0] == 0xff && code[1] == 0x15) ||
-           (code[4] == 0xff && (code[5] & 0xf8) == 0xd0);
-#else /* AArch64: bl, blr */
-    return (code[5] & 0xfc) == 0x94 || (code[5] == 0xd6 && (code[4] & 0xff) == 0x3f);
-#endif
+    return *map != NULL && hf_frame_follows_call(address);
 }
 
 /* The call that the allocator complains about: the second one above the line, in the function that
@@ -161,8 +143,6 @@ static bool judge_complaint(const ucontext_t *thread)
 {
     static struct stack stack; /* crashes are judged one after the other */
     struct hf_event event = {.rule = HF_FAULT_FOREIGN_FREE};
-    struct hf_trailer trailer;
-    size_t size;
     read_stack(thread, &stack);
     const char *line = memmem(stack.bytes, stack.size, complaint, sizeof complaint - 1);
     if (line == NULL)
@@ -182,20 +162,15 @@ static bool judge_complaint(const ucontext_t *thread)
         return false;
     event.ptr = (const void *)address;
     event.freed_site = hf_site_of(caller, HF_FUNCTION_unknown).number;
-    if (is_live_block(event.ptr, &trailer, &size)) {
-        event.allocator = "heap";
-        event.allocated_site = trailer.site;
-        event.bytes = size != SIZE_MAX ? size : 0;
-    }
+    say_block(&event);
     hf_finding(&event);
     return true;
 }
 
-void hf_crash_judge(int number, const void *context)
+void hf_crash_judge(const siginfo_t *info, const void *context)
 {
+    const int number = info->si_signo;
     const bool complains = number == SIGABRT || number == SIGILL || number == SIGTRAP;
-    if (complains && judge_complaint(context))
-        return;
-    if (number != SIGABRT && number != SIGFPE && number != SIGTRAP)
-        judge_fault(context);
+    if (!complains || !judge_complaint(context))
+        judge_fault(info, context);
 }

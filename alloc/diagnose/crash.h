@@ -7,10 +7,11 @@
 #ifndef HOMEFREE_CRASH_H
 #define HOMEFREE_CRASH_H
 
-/* Records a finding if the code that crashed belongs to an object with an allocator of its own, or
- * if that allocator has ended the process with a line about a pointer. The block is the live one of
- * the heap that a register holds, or that the line names; without one it is unknown. number: the
- * signal's. context: the handler's ucontext_t. One thread at a time. */
-void hf_crash_judge(int number, const void *context);
+#include <signal.h>
+
+/* Records a finding if an object's own allocator crashed when it was to free a live block of the
+ * heap, or a pointer into one (release_crash.h), or has ended the process with a line about a
+ * pointer. info, context: the handler's. One thread at a time. */
+void hf_crash_judge(const siginfo_t *info, const void *context);
 
 #endif

@@ -43,15 +43,15 @@ static void say_lost(void)
 /* What the handler does with the report. Another thread that crashed first is waited for: this one
  * would end the process before the other has told. */
 struct crash {
-    int number;
+    const siginfo_t *info;
     const void *context;
 };
 
 static void close_report(void *argument)
 {
     const struct crash *crash = argument;
-    hf_crash_judge(crash->number, crash->context);
-    report_end(crash->number);
+    hf_crash_judge(crash->info, crash->context);
+    report_end(crash->info->si_signo);
 }
 
 static void on_crash(int number, siginfo_t *info, void *context)
@@ -68,7 +68,7 @@ static void on_crash(int number, siginfo_t *info, void *context)
     if (hf_report_is_confined()) { /* the kernel has reset the disposition */
         report_end(number);
     } else {
-        (void)hf_elsewhere(close_report, &(struct crash){number, context});
+        (void)hf_elsewhere(close_report, &(struct crash){info, context});
         (void)__sigaction(number, &usual, NULL);
     }
     errno = saved_errno;

@@ -104,14 +104,14 @@ const struct hf_foreign_allocator *hf_foreign_at(unsigned number)
     return known ? &table.allocators[number] : NULL;
 }
 
-bool hf_foreign_lives_in(const void *map)
+const struct hf_foreign_allocator *hf_foreign_in(const void *map)
 {
     for (unsigned number = 1, last = highest; number <= last; number++) {
         const struct hf_foreign_allocator *allocator = hf_foreign_at(number);
         if (allocator != NULL && allocator->map == map)
-            return true;
+            return allocator;
     }
-    return false;
+    return NULL;
 }
 
 const struct hf_live_foreign hf_foreign_live = {

@@ -112,8 +112,14 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);
  * counts for that one in full. */
 size_t hf_foreign_bytes(unsigned number);
 
+/* The first known allocator in an object; NULL: there is none. Lock-free. */
+const struct hf_foreign_allocator *hf_foreign_in(const void *map);
+
 /* Whether an object holds a known allocator. Lock-free. */
-bool hf_foreign_lives_in(const void *map);
+static inline bool hf_foreign_lives_in(const void *map)
+{
+    return hf_foreign_in(map) != NULL;
+}
 
 /* The object that defines a function which GOT slots point to. */
 struct hf_definer {

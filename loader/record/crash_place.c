@@ -34,27 +34,6 @@ static bool has_spoken(void)
     return hf_fatal_spoken || (message != NULL && *message != NULL);
 }
 
-/* Whether the instruction before an address is a call. */
-static bool is_after_call(uintptr_t address)
-{
-#if defined(__x86_64__)
-    unsigned char code[7];
-    if (!hf_maps_read((const void *)(address - sizeof code), code, sizeof code))
-        return false;
-    if (code[2] == 0xe8) /* call rel32 */
-        return true;
-    for (size_t i = 0; i < 6; i++) /* call *reg, *(reg), *disp8(reg), *disp32(reg or rip) */
-        if (code[i] == 0xff && (code[i + 1] >> 3 & 7) == 2)
-            return true;
-    return false;
-#else
-    uint32_t code;
-    return address % 4 == 0 &&
-           hf_maps_read((const void *)(address - sizeof code), &code, sizeof code) &&
-           (code >> 26 == 0x25 || (code & 0xfffffc1f) == 0xd63f0000); /* bl, blr */
-#endif
-}
-
 /* Considers one address. Returns true when the search is complete. */
 static bool take(struct hf_doctor_place *out, uintptr_t code)
 {
@@ -73,7 +52,7 @@ static bool take(struct hf_doctor_place *out, uintptr_t code)
 
 static bool is_return_address(uintptr_t address)
 {
-    return hf_dynlink_find_fast((const void *)address) != NULL && is_after_call(address);
+    return hf_dynlink_find_fast((const void *)address) != NULL && hf_frame_follows_call(address);
 }
 
 /* Considers the frame's callers. Returns true when the search is complete; otherwise `frame` is the

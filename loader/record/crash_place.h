@@ -19,6 +19,12 @@ struct hf_doctor_place {
     uintptr_t code; /* address in `object` */
 };
 
+/* What a signal interrupted. */
+struct hf_doctor_crash {
+    struct hf_frame frame;
+    bool freeing; /* alloc/owner/release_crash.h */
+};
+
 /* crash: the frame that a signal interrupted. */
 void hf_doctor_find_place(const struct hf_frame *crash, struct hf_doctor_place *out);
 

@@ -21,6 +21,8 @@
 #include "alloc/base/fatal.h"
 #include "alloc/heap/instance.h"
 #include "alloc/owner/foreign.h"
+#include "alloc/owner/libc_heap.h"
+#include "alloc/owner/release_crash.h"
 #include "loader/interpose/loader_lock.h"
 #include "loader/interpose/slot_policy.h"
 #include "loader/interpose/slot_writes.h"
@@ -66,8 +68,8 @@ static char *append_number(char *at, unsigned long value)
 
 /* Writes the record to a temporary file and renames it when it is complete. `pid` is the process
  * that the record describes. */
-static void record(enum hf_doctor_moment moment, int signal_number, const struct hf_frame *crash,
-                   pid_t pid, bool alone)
+static void record(enum hf_doctor_moment moment, int signal_number,
+                   const struct hf_doctor_crash *crash, pid_t pid, bool alone)
 {
     char path[PATH_ROOM + 64], part[PATH_ROOM + 64];
     append_number(append(append(path, directory), "/"), (unsigned long)pid);
@@ -84,7 +86,7 @@ static void record(enum hf_doctor_moment moment, int signal_number, const struct
 
 /* The copy sends no SIGCHLD and is visible only to a wait(2) with __WALL. */
 static void record_in_copy(enum hf_doctor_moment moment, int signal_number,
-                           const struct hf_frame *crash)
+                           const struct hf_doctor_crash *crash)
 {
     pid_t pid = getpid();
     pid_t copy = (pid_t)syscall(SYS_clone, 0, 0, 0, 0, 0);
@@ -113,37 +115,41 @@ static bool is_due(void)
     return is_wanted() && atomic_exchange(&done, getpid()) != getpid();
 }
 
-/* Names the object that crashed if it has an embedded allocator: such an allocator dies without a
- * message when it is passed other memory. */
-static void say_whose(const struct hf_frame *crash)
+/* The heap's, libc's, or that of an allocator in another object. */
+static bool is_block(const void *value, const struct link_map *map)
 {
+    const struct hf_foreign_allocator *foreign = hf_foreign_of(value);
+    return foreign != NULL ? foreign->map != map : hf_owned(value) || hf_libc_heap_holds(value);
+}
+
+/* Names the object whose allocator was to free another allocator's block: it dies without a
+ * message. Returns whether that is so. */
+static bool say_whose(const siginfo_t *info, const void *context, const struct hf_frame *frame)
+{
+    struct hf_release_crash crash;
     struct hf_doctor_place place;
     struct hf_text text;
-    hf_doctor_find_place(crash, &place);
-    for (unsigned i = 1; place.object != NULL && i <= HF_FOREIGN_MAX; i++) {
-        const struct hf_foreign_allocator *allocator = hf_foreign_at(i);
-        if (allocator == NULL || allocator->map != place.object)
-            continue;
-        hf_text_begin(&text);
-        hf_text_add(&text, "the program dies in ");
-        hf_text_add_code(&text, (const void *)place.code);
-        hf_text_add(&text, ", which has a ");
-        hf_text_add(&text, allocator->name);
-        hf_text_add(&text, " inside: memory of another allocator has probably reached its free(), "
-                           "which that object calls directly");
-        hf_text_write(&text);
-        return;
-    }
+    hf_doctor_find_place(frame, &place);
+    if (!hf_release_crash_find(info, context, is_block, &crash) || crash.map != place.object)
+        return false;
+    hf_text_begin(&text);
+    hf_text_add(&text, "the program dies in ");
+    hf_text_add_code(&text, crash.code);
+    hf_text_add(&text, ", which has a ");
+    hf_text_add(&text, hf_foreign_in(crash.map)->name);
+    hf_text_add(&text, " inside: memory of another allocator has probably reached its free(), "
+                       "which that object calls directly");
+    hf_text_write(&text);
+    return true;
 }
 
 static void on_signal(int signal_number, siginfo_t *info, void *context)
 {
-    const struct hf_frame crash = hf_frame_of(context);
+    struct hf_doctor_crash crash = {.frame = hf_frame_of(context)};
     const bool crashed = hf_is_crash(signal_number);
     int saved_errno = errno;
     if (is_due()) {
-        if (crashed)
-            say_whose(&crash);
+        crash.freeing = crashed && say_whose(info, context, &crash.frame);
         record_in_copy(HF_DOCTOR_SIGNAL, signal_number, crashed ? &crash : NULL);
     }
     signal(signal_number, SIG_DFL);

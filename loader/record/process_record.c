@@ -504,12 +504,12 @@ static void object_number(struct out *out, const struct link_map *map)
         number(out, index);
 }
 
-static void crash_line(struct out *out, const struct hf_frame *crash)
+static void crash_line(struct out *out, const struct hf_doctor_crash *crash)
 {
     struct hf_doctor_place place;
     struct hf_object object;
     struct hf_symbol symbol;
-    hf_doctor_find_place(crash, &place);
+    hf_doctor_find_place(&crash->frame, &place);
     if (place.object == NULL)
         return;
     bool named = hf_dynlink_open(place.object, &object) &&
@@ -519,10 +519,14 @@ static void crash_line(struct out *out, const struct hf_frame *crash)
     field(out, named ? symbol.name : NULL);
     object_number(out, place.caller);
     end_line(out);
+    if (crash->freeing) {
+        field(out, "freeing");
+        end_line(out);
+    }
 }
 
 int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
-                    const struct hf_frame *crash, bool alone)
+                    const struct hf_doctor_crash *crash, bool alone)
 {
     static const char *const moments[] = {"exit", "start", "signal", "asked"};
     struct out out = {.descriptor = descriptor};

@@ -40,6 +40,7 @@
  *                               after a signal: the object whose code was running, or that had
  *                               called libc's code; its function; the next other object up the
  *                               stack
+ *   freeing                     that object's own allocator was to free another's block
  *   end LINES                   the last line; LINES is the number of lines before it
  */
 #ifndef HOMEFREE_PROCESS_RECORD_H
@@ -67,7 +68,7 @@ enum hf_doctor_moment { HF_DOCTOR_EXIT, HF_DOCTOR_START, HF_DOCTOR_SIGNAL, HF_DO
  * without a crash. Returns 0 or a negative errno.
  */
 int hf_doctor_write(int descriptor, enum hf_doctor_moment moment, int signal_number,
-                    const struct hf_frame *crash, bool alone);
+                    const struct hf_doctor_crash *crash, bool alone);
 
 /* Reads HOMEFREE_DOCTOR and prepares the requested record. Called once, by the library's
  * constructor, after the first routing pass. */

@@ -161,8 +161,7 @@ static bool find_failure(struct hf_record *record, struct hf_record_end end)
                                    hf_record_signal(end.signal)) != NULL;
 }
 
-/* The allocator in an object that no other object calls by name, which is the likely cause of a
- * crash there. */
+/* The allocator in an object that no other object calls by name. */
 static const char *hidden_allocator(const struct hf_record *record, size_t index)
 {
     const struct hf_record_object *object = &record->objects[index];
@@ -173,14 +172,14 @@ static const char *hidden_allocator(const struct hf_record *record, size_t index
 
 static bool died_inside(const struct hf_record *record, struct hf_record_end end, size_t index)
 {
-    return hf_is_crash(end.signal) && record->crash.known && record->crash.object == index &&
+    return hf_is_crash(end.signal) && record->crash.freeing && record->crash.object == index &&
            hidden_allocator(record, index) != NULL;
 }
 
 static bool find_death_inside(struct hf_record *record, struct hf_record_end end)
 {
     const size_t index = record->crash.object;
-    if (!record->crash.known || index == SIZE_MAX || !died_inside(record, end, index))
+    if (index == SIZE_MAX || !died_inside(record, end, index))
         return true;
     const char *function = record->crash.function;
     const size_t caller = record->crash.caller;

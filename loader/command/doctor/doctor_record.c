@@ -312,6 +312,12 @@ static bool read_crash(struct hf_record *record, const struct line *line)
             index_below(line->fields[3], record->objects_count, &crash->caller));
 }
 
+static bool read_freeing(struct hf_record *record, const struct line *line)
+{
+    record->crash.freeing = record->crash.known;
+    return line->count == 1;
+}
+
 static bool read_foreign(struct hf_record *record, const struct line *line)
 {
     static const char *const states[] = {"known", "home"};
@@ -347,7 +353,7 @@ static const struct {
     {"process", read_process}, {"preload", read_preload}, {"heap", read_heap},
     {"object", read_object},   {"defines", read_defines}, {"slot", read_slot},
     {"reach", read_reach},     {"foreign", read_foreign}, {"copy", read_copy},
-    {"crash", read_crash},     {"unseen", read_unseen},
+    {"crash", read_crash},     {"freeing", read_freeing}, {"unseen", read_unseen},
 };
 
 static bool read_line(struct hf_record *record, const struct line *line)

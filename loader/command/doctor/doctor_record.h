@@ -64,7 +64,7 @@ struct hf_record_refusal {
 };
 /* Where a signal interrupted the process. SIZE_MAX and NULL: unknown. */
 struct hf_record_crash {
-    bool known;
+    bool known, freeing; /* freeing: the object's allocator was to free another's block */
     size_t object, caller;
     const char *function;
 };

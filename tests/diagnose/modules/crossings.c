@@ -99,6 +99,14 @@ static void freed_inside_a_block(void)
     give((char *)malloc(100000) + 5000);
 }
 
+/* A mistake that has nothing to do with the module's allocator. */
+static void misses(void)
+{
+    __typeof__(&module_misses) follow;
+    *(void **)&follow = function(load(0), "module_misses");
+    (void)follow(hidden(malloc(100)));
+}
+
 /* ---- a module that is linked with the shim ---- */
 
 static void line(void)
@@ -275,6 +283,7 @@ static const struct named_case cases[] = {
     {"measured-here", measured_here},
     {"freed-inside", freed_inside},
     {"freed-inside-a-block", freed_inside_a_block},
+    {"misses", misses},
     {"line", line},
     {"shimmed-both-ways", shimmed_both_ways},
     {"shimmed-twice", shimmed_twice},

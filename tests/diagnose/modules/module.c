@@ -38,3 +38,15 @@ EXPORTED char *module_line(FILE *stream)
     size_t size = 1;
     return getline(&line, &size, stream) >= 0 ? line : NULL;
 }
+
+struct node {
+    struct node *next;
+    size_t value;
+};
+
+EXPORTED size_t module_misses(void *ptr)
+{
+    struct node first = {.value = *(volatile char *)ptr};
+    struct node *volatile next = first.next;
+    return next->value + first.value + *(volatile char *)ptr;
+}

@@ -11,6 +11,9 @@ void module_give(void *ptr);
 /* Frees what is no block. */
 void module_fault(void);
 
+/* Follows a null pointer, with a block at hand. */
+size_t module_misses(void *ptr);
+
 /* A line whose block getline() gets from the module and enlarges. */
 char *module_line(FILE *stream);
 

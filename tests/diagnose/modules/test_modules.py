@@ -86,15 +86,25 @@ class Private(ModulesTest):
         self.assertEqual(self.cross("measured-here", "private").report["findings"], [])
 
     def test_crash_over_a_block_of_the_heap(self):
-        run = self.cross("freed-inside", "private", status=-signal.SIGSEGV, output="")
-        (finding,) = run.report["findings"]
-        self.assertEqual((finding["rule"], finding["bytes"]), ("foreign-free", 100))
-        self.assertEqual(finding["allocated"]["allocator"], "heap")
-        self.assertEqual(finding["allocated"]["object"], arguments.program)
-        self.assertIn("freed_inside", finding["allocated"]["symbol"])
-        self.assertEqual(finding["freed"]["object"], self.module("private"))
-        self.assertEqual(run.report["processes"][0]["end"], "signal")
-        self.assertEqual(len(run.summary()), 1, run.errors)
+        for module in ("private", "private-stripped"):
+            with self.subTest(module):
+                run = self.cross("freed-inside", module, status=-signal.SIGSEGV, output="")
+                (finding,) = run.report["findings"]
+                self.assertEqual((finding["rule"], finding["bytes"]), ("foreign-free", 100))
+                self.assertEqual(finding["allocated"]["allocator"], "heap")
+                self.assertEqual(finding["allocated"]["object"], arguments.program)
+                self.assertIn("freed_inside", finding["allocated"]["symbol"])
+                self.assertEqual(finding["freed"]["object"], self.module(module))
+                self.assertEqual(run.report["processes"][0]["end"], "signal")
+                self.assertEqual(len(run.summary()), 1, run.errors)
+
+    def test_crash_of_the_modules_own(self):
+        """A null pointer that the module's code follows is not its allocator's business."""
+        for module in ("private", "private-stripped"):
+            with self.subTest(module):
+                run = self.cross("misses", module, status=-signal.SIGSEGV, output="")
+                self.assertEqual(run.report["findings"], [])
+                self.assertEqual(run.report["processes"][0]["end"], "signal")
 
     def test_crash_over_something_else(self):
         run = self.cross("freed-inside-a-block", "private", status=-signal.SIGSEGV, output="")

@@ -215,7 +215,7 @@ def make_records():
     lines += "slot\t3\tfree\tword\trefused\t3\tbecause\nslot\t3\t_Znwm\tcall\tplain\t-\t-\n"
     lines += "slot\t3\t_ZdlPv\tcall\trouted\t1\t-\nreach\t3\tstatic\n"
     lines += "foreign\t3\tjemalloc\t4096\thome\nforeign\t3\tmimalloc\t0\tknown\n"
-    lines += "copy\t0\tvariable\tmalloc\t1\ncrash\t3\tfree\t0\n"
+    lines += "copy\t0\tvariable\tmalloc\t1\ncrash\t3\tfree\t0\nfreeing\n"
     text = lines + f"end\t{lines.count(chr(10))}\n"
     yield "everything", text
     path = WORK / "record"

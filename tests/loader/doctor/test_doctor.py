@@ -188,18 +188,25 @@ class Facts(InFolder):
     @unittest.skipUnless(NAMES_MODULES, "glibc cannot tell before 2.35")
     def test_death_inside_a_hidden_allocator(self):
         # The allocator's own free() gets memory of libc's in a direct call: a bare SIGSEGV. The
-        # report must not say that there is nothing to do.
+        # report must not say that there is nothing to do. What else the module does wrong is not
+        # its allocator's business.
         module = self.build_around_jemalloc(
             "#include <stdlib.h>\n#include <string.h>\n"
             "#include <dlfcn.h>\n"
             "static struct { long before[2]; char bytes[48]; } data;\n"
             "typedef void release(void *);\n"
+            "static void __attribute__((noinline)) page_free(void) { abort(); }\n"
+            "static void __attribute__((noinline)) left_free(void) {"
+            f' ((void (*)(void))dlsym(dlopen("{self.folder}/left.so", RTLD_NOW), "leave"))();'
+            " abort(); }\n"
             "void enter(int own) {\n"
+            ' void *volatile null = 0, *volatile block = strdup(own == 6 ? "at hand" : "");\n'
             " free(malloc(100));\n"
+            " if (own == 6) *(void **)null = block;\n"
+            " if (own == 7) abort();\n"
             ' if (own == 0) free(strdup("foreign"));\n'
-            " if (own == 2) abort();\n"
-            f' if (own == 5) {{ ((void (*)(void))dlsym(dlopen("{self.folder}/left.so", RTLD_NOW),'
-            ' "leave"))(); abort(); }\n'
+            " if (own == 2) page_free();\n"
+            " if (own == 5) left_free();\n"
             ' release *libcs = (release *)dlsym(dlopen("libc.so.6", RTLD_NOW), "free");\n'
             ' if (own == 3) libcs(strdup("inside") + 4);\n'
             " if (own == 4) libcs(data.bytes); }\n",
@@ -239,10 +246,20 @@ class Facts(InFolder):
         )
         process = self.process(1, "--", PYTHON, "-c", code % 5, env=env)
         self.assertEqual(self.finding(process, "died-in-allocator")["names"], [module])
-        # A message of libc or homefree themselves is not the hidden allocator's.
-        for own in (3, 4):
-            process = self.process(1, "--", PYTHON, "-c", code % own, env=env)
+        # A message of libc or homefree themselves is not the hidden allocator's; nor are a null
+        # pointer and an abort() of the module's own code.
+        for own in (3, 4, 6, 7):
+            result = self.run_doctor("--json", "--", PYTHON, "-c", code % own, env=env)
+            process = json.loads(result.stdout)["processes"][0]
+            self.finding(process, "died")
             self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
+            self.assertNotIn("the program dies in", result.stderr.decode())
+        # Without names, the fault's address tells.
+        subprocess.run(["strip", module], check=True)
+        process = self.process(1, "--", PYTHON, "-c", code % 0, env=env)
+        self.assertEqual(self.finding(process, "died-in-allocator")["names"], [module])
+        process = self.process(1, "--", PYTHON, "-c", code % 6, env=env)
+        self.assertNotIn("died-in-allocator", {each["rule"] for each in process["findings"]})
 
     def test_deepbind_under_a_preloaded_allocator(self):
         # flux, oneTBB, falco, gperftools: the preloaded allocator serves the process, but objects
