@@ -14,12 +14,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-enum { TABLES_MAX = 2048, PROBES = 32, FURTHER = 3 };
+/* A process with hundreds of objects has thousands of pairs. */
+enum { TABLES_MAX = 8192, PROBES = 32, OWN_MAX = 32 };
 
-/* The calling thread's table, NULL until its first event, and its number among all threads. */
-static __thread struct hf_counts *own;
-/* Its other tables, in use from the first on once the one before has no room. */
-static __thread struct hf_counts *further[FURTHER];
+/* The calling thread's tables, by number, in use from the first on once the one before has no room;
+ * none until its first event. And its number among all threads. */
+static __thread uint16_t own[OWN_MAX];
 static __thread uint64_t serial;
 /* The thread ended, or no table is left: it counts in the shared table. */
 static __thread bool without_table;
@@ -46,27 +46,16 @@ static struct hf_counts *make_table(void)
     return table;
 }
 
-/* A table, with recent calls, for the calling thread. Under the lock. */
-static struct hf_counts *take_table(void)
+/* A table for the calling thread; 0: there is no room. Under the lock. */
+static uint16_t take_table(void)
 {
     uint32_t i = 1;
     while (i < table_count && taken[i])
         i++;
-    struct hf_counts *table = i < table_count ? tables[i] : make_table();
-    if (table == NULL)
-        return NULL;
+    if (i >= table_count && make_table() == NULL)
+        return 0;
     taken[i] = true;
-    hf_recent_begin(i);
-    return table;
-}
-
-/* Whether a table is the calling thread's. */
-static bool is_own(const struct hf_counts *table)
-{
-    bool found = table == own;
-    for (size_t i = 0; i < FURTHER; i++)
-        found = found || table == further[i];
-    return found;
+    return (uint16_t)i;
 }
 
 static void give_back(void *unused)
@@ -75,13 +64,11 @@ static void give_back(void *unused)
     without_table = true;
     hf_recent_end();
     if (hf_report_lock()) {
-        for (uint32_t i = 0; i < table_count; i++)
-            if (is_own(tables[i]))
-                taken[i] = false;
+        for (size_t i = 0; i < OWN_MAX && own[i] != 0; i++)
+            taken[own[i]] = false;
         hf_report_unlock();
     }
-    own = NULL;
-    memset(further, 0, sizeof further);
+    memset(own, 0, sizeof own);
 }
 
 /* Gives the calling thread a table. */
@@ -91,11 +78,13 @@ static void begin_thread(void)
         return;
     if (shared == NULL)
         shared = make_table();
-    own = take_table();
+    own[0] = shared != NULL ? take_table() : 0;
+    if (own[0] != 0)
+        hf_recent_begin(own[0]);
     hf_report_unlock();
-    without_table = own == NULL;
+    without_table = own[0] == 0;
     serial = atomic_fetch_add(&serials, 1) + 1;
-    if (own != NULL && has_key)
+    if (own[0] != 0 && has_key)
         (void)pthread_setspecific(at_thread_end, own);
 }
 
@@ -114,15 +103,15 @@ static struct hf_report_pair *find_pair(struct hf_counts *table, uint16_t alloca
 /* The place of a pair in one of the thread's tables; NULL if there is no room. */
 static struct hf_report_pair *find_own(uint16_t allocated, uint16_t freed)
 {
-    struct hf_report_pair *pair = own != NULL ? find_pair(own, allocated, freed) : NULL;
-    for (size_t i = 0; i < FURTHER && pair == NULL && own != NULL; i++) {
-        if (further[i] == NULL && hf_report_lock()) {
-            further[i] = take_table();
+    struct hf_report_pair *pair = NULL;
+    for (size_t i = 0; i < OWN_MAX && pair == NULL && own[0] != 0; i++) {
+        if (own[i] == 0 && hf_report_lock()) {
+            own[i] = take_table();
             hf_report_unlock();
         }
-        if (further[i] == NULL)
+        if (own[i] == 0)
             break;
-        pair = find_pair(further[i], allocated, freed);
+        pair = find_pair(tables[own[i]], allocated, freed);
     }
     return pair;
 }
@@ -160,7 +149,7 @@ static void count_shared(uint16_t allocated, uint16_t freed, size_t bytes)
 
 struct hf_report_pair *hf_count(uint16_t allocated, uint16_t freed, size_t bytes)
 {
-    if (own == NULL)
+    if (own[0] == 0)
         begin_thread();
     struct hf_report_pair *pair = find_own(allocated, freed);
     if (pair != NULL)
@@ -173,7 +162,7 @@ struct hf_report_pair *hf_count(uint16_t allocated, uint16_t freed, size_t bytes
 void hf_counts_start(void)
 {
     has_key = pthread_key_create(&at_thread_end, give_back) == 0;
-    if (has_key && own != NULL)
+    if (has_key && own[0] != 0)
         (void)pthread_setspecific(at_thread_end, own);
 }
 
@@ -181,10 +170,12 @@ void hf_counts_in_child(void)
 {
     for (uint32_t i = 0; i < table_count; i++) {
         memset(tables[i], 0, sizeof *tables[i]);
-        taken[i] = i == 0 || is_own(tables[i]);
-        if (tables[i] == own)
-            hf_recent_begin(i);
+        taken[i] = i == 0;
     }
+    for (size_t i = 0; i < OWN_MAX && own[i] != 0; i++)
+        taken[own[i]] = true;
+    if (own[0] != 0)
+        hf_recent_begin(own[0]);
     serial = atomic_fetch_add(&serials, 1) + 1;
 }
 

@@ -372,6 +372,12 @@ static void print_summary(enum hf_report_end end, pid_t process)
         hf_text_add_decimal(&text, (intmax_t)warnings);
         hf_text_add(&text, warnings == 1 ? " warning" : " warnings");
     }
+    const uint64_t dropped = __atomic_load_n(&hf_report_header()->dropped, __ATOMIC_RELAXED);
+    if (dropped != 0) {
+        hf_text_add(&text, "; ");
+        hf_text_add_decimal(&text, (intmax_t)dropped);
+        hf_text_add(&text, " more events found no room in the report");
+    }
     if (hf_report_path()[0] != '\0') {
         hf_text_add(&text, "; 'homefree report ");
         hf_text_add(&text, hf_diagnose.folder);

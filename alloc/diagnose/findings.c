@@ -17,12 +17,14 @@
 #include <stdint.h>
 #include <string.h>
 
-enum { FINDINGS_MAX = 4096, ALLOCATORS_MAX = 256 };
+enum { FINDINGS_MAX = 1 << 14, PLACES = 2 * FINDINGS_MAX, ALLOCATORS_MAX = 256 };
 
 struct hf_diagnose hf_diagnose = {.mode = HF_REPORT_REPORT};
 
 static struct hf_report_finding *findings[FINDINGS_MAX];
 static uint32_t finding_count;
+static uint64_t keys[FINDINGS_MAX]; /* what makes each one */
+static uint16_t places[PLACES];     /* 1 + number of the finding, at its key; 0: free */
 static struct {
     const char *name, *object;
 } allocators[ALLOCATORS_MAX];
@@ -75,16 +77,20 @@ static uint32_t number_allocator(const struct hf_event *event)
     return ++allocator_count;
 }
 
-/* The finding of this rule and these sites, or NULL. Stacks make no difference. Under the lock. */
-static struct hf_report_finding *find(const struct hf_event *event, uint32_t allocator)
+/* The rule, the allocator and the sites. Stacks make no difference. */
+static uint64_t key_of(const struct hf_event *event, uint32_t allocator)
 {
-    const uint32_t allocated_site = hf_stack_base(event->allocated_site);
-    for (uint32_t i = 0; i < finding_count; i++)
-        if (findings[i]->rule == (uint32_t)event->rule &&
-            findings[i]->allocated_site == allocated_site &&
-            findings[i]->freed_site == event->freed_site && findings[i]->allocator == allocator)
-            return findings[i];
-    return NULL;
+    uint64_t key = hf_stack_mix((uint64_t)event->rule << 32 | allocator, event->freed_site);
+    return hf_stack_mix(key, hf_stack_base(event->allocated_site));
+}
+
+/* Where the finding with a key is, or belongs. Under the lock. */
+static uint16_t *place_of(uint64_t key)
+{
+    size_t at = key % PLACES;
+    while (places[at] != 0 && keys[places[at] - 1] != key)
+        at = (at + 1) % PLACES;
+    return &places[at];
 }
 
 /* Whether the fault is that the block is being allocated, by the calling thread. */
@@ -95,7 +101,7 @@ static bool is_allocation(const struct hf_event *event)
 
 /* A new finding, with the stack of the free, or of the allocation where that is the fault. Under
  * the lock. */
-static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator,
+static struct hf_report_finding *add(const struct hf_event *event, uint32_t allocator, uint64_t key,
                                      const void *const *frames, size_t depth)
 {
     if (finding_count == FINDINGS_MAX)
@@ -119,6 +125,8 @@ static struct hf_report_finding *add(const struct hf_event *event, uint32_t allo
     finding->said = event->said;
     hf_report_publish(HF_REPORT_FINDINGS, sizeof *finding);
     findings[finding_count] = finding;
+    keys[finding_count] = key;
+    *place_of(key) = (uint16_t)(finding_count + 1);
     __atomic_store_n(&finding_count, finding_count + 1, __ATOMIC_RELEASE);
     return finding;
 }
@@ -146,9 +154,11 @@ static void record(const struct hf_event *event)
         if (!hf_report_lock())
             break;
         const uint32_t allocator = number_allocator(event);
-        struct hf_report_finding *finding = find(event, allocator);
+        const uint64_t key = key_of(event, allocator);
+        const uint16_t known = *place_of(key);
+        struct hf_report_finding *finding = known != 0 ? findings[known - 1] : NULL;
         if (finding == NULL && taken)
-            finding = add(event, allocator, frames, depth);
+            finding = add(event, allocator, key, frames, depth);
         if (finding != NULL)
             count(finding, event);
         if ((finding != NULL || taken) && hf_diagnose.folder[0] != '\0')
@@ -252,6 +262,7 @@ void hf_finding(const struct hf_event *event)
 void hf_findings_in_child(void)
 {
     finding_count = 0;
+    memset(places, 0, sizeof places);
     hf_suppressions_in_child();
     for (int i = 0; i <= HF_REPORT_ERROR; i++)
         atomic_store(&by_severity[i], 0);

@@ -24,7 +24,7 @@ enum {
     KNOWN_MAX = KNOWN_ROOM / 2,
     FILES_MAX = 256,
     FILE_MAX = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK,
-    BYTES_MAX = 16 * FILE_MAX, /* of all files */
+    BYTES_MAX = 2 * FILE_MAX, /* of all files */
     BODY = HF_REPORT_CHUNK - sizeof(struct hf_report_chunk)
 };
 
@@ -85,12 +85,13 @@ static void add(const char *path, uint64_t offset, const struct hf_report_object
 
 /* ---- one file ---- */
 
-/* A file in memory: where the chunks of each type lie, in the order of the file. */
+/* A file in memory, and the numbers of its chunks by type, each in the order of the file. */
 struct recorded {
     const char *bytes;
-    uint16_t chunks[HF_REPORT_TYPES][HF_REPORT_CHUNKS_MAX];
+    uint16_t *chunks[HF_REPORT_TYPES];
     uint16_t counts[HF_REPORT_TYPES];
 };
+_Static_assert(HF_REPORT_CHUNKS_MAX <= UINT16_MAX, "a chunk's number has 16 bits");
 
 static const struct hf_report_chunk *chunk_at(const struct recorded *file, enum hf_report_type type,
                                               size_t index)
@@ -99,14 +100,17 @@ static const struct hf_report_chunk *chunk_at(const struct recorded *file, enum 
                                             (size_t)file->chunks[type][index] * HF_REPORT_CHUNK);
 }
 
-static void find_chunks(struct recorded *file, size_t size)
+/* numbers: room for one of each chunk. */
+static void find_chunks(struct recorded *file, size_t size, uint16_t *numbers)
 {
-    memset(file->counts, 0, sizeof file->counts);
-    for (size_t i = 1; i < size / HF_REPORT_CHUNK; i++) {
-        const struct hf_report_chunk *chunk =
-            (const void *)(file->bytes + (size_t)i * HF_REPORT_CHUNK);
-        if (chunk->type < HF_REPORT_TYPES && chunk->used <= BODY)
-            file->chunks[chunk->type][file->counts[chunk->type]++] = (uint16_t)i;
+    for (size_t type = 0; type < HF_REPORT_TYPES; type++) {
+        file->chunks[type] = numbers;
+        for (size_t i = 1; i < size / HF_REPORT_CHUNK; i++) {
+            const struct hf_report_chunk *chunk = (const void *)(file->bytes + i * HF_REPORT_CHUNK);
+            if (chunk->type == type && chunk->used <= BODY)
+                *numbers++ = (uint16_t)i;
+        }
+        file->counts[type] = (uint16_t)(numbers - file->chunks[type]);
     }
 }
 
@@ -150,16 +154,15 @@ static void take_finding(const struct recorded *file, const struct hf_report_fin
             finding->rule == HF_FAULT_USE_AFTER_FREE || finding->rule == HF_FAULT_OVERRUN);
 }
 
-static int take_contents(const char *bytes, size_t size)
+static int take_contents(const char *bytes, size_t size, uint16_t *numbers)
 {
-    static struct recorded file; /* the start is one thread's */
+    struct recorded file = {.bytes = bytes};
     const struct hf_report_header *header = (const void *)bytes;
     if (size < HF_REPORT_CHUNK ||
         memcmp(header->magic, HF_REPORT_MAGIC, sizeof header->magic) != 0 ||
         header->version != HF_REPORT_VERSION)
         return -ENOEXEC;
-    file.bytes = bytes;
-    find_chunks(&file, size);
+    find_chunks(&file, size, numbers);
     for (size_t i = 0; i < file.counts[HF_REPORT_FINDINGS]; i++) {
         const struct hf_report_chunk *chunk = chunk_at(&file, HF_REPORT_FINDINGS, i);
         const struct hf_report_finding *findings = (const void *)(chunk + 1);
@@ -174,17 +177,19 @@ static int take_open_file(int file, const struct stat *status, size_t *left)
     if (status->st_size > FILE_MAX || (size_t)status->st_size > *left)
         return -EFBIG;
     const size_t size = (size_t)status->st_size;
+    const size_t numbers = (size + 1) / 2 * 2; /* lie behind the contents */
+    const size_t room = numbers + size / HF_REPORT_CHUNK * sizeof(uint16_t);
     size_t done = 0;
     if (size == 0)
         return -ENOEXEC;
     *left -= size;
-    char *bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *bytes = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (bytes == MAP_FAILED)
         return -errno;
     for (ssize_t got = 1; got > 0 && done<size; done += got> 0 ? (size_t)got : 0)
         got = read(file, bytes + done, size - done);
-    const int error = take_contents(bytes, done);
-    (void)munmap(bytes, size);
+    const int error = take_contents(bytes, done, (uint16_t *)(void *)(bytes + numbers));
+    (void)munmap(bytes, room);
     return error;
 }
 

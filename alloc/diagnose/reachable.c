@@ -128,7 +128,7 @@ bool hf_reachable_begin(void)
     }
     hf_watch_each_mapping(hf_reachable_skip);
     skip_own_data();
-    hf_reachable_skip(hf_report_header(), (size_t)HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK);
+    hf_reachable_skip(hf_report_header(), hf_report_reserved());
     marks = NULL;
     pending = NULL;
     bool works = hf_maps_each(add_range, NULL) == 0 && range_count < RANGES_MAX;

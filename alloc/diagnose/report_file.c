@@ -1,15 +1,19 @@
 /*
  * Owns the memory of the records, the file, and the records' lock. See report_file.h.
  *
- * The memory is reserved for the largest report and written chunk by chunk. Before a chunk of the
- * file is used, the kernel is asked to back it (MADV_POPULATE_WRITE): on a full disk a plain store
- * would end the process with SIGBUS. The file's descriptor is closed at once, because the program
- * may close all descriptors and get its number for a file of its own.
+ * Addresses are reserved for the largest report, and can be accessed as far as the report has
+ * grown: in steps, which are what a process pays that locks its memory or limits its data. Before a
+ * chunk of the file is used, the kernel is asked to back it (MADV_POPULATE_WRITE): on a full disk a
+ * plain store would end the process with SIGBUS. The file's descriptor is closed at once, because
+ * the program may close all descriptors and get its number for a file of its own; the file is
+ * opened again, by its path, for each step, and no more once the process confines itself: a sandbox
+ * may end it for that.
  *
  * The file never grows beyond the limit on the size of files: the kernel would send SIGXFSZ.
  */
 #include "alloc/diagnose/report_file.h"
 
+#include "alloc/base/uncancelled.h"
 #include "alloc/jemalloc/fork_gate.h"
 
 #include <errno.h>
@@ -33,17 +37,26 @@
 #    define MADV_WIPEONFORK 18 /* Linux 4.14 */
 #endif
 
-enum { SIZE = HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK, SPINS = 2000, NAPS = 2000, TRIES = 64 };
-/* Without MADV_POPULATE_WRITE the file is allocated in full when it is made, and so kept small. */
-enum { CHUNKS_OLD_KERNEL = 128 };
-/* What a confined process may still record: 1 MiB. */
-enum { CHUNKS_CONFINED = 64 };
+enum {
+    SPINS = 2000,
+    NAPS = 2000,
+    TRIES = 64,
+    CHUNKS_MIN = 64,   /* of which addresses are reserved */
+    ADDRESS_PART = 16, /* of a limit on addresses that these may take; twice, for a moment */
+    STEP = 64,         /* chunks that memory grows by */
+    STEP_OF_FILE = 256,
+    STEP_OLD_KERNEL = 128, /* without MADV_POPULATE_WRITE a step is allocated at once */
+    CHUNKS_CONFINED = 64   /* what a confined process may still record in its file: 1 MiB */
+};
 
 char *hf_report_base;
 /* HF_REPORT_RECORDS_SYMBOL, for readers outside the process. Nothing here uses the exported name.
  */
 extern char *hf_live_records __attribute__((alias("hf_report_base"), visibility("default")));
-static uint32_t chunks_max = HF_REPORT_CHUNKS_MAX;
+static uint32_t reserved;   /* chunks that there are addresses for */
+static uint32_t accessible; /* of these: memory that can be accessed, or in the file */
+static uint32_t chunks_max; /* that may be used; at most `reserved` */
+static bool old_kernel;     /* or a sandbox: the file's chunks are allocated with each step */
 static uint32_t current[HF_REPORT_TYPES]; /* the chunk that gets the next record of a type */
 static uint32_t counts[HF_REPORT_TYPES];  /* records of a type, or bytes of strings and stacks */
 static char path[PATH_MAX];
@@ -148,22 +161,121 @@ void hf_report_drop(void)
 
 /* ---- memory ---- */
 
+static size_t bytes_of(uint32_t chunks)
+{
+    return (size_t)chunks * HF_REPORT_CHUNK;
+}
+
+/* Addresses, which nothing can access yet. */
+static char *reserve(uint32_t chunks)
+{
+    return mmap(NULL, bytes_of(chunks), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+                0);
+}
+
+static bool open_memory(char *memory, uint32_t chunks)
+{
+    return mprotect(memory, bytes_of(chunks), PROT_READ | PROT_WRITE) == 0;
+}
+
+static uint32_t least(uint32_t one, uint32_t other)
+{
+    return one < other ? one : other;
+}
+
+static rlim_t limit_on(int resource)
+{
+    struct rlimit limit;
+    return getrlimit((__rlimit_resource_t)resource, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
+}
+
 void hf_report_begin(void)
 {
     static atomic_bool begun;
     int saved_errno = errno;
     if (atomic_exchange(&begun, true))
         return;
-    char *memory = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const rlim_t part = limit_on(RLIMIT_AS) / ADDRESS_PART / HF_REPORT_CHUNK;
+    reserved = part < CHUNKS_MIN             ? CHUNKS_MIN
+               : part < HF_REPORT_CHUNKS_MAX ? (uint32_t)part
+                                             : HF_REPORT_CHUNKS_MAX;
+    char *memory = reserve(reserved);
+    accessible = least(STEP, reserved);
+    const bool good = memory != MAP_FAILED && open_memory(memory, accessible);
     errno = saved_errno;
-    if (memory == MAP_FAILED)
+    if (!good)
         return;
+    chunks_max = reserved;
     struct hf_report_header *header = (struct hf_report_header *)memory;
     memcpy(header->magic, HF_REPORT_MAGIC, sizeof header->magic);
     header->version = HF_REPORT_VERSION;
     header->chunks = 1;
     __atomic_store_n(&hf_report_base, memory, __ATOMIC_RELEASE);
+}
+
+size_t hf_report_reserved(void)
+{
+    return bytes_of(reserved);
+}
+
+/* How many chunks a file may have. */
+static uint32_t allowed_chunks(void)
+{
+    const rlim_t limit = limit_on(RLIMIT_FSIZE);
+    return limit < bytes_of(reserved) ? (uint32_t)(limit / HF_REPORT_CHUNK) : reserved;
+}
+
+/* The file, unless `path` has become another file's, such as through a link that somebody else
+ * placed there. Returns a descriptor or -1. */
+static int reopen(off_t *size)
+{
+    struct stat status;
+    const int file =
+        hf_open_uncancelled(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (file < 0)
+        return -1;
+    if (fstat(file, &status) == 0 && status.st_dev == identity.st_dev &&
+        status.st_ino == identity.st_ino) {
+        *size = status.st_size;
+        return file;
+    }
+    hf_close_uncancelled(file);
+    return -1;
+}
+
+/* Makes the file up to so many chunks larger, as far as it may be. Returns the number of its
+ * chunks; 0: it stays as it is. */
+static uint32_t lengthen(int file, uint32_t from, uint32_t step)
+{
+    const uint32_t to = least(from + step, allowed_chunks());
+    if (to <= from)
+        return 0;
+    const off_t start = (off_t)bytes_of(from), end = (off_t)bytes_of(to);
+    return (old_kernel ? posix_fallocate(file, start, end - start) : ftruncate(file, end)) == 0 ? to
+                                                                                                : 0;
+}
+
+static uint32_t step_of_file(void)
+{
+    return old_kernel ? STEP_OLD_KERNEL : STEP_OF_FILE;
+}
+
+static uint32_t lengthen_file(uint32_t step)
+{
+    off_t size;
+    const int file = reopen(&size);
+    if (file < 0)
+        return 0;
+    const uint32_t chunks =
+        size == (off_t)bytes_of(accessible) ? lengthen(file, accessible, step) : 0;
+    hf_close_uncancelled(file);
+    return chunks;
+}
+
+static uint32_t lengthen_memory(void)
+{
+    const uint32_t chunks = least(accessible + STEP, reserved);
+    return open_memory(hf_report_base, chunks) ? chunks : 0;
 }
 
 /* Whether the system cannot back a chunk: an old kernel, or a sandbox. */
@@ -172,20 +284,27 @@ static bool is_unknown(int error)
     return error == EINVAL || error == EPERM || error == ENOSYS;
 }
 
-/* Whether a chunk of the file can be stored into. Anonymous memory always can. */
-static bool back(void *chunk)
+/* Whether a chunk can be stored into. */
+static bool back(uint32_t number)
 {
+    const bool in_file = path[0] != '\0';
     int saved_errno = errno;
-    bool backed = path[0] == '\0' || atomic_load(&confined) ||
-                  madvise(chunk, HF_REPORT_CHUNK, MADV_POPULATE_WRITE) == 0 ||
-                  is_unknown(errno); /* allocated when the file was made */
+    if (number >= accessible) {
+        const uint32_t chunks = in_file ? lengthen_file(step_of_file()) : lengthen_memory();
+        accessible = chunks != 0 ? chunks : accessible;
+    }
+    const bool backed =
+        number < accessible &&
+        (!in_file || old_kernel || atomic_load(&confined) ||
+         madvise(hf_report_base + bytes_of(number), HF_REPORT_CHUNK, MADV_POPULATE_WRITE) == 0 ||
+         is_unknown(errno));
     errno = saved_errno;
     return backed;
 }
 
 static struct hf_report_chunk *chunk_at(uint32_t number)
 {
-    return (struct hf_report_chunk *)(hf_report_base + (size_t)number * HF_REPORT_CHUNK);
+    return (struct hf_report_chunk *)(hf_report_base + bytes_of(number));
 }
 
 static bool counts_bytes(enum hf_report_type type)
@@ -204,7 +323,7 @@ static struct hf_report_chunk *chunk_for(enum hf_report_type type, size_t size)
     if (current[type] != 0 && chunk->used + size <= room)
         return chunk;
     chunk = chunk_at(header->chunks);
-    if (header->chunks >= chunks_max || !back(chunk))
+    if (header->chunks >= chunks_max || !back(header->chunks))
         return NULL;
     chunk->type = type;
     chunk->used = 0;
@@ -240,7 +359,7 @@ void hf_report_publish(enum hf_report_type type, size_t size)
 
 uint32_t hf_report_position(enum hf_report_type type, size_t size)
 {
-    const size_t most = (size_t)chunks_max * HF_REPORT_CHUNK / 2;
+    const size_t most = bytes_of(chunks_max) / 2;
     return counts[type] + size <= most && chunk_for(type, size) != NULL ? counts[type] : UINT32_MAX;
 }
 
@@ -261,12 +380,6 @@ uint32_t hf_report_string(const char *text, size_t length, const char **copy)
 
 /* ---- the file ---- */
 
-static rlim_t size_limit(void)
-{
-    struct rlimit limit;
-    return getrlimit(RLIMIT_FSIZE, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
-}
-
 /* One more process of the folder: 0, -EMFILE if it has its maximum, or -ELOOP. */
 static int enter_index(const char *folder)
 {
@@ -279,7 +392,7 @@ static int enter_index(const char *folder)
     if (file < 0)
         return errno == ELOOP ? -ELOOP : 0;
     bool writable = fstat(file, &status) == 0 && S_ISREG(status.st_mode) &&
-                    (rlim_t)status.st_size < size_limit();
+                    (rlim_t)status.st_size < limit_on(RLIMIT_FSIZE);
     bool enters = !writable || write(file, "+", 1) != 1 || fstat(file, &status) != 0 ||
                   status.st_size <= HF_REPORT_PROCESSES_MAX;
     close(file);
@@ -303,7 +416,7 @@ static int make_file(const char *folder)
  * takes much longer for each page that is first stored into through a mapping. */
 static bool write_chunks(int file, uint32_t chunks)
 {
-    const size_t size = (size_t)chunks * HF_REPORT_CHUNK;
+    const size_t size = bytes_of(chunks);
     for (size_t done = 0; done < size;) {
         ssize_t written = write(file, hf_report_base + done, size - done);
         if (written < 0 && errno == EINTR)
@@ -317,32 +430,28 @@ static bool write_chunks(int file, uint32_t chunks)
     return true;
 }
 
-/* Maps the file, with the chunks in use. */
-static char *map_file(int file, uint32_t chunks)
+/* Maps the file, with the chunks in use and `*length` in all. What lies behind is accessible once
+ * the file has grown. */
+static char *map_file(int file, uint32_t chunks, uint32_t *length)
 {
-    rlim_t limit = size_limit();
-    uint32_t allowed =
-        limit < SIZE ? (uint32_t)(limit / HF_REPORT_CHUNK) : (uint32_t)HF_REPORT_CHUNKS_MAX;
-    if (allowed <= chunks) {
+    if (allowed_chunks() <= chunks) {
         errno = EFBIG;
         return MAP_FAILED;
     }
-    chunks_max = allowed;
-    if (!write_chunks(file, chunks) || ftruncate(file, (off_t)allowed * HF_REPORT_CHUNK) != 0 ||
-        fstat(file, &identity) != 0)
+    if (!write_chunks(file, chunks) || fstat(file, &identity) != 0)
         return MAP_FAILED;
-    char *mapped = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    char *mapped = mmap(NULL, bytes_of(reserved), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
     if (mapped == MAP_FAILED)
         return MAP_FAILED;
     int error = madvise(mapped, 1, MADV_POPULATE_WRITE) == 0 ? 0 : errno;
-    if (is_unknown(error)) {
-        if (chunks_max > CHUNKS_OLD_KERNEL)
-            chunks_max = CHUNKS_OLD_KERNEL;
-        error = posix_fallocate(file, 0, (off_t)chunks_max * HF_REPORT_CHUNK);
+    old_kernel = is_unknown(error);
+    if (error == 0 || old_kernel) {
+        *length = lengthen(file, chunks, step_of_file());
+        error = *length != 0 ? 0 : ENOSPC;
     }
     if (error == 0)
         return mapped;
-    (void)munmap(mapped, SIZE);
+    (void)munmap(mapped, bytes_of(reserved));
     errno = error == EFAULT ? ENOSPC : error;
     return MAP_FAILED;
 }
@@ -362,18 +471,21 @@ static int to_file(const char *folder)
         path[0] = '\0';
         return file;
     }
-    char *mapped = map_file(file, header->chunks);
+    const size_t size = bytes_of(reserved);
+    uint32_t length = 0;
+    char *mapped = map_file(file, header->chunks, &length);
     int error = mapped == MAP_FAILED ? errno : 0;
     (void)close(file);
     if (error == 0 &&
-        mremap(mapped, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) == MAP_FAILED) {
+        mremap(mapped, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) == MAP_FAILED) {
         error = errno;
-        (void)munmap(mapped, SIZE);
+        (void)munmap(mapped, size);
     }
     if (error != 0) {
         (void)unlink(path);
         path[0] = '\0';
-        chunks_max = HF_REPORT_CHUNKS_MAX;
+    } else {
+        accessible = length;
     }
     refused = error == EFBIG;
     return -error;
@@ -389,18 +501,16 @@ int hf_report_to_file(const char *folder)
     return error;
 }
 
-/* Gives the file's unused chunks back, unless `path` has become another file's, such as through a
- * link that somebody else placed there. */
-static void shrink_file(off_t size)
+/* Gives the file's unused chunks back. */
+static void shrink_file(uint32_t chunks)
 {
-    struct stat status;
-    int file = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    off_t size;
+    const int file = reopen(&size);
     if (file < 0)
         return;
-    if (fstat(file, &status) == 0 && status.st_dev == identity.st_dev &&
-        status.st_ino == identity.st_ino && status.st_size > size)
-        (void)ftruncate(file, size);
-    (void)close(file);
+    if (size > (off_t)bytes_of(chunks))
+        (void)ftruncate(file, (off_t)bytes_of(chunks));
+    hf_close_uncancelled(file);
 }
 
 void hf_report_finish(void)
@@ -411,7 +521,7 @@ void hf_report_finish(void)
         return;
     /* One chunk stays for records that come later; more are not backed. */
     chunks_max = header->chunks;
-    shrink_file((off_t)header->chunks * HF_REPORT_CHUNK);
+    shrink_file(header->chunks);
     hf_report_unlock();
     errno = saved_errno;
 }
@@ -431,13 +541,13 @@ void hf_report_confine(void)
 {
     const int saved_errno = errno;
     if (hf_report_lock()) {
-        const uint32_t most = hf_report_header()->chunks + CHUNKS_CONFINED;
         uint32_t chunks = hf_report_header()->chunks;
-        while (chunks < chunks_max && chunks < most && back(chunk_at(chunks)))
+        const uint32_t most = chunks + CHUNKS_CONFINED;
+        while (chunks < chunks_max && chunks < most && back(chunks))
             chunks++;
         if (path[0] != '\0') {
-            chunks_max = chunks;
-            shrink_file((off_t)chunks * HF_REPORT_CHUNK);
+            accessible = chunks_max = chunks;
+            shrink_file(chunks);
         }
         refused = true;
         hf_report_unlock();
@@ -449,12 +559,12 @@ void hf_report_confine(void)
 bool hf_report_recover(const void *address)
 {
     char *base = hf_report_base;
-    if (base == NULL || (uintptr_t)address - (uintptr_t)base >= SIZE ||
+    if (base == NULL || (uintptr_t)address - (uintptr_t)base >= bytes_of(reserved) ||
         (path[0] == '\0' && !atomic_load(&lost)))
         return false;
     if (atomic_load(&lost))
         return true; /* another thread was faster */
-    if (mmap(base, SIZE, PROT_READ | PROT_WRITE,
+    if (mmap(base, bytes_of(accessible), PROT_READ | PROT_WRITE,
              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
         return false;
     struct hf_report_header *header = (struct hf_report_header *)base;
@@ -495,19 +605,21 @@ void hf_report_in_child(void)
     refused = atomic_load(&lost) || atomic_load(&confined);
     if (header == NULL)
         return;
-    size_t used = (size_t)header->chunks * HF_REPORT_CHUNK;
+    chunks_max = atomic_load(&lost) ? 1 : reserved;
     if (path[0] != '\0') {
-        char *copy = mmap(NULL, SIZE, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (copy != MAP_FAILED) {
-            memcpy(copy, hf_report_base, used);
-            if (mremap(copy, SIZE, SIZE, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) ==
-                MAP_FAILED)
-                copy = MAP_FAILED;
+        const size_t size = bytes_of(reserved);
+        const uint32_t copied = least((header->chunks + STEP - 1) / STEP * STEP, reserved);
+        char *copy = reserve(reserved);
+        bool moved = copy != MAP_FAILED && open_memory(copy, copied);
+        if (moved) {
+            memcpy(copy, hf_report_base, bytes_of(header->chunks));
+            moved = mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, hf_report_base) !=
+                    MAP_FAILED;
         }
         path[0] = '\0';
-        if (copy == MAP_FAILED) { /* the parent's file must not be written: record nothing */
-            (void)mmap(hf_report_base, SIZE, PROT_READ | PROT_WRITE,
+        accessible = copied;
+        if (!moved) { /* the parent's file must not be written: record nothing */
+            (void)mmap(hf_report_base, bytes_of(copied), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
             memset(current, 0, sizeof current);
             header->chunks = chunks_max = 1;

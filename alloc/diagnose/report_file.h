@@ -7,7 +7,7 @@
  * to tell.
  *
  * Invariant: nothing here allocates from the process or takes a lock of its own but the records'
- * lock. That lock is a leaf, is held for a few stores and at most one system call, and is given up
+ * lock. That lock is a leaf, is held for a few stores and a few system calls, and is given up
  * on, with the event counted as dropped, rather than waited for without end: its holder may be a
  * thread that a signal handler interrupted. If the holder's frame was left by longjmp(3), the
  * thread takes the lock over; what it had not published is lost. So everything may be called by any
@@ -31,6 +31,9 @@ static inline struct hf_report_header *hf_report_header(void)
 {
     return (struct hf_report_header *)__atomic_load_n(&hf_report_base, __ATOMIC_ACQUIRE);
 }
+
+/* Bytes that are reserved from the header on. */
+size_t hf_report_reserved(void);
 
 /* The records' lock. False: do without, and call hf_report_drop(). */
 bool hf_report_lock(void);

@@ -22,8 +22,8 @@
 #define HF_REPORT_MAGIC   "HFREPORT"
 #define HF_REPORT_VERSION 1
 #define HF_REPORT_CHUNK   16384
-/* The most chunks in a file: 16 MiB. */
-#define HF_REPORT_CHUNKS_MAX 1024
+/* The most chunks in a file: 128 MiB. */
+#define HF_REPORT_CHUNKS_MAX 8192
 /* A process's file is called PID-NUMBER.hfreport; NUMBER tells apart processes that had the same
  * process id. Other files of a report's folder are none of ours, but for HF_REPORT_INDEX. */
 #define HF_REPORT_SUFFIX ".hfreport"

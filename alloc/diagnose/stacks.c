@@ -115,21 +115,16 @@ uint32_t hf_stack_record_here(const void *const *frames, size_t count)
 
 /* ---- deep sites ---- */
 
-static uint64_t mix(uint64_t key, uint64_t value)
-{
-    key = (key ^ value) * 0x9e3779b97f4a7c15;
-    return key ^ key >> 32;
-}
-
 static uint64_t key_of(uint32_t base, const void *const *frames, size_t count)
 {
     struct hf_python_frame python[HF_PYTHON_FRAMES_MAX];
     const size_t depth = hf_python_stack_take(python);
     uint64_t key = base;
     for (size_t i = 0; i < count; i++)
-        key = mix(key, (uintptr_t)frames[i]);
+        key = hf_stack_mix(key, (uintptr_t)frames[i]);
     for (size_t i = 0; i < depth; i++)
-        key = mix(mix(key, (uintptr_t)python[i].code), (uint64_t)python[i].position);
+        key = hf_stack_mix(hf_stack_mix(key, (uintptr_t)python[i].code),
+                           (uint64_t)python[i].position);
     return key > GONE ? key : GONE + 1;
 }
 

@@ -34,6 +34,13 @@ bool hf_stack_wanted(uint32_t site);
 uint32_t hf_stack_base(uint32_t number);
 uint32_t hf_stack_of_site(uint32_t number);
 
+/* Adds a value to a hash. */
+static inline uint64_t hf_stack_mix(uint64_t key, uint64_t value)
+{
+    key = (key ^ value) * 0x9e3779b97f4a7c15;
+    return key ^ key >> 32;
+}
+
 /* Forgets what addresses mean, after objects were unloaded. Numbers stay. */
 void hf_stacks_unloaded(void);
 

@@ -39,15 +39,19 @@ class Diagnosis:
         self.errors = done.stderr.decode(errors="replace")
         self.homefree = homefree
 
-    @property
-    def report(self):
+    def text(self, *options):
+        """What `homefree report` prints."""
         done = subprocess.run(
-            [self.homefree, "report", "--json", str(self.folder)],
+            [self.homefree, "report", *options, str(self.folder)],
             capture_output=True,
             timeout=TIMEOUT,
         )
         assert done.returncode in (0, 1), done.stderr.decode(errors="replace")
-        return json.loads(done.stdout)
+        return done.stdout.decode(errors="replace")
+
+    @property
+    def report(self):
+        return json.loads(self.text("--json"))
 
     def summary(self):
         """The lines that the diagnosed processes printed."""

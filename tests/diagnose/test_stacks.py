@@ -221,6 +221,8 @@ class EarlierReports(DiagnosisTest):
         fifo = self.folders.new()
         os.mkfifo(fifo)
         whole = self.file.read_bytes()
+        too_large = self.path(whole)
+        os.truncate(too_large, 129 << 20)
         for path in (
             self.folders.new(),
             empty,
@@ -230,7 +232,7 @@ class EarlierReports(DiagnosisTest):
             self.path(b"HFREPORT"),
             self.path(b"\x7fELF" + bytes(40000)),
             self.path(whole[:8] + struct.pack("=I", 2) + whole[12:]),
-            self.path(whole + bytes(17 << 20)),
+            too_large,
         ):
             with self.subTest(path=path):
                 lines = self.run_with(path)

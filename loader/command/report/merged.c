@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Frames of all stacks in one file that are kept: as many as fit into the largest file. Stacks of a
- * hostile file could overlap. */
-#define FRAMES_MAX (HF_REPORT_CHUNK / sizeof(struct hf_report_frame) * HF_REPORT_CHUNKS_MAX)
+/* Frames of all stacks in one file that are kept, and as many more as fit into the file. Findings
+ * share stacks; those of a hostile file could overlap. */
+enum { FRAMES_MAX = 1 << 20, FRAMES_OF_CHUNK = HF_REPORT_CHUNK / sizeof(struct hf_report_frame) };
 
 /* Objects of a file that are found by number without looking at their record again. */
 enum { NUMBERED = 1 << 16 };
@@ -339,7 +339,7 @@ void hf_merged_add(struct hf_merged *merged, struct hf_recorded *file, const cha
     add_allocators(merged, file);
     struct hf_recorded_cursor cursor = {.part = 0};
     struct hf_report_finding finding;
-    size_t frames_left = FRAMES_MAX;
+    size_t frames_left = FRAMES_MAX + FRAMES_OF_CHUNK * file->parts_count[HF_REPORT_STACKS];
     while (hf_recorded_next(file, HF_REPORT_FINDINGS, &cursor, &finding))
         add_finding(merged, file, process, &finding, &frames_left);
     cursor = (struct hf_recorded_cursor){.part = 0};

@@ -151,7 +151,8 @@ static void print_gaps(const struct page *page)
         fprintf(page->out, "%zu file%s cut short or damaged; what could be read is shown.\n",
                 truncated, truncated == 1 ? " is" : "s are");
     if (dropped > 0)
-        fprintf(page->out, "%" PRIu64 " event%s not recorded, because a file was full.\n", dropped,
+        fprintf(page->out,
+                "%" PRIu64 " event%s not recorded, because there was no room for them.\n", dropped,
                 dropped == 1 ? " was" : "s were");
     if (merged->left_out > 0)
         fprintf(page->out,

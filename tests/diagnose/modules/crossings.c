@@ -139,6 +139,23 @@ static void shimmed_twice(void)
 enum { ROUNDS = 10 };
 
 /* The first module allocates three blocks in each round, the second one five. */
+/* Each module frees a block of its own, and has another one freed here. */
+static void many(void)
+{
+    char *paths = strdup(getenv("MODULES"));
+    for (char *path = strtok(paths, ":"); path != NULL; path = strtok(NULL, ":")) {
+        void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        REQUIRE(module != NULL);
+        __typeof__(&module_take) taker;
+        __typeof__(&module_give) giver;
+        *(void **)&taker = function(module, "module_take");
+        *(void **)&giver = function(module, "module_give");
+        giver(hidden(taker(100)));
+        free(taker(100));
+    }
+    free(paths);
+}
+
 static void reloaded(void)
 {
     void *places[2] = {NULL, NULL};
@@ -287,6 +304,7 @@ static const struct named_case cases[] = {
     {"line", line},
     {"shimmed-both-ways", shimmed_both_ways},
     {"shimmed-twice", shimmed_twice},
+    {"many", many},
     {"reloaded", reloaded},
     {"hf-twice", hf_twice},
     {"hf-inside", hf_inside},

@@ -140,7 +140,8 @@ static void lie_at_random(unsigned seed)
 /* A report whose numbers are all as large as they can be. */
 static void lie_in_report(const char *path)
 {
-    const size_t size = (size_t)HF_REPORT_CHUNKS_MAX * HF_REPORT_CHUNK;
+    enum { CHUNKS = 1024 };
+    const size_t size = (size_t)CHUNKS * HF_REPORT_CHUNK;
     const int file = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
     if (file < 0 || ftruncate(file, (off_t)size) != 0)
         abort();
@@ -151,9 +152,9 @@ static void lie_in_report(const char *path)
     memcpy(report, HF_REPORT_MAGIC, 8);
     struct hf_report_header *header = (struct hf_report_header *)report;
     header->version = HF_REPORT_VERSION;
-    header->chunks = HF_REPORT_CHUNKS_MAX;
+    header->chunks = CHUNKS;
     header->end = HF_REPORT_RUNS;
-    for (size_t i = 1; i < HF_REPORT_CHUNKS_MAX; i++) {
+    for (size_t i = 1; i < CHUNKS; i++) {
         struct hf_report_chunk *chunk = (struct hf_report_chunk *)(report + i * HF_REPORT_CHUNK);
         chunk->type = (uint32_t)(i % HF_REPORT_TYPES);
         chunk->used = i % 2 == 0 ? UINT32_MAX : HF_REPORT_CHUNK - sizeof *chunk;

@@ -225,7 +225,7 @@ class Small(InBrowser):
         self.assertEqual(
             self.texts(".gaps li"),
             [
-                "1,200 events were not recorded, because a file was full.",
+                "1,200 events were not recorded, because there was no room for them.",
                 "1 file is cut short or damaged; what could be read is shown.",
                 "2 processes wrote no file, because the folder held as many as it may.",
                 "1 process ran in the mode “count”, which looks for no faults.",
@@ -598,7 +598,7 @@ class Endings(InBrowser):
         self.show(report)
         self.assertIn("in what 1 process recorded, which is not all", self.text(".verdict"))
         self.assertEqual(
-            self.texts(".gaps li"), ["1 event was not recorded, because a file was full."]
+            self.texts(".gaps li"), ["1 event was not recorded, because there was no room for them."]
         )
 
     def test_only_counted(self):
