@@ -5,6 +5,7 @@
 #include "alloc/diagnose/findings.h"
 
 #include "alloc/base/fatal.h"
+#include "alloc/diagnose/python_stack.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
@@ -77,11 +78,15 @@ static uint32_t number_allocator(const struct hf_event *event)
     return ++allocator_count;
 }
 
-/* The rule, the allocator and the sites. Stacks make no difference. */
+/* The rule, the allocator and the sites. Stacks make no difference, but for the places in Python's
+ * code that belong to sites. */
 static uint64_t key_of(const struct hf_event *event, uint32_t allocator)
 {
     uint64_t key = hf_stack_mix((uint64_t)event->rule << 32 | allocator, event->freed_site);
-    return hf_stack_mix(key, hf_stack_base(event->allocated_site));
+    if (event->freed_site < HF_SITES_ROOM && hf_recorded_sites[event->freed_site].for_python)
+        key = hf_stack_mix(key, hf_python_stack_here());
+    key = hf_stack_mix(key, hf_stack_base(event->allocated_site));
+    return hf_stack_mix(key, hf_stack_python(event->allocated_site));
 }
 
 /* Where the finding with a key is, or belongs. Under the lock. */

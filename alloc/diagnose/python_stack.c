@@ -19,9 +19,22 @@ void hf_python_stack_offer(const struct hf_python_stack_functions *functions)
     __atomic_store_n(&offered, true, __ATOMIC_RELEASE);
 }
 
+bool hf_python_stack_is_known(void)
+{
+    return __atomic_load_n(&offered, __ATOMIC_ACQUIRE);
+}
+
 size_t hf_python_stack_take(struct hf_python_frame frames[HF_PYTHON_FRAMES_MAX])
 {
-    return __atomic_load_n(&offered, __ATOMIC_ACQUIRE) ? table.functions.take(frames) : 0;
+    return hf_python_stack_is_known() ? table.functions.take(frames) : 0;
+}
+
+uint64_t hf_python_stack_here(void)
+{
+    struct hf_python_frame frames[HF_PYTHON_FRAMES_MAX];
+    return hf_python_stack_take(frames) != 0
+               ? ((uintptr_t)frames[0].code ^ (uint64_t)frames[0].position << 48) | 1
+               : 0;
 }
 
 void hf_python_stack_describe(const struct hf_python_frame *frame, struct hf_python_place *out)

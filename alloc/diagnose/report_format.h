@@ -17,7 +17,9 @@
 #ifndef HOMEFREE_REPORT_FORMAT_H
 #define HOMEFREE_REPORT_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define HF_REPORT_MAGIC   "HFREPORT"
 #define HF_REPORT_VERSION 1
@@ -110,6 +112,18 @@ struct hf_report_object {
     uint32_t build_size; /* bytes of the build id; 0: none */
     uint8_t build[32];
 };
+
+/* Whether an object calls functions on behalf of Python code: libffi, or what holds a copy of it.
+ * Its one call is every caller's, so the innermost Python frame belongs to a place there. */
+static inline bool hf_report_calls_for_python(const char *path)
+{
+    static const char *const names[] = {"libffi.", "libffi-", "_ctypes.", "_cffi_backend."};
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strncmp(name, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
 
 /* A place in the code that calls a function of the malloc family. Site 0 is unknown. */
 struct hf_report_site {

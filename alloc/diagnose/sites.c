@@ -6,6 +6,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/diagnose/known_sites.h"
+#include "alloc/diagnose/python_stack.h"
 #include "alloc/diagnose/recent.h"
 #include "alloc/diagnose/report_file.h"
 #include "alloc/diagnose/trailers.h"
@@ -127,6 +128,8 @@ static uint32_t record_site(const void *address, unsigned function, uint16_t obj
     hf_recorded_sites[site_count].address = address;
     hf_recorded_sites[site_count].object = object;
     hf_recorded_sites[site_count].function = (uint16_t)function;
+    hf_recorded_sites[site_count].for_python =
+        objects[object].path != NULL && hf_report_calls_for_python(objects[object].path);
     return site_count++;
 }
 
@@ -180,6 +183,8 @@ struct hf_site hf_site_add(uint64_t key)
             place->number = number;
             place->object = object;
             place->deep = depth_of(address, object);
+            if (hf_recorded_sites[number].for_python && hf_python_stack_is_known())
+                place->deep |= HF_SITE_DEEP;
             __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
         }
     }

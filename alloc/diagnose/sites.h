@@ -59,6 +59,7 @@ struct hf_recorded_site {
     const void *address;
     uint16_t object;
     uint16_t function;
+    bool for_python; /* a place in Python's code belongs to it (report_format.h) */
 };
 extern struct hf_recorded_site hf_recorded_sites[HF_SITE_NUMBERS]
     __attribute__((visibility("hidden")));

@@ -30,6 +30,7 @@ enum {
 
 static struct deep_site {
     uint64_t key; /* a hash of the rest; 0: free */
+    uint64_t python;
     uint32_t base, stack;
 } deep_sites[HF_DEEP_SITES_ROOM];
 static _Atomic(uint32_t) taken[HF_SITES_ROOM]; /* stacks of each deep site */
@@ -148,6 +149,7 @@ static void fill(struct deep_site *place, uint64_t key, uint32_t base, const voi
     if (place->stack == 0)
         return;
     place->base = base;
+    place->python = hf_recorded_sites[base].for_python ? hf_python_stack_here() : 0;
     hf_recorded_sites[HF_SITES_ROOM + (place - deep_sites)] = hf_recorded_sites[base];
     __atomic_store_n(&place->key, key, __ATOMIC_RELEASE);
 }
@@ -163,9 +165,8 @@ uint32_t hf_stack_site(uint32_t site, uint32_t *without)
 {
     const void *frames[HF_UNWIND_MAX];
     const bool is_full = atomic_load_explicit(&full, memory_order_relaxed);
-    *without = is_full
-                   ? UINT32_MAX
-                   : pause_after(atomic_fetch_add_explicit(&taken[site], 1, memory_order_relaxed));
+    const uint32_t before = atomic_fetch_add_explicit(&taken[site], 1, memory_order_relaxed);
+    *without = is_full ? UINT32_MAX : hf_recorded_sites[site].for_python ? 0 : pause_after(before);
     if (is_full)
         return site;
     const size_t count = hf_unwind(hf_recorded_sites[site].address, frames, HF_UNWIND_MAX);
@@ -211,6 +212,12 @@ uint32_t hf_stack_of_site(uint32_t number)
 {
     const struct deep_site *deep = deep_site(number);
     return deep != NULL ? deep->stack : 0;
+}
+
+uint64_t hf_stack_python(uint32_t number)
+{
+    const struct deep_site *deep = deep_site(number);
+    return deep != NULL ? deep->python : 0;
 }
 
 void hf_stacks_unloaded(void)

@@ -34,6 +34,9 @@ bool hf_stack_wanted(uint32_t site);
 uint32_t hf_stack_base(uint32_t number);
 uint32_t hf_stack_of_site(uint32_t number);
 
+/* The place in Python's code (python_stack.h) that belongs to that site; 0: none. */
+uint64_t hf_stack_python(uint32_t number);
+
 /* Adds a value to a hash. */
 static inline uint64_t hf_stack_mix(uint64_t key, uint64_t value)
 {

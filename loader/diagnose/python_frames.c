@@ -84,10 +84,21 @@ struct taking {
     volatile size_t count;
 };
 
+/* A thread that has given the GIL up for a call, as ctypes does, has a state that is nobody else's,
+ * and whose frames stay as they are until the call is over. */
+static const char *thread_state(void)
+{
+    return (const char *)(hf_cpython_attached(cpython) ? cpython->current_thread()
+                                                       : cpython->this_thread());
+}
+
 static void follow(void *argument)
 {
     struct taking *taking = argument;
-    const char *frame = first_frame((const char *)cpython->current_thread());
+    const char *thread = thread_state();
+    if (thread == NULL)
+        return;
+    const char *frame = first_frame(thread);
     for (int steps = 0; is_pointer(frame) && steps < 4 * HF_PYTHON_FRAMES_MAX &&
                         taking->count < HF_PYTHON_FRAMES_MAX;
          steps++, frame = pointer_at(frame, layout->back)) {
@@ -108,7 +119,7 @@ static void follow(void *argument)
 static size_t take(struct hf_python_frame frames[HF_PYTHON_FRAMES_MAX])
 {
     struct taking taking = {.frames = frames};
-    if (cpython->is_initialized() != 0 && hf_cpython_attached(cpython))
+    if (cpython->is_initialized() != 0)
         (void)hf_unwind_guard(follow, &taking);
     return taking.count;
 }

@@ -146,13 +146,36 @@ static struct hf_place *place_of(struct hf_merged *merged, struct hf_recorded *f
     return place;
 }
 
-static struct hf_side side_of(struct hf_merged *merged, struct hf_recorded *file, uint32_t number)
+const char *hf_python_text(struct hf_keep *keep, const char *function, const char *file)
+{
+    return function != NULL && file != NULL ? hf_keep_format(keep, "%s in %s", function, file)
+                                            : NULL;
+}
+
+/* The innermost Python frame of a stack. */
+static void add_python(struct hf_merged *merged, struct hf_recorded *file, uint32_t number,
+                       struct hf_side *side)
+{
+    struct hf_recorded_stack stack;
+    if (!hf_recorded_stack(file, number, &stack) || stack.python == 0)
+        return;
+    const struct hf_report_line line = hf_recorded_line(&stack, 0);
+    side->python =
+        one_string(merged, hf_python_text(merged->keep, hf_recorded_string(file, line.function),
+                                          hf_recorded_string(file, line.file)));
+    side->line = side->python != NULL ? line.line : 0;
+}
+
+static struct hf_side side_of(struct hf_merged *merged, struct hf_recorded *file, uint32_t number,
+                              uint32_t stack)
 {
     struct hf_side side = {.place = NULL};
     struct hf_report_site site;
     if (number == 0 || !hf_recorded_get(file, HF_REPORT_SITES, number, &site))
         return side;
     side.place = place_of(merged, file, site.object, site.address);
+    if (side.place != NULL && hf_report_calls_for_python(side.place->object->path))
+        add_python(merged, file, stack, &side);
     if (site.function >= HF_FUNCTION_COUNT)
         file->damaged = true;
     else if (site.function != HF_FUNCTION_unknown)
@@ -225,9 +248,9 @@ static void add_finding(struct hf_merged *merged, struct hf_recorded *file,
     }
     struct hf_finding_key key = {
         .rule = record->rule,
-        .allocated = side_of(merged, file, record->allocated_site),
-        .freed = side_of(merged, file, record->freed_site),
-        .first_freed = side_of(merged, file, record->first_freed_site),
+        .allocated = side_of(merged, file, record->allocated_site, record->allocated_stack),
+        .freed = side_of(merged, file, record->freed_site, record->freed_stack),
+        .first_freed = side_of(merged, file, record->first_freed_site, record->first_freed_stack),
     };
     struct hf_report_allocator allocator;
     if (record->allocator != 0 &&
@@ -371,7 +394,9 @@ static int compare_sides(const struct hf_side *one, const struct hf_side *other)
         compare_objects(left != NULL ? left->object : NULL, right != NULL ? right->object : NULL);
     if (order == 0 && left != NULL && right != NULL)
         order = hf_order_numbers(left->offset, right->offset);
-    return order != 0 ? order : hf_order_texts(one->function, other->function);
+    return order ?: hf_order_texts(one->function, other->function)
+                        ?: hf_order_texts(one->python, other->python)
+                               ?: hf_order_numbers(one->line, other->line);
 }
 
 static int compare_findings(const void *left, const void *right)

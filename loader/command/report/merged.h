@@ -62,6 +62,8 @@ struct hf_trace {
 struct hf_side {
     struct hf_place *place; /* NULL: unknown */
     const char *function;   /* NULL: unknown */
+    const char *python;     /* "function in file", where that belongs to the place; or NULL */
+    uint64_t line;          /* of `python` */
 };
 
 struct hf_process {
@@ -152,6 +154,9 @@ struct hf_holder hf_merged_freer(const struct hf_merged *merged,
 /* What would have happened without homefree; NULL: unknown. */
 const char *hf_merged_without(const struct hf_merged *merged,
                               const struct hf_merged_finding *finding);
+
+/* A Python frame as text; NULL: unknown. */
+const char *hf_python_text(struct hf_keep *keep, const char *function, const char *file);
 
 /* The last part of a path. */
 const char *hf_merged_name(const char *path);

@@ -52,7 +52,7 @@ static struct hf_compared_side side_of(const struct hf_side *side)
     return (struct hf_compared_side){
         .object = place != NULL ? place->object->path : NULL,
         .function = side->function,
-        .symbol = place != NULL ? place->symbol : NULL,
+        .symbol = side->python != NULL ? side->python : (place != NULL ? place->symbol : NULL),
     };
 }
 
@@ -72,13 +72,20 @@ static void list_merged(struct list *list, const struct hf_merged *merged)
     }
 }
 
-static struct hf_compared_side side_in(const struct hf_json_value *finding, const char *key)
+static struct hf_compared_side side_in(struct hf_keep *keep, const struct hf_json_value *finding,
+                                       const char *key)
 {
     const struct hf_json_value *side = hf_json_member(finding, key);
+    const struct hf_json_value *python = hf_json_member(side, "python");
+    const char *object = hf_json_text(side, "object"), *symbol = NULL;
+    if (object != NULL && hf_report_calls_for_python(object) && python != NULL &&
+        python->type == HF_JSON_ARRAY)
+        symbol = hf_python_text(keep, hf_json_text(python->first, "function"),
+                                hf_json_text(python->first, "file"));
     return (struct hf_compared_side){
-        .object = hf_json_text(side, "object"),
+        .object = object,
         .function = hf_json_text(side, "function"),
-        .symbol = hf_json_text(side, "symbol"),
+        .symbol = symbol != NULL ? symbol : hf_json_text(side, "symbol"),
     };
 }
 
@@ -101,8 +108,8 @@ static const char *list_document(struct list *list, const struct hf_json_value *
             .rule = rule,
             .severity = severity,
             .allocator = hf_json_text(hf_json_member(finding, "allocated"), "allocator"),
-            .allocated = side_in(finding, "allocated"),
-            .freed = side_in(finding, "freed"),
+            .allocated = side_in(list->keep, finding, "allocated"),
+            .freed = side_in(list->keep, finding, "freed"),
             .before = hf_json_number(finding, "count"),
         };
     }

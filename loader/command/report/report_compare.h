@@ -2,8 +2,9 @@
  * What changed since an older report: findings that are new, gone, more or fewer.
  *
  * Two findings are the same if the rule, the allocator, and on both sides the object, the function
- * called and the calling function agree. Lines and addresses do not count, as they change with
- * every build. Where one report does not know a calling function, the rest decides.
+ * called and the calling function agree; that is Python's where the object calls for Python. Lines
+ * and addresses do not count, as they change with every build. Where one report does not know a
+ * calling function, the rest decides.
  *
  * Owns: nothing; everything is in the caller's keep. One thread.
  */

@@ -203,6 +203,11 @@ static void print_side(const struct page *page, const char *what, const struct h
     print_place(page->out, side->place);
     if (side->function != NULL)
         fprintf(page->out, ", with %s", side->function);
+    if (side->python != NULL) {
+        fputs(", called by ", page->out);
+        hf_text_print(page->out, side->python);
+        fprintf(page->out, ":%" PRIu64, side->line);
+    }
     fputc('\n', page->out);
 }
 

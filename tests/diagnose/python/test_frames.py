@@ -1,5 +1,6 @@
-"""Stacks have Python frames: file, function and line, also of generators, threads and long stacks;
-none where the thread holds no GIL. What is known of CPython's structures is what its headers say.
+"""Stacks have Python frames: file, function and line, also of generators, threads and long stacks,
+and where a call through ctypes has given the GIL up. Places in Python's code that call through
+libffi are places of their own. What is known of CPython's structures is what its headers say.
 
 Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source FOLDER
                       --compiler WORD…
@@ -7,6 +8,7 @@ Usage: test_frames.py --homefree COMMAND --library FILE --lines FILE --source FO
 """
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -51,6 +53,36 @@ everything()
 print("done")
 """
 FRAMES_MAX = 32
+# Two places allocate and two free, through one call in libffi and without the GIL.
+SITES = """import ctypes, sys, threading
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+libc._ZdlPv.restype, libc._ZdlPv.argtypes = None, [ctypes.c_void_p]
+def make():
+    return libc.malloc(1000)
+def make_other():
+    return libc.malloc(64)
+def site_one(block):
+    libc._ZdlPv(block)
+def site_two(block):
+    libc._ZdlPv(block)
+site_one(make())
+for _ in range(3):
+    site_two(make())
+def work():
+    for _ in range(400):
+        site_two(make_other())
+thread = threading.Thread(target=work)
+thread.start()
+thread.join()
+print("done")
+"""
+# By the places: how often, and with how many bytes.
+CROSSED = {
+    (("make", 6), ("site_one", 10)): (1, 1000),
+    (("make", 6), ("site_two", 12)): (3, 3000),
+    (("make_other", 8), ("site_two", 12)): (400, 400 * 64),
+}
 
 
 class Frames(unittest.TestCase):
@@ -105,8 +137,39 @@ class Frames(unittest.TestCase):
         executed = by_lines[("<string>", "<module>", 2), (*outer, 20)]
         self.assertEqual(executed["rule"], "domain-mismatch")
         (without,) = [one for one in findings if one["rule"] == "no-gil"]
-        self.assertEqual(without["allocated"]["python"], [])
+        self.assertEqual(self.lines(without["allocated"])[:1], [(*outer, 21)])
         self.assertNotEqual(without["allocated"]["stack"], [])
+
+    def test_sites_of_python(self):
+        def run(path, _, report):
+            return path, report, pythons.run_python(arguments, path, SITES, report, prelude="")
+
+        tasks = [(*one, self.folders.new()) for one in pythons.pythons()]
+        for path, report, done in pythons.each(run, tasks):
+            with self.subTest(path=path):
+                self.assertEqual((done.status, done.output), (0, "done\n"), done.errors)
+                self.assertEqual(self.crossed(done.report["findings"]), CROSSED)
+                text = done.text()
+                for (allocating, line), (freeing, _) in CROSSED:
+                    self.assertIn(f"called by {allocating} in <string>:{line}\n", text)
+                    self.assertIn(f"called by {freeing} in <string>:", text)
+                # As documents and as files, other reports of the same program have the same sites.
+                document = report + ".json"
+                Path(document).write_text(done.text("--json"))
+                for old in report, document:
+                    changes = json.loads(done.text("--json", "--compare", old))["compare"]
+                    changes = {key: changes[key] for key in ("new", "more", "fewer", "gone")}
+                    self.assertEqual(set(map(len, changes.values())), {0}, changes)
+
+    def crossed(self, findings):
+        self.assertEqual({finding["rule"] for finding in findings}, {"malloc-delete"})
+        return {
+            tuple(self.lines(finding[side])[0][1:] for side in ("allocated", "freed")): (
+                finding["count"],
+                finding["bytes"],
+            )
+            for finding in findings
+        }
 
     def test_layouts_are_those_of_the_headers(self):
         checked = 0
