@@ -314,12 +314,17 @@ bool hf_fault_no_block(const void *ptr, size_t room, uint32_t freed_site)
         event.rule = HF_FAULT_DOUBLE_FREE;
     } else if (block != ptr) {
         event.rule = HF_FAULT_INTERIOR_FREE;
-        event.bytes = size - HF_TRAILER;
-        if (hf_trailer_read(block, size, &trailer) != HF_TRAILER_DAMAGED)
+        const enum hf_trailer_state state = hf_trailer_read(block, size, &trailer);
+        if (state != HF_TRAILER_DAMAGED)
             event.allocated_site = trailer.site;
+        if (state == HF_TRAILER_LIVE)
+            event.bytes = hf_trailer_asked(size, trailer);
     } else {
         event.rule = HF_FAULT_OVERRUN;
-        event.bytes = size - HF_TRAILER;
+        if (hf_trailer_survives(ptr, size, &trailer)) {
+            event.allocated_site = trailer.site;
+            event.bytes = hf_trailer_asked(size, trailer);
+        }
     }
     hf_finding(&event);
     return event.rule == HF_FAULT_OVERRUN;

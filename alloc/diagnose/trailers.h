@@ -176,6 +176,14 @@ static inline enum hf_trailer_state hf_trailer_read(const void *ptr, size_t room
                             may_be_far ? hf_trailer_load(ptr, room - sizeof(uint64_t)) : 0, out);
 }
 
+/* Whether of a damaged trailer only the caller's bytes are damaged, as by a string's end that is
+ * written one byte too far. */
+static inline bool hf_trailer_survives(const void *ptr, size_t room, struct hf_trailer *out)
+{
+    const uint64_t word = hf_trailer_load(ptr, room) >> 16 << 16 | HF_TRAILER_CONSTANT;
+    return hf_trailer_parse(ptr, room, word, 0, out) == HF_TRAILER_LIVE;
+}
+
 /* Bytes at the end of a live block that the caller may not use. */
 static inline size_t hf_trailer_size(const void *ptr, size_t room)
 {

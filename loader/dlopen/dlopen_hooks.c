@@ -250,6 +250,32 @@ static void *hook_own(void *handle, const char *name, const void *caller, void *
     return own.stub;
 }
 
+/* A function that a program without position-independent code takes the address of: for all of the
+ * process, its PLT entry there stands for the function. */
+struct plt_entry {
+    const struct link_map *program;
+    const char *name;
+    void *function;
+};
+
+static void find_behind(void *context)
+{
+    struct plt_entry *entry = context;
+    const struct hf_scope scope = {.first = entry->program};
+    void *function = hf_scope_definition(&scope, entry->name);
+    entry->function = function != NULL ? function : entry->function;
+}
+
+static void *behind_plt(const struct link_map *owner, const char *name, void *found)
+{
+    struct plt_entry entry = {owner, name, found};
+    struct hf_object object;
+    if (owner != NULL && owner->l_prev == NULL && hf_dynlink_open(owner, &object) &&
+        hf_object_plt(&object, name) == found)
+        (void)hf_loader_lock_run(find_behind, &entry);
+    return entry.function;
+}
+
 static void *hook_symbol(const char *name, void *found)
 {
     int function = hf_routed_by_name(name);
@@ -261,6 +287,10 @@ static void *hook_symbol(const char *name, void *found)
         return found;
     }
     const struct link_map *owner = hf_dynlink_find(found);
+    found = behind_plt(owner, name, found);
+    if (hf_stub_is((enum hf_routed)function, found))
+        return found;
+    owner = hf_dynlink_find(found);
     /* Hidden functions of an object built with the shim stay private, and libhomefree's need no
      * stub. */
     if (owner == NULL || owner == hf_dynlink_find(&hf_region) ||

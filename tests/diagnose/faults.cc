@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <new>
 
 namespace
@@ -75,6 +76,23 @@ void overrun()
     give_free(block);
 }
 
+void overrun_by_one()
+{
+    char *block = static_cast<char *>(take_malloc());
+    std::memset(block, 1, 25);
+    give_free(block);
+}
+
+// The linker may have made an entry of the program's for all uses of its address.
+void free_by_address()
+{
+    using function = void(void *);
+    auto *found = reinterpret_cast<function *>(dlsym(RTLD_DEFAULT, "free"));
+    if (found != hide(&std::free))
+        hide (&std::free)(take_malloc());
+    hide(found)(take_new());
+}
+
 void double_free()
 {
     void *block = take_malloc();
@@ -104,6 +122,7 @@ void static_free()
 const named_case faults[] = {
     {"none", [] { give_free(take_malloc()); }},
     {"new-free", [] { give_free(take_new()); }},
+    {"free-by-address", free_by_address},
     {"new-realloc", [] { give_realloc(take_new()); }},
     {"malloc-delete", [] { give_delete(take_malloc()); }},
     {"array-new-delete", [] { give_delete(take_array()); }},
@@ -112,6 +131,7 @@ const named_case faults[] = {
     {"sized-delete", [] { give_delete_sized(take_new(), 44); }},
     {"double-free", double_free},
     {"overrun", overrun},
+    {"overrun-by-one", overrun_by_one},
     {"interior-free", interior_free},
     {"stack-free", stack_free},
     {"static-free", static_free},

@@ -20,6 +20,7 @@ NEW = "operator new(unsigned long)"
 # fault: (rule, severity, allocating function and symbol, freeing function and symbol)
 FAULTS = {
     "new-free": ("new-free", "warning", NEW, "take_new", "free", "give_free"),
+    "free-by-address": ("new-free", "warning", NEW, "take_new", "free", "free_by_address"),
     "new-realloc": ("new-free", "warning", NEW, "take_new", "realloc", "give_realloc"),
     "malloc-delete": (
         "malloc-delete", "warning", "malloc", "take_malloc",
@@ -46,11 +47,14 @@ FAULTS = {
         "double-free", "error", "malloc", "take_malloc", "operator delete(void*)", "give_delete",
     ),
     "overrun": ("overrun", "error", None, None, "free", "give_free"),
+    "overrun-by-one": ("overrun", "error", "malloc", "take_malloc", "free", "give_free"),
     "interior-free": ("interior-free", "error", "malloc", "take_malloc", "free", "give_free"),
     "stack-free": ("stack-free", "error", None, None, "free", "give_free"),
     "static-free": ("static-free", "error", None, None, "free", "give_free"),
     "unmapped-free": ("unmapped-free", "error", None, None, "free", "give_free"),
 }  # fmt: skip
+# The requested size, where it is known.
+SIZES = {"double-free": 0, "overrun": 0, "overrun-by-one": 24, "interior-free": 24, "new-free": 40}
 
 
 class Faults(DiagnosisTest):
@@ -71,6 +75,7 @@ class Faults(DiagnosisTest):
                     (finding,) = run.report["findings"]
                     self.assertEqual((finding["rule"], finding["severity"]), (rule, severity))
                     self.assertEqual(finding["count"], 1)
+                    self.assertEqual(finding["bytes"], SIZES.get(fault, finding["bytes"]))
                     self.check_side(finding["allocated"], allocating, taker)
                     self.check_side(finding["freed"], freeing, giver)
                     self.assertEqual(len(run.summary()), 1, run.errors)

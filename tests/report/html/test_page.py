@@ -245,7 +245,7 @@ class Small(InBrowser):
                 "from jemalloc (libtabula.so.2) to libc (libc.so.6)",
                 "from heap (libhomefree.so.1) to unknown",
                 "from libc (libc.so.6) to libc (libc.so.6)",
-                "from jemalloc (libtabula.so.2) to unknown",
+                "from jemalloc (libtabula.so.2) to libgeometry.so",
             ],
         )
         self.assertEqual(self.texts(".group .sums")[0], "2 sites · 22 times · 67 KiB")
@@ -598,7 +598,8 @@ class Endings(InBrowser):
         self.show(report)
         self.assertIn("in what 1 process recorded, which is not all", self.text(".verdict"))
         self.assertEqual(
-            self.texts(".gaps li"), ["1 event was not recorded, because there was no room for them."]
+            self.texts(".gaps li"),
+            ["1 event was not recorded, because there was no room for them."],
         )
 
     def test_only_counted(self):
