@@ -212,27 +212,33 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr)
 /* ---- counting an allocator's bytes ---- */
 
 struct share {
-    const struct hf_foreign_allocator *wanted;
-    size_t bytes;
+    const struct hf_foreign_allocator *wanted, *last; /* last: who claims the nearest page before */
+    const char *end;                                  /* of the run before */
+    size_t bytes, before; /* before: pages of nobody at the start of adjacent runs */
 };
 
 static void add_share(const void *start, size_t size, void *context)
 {
     struct share *share = context;
-    size_t own = 0, others = 0;
-    for (size_t at = 0; at < size; at += HF_PAGEMAP_PAGE) {
-        bool guessed = false;
-        const struct hf_foreign_allocator *owner =
-            among_sharers(share->wanted, (const char *)start + at, &guessed);
-        own += owner == share->wanted;
-        others += owner != NULL && owner != share->wanted;
+    if (start != share->end) {
+        share->last = NULL;
+        share->before = 0;
     }
-    share->bytes += own != 0 && others == 0 ? size : own * HF_PAGEMAP_PAGE;
+    share->end = (const char *)start + size;
+    for (const char *page = start; page < share->end; page += HF_PAGEMAP_PAGE) {
+        bool guessed = false;
+        const struct hf_foreign_allocator *owner = among_sharers(share->wanted, page, &guessed);
+        if (owner != NULL && share->last == NULL && owner == share->wanted)
+            share->bytes += share->before * HF_PAGEMAP_PAGE;
+        share->last = owner != NULL ? owner : share->last;
+        share->before += share->last == NULL;
+        share->bytes += share->last == share->wanted ? HF_PAGEMAP_PAGE : 0;
+    }
 }
 
 size_t hf_foreign_bytes(unsigned number)
 {
-    struct share share = {hf_foreign_at(number), 0};
+    struct share share = {.wanted = hf_foreign_at(number)};
     if (share.wanted == NULL)
         return 0;
     if (!share.wanted->shares)

@@ -108,8 +108,9 @@ extern const struct hf_live_foreign hf_foreign_live;
 const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);
 
 /* Bytes that a foreign allocator has mapped, as far as recorded. If several allocators share an
- * object, each page counts for the one that claims it; a range in which only one claims pages
- * counts for that one in full. */
+ * object, each page counts for the one that claims it, and a page that none claims, such as one
+ * inside of a large block, for the one that claims the nearest page before it in its range, or else
+ * the first one. */
 size_t hf_foreign_bytes(unsigned number);
 
 /* The first known allocator in an object; NULL: there is none. Lock-free. */

@@ -32,15 +32,32 @@ bool hf_record_is_libc(const struct hf_record_object *object)
     return hf_record_soname_is(object, "libc.so");
 }
 
+const char *hf_record_inside(const struct hf_record_object *object, size_t index,
+                             const struct hf_record_foreign **foreign)
+{
+    *foreign = index < object->foreign_count ? &object->foreign[index] : NULL;
+    if (*foreign != NULL)
+        return (*foreign)->allocator;
+    index -= object->foreign_count;
+    for (size_t i = 0; i < object->allocators_count; i++) {
+        const char *name = hf_allocator_name(object->allocators[i].allocator);
+        bool told = false;
+        for (size_t n = 0; n < object->foreign_count; n++)
+            told = told || strcmp(object->foreign[n].allocator, name) == 0;
+        if (!told && index-- == 0)
+            return name;
+    }
+    return NULL;
+}
+
 const char *hf_record_allocator(const struct hf_record_object *object)
 {
+    const struct hf_record_foreign *foreign;
     if (object->role == HF_RECORD_HOMEFREE)
         return "homefree";
     if (hf_record_is_libc(object))
         return "libc";
-    if (object->foreign_count > 0)
-        return object->foreign[0].allocator;
-    return object->allocators_count > 0 ? hf_allocator_name(object->allocators[0].allocator) : NULL;
+    return hf_record_inside(object, 0, &foreign);
 }
 
 bool hf_record_home(const struct hf_record_object *object)

@@ -244,22 +244,15 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
     if (object->role != HF_RECORD_ORDINARY || object->cpython || record->objects[index].users > 0 ||
         died_inside(record, end, index))
         return true;
-    for (size_t i = 0; i < object->foreign_count; i++) {
-        const struct hf_record_foreign *foreign = &object->foreign[i];
-        if (!name(find(record, foreign->home ? HF_DOCTOR_RULE_FOREIGN : HF_DOCTOR_RULE_EMBEDDED,
-                       "contains %s", foreign->allocator),
+    const struct hf_record_foreign *foreign;
+    const char *allocator;
+    for (size_t i = 0; (allocator = hf_record_inside(object, i, &foreign)) != NULL; i++)
+        if (!name(find(record,
+                       foreign != NULL && foreign->home ? HF_DOCTOR_RULE_FOREIGN
+                                                        : HF_DOCTOR_RULE_EMBEDDED,
+                       "contains %s", allocator),
                   object->path))
             return false;
-    }
-    for (size_t i = 0; i < object->allocators_count; i++) {
-        const char *allocator = hf_allocator_name(object->allocators[i].allocator);
-        bool told = false;
-        for (size_t n = 0; n < object->foreign_count; n++)
-            told = told || strcmp(object->foreign[n].allocator, allocator) == 0;
-        if (!told &&
-            !name(find(record, HF_DOCTOR_RULE_EMBEDDED, "contains %s", allocator), object->path))
-            return false;
-    }
     return true;
 }
 

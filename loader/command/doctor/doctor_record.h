@@ -137,6 +137,12 @@ int hf_record_find(struct hf_record *record, struct hf_record_end end);
 
 void hf_record_free(struct hf_record *record);
 
+/* The allocators inside an object, one after the other; NULL: there are no more. First those that
+ * homefree knows, to which `foreign` points; then those that only the file tells, with NULL there.
+ */
+const char *hf_record_inside(const struct hf_record_object *object, size_t index,
+                             const struct hf_record_foreign **foreign);
+
 /* The name of the allocator in the object ("libc", "jemalloc", "homefree"), or NULL. */
 const char *hf_record_allocator(const struct hf_record_object *object);
 

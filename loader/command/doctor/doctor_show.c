@@ -30,13 +30,38 @@ static void print_process(FILE *out, const struct hf_record *record, bool colour
     fprintf(out, "\n\nAllocators:\n");
 }
 
+/* One allocator of an object, of which there may be several. */
+struct holding {
+    const struct hf_record_object *object;
+    const char *name; /* NULL: unknown */
+    const struct hf_record_foreign *foreign;
+    bool is_inside;   /* one of those of hf_record_inside() */
+    bool is_together; /* from outside it cannot be seen which of several has mapped a page */
+};
+
+/* Returns false if the object has no such allocator. */
+static bool find_holding(const struct hf_record *record, size_t object, size_t index,
+                         struct holding *out)
+{
+    *out = (struct holding){.object = &record->objects[object]};
+    out->name = hf_record_inside(out->object, index, &out->foreign);
+    out->is_inside = out->name != NULL;
+    out->is_together = strcmp(record->moment, "live") == 0 && out->object->foreign_count > 1;
+    if (index == 0) {
+        out->name = hf_record_allocator(out->object);
+        return true;
+    }
+    /* The others that CPython's file holds are not in use. */
+    return out->is_inside && (out->foreign != NULL || !out->object->cpython);
+}
+
 /* The names of foreign allocators come from the process, like everything else in its record. */
-static void print_allocator(FILE *out, const struct hf_record *record, size_t index)
+static void print_allocator(FILE *out, const struct hf_record *record,
+                            const struct holding *holding)
 {
     enum { NAME_WIDTH = 10 };
-    const struct hf_record_object *object = &record->objects[index];
-    const char *known = hf_record_allocator(object);
-    const char *name = known != NULL ? known : "unknown";
+    const struct hf_record_object *object = holding->object;
+    const char *name = holding->name != NULL ? holding->name : "unknown";
     const size_t users = object->users, length = strlen(name);
     char bytes[HF_TEXT_BYTES];
     fputs("  ", out);
@@ -51,24 +76,36 @@ static void print_allocator(FILE *out, const struct hf_record *record, size_t in
         fputs(": forwards to the heap", out);
     } else if (users > 0) {
         fprintf(out, ": used by %zu object%s", users, users == 1 ? "" : "s");
-    } else if (hf_record_home(object)) {
+    } else if (holding->foreign != NULL && holding->foreign->home) {
         fputs(": its own; homefree sends its pointers home", out);
-    } else if (object->allocators_count > 0) {
+    } else if (holding->is_inside) {
         fputs(": its own", out);
     } else {
         fputs(": used by no object", out);
     }
-    for (size_t i = 0; i < object->foreign_count; i++) {
-        if (object->foreign[i].bytes == 0)
-            continue;
-        fprintf(out, ", %s mapped", hf_text_bytes(object->foreign[i].bytes, bytes));
-        /* From outside it cannot be seen which of several has mapped a page. */
-        if (object->foreign_count > 1 && strcmp(record->moment, "live") != 0) {
-            fputs(" by ", out);
-            hf_text_print(out, object->foreign[i].allocator);
-        }
-    }
+    if (holding->foreign != NULL && !holding->is_together && holding->foreign->bytes != 0)
+        fprintf(out, ", %s mapped", hf_text_bytes(holding->foreign->bytes, bytes));
     fputc('\n', out);
+}
+
+/* What the allocators of an object have mapped. */
+static uint64_t mapped_by(const struct hf_record_object *object)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < object->foreign_count; i++)
+        bytes += object->foreign[i].bytes;
+    return bytes;
+}
+
+static void print_allocators(FILE *out, const struct hf_record *record, size_t object)
+{
+    struct holding holding;
+    for (size_t i = 0; find_holding(record, object, i, &holding); i++)
+        print_allocator(out, record, &holding);
+    char bytes[HF_TEXT_BYTES];
+    if (holding.is_together && mapped_by(holding.object) != 0)
+        fprintf(out, "             %s mapped by these together\n",
+                hf_text_bytes(mapped_by(holding.object), bytes));
 }
 
 static bool is_allocator(const struct hf_record *record, size_t index)
@@ -163,7 +200,8 @@ static void print_routing(FILE *out, const struct hf_record *record)
     for (size_t i = 0; i < record->objects_count; i++) {
         routed += record->objects[i].routed;
         refused += record->objects[i].refused;
-        beyond += record->objects[i].reach != NULL;
+        beyond += record->objects[i].reach != NULL &&
+                  record->objects[i].role != HF_RECORD_LINKER; /* as out-of-reach names them */
     }
     fprintf(out,
             "\nRouting: %s; %zu objects, %zu slots look up the owner first, %zu were left alone, "
@@ -201,7 +239,7 @@ void hf_doctor_print(FILE *out, const struct hf_record *record, bool all, bool c
     print_process(out, record, coloured);
     for (size_t i = 0; i < record->objects_count; i++)
         if (is_allocator(record, i))
-            print_allocator(out, record, i);
+            print_allocators(out, record, i);
     print_objects(out, record, all);
     print_routing(out, record);
     fputs(findings.count == 0 ? "Findings: none.\n" : "Findings:\n", out);
@@ -246,25 +284,30 @@ static void write_objects(struct hf_json *json, const struct hf_record *record)
     hf_json_close(json);
 }
 
+static void write_allocator(struct hf_json *json, const struct holding *holding)
+{
+    const struct hf_record_object *object = holding->object;
+    hf_json_object(json, NULL);
+    hf_json_string(json, "name", holding->name);
+    hf_json_string(json, "object", object->path);
+    hf_json_unsigned(json, "users", object->users);
+    hf_json_boolean(json, "heap", object->heap);
+    hf_json_boolean(json, "home", holding->foreign != NULL && holding->foreign->home);
+    if (holding->is_together)
+        hf_json_string(json, "mapped", NULL);
+    else
+        hf_json_unsigned(json, "mapped", holding->foreign != NULL ? holding->foreign->bytes : 0);
+    hf_json_unsigned(json, "mapped_in_object", mapped_by(object));
+    hf_json_close(json);
+}
+
 static void write_allocators(struct hf_json *json, const struct hf_record *record)
 {
+    struct holding holding;
     hf_json_array(json, "allocators");
-    for (size_t i = 0; i < record->objects_count; i++) {
-        const struct hf_record_object *object = &record->objects[i];
-        if (!is_allocator(record, i))
-            continue;
-        hf_json_object(json, NULL);
-        hf_json_string(json, "name", hf_record_allocator(object));
-        hf_json_string(json, "object", object->path);
-        hf_json_unsigned(json, "users", record->objects[i].users);
-        hf_json_boolean(json, "heap", object->heap);
-        hf_json_boolean(json, "home", hf_record_home(object));
-        uint64_t bytes = 0;
-        for (size_t n = 0; n < object->foreign_count; n++)
-            bytes += object->foreign[n].bytes;
-        hf_json_unsigned(json, "mapped", bytes);
-        hf_json_close(json);
-    }
+    for (size_t i = 0; i < record->objects_count; i++)
+        for (size_t n = 0; is_allocator(record, i) && find_holding(record, i, n, &holding); n++)
+            write_allocator(json, &holding);
     hf_json_close(json);
 }
 

@@ -97,7 +97,10 @@ class InFolder(unittest.TestCase):
                 for key in ("namespace", "routed", "refused"):
                     self.assertIsInstance(each[key], int)
             for each in process["allocators"]:
-                self.assertEqual(set(each), {"name", "object", "users", "heap", "home", "mapped"})
+                self.assertEqual(
+                    set(each),
+                    {"name", "object", "users", "heap", "home", "mapped", "mapped_in_object"},
+                )
                 self.assertIn(each["object"], paths)
             self.assertEqual(sum(each["heap"] for each in process["allocators"]), 1)
             for each in process["findings"]:
