@@ -482,7 +482,7 @@ def _hooked_create_module(self, spec):
     seen, and importing anything else costs nothing."""
     for hook in reversed(_hooks):
         if hook.covers(spec.name):
-            hook.covered.add(spec.name)
+            hook._covered.add(spec.name)
             return hook.create(self, spec)
     return create_module(self, spec)
 
@@ -497,7 +497,7 @@ class ImportHook:
         self._strict = adopt == "strict" or (names is not None and refuse)
         self._warned = set()
         self._before = {name for name in names or () if name in sys.modules}
-        self.covered = set()  # the modules that it was asked to load
+        self._covered = set()  # the modules that it was asked to load
 
     def covers(self, name):
         """Whether the hook applies to the module of that name."""
@@ -541,7 +541,7 @@ class ImportHook:
         self.remove()
         for name, modules in (self._names or {}).items() if kind is None else ():
             if name not in self._before and not any(
-                _hook_names.covers(modules, module) for module in self.covered
+                _hook_names.covers(modules, module) for module in self._covered
             ):
                 raise ImportError(
                     f"homefree's import hook: no extension module of {name!r} was imported"
