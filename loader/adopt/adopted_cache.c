@@ -189,18 +189,13 @@ static bool read_note(int folder, const char *name, struct hf_adopted_note *note
     return whole;
 }
 
-static bool is_for(const struct hf_adopted_note *note, const char *original, const uint64_t key[2])
-{
-    return note->key[0] == key[0] && note->key[1] == key[1] &&
-           strcmp(note->original, original) == 0;
-}
-
 bool hf_adopted_place_has(const struct hf_adopted_place *place, const char *original,
                           const uint64_t key[2])
 {
     struct hf_adopted_note *note = malloc(NOTE_ROOM);
     const bool has = note != NULL && read_note(place->folder, name_of(place), note, NULL) &&
-                     is_for(note, original, key);
+                     memcmp(note->key, key, sizeof note->key) == 0 &&
+                     strcmp(note->original, original) == 0;
     free(note);
     return has;
 }

@@ -6,18 +6,20 @@
  */
 #include <homefree/homefree.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* What this process has read so far; 0 where the kernel does not count. */
 static unsigned long long bytes_read(void)
 {
-    unsigned long long bytes = 0;
+    char line[64] = "";
     FILE *file = fopen("/proc/self/io", "r");
-    if (file == NULL || fscanf(file, "rchar: %llu", &bytes) != 1)
-        bytes = 0;
+    const bool counts = file != NULL && fgets(line, sizeof line, file) != NULL;
     if (file != NULL)
         fclose(file);
-    return bytes;
+    return counts ? strtoull(line + strcspn(line, " "), NULL, 10) : 0;
 }
 
 int main(int count, char **arguments)
