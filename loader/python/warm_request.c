@@ -1,6 +1,6 @@
 /*
  * homefree.extension's part of the extension: the request that an ordinary call of load() makes,
- * without executing Python code, and the environment that requests are made in. Owns nothing.
+ * without executing Python code. Owns nothing.
  * Functions are called with the GIL held, without which another thread may change the environment
  * while they read it.
  *
@@ -29,14 +29,9 @@ PyDoc_STRVAR(find_doc,
              "python: what the module must be made for. Not for a Python without a GIL, where "
              "another thread may assign to os.environ meanwhile. Any thread.");
 
-PyDoc_STRVAR(environment_doc,
-             "environment(names)\n--\n\n"
-             "{name: value} of those environment variables that are set. names: a tuple of ASCII "
-             "bytes. os.environ is slow if most are not set. Any thread that holds the GIL.");
-
 PyDoc_STRVAR(variables_doc, "compiler_variables()\n--\n\n"
                             "The names of the environment variables that compilers and linkers "
-                            "read, as a tuple of bytes. Any thread.");
+                            "read, as a tuple. Any thread.");
 
 /* ---- the environment ---- */
 
@@ -59,45 +54,12 @@ static const char *const read_by_compilers[] = {
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* Adds text to a dictionary. Returns 0, or -1 with an exception set. */
-static int add_text(PyObject *found, const char *name, const char *value)
-{
-    PyObject *text = PyUnicode_DecodeFSDefault(value);
-    int status = text != NULL ? PyDict_SetItemString(found, name, text) : -1;
-    Py_XDECREF(text);
-    return status;
-}
-
-static int add_variable(PyObject *found, const char *name)
-{
-    const char *value = getenv(name);
-    return value != NULL ? add_text(found, name, value) : 0;
-}
-
-static PyObject *environment(PyObject *self, PyObject *names)
-{
-    (void)self;
-    if (!PyTuple_Check(names))
-        return PyErr_Format(PyExc_TypeError,
-                            "environment(): names must be a tuple of bytes, not %R",
-                            Py_TYPE(names));
-    Py_ssize_t count = PyTuple_Size(names);
-    PyObject *found = PyDict_New();
-    for (Py_ssize_t i = 0; found != NULL && i < count; i++) {
-        PyObject *item = PyTuple_GetItem(names, i);
-        const char *name = item != NULL ? PyBytes_AsString(item) : NULL;
-        if (name == NULL || add_variable(found, name) != 0)
-            Py_CLEAR(found);
-    }
-    return found;
-}
-
 static PyObject *compiler_variables(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
     PyObject *found = PyTuple_New((Py_ssize_t)COUNT(read_by_compilers));
     for (size_t i = 0; found != NULL && i < COUNT(read_by_compilers); i++) {
-        PyObject *name = PyBytes_FromString(read_by_compilers[i]);
+        PyObject *name = PyUnicode_FromString(read_by_compilers[i]);
         if (name == NULL || PyTuple_SetItem(found, (Py_ssize_t)i, name) != 0)
             Py_CLEAR(found);
     }
@@ -416,7 +378,6 @@ static PyObject *find_plain(PyObject *self, PyObject *arguments)
 
 PyMethodDef homefree_request_methods[] = {
     {"compiler_variables", compiler_variables, METH_NOARGS, variables_doc},
-    {"environment", environment, METH_O, environment_doc},
     {"find_plain", find_plain, METH_VARARGS, find_doc},
     {NULL, NULL, 0, NULL},
 };

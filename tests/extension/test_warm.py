@@ -6,7 +6,6 @@ import os
 import pathlib
 import random
 import signal
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -521,7 +520,7 @@ class Plain(Warm):
         self.assert_plain(lists=(["a"], ["b"], ["c"], ["d"], ["/e", self.work]))
 
     def test_environment(self):
-        names = [name.decode() for name in _request.FLAGS]
+        names = _request.FLAGS
         for variables in (
             {"CC": "cc -g"},
             {"CC": ""},
@@ -622,7 +621,7 @@ class Plain(Warm):
         for sources in (["/a.c"], [str(self.source)] * 2, [], [str(self.source) + "c"]):
             with self.subTest(sources=sources):
                 self.assert_unanswered(sources=sources, lists=base)
-        for name in ("CC", *(one.decode() for one in _request.FLAGS)):
+        for name in ("CC", *_request.FLAGS):
             for value in ("", "x"):
                 if (name, value) != ("CC", ""):
                     with self.subTest(name=name), mock.patch.dict(os.environ, {name: value}):
@@ -739,43 +738,6 @@ class Plain(Warm):
 def flat(call):
     sources, lists, flags = call
     return [*sources, *(word for words in lists for word in words), flags]
-
-
-class Environment(unittest.TestCase):
-    def test_what_is_set_and_what_is_not(self):
-        os.environ["HOMEFREE_TEST_SET"] = "value"
-        os.environ["HOMEFREE_TEST_EMPTY"] = ""
-        os.environ.pop("HOMEFREE_TEST_UNSET", None)
-        names = (b"HOMEFREE_TEST_SET", b"HOMEFREE_TEST_EMPTY", b"HOMEFREE_TEST_UNSET")
-        self.assertEqual(
-            _homefree.environment(names), {"HOMEFREE_TEST_SET": "value", "HOMEFREE_TEST_EMPTY": ""}
-        )
-
-    def test_value_that_is_not_utf8(self):
-        os.environb[b"HOMEFREE_TEST_SET"] = b"\xff"
-        self.assertEqual(
-            _homefree.environment((b"HOMEFREE_TEST_SET",)),
-            {"HOMEFREE_TEST_SET": os.environ["HOMEFREE_TEST_SET"]},
-        )
-
-    def test_without_a_gil_it_is_the_same(self):
-        code = (
-            "import sys; from homefree import _homefree; sys.abiflags = 't';"
-            "from homefree.extension import _request;"
-            "names = (b'SET', b'EMPTY', b'UNSET', b'ODD');"
-            "assert _request.environment is not _homefree.environment;"
-            "found = _request.environment(names);"
-            "assert found == _homefree.environment(names) and len(found) == 3, found"
-        )
-        values = {b"SET": b"value", b"EMPTY": b"", b"ODD": b"\xff"}
-        subprocess.run(
-            [sys.executable, "-s", "-c", code], env={**os.environb, **values}, check=True
-        )
-
-    def test_arguments_that_are_none(self):
-        for names in (None, "PATH", [b"PATH"], ("PATH",), (1,)):
-            with self.assertRaises(TypeError):
-                _homefree.environment(names)
 
 
 if __name__ == "__main__":

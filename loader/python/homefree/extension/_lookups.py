@@ -19,7 +19,7 @@ def folders(command, environment):
     compiler that does not list them as GCC does has none."""
     done = subprocess.run(
         command,
-        env={**environment, b"LC_ALL": b"C"},
+        env={**environment, "LC_ALL": "C"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -78,10 +78,10 @@ def build(request, work, say):
         file.write("\n".join([_RULE, *edges, ""]))
     # The compilers get the variables of the request, even if another thread has changed them since.
     # What is read from ninja is never coloured, even if a notebook's kernel asks for that.
-    left = (*FLAGS, b"CLICOLOR_FORCE")
-    others = {key: value for key, value in os.environb.items() if key not in left}
+    left = (*FLAGS, "CLICOLOR_FORCE")
+    others = {key: value for key, value in os.environ.items() if key not in left}
     # ccache's direct mode does not look where a header was not found.
-    others[b"CCACHE_NODIRECT"] = b"1"
+    others["CCACHE_NODIRECT"] = "1"
     environment = {**others, **request.environment}
     _run(request, work, say, environment)
     files, lookups = {}, Lookups()
@@ -108,7 +108,7 @@ def _run(request, work, say, environment):
     process = subprocess.Popen(
         command,
         cwd=work,
-        env={**environment, b"NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
+        env={**environment, "NINJA_STATUS": f"{_MARK}%f/%t{_MARK}"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

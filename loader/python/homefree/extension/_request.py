@@ -7,7 +7,6 @@ has not loaded already. The environment is the only state. Threads: any.
 """
 
 import os
-import sys
 
 from .. import _homefree, _importing
 
@@ -15,7 +14,7 @@ SUFFIX = _importing.SUFFIX
 
 # Variables that compilers and linkers read, and variables that select the programs to run.
 FLAGS = _homefree.compiler_variables()
-_PROGRAMS = (b"PATH", b"CC", b"CXX", b"CUDACXX", b"CUDA_HOME", b"CUDA_PATH")
+_PROGRAMS = ("PATH", "CC", "CXX", "CUDACXX", "CUDA_HOME", "CUDA_PATH")
 
 _LANGUAGES = {
     ".c": "c",
@@ -28,16 +27,9 @@ _LANGUAGES = {
 }
 
 
-if "t" in sys.abiflags:
-
-    def environment(names):
-        """The same as _homefree.environment(). Without a GIL, another thread that assigns to
-        os.environ would race with that one's getenv()."""
-        names = [os.fsdecode(name) for name in names]
-        return {name: os.environ[name] for name in names if name in os.environ}
-
-else:
-    environment = _homefree.environment
+def environment(names):
+    """{name: value} of those environment variables that are set."""
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def paths(what, value):
@@ -192,7 +184,7 @@ def cache_root(name, build_directory):
         root = os.path.abspath(os.fsdecode(build_directory))
         os.environ[variable] = root
         return root
-    get = environment((variable.encode(), b"HOMEFREE_BUILD_DIR", b"XDG_CACHE_HOME")).get
+    get = os.environ.get
     given = get(variable) or get("HOMEFREE_BUILD_DIR")
     if given:
         return os.path.abspath(given)
