@@ -14,7 +14,6 @@
 #include <ucontext.h>
 
 enum {
-    ROOM_TO_UNWIND = 16384,
     REPEATS_MAX = 16, /* of one fault */
     PAGE_FAULT_WRITE = 2
 };
@@ -57,28 +56,18 @@ static const void *instruction_of(const ucontext_t *context, enum hf_report_func
 #endif
 }
 
-/* Whether the stack that this handler runs on has room for the unwinder. */
-static bool has_room(void)
-{
-    stack_t stack;
-    if (sigaltstack(NULL, &stack) != 0)
-        return false;
-    return (stack.ss_flags & SS_ONSTACK) == 0 ||
-           (uintptr_t)__builtin_frame_address(0) - (uintptr_t)stack.ss_sp > ROOM_TO_UNWIND;
-}
-
 static void record(void *event)
 {
     hf_finding(event);
 }
 
-static void find(struct hf_event *event, const void *instruction, enum hf_report_function function)
+static void find(struct hf_event *event, const ucontext_t *context)
 {
     const void *frames[HF_UNWIND_MAX];
+    enum hf_report_function function;
+    const void *instruction = instruction_of(context, &function);
     event->freed_site = hf_site_of(instruction, function).number;
-    event->freed = (struct hf_event_stack){
-        frames,
-        instruction != NULL && has_room() ? hf_unwind(instruction, frames, HF_UNWIND_MAX) : 0};
+    event->freed = (struct hf_event_stack){frames, hf_unwind_interrupted(context, frames)};
     if (!hf_elsewhere(record, event))
         hf_report_drop();
 }
@@ -107,7 +96,6 @@ static bool repeats(const void *address)
 static __attribute__((noinline)) bool judge(const void *address, const ucontext_t *context)
 {
     struct hf_event event;
-    enum hf_report_function function;
     sigset_t all, before;
     const int saved_errno = errno;
     sigfillset(&all);
@@ -115,8 +103,7 @@ static __attribute__((noinline)) bool judge(const void *address, const ucontext_
     const enum hf_sampled_verdict verdict = hf_sampled_judge(address, &event);
     bool goes_on = verdict == HF_SAMPLED_FINE && !repeats(address);
     if (verdict == HF_SAMPLED_FREED || verdict == HF_SAMPLED_OUTSIDE) {
-        const void *instruction = instruction_of(context, &function);
-        find(&event, instruction, function);
+        find(&event, context);
         goes_on = hf_sampled_open(address);
     }
     (void)pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -195,6 +195,18 @@ bool hf_signals_see_accesses(void)
 
 /* ---- dispositions ---- */
 
+/* Whether one of our handlers would get a fault of this thread. A confined process cannot ask. */
+static bool catches_faults(void)
+{
+    struct sigaction now;
+    sigset_t blocked;
+    if (hf_report_is_confined())
+        return true;
+    return pthread_sigmask(SIG_SETMASK, NULL, &blocked) == 0 && !sigismember(&blocked, SIGSEGV) &&
+           __sigaction(SIGSEGV, NULL, &now) == 0 &&
+           (now.sa_sigaction == on_crash || now.sa_sigaction == on_fault);
+}
+
 void hf_signals_start(void (*ended)(int number))
 {
     report_end = ended;
@@ -205,6 +217,7 @@ void hf_signals_start(void (*ended)(int number))
         if (__sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_DFL)
             (void)__sigaction(number, &ours, NULL);
     }
+    hf_unwind_start(catches_faults);
     atomic_store(&started, true);
 }
 

@@ -33,6 +33,7 @@ struct walk {
 };
 
 static __thread struct walk *current __attribute__((tls_model("initial-exec")));
+static bool (*recovers)(void); /* set once, before the program starts */
 
 /* ---- unwind information ---- */
 
@@ -78,10 +79,48 @@ const void *hf_find_description(const void *address, struct bases *bases)
 
 /* ---- walking ---- */
 
+void hf_unwind_start(bool (*asked)(void))
+{
+    recovers = asked;
+}
+
+/* Takes a frame. Returns whether there is room for another one. */
+static bool take(struct walk *walk, const void *frame)
+{
+    if (!walk->begun && frame == walk->caller && walk->count < OWN_FRAMES_MAX) {
+        walk->begun = true;
+        walk->count = 0;
+    }
+    walk->frames[walk->count++] = frame;
+    return walk->count < (walk->begun ? walk->most : HF_UNWIND_MAX);
+}
+
+static void leave_all(struct walk *walk, struct hf_frame frame)
+{
+    while (hf_frame_leave(&frame) && frame.code != 0 && take(walk, (const void *)frame.code))
+        ;
+}
+
+static __attribute__((noinline)) void follow_carefully(struct walk *walk)
+{
+    ucontext_t here;
+    if (getcontext(&here) == 0)
+        leave_all(walk, hf_frame_of(&here));
+}
+
+size_t hf_unwind_interrupted(const void *context, const void *frames[HF_UNWIND_MAX])
+{
+    struct walk walk = {.frames = frames, .most = HF_UNWIND_MAX};
+    const struct hf_frame frame = hf_frame_of(context);
+    if (take(&walk, (const char *)frame.code + 1))
+        leave_all(&walk, frame);
+    return walk.count;
+}
+
 #ifdef HF_NO_UNWINDER
 static void follow(struct walk *walk)
 {
-    (void)walk;
+    follow_carefully(walk);
 }
 #else
 static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *argument)
@@ -91,14 +130,7 @@ static _Unwind_Reason_Code visit(struct _Unwind_Context *context, void *argument
     const uintptr_t address = _Unwind_GetIPInfo(context, &exact);
     if (address == 0)
         return _URC_END_OF_STACK;
-    const void *frame = (const void *)(address + (exact != 0));
-    if (!walk->begun && frame == walk->caller && walk->count < OWN_FRAMES_MAX) {
-        walk->begun = true;
-        walk->count = 0;
-    }
-    walk->frames[walk->count++] = frame;
-    return walk->count < (walk->begun ? walk->most : HF_UNWIND_MAX) ? _URC_NO_REASON
-                                                                    : _URC_END_OF_STACK;
+    return take(walk, (const void *)(address + (exact != 0))) ? _URC_NO_REASON : _URC_END_OF_STACK;
 }
 
 /* The unwinder aborts if it does not find itself. */
@@ -114,7 +146,9 @@ static bool works(void)
 
 static void follow(struct walk *walk)
 {
-    if (works())
+    if (recovers == NULL || !recovers())
+        follow_carefully(walk);
+    else if (works())
         (void)_Unwind_Backtrace(visit, walk);
 }
 #endif

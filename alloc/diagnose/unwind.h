@@ -3,7 +3,9 @@
  * is linked statically. unwind.c finds the unwind information for it, so that nothing here locks or
  * allocates.
  *
- * Any thread, at any stage, in a signal handler. A stack that cannot be followed ends early. Before
+ * Any thread, at any stage, in a signal handler. A stack that cannot be followed ends early. The
+ * unwinder believes what it reads; where nobody would notice that it leaves the stack, frames are
+ * followed with call_frames.h, which asks the kernel for each word, and ends at a signal's. Before
  * glibc 2.35 every stack is empty, because finding an object would take the loader's lock.
  */
 #ifndef HOMEFREE_UNWIND_H
@@ -18,6 +20,13 @@ enum { HF_UNWIND_MAX = 48 };
  * returns to `caller` on; if that is not found, from the first one outside this library. Returns
  * their number, which is at most `most`. */
 size_t hf_unwind(const void *caller, const void *frames[HF_UNWIND_MAX], size_t most);
+
+/* The same for what a signal has interrupted, from that instruction on: its address comes first, as
+ * a return address is. context: a ucontext_t. Needs little stack. */
+size_t hf_unwind_interrupted(const void *context, const void *frames[HF_UNWIND_MAX]);
+
+/* Tells how to ask whether hf_unwind_recover() would be called now for a fault of this thread. */
+void hf_unwind_start(bool (*recovers)(void));
 
 /* Calls `work`, which reads memory that may not be there, calls nothing outside this library, and
  * needs little stack. Returns whether it came to its end. */

@@ -219,7 +219,7 @@ void jump_out(int)
     siglongjmp(before, 1);
 }
 
-// The program's handler leaves a walk through a damaged stack.
+// The program's handler would leave a walk through a damaged stack.
 FRAME left_by_jump()
 {
     signal(SIGSEGV, jump_out);

@@ -18,7 +18,7 @@
 #include <ucontext.h>
 #include <utility>
 
-enum { STACK = 16 << 10, MANY = 4000, PLACES = 64, PAINT = 0x5a };
+enum { STACK = 16 << 10, MANY = 2500, PLACES = 64, PAINT = 0x5a };
 
 static char *stack;
 static ucontext_t outside, inside;
@@ -77,7 +77,7 @@ static void all_functions()
 {
     enum { MALLOC, FREE, CALLOC, REALLOC, ALIGNED };
     static void *blocks[MANY];
-    for (size = 1; size < (size_t{64} << 20); size += size / 3 + 1)
+    for (size = 1; size < (size_t{4} << 20); size += size / 3 + 1)
         for (const int first : {MALLOC, CALLOC}) {
             measure(functions[first]);
             const size_t before = size;

@@ -2,7 +2,7 @@
 and are left by siglongjmp, after which nothing waits and nothing is lost.
 
 Usage: test_small_stacks.py --homefree COMMAND --library FILE --coroutines PROGRAM
-                            --overflows PROGRAM [unittest arguments]
+                            --overflows PROGRAM --unended PROGRAM [unittest arguments]
 """
 
 import argparse
@@ -20,6 +20,7 @@ parser.add_argument("--homefree", required=True)
 parser.add_argument("--library", required=True, type=os.path.abspath)
 parser.add_argument("--coroutines", required=True, type=os.path.abspath)
 parser.add_argument("--overflows", required=True, type=os.path.abspath)
+parser.add_argument("--unended", required=True, type=os.path.abspath)
 
 # Bytes, as docs/limits.md promises.
 PLAIN, RUN, DIAGNOSE = 1024, 2560, 4096
@@ -76,6 +77,22 @@ class Overflows(DiagnosisTest):
             self.assertEqual(run.report["processes"][0]["dropped"], 0)
             if mode == "report":
                 self.assertGreaterEqual(len(run.report["findings"]), AFTERWARDS)
+
+
+class Unended(DiagnosisTest):
+    def test_walks_end_with_the_stack(self):
+        for case in ("blocked", "handled"):
+            for sample in ("0", "1"):
+                run = Diagnosis(
+                    arguments.homefree,
+                    [arguments.unended, case],
+                    folder=self.folders.new(),
+                    options=["--sample", sample],
+                )
+                self.assertEqual((run.status, run.output), (0, "survived\n"), run.errors)
+                (finding,) = run.report["findings"]
+                self.assertEqual(finding["freed"]["symbol"], "run")
+                self.assertEqual(finding["freed"]["stack"][0]["symbol"], "run")
 
 
 if __name__ == "__main__":
