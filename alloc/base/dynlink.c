@@ -213,19 +213,19 @@ size_t hf_object_room(const struct hf_object *object, const void *address)
 
 /* ---- the dynamic section ---- */
 
-/* The same as hf_object_room(), for tables: nearly all of an object's are in one segment. */
-static inline size_t room_of(const struct hf_object *object, const struct hf_span *usual,
-                             const void *table)
-{
-    const uintptr_t address = (uintptr_t)table;
-    if (address >= usual->start && address < usual->end)
-        return usual->end - address;
-    return table != NULL ? hf_object_room(object, table) : 0;
-}
-
 static inline size_t smaller(size_t a, size_t b)
 {
     return a < b ? a : b;
+}
+
+/* The same as hf_object_room(), for tables: nearly all of an object's are in one segment. */
+static inline uint32_t room_of(const struct hf_object *object, const struct hf_span *usual,
+                               const void *table)
+{
+    const uintptr_t address = (uintptr_t)table;
+    if (address >= usual->start && address < usual->end)
+        return (uint32_t)smaller(usual->end - address, UINT32_MAX);
+    return table != NULL ? (uint32_t)smaller(hf_object_room(object, table), UINT32_MAX) : 0;
 }
 
 /* A name that starts before the end of the table may be longer than the table: it ends in the

@@ -29,23 +29,21 @@ struct hf_object {
     const struct link_map *map;
     uintptr_t base; /* load bias, added to the file's addresses */
     const ElfW(Sym) *symbols;
-    size_t symbols_room; /* how many fit into the segment; nobody says how many there are */
     const char *strings;
     size_t strings_size; /* what starts before this ends inside the segment */
     const ElfW(Half) *versions;
-    size_t versions_room;
     const ElfW(Verneed) *needs;
-    size_t needs_room; /* bytes */
     size_t needs_count;
     const uint32_t *gnu_hash;
-    size_t gnu_hash_room; /* words; at least the table's first four */
     const uint32_t *sysv_hash;
-    size_t sysv_hash_room; /* words; at least the table's first two */
     const void *jump_relocations;
     size_t jump_relocations_size;
     const ElfW(Rela) *rela;
     size_t rela_size;
     size_t rela_relative_count; /* leading entries without a symbol */
+    /* How many entries there is room for in the segment, because nobody says how many there are;
+     * of needs, bytes. A hash table has at least its first four words, or two. */
+    uint32_t symbols_room, versions_room, needs_room, gnu_hash_room, sysv_hash_room;
     bool jump_is_rela;
     const char *soname;
     /* NULL where they are not known; before glibc 2.35 only hf_object_segments() and others that

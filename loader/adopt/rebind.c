@@ -131,7 +131,7 @@ static void *original_of(const struct adoption *adoption, const struct hf_slot *
 
 /* Returns whether a slot is a variable that the program has changed. For a function that resizes,
  * anything but a stub is one: check_release() has refused the other cases. */
-static bool was_changed_by_program(struct adoption *adoption, const struct hf_slot *slot,
+static bool was_changed_by_program(const struct adoption *adoption, const struct hf_slot *slot,
                                    const char *name, void *value)
 {
     if (hf_replacement_resizes(slot->function))

@@ -21,9 +21,22 @@
 #include <errno.h>
 #include <string.h>
 
+/* The object that was looked into last: most slots lead to the same. Guarded by the loader's
+ * lock; not on the stack, which may be small. */
+static struct hf_object target;
+
+static bool open_target(const struct link_map *map)
+{
+    if (map != NULL && (target.map == map || hf_dynlink_open(map, &target)))
+        return true;
+    target.map = NULL;
+    return false;
+}
+
 struct hf_scope hf_scope_begin(const struct link_map *first, bool base)
 {
     const struct link_map *ours = hf_dynlink_find(&hf_region);
+    target.map = NULL; /* it may be gone */
     while (ours != NULL && ours->l_prev != NULL)
         ours = ours->l_prev;
     return (struct hf_scope){.first = first, .base = base, .ours = ours == first};
@@ -90,11 +103,10 @@ void hf_definer_note_deep(void)
 
 void *hf_scope_definition(const struct hf_scope *scope, const char *name)
 {
-    struct hf_object object;
     void *found = NULL;
     for (const struct link_map *map = scope->first; map != NULL && found == NULL; map = map->l_next)
-        if (hf_dynlink_open(map, &object))
-            found = hf_table_address(&object, name);
+        if (open_target(map))
+            found = hf_table_address(&target, name);
     return found;
 }
 
@@ -115,60 +127,49 @@ static bool has_several_frees(struct hf_scope *scope)
 {
     if (scope->frees == HF_SCOPE_UNKNOWN) {
         int count = 0;
-        struct hf_object object;
         for (const struct link_map *map = scope->first; map != NULL && count < 2; map = map->l_next)
-            if (hf_dynlink_open(map, &object) && hf_object_address(&object, "free") != NULL &&
-                hf_object_role(&object) != HF_ROLE_LINKER)
+            if (open_target(map) && hf_object_address(&target, "free") != NULL &&
+                hf_object_role(&target) != HF_ROLE_LINKER)
                 count++;
         scope->frees = count < 2 ? HF_SCOPE_ONE_FREE : HF_SCOPE_SEVERAL_FREES;
     }
     return scope->frees == HF_SCOPE_SEVERAL_FREES;
 }
 
-static bool opens_target(struct hf_scope *scope, const struct link_map *map)
-{
-    return scope->target.map == map || hf_dynlink_open(map, &scope->target);
-}
-
 /* Returns whether an address is the object's own definition of that name. */
-static bool is_definition(struct hf_scope *scope, const struct link_map *map, const char *name,
-                          const void *address)
+static bool is_definition(const struct link_map *map, const char *name, const void *address)
 {
-    return map != NULL && opens_target(scope, map) &&
-           hf_table_address(&scope->target, name) == address;
+    return open_target(map) && hf_table_address(&target, name) == address;
 }
 
 /* The same for an address in `map`, which may be `object` itself: no need to open that again. */
-static bool is_definition_of(const struct hf_object *object, struct hf_scope *scope,
-                             const struct link_map *map, const char *name, const void *address)
+static bool is_definition_of(const struct hf_object *object, const struct link_map *map,
+                             const char *name, const void *address)
 {
     return map == object->map ? hf_table_address(object, name) == address
-                              : is_definition(scope, map, name, address);
+                              : is_definition(map, name, address);
 }
 
 /* Returns whether an address is the PLT entry that stands for the function throughout a process
  * whose program is not position-independent. */
 static bool is_programs_plt(const struct hf_scope *scope, const char *name, const void *address)
 {
-    struct hf_object object;
-    return scope->base && hf_dynlink_open(scope->first, &object) &&
-           hf_object_plt(&object, name) == address;
+    return scope->base && open_target(scope->first) && hf_object_plt(&target, name) == address;
 }
 
-bool hf_word_is_untouched(struct hf_scope *scope, const char *name, const void *value)
+bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const void *value)
 {
-    const struct link_map *target = hf_dynlink_find(value);
-    return is_definition(scope, target, name, value) ||
-           (target == scope->first && is_programs_plt(scope, name, value));
+    const struct link_map *definer = hf_dynlink_find(value);
+    return is_definition(definer, name, value) ||
+           (definer == scope->first && is_programs_plt(scope, name, value));
 }
 
 /* Gives back what resolve_by_call() got: by the free() beside the realloc() that was called. */
-static void give_back(struct hf_scope *scope, void *block, const void *called)
+static void give_back(void *block, const void *called)
 {
-    const struct link_map *map = hf_dynlink_find(called);
     void (*release)(void *) = NULL;
-    if (map != NULL && opens_target(scope, map))
-        release = (void (*)(void *))hf_table_address(&scope->target, "free");
+    if (open_target(hf_dynlink_find(called)))
+        release = (void (*)(void *))hf_table_address(&target, "free");
     if (release != NULL)
         release(block);
 }
@@ -180,8 +181,7 @@ static void give_back(struct hf_scope *scope, void *block, const void *called)
  * is and come in between each call. Who allocated then is not known: a byte that is not the heap's
  * stays.
  */
-static void *resolve_by_call(const struct hf_object *object, struct hf_scope *scope,
-                             const struct hf_slot *slot)
+static void *resolve_by_call(const struct hf_object *object, const struct hf_slot *slot)
 {
     void *value = __atomic_load_n(slot->address, __ATOMIC_ACQUIRE);
     void *block = NULL;
@@ -205,7 +205,7 @@ static void *resolve_by_call(const struct hf_object *object, struct hf_scope *sc
     if (block != NULL && hf_owns(block))
         hf_free(block);
     else if (block != NULL)
-        give_back(scope, block, resolved);
+        give_back(block, resolved);
     return resolved;
 }
 
@@ -214,11 +214,11 @@ static void *resolve(const struct hf_object *object, struct hf_scope *scope,
                      const struct hf_slot *slot)
 {
     bool ask = slot->kind == HF_SLOT_CALL && has_several_frees(scope);
-    void *found = ask ? resolve_by_call(object, scope, slot) : NULL;
+    void *found = ask ? resolve_by_call(object, slot) : NULL;
     const struct link_map *map = hf_dynlink_find(found);
-    bool unresolved = map == NULL || (map == object->map &&
-                                      !is_definition_of(object, scope, map,
-                                                        hf_routed_name(slot->function), found));
+    bool unresolved =
+        map == NULL || (map == object->map &&
+                        !is_definition_of(object, map, hf_routed_name(slot->function), found));
     return unresolved ? definition(scope, slot->function) : found;
 }
 
@@ -300,12 +300,12 @@ static struct hf_decision decide_by_value(const struct hf_object *object, enum h
                                           struct hf_scope *scope, const struct hf_slot *slot,
                                           void *value)
 {
-    const struct link_map *target = hf_dynlink_find(value);
+    const struct link_map *definer = hf_dynlink_find(value);
     const char *name = hf_routed_name((enum hf_routed)slot->function);
-    const bool own = target == object->map;
-    if (is_definition_of(object, scope, target, name, value))
+    const bool own = definer == object->map;
+    if (is_definition_of(object, definer, name, value))
         return decide_by_original(role, slot, value);
-    if (target == scope->first && is_programs_plt(scope, name, value))
+    if (definer == scope->first && is_programs_plt(scope, name, value))
         return decide_by_original(role, slot, definition(scope, (enum hf_routed)slot->function));
     if (slot->kind == HF_SLOT_WORD)
         return own ? ignore() : refuse("the variable was given another function");

@@ -25,7 +25,6 @@ struct hf_scope {
     void *definitions[HF_ROUTED_COUNT]; /* targets of unresolved slots, as far as known */
     bool looked_up[HF_ROUTED_COUNT];
     enum { HF_SCOPE_UNKNOWN, HF_SCOPE_ONE_FREE, HF_SCOPE_SEVERAL_FREES } frees;
-    struct hf_object target; /* what the last slot led to: most lead to the same */
 };
 
 /* Returns the scope for a pass over the namespace whose first object is `first`. */
@@ -57,7 +56,7 @@ void *hf_scope_definition(const struct hf_scope *scope, const char *name);
 
 /* Returns whether an initialised variable (HF_SLOT_WORD) still holds the value the loader stored: a
  * definition of the function, or the program's PLT entry that stands for it. */
-bool hf_word_is_untouched(struct hf_scope *scope, const char *name, const void *value);
+bool hf_word_is_untouched(const struct hf_scope *scope, const char *name, const void *value);
 
 /* Returns whether a symbol version ties the object's reference to a library other than the one the
  * function belongs to; it is then another function of the same name. `is_operator`: the function
