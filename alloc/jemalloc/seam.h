@@ -47,8 +47,8 @@ extern const struct hf_heap_functions *hf_forward __attribute__((visibility("hid
  * it. Never fails: if the heap cannot start, the process ends (fatal.h). */
 void hf_heap_start(void);
 
-/* Does what the constructor of libhomefree does, if it has not run yet and all objects are relocated:
- * for another object's constructor that frees a pointer outside the region. */
+/* Does what the constructor of libhomefree does, if it has not run yet and all objects are
+ * relocated: for another object's constructor that frees a pointer outside the region. */
 void hf_start_early(void);
 
 /* Frees a pointer outside the region, NULL included. */

@@ -8,9 +8,9 @@
  * - libc or the C++ runtime: a block of a known allocator goes to that allocator;
  * - the object that holds the block's owner: the original is right;
  * - an object that holds another known allocator: the block goes to its owner if that is certain:
- * from the owner's pages or its own answer, if the owner is private to its object; from libc's chunk
- * headers, if the other allocator has disowned the block; and to the process's free() if the owner
- * serves the process;
+ * from the owner's pages or its own answer, if the owner is private to its object; from libc's
+ * chunk headers, if the other allocator has disowned the block; and to the process's free() if the
+ * owner serves the process;
  * - any other object: always the original, which may be a wrapper that adds a header or counts.
  *
  * An allocator *serves* the process if its object defines free() or operator delete in front of

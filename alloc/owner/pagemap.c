@@ -91,8 +91,7 @@ static bool set_part(size_t entry, size_t first, size_t end, unsigned id)
 /* The whole pages in a range, as page numbers; false if there are none. */
 static bool pages_of(const void *start, size_t size, uint64_t *first, uint64_t *end)
 {
-    const uintptr_t page = (uintptr_t)1 << HF_PAGEMAP_SHIFT,
-                    limit = (uintptr_t)1 << HF_USER_BITS;
+    const uintptr_t page = (uintptr_t)1 << HF_PAGEMAP_SHIFT, limit = (uintptr_t)1 << HF_USER_BITS;
     uintptr_t from = (uintptr_t)start;
     if (from >= limit || size == 0)
         return false;
