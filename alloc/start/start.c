@@ -20,6 +20,7 @@
 #include "alloc/space/owners.h"
 #include "alloc/start/api.h"
 #include "alloc/start/fork_handlers.h"
+#include "alloc/start/own_calls.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -199,6 +200,7 @@ void hf_heap_start(void)
     if (atomic_load(&starting) == pthread_self())
         return;
     int saved_errno = errno; /* for a free() that starts the heap */
+    hf_own_calls_bind();
     pthread_mutex_lock(&start);
     if (!hf_instance_started()) {
         const struct link_map *where = NULL;

@@ -1,0 +1,144 @@
+/*
+ * Libraries that are preloaded to change what a process sees define clock_gettime(), getpid(),
+ * sysconf() and their kind (libfaketime, sysconfcpus, torsocks, mutrace). The heap calls these
+ * under its locks and while it starts, and such a definition may allocate: its first call looks for
+ * the function behind it. So the heap's calls go to libc, whoever defines the names. A sanitizer's
+ * definitions stay, because it must see who locks what.
+ *
+ * Owns nothing. Runs before the start's lock is taken, so two threads may do the same.
+ */
+#include "alloc/start/own_calls.h"
+
+#include "alloc/base/dynlink.h"
+#include "alloc/heap/internal.h"
+
+#include <gnu/libc-version.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What jemalloc and the heap call. Not in the list: what the C library resolves by the processor,
+ * and what concerns no time, process or lock. */
+static const char *const names[] = {
+    "clock_gettime",
+    "getpid",
+    "madvise",
+    "mmap",
+    "mmap64",
+    "mprotect",
+    "mremap",
+    "munmap",
+    "pthread_cond_broadcast",
+    "pthread_cond_destroy",
+    "pthread_cond_init",
+    "pthread_cond_signal",
+    "pthread_cond_timedwait",
+    "pthread_cond_wait",
+    "pthread_condattr_destroy",
+    "pthread_condattr_init",
+    "pthread_condattr_setclock",
+    "pthread_mutex_destroy",
+    "pthread_mutex_init",
+    "pthread_mutex_lock",
+    "pthread_mutex_trylock",
+    "pthread_mutex_unlock",
+    "pthread_mutexattr_destroy",
+    "pthread_mutexattr_init",
+    "pthread_mutexattr_settype",
+    "sched_getaffinity",
+    "sched_getcpu",
+    "sched_yield",
+    "secure_getenv",
+    "syscall",
+    "sysconf",
+};
+
+static bool is_listed(const char *name)
+{
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Whether an object's definitions are left alone: libc's own (older ones have several libraries),
+ * those of another copy of this library, and those of a sanitizer. */
+static bool is_left(const struct link_map *map)
+{
+    static const char *const parts[] = {"libpthread.so.", "librt.so.", "ld-linux"};
+    struct hf_object object;
+    if (map == NULL || !hf_dynlink_open(map, &object))
+        return true;
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (object.soname != NULL && strncmp(object.soname, parts[i], strlen(parts[i])) == 0)
+            return true;
+    return hf_object_symbol(&object, "hf_instance_record") != NULL ||
+           hf_object_symbol(&object, "__sanitizer_print_stack_trace") != NULL;
+}
+
+/* Returns libc's function, the version that is linked to today. */
+static void *libc_function(const struct hf_object *libc, const char *name)
+{
+    const ElfW(Sym) *symbol = hf_object_symbol(libc, name);
+    for (; symbol != NULL; symbol = hf_object_next_version(libc, symbol)) {
+        const size_t index = (size_t)(symbol - libc->symbols);
+        const bool hidden = index < libc->versions_room && (libc->versions[index] & 0x8000) != 0;
+        if (!hidden && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC)
+            return (void *)(libc->base + symbol->st_value);
+    }
+    return NULL;
+}
+
+/* The slots are read-only after relocation. mprotect(2) itself is called where libc has it. */
+static void write_slot(const struct hf_object *libc, void **slot, void *function)
+{
+    int (*const protect)(void *, size_t, int) =
+        (int (*)(void *, size_t, int))libc_function(libc, "mprotect");
+    long (*const configured)(int) = (long (*)(int))libc_function(libc, "sysconf");
+    if (protect == NULL || configured == NULL)
+        return;
+    const size_t page = (size_t)configured(_SC_PAGESIZE);
+    void *start = (void *)((uintptr_t)slot & -page);
+    if (protect(start, page, PROT_READ | PROT_WRITE) != 0)
+        return;
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+    (void)protect(start, page, PROT_READ);
+}
+
+static void bind_table(const struct hf_object *own, const struct hf_object *libc,
+                       const ElfW(Rela) *table, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const size_t index = ELF64_R_SYM(table[i].r_info);
+        void **slot = (void **)(own->base + table[i].r_offset);
+        if (index == 0 || own->symbols[index].st_shndx != SHN_UNDEF || *slot == NULL)
+            continue;
+        const char *name = own->strings + own->symbols[index].st_name;
+        const struct link_map *definer = hf_dynlink_find(*slot);
+        if (definer == libc->map || definer == own->map || !is_listed(name) || is_left(definer))
+            continue;
+        void *function = libc_function(libc, name);
+        if (function != NULL)
+            write_slot(libc, slot, function);
+    }
+}
+
+void hf_own_calls_bind(void)
+{
+    static atomic_bool done;
+    struct hf_object own, libc;
+    if (atomic_exchange(&done, true))
+        return;
+    const struct link_map *map = hf_dynlink_find(&hf_region);
+    const struct link_map *libc_map = hf_dynlink_find((const void *)gnu_get_libc_version);
+    if (map == NULL || libc_map == NULL || !hf_dynlink_open(map, &own) ||
+        !hf_dynlink_open(libc_map, &libc))
+        return;
+    if (own.rela != NULL)
+        bind_table(&own, &libc, own.rela + own.rela_relative_count,
+                   own.rela_size / sizeof *own.rela - own.rela_relative_count);
+    if (own.jump_is_rela)
+        bind_table(&own, &libc, own.jump_relocations,
+                   own.jump_relocations_size / sizeof(ElfW(Rela)));
+}
