@@ -102,14 +102,24 @@ void hf_fatal(struct hf_text *text)
     abort();
 }
 
-void hf_text_begin_fatal(struct hf_text *text, const char *call, const void *ptr)
+static void begin_call(struct hf_text *text, const char *kind, const char *call, const void *ptr)
 {
     hf_text_begin(text);
-    hf_text_add(text, "fatal: ");
+    hf_text_add(text, kind);
     hf_text_add(text, call);
     hf_text_add(text, "(");
     hf_text_add_hex(text, (uintptr_t)ptr);
     hf_text_add(text, "): ");
+}
+
+void hf_text_begin_fatal(struct hf_text *text, const char *call, const void *ptr)
+{
+    begin_call(text, "fatal: ", call, ptr);
+}
+
+void hf_text_begin_warning(struct hf_text *text, const char *call, const void *ptr)
+{
+    begin_call(text, "warning: ", call, ptr);
 }
 
 void hf_text_add_caller(struct hf_text *text, const void *caller)

@@ -42,6 +42,7 @@ void hf_fatal(struct hf_text *text) __attribute__((noreturn, cold));
 
 /* Begins a fatal line about a call: "fatal: CALL(0xPTR): ". */
 void hf_text_begin_fatal(struct hf_text *text, const char *call, const void *ptr);
+void hf_text_begin_warning(struct hf_text *text, const char *call, const void *ptr);
 /* Adds "; called from " and the code; nothing if it is NULL. */
 void hf_text_add_caller(struct hf_text *text, const void *caller);
 

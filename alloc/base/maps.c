@@ -168,3 +168,13 @@ bool hf_maps_read(const void *address, void *buffer, size_t size)
     errno = saved_errno;
     return done;
 }
+
+void hf_maps_copy(const void *address, void *buffer, size_t size)
+{
+    struct hf_place place;
+    if (hf_maps_find(address, &place) <= 0)
+        return;
+    size_t room = place.at.end - (uintptr_t)address;
+    if (!hf_maps_read(address, buffer, room < size ? room : size))
+        memset(buffer, 0, size);
+}

@@ -37,4 +37,7 @@ int hf_maps_find(const void *address, struct hf_place *out);
 /* Copies `size` bytes of this process's memory; false if they are not readable. Never faults. */
 bool hf_maps_read(const void *address, void *buffer, size_t size);
 
+/* Copies as many of `size` bytes as the address's mapping has; the others stay. Never faults. */
+void hf_maps_copy(const void *address, void *buffer, size_t size);
+
 #endif

@@ -26,6 +26,7 @@ static const char *const thp_choices[] = {"default", "always", "never"};
 static const char *const toggle_choices[] = {"off", "on"};
 static const char *const adoption_choices[] = {"none", "all", "PATTERNS"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
+static const char *const homeless_choices[] = {"fatal", "leak"};
 static const char *const checks_choices[] = {"default", "full"};
 static const char *const file_choices[] = {"auto", "PATH"};
 
@@ -37,6 +38,7 @@ static const struct hf_option_choice choices[] = {
     {"toggle", toggle_choices, COUNT(toggle_choices)},
     {"adoption", adoption_choices, COUNT(adoption_choices)},
     {"reaction", reaction_choices, COUNT(reaction_choices)},
+    {"homeless", homeless_choices, COUNT(homeless_choices)},
     {"checks", checks_choices, COUNT(checks_choices)},
     {"file", file_choices, COUNT(file_choices)},
 };

@@ -26,6 +26,8 @@ struct hf_options {
 
 /* Values of static_free. */
 enum { HF_STATIC_FREE_FATAL, HF_STATIC_FREE_IGNORE };
+/* Values of unknown_free. */
+enum { HF_UNKNOWN_FREE_FATAL, HF_UNKNOWN_FREE_LEAK };
 
 /* Free extents of at least this many bytes return to the system at once. With jemalloc's default of
  * 8 MiB, an array of a million doubles would be unmapped after every operation on it. */

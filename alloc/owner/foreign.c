@@ -252,6 +252,18 @@ size_t hf_foreign_bytes(unsigned number)
     return share.bytes;
 }
 
+static _Atomic(uint64_t) leaked[HF_FOREIGN_MAX + 1];
+
+uint64_t hf_foreign_leak(const struct hf_foreign_allocator *allocator)
+{
+    return atomic_fetch_add(&leaked[allocator - table.allocators], 1);
+}
+
+uint64_t hf_foreign_leaked(unsigned number)
+{
+    return leaked[number];
+}
+
 /* ---- choosing the function to call ---- */
 
 /* Decides about a pointer that no allocator is known to own, on its way to an allocator that can be

@@ -113,6 +113,11 @@ const struct hf_foreign_allocator *hf_foreign_of(const void *ptr);
  * the first one. */
 size_t hf_foreign_bytes(unsigned number);
 
+/* Counts a block that was leaked because its allocator has no function for it
+ * (HOMEFREE_CONF=unknown_free:leak). Result: how many were before. */
+uint64_t hf_foreign_leak(const struct hf_foreign_allocator *allocator);
+uint64_t hf_foreign_leaked(unsigned number);
+
 /* The first known allocator in an object; NULL: there is none. Lock-free. */
 const struct hf_foreign_allocator *hf_foreign_in(const void *map);
 

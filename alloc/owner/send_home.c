@@ -6,6 +6,8 @@
 
 #include "alloc/base/fatal.h"
 #include "alloc/base/libc_functions.h"
+#include "alloc/base/maps.h"
+#include "alloc/base/options.h"
 #include "alloc/owner/static_data.h"
 #include "alloc/trace/fail.h"
 
@@ -27,23 +29,32 @@ static bool is_suspect(const void *ptr)
     return guarded && HF_UNLIKELY(hf_static_suspect(ptr));
 }
 
-static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
-                     const char *call, const void *caller) __attribute__((noreturn, cold));
-
-static void homeless(const struct hf_foreign_allocator *allocator, const void *ptr,
-                     const char *call, const void *caller)
+/* Ends the process, or returns if the block is to be leaked. */
+static __attribute__((noinline, cold)) void homeless(const struct hf_foreign_allocator *allocator,
+                                                     const void *ptr, const char *call,
+                                                     const void *caller)
 {
     struct hf_text text;
-    hf_text_begin_fatal(&text, call, ptr);
+    const bool leaks = hf_options.unknown_free == HF_UNKNOWN_FREE_LEAK;
+    if (leaks && hf_foreign_leak(allocator) != 0)
+        return;
+    (leaks ? hf_text_begin_warning : hf_text_begin_fatal)(&text, call, ptr);
     hf_text_add(&text, "the block belongs to the ");
     hf_text_add(&text, allocator->name);
     hf_text_add(&text, " inside ");
     hf_text_add(&text, allocator->object);
     hf_text_add(&text, ", which has no function that could be called for this");
     hf_text_add_caller(&text, caller);
+    if (leaks) {
+        hf_text_add(&text,
+                    "; leaked because of HOMEFREE_CONF=unknown_free:leak; later ones of this "
+                    "allocator are leaked without a warning");
+        hf_text_write(&text);
+        return;
+    }
     hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; install that "
                        "object's debug file or an unstripped build of it, or free the block by "
-                       "that object's own function");
+                       "that object's own function; HOMEFREE_CONF=unknown_free:leak leaks it");
     hf_fatal(&text);
 }
 
@@ -88,21 +99,26 @@ void *hf_foreign_call_realloc(const struct hf_foreign_allocator *allocator, void
 {
     if (allocator->form == HF_FREE_HOSTED)
         return allocator->hosted->realloc(ptr, size, caller);
-    if (size == 0 && allocator->form != HF_FREE_NONE) { /* frees, as in libc, whatever the owner's
-                                                         * realloc does */
+    if (size == 0) { /* frees, as in libc, whatever the owner's
+                      * realloc does */
         hf_foreign_call_free(allocator, ptr, caller);
         return NULL;
     }
     if (allocator->realloc != NULL)
         return allocator->realloc(ptr, size);
-    if (allocator->usable_size == NULL || allocator->form == HF_FREE_NONE)
+    const bool leaks = allocator->form == HF_FREE_NONE;
+    if (leaks)
         homeless(allocator, ptr, "realloc", caller);
-    size_t old = allocator->usable_size(ptr);
     void *moved = hf_libc()->malloc(size);
     if (moved == NULL)
         return NULL;
-    memcpy(moved, ptr, old < size ? old : size);
-    hf_foreign_call_free(allocator, ptr, caller);
+    size_t old = allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
+    if (allocator->usable_size == NULL)
+        hf_maps_copy(ptr, moved, size);
+    else
+        memcpy(moved, ptr, old < size ? old : size);
+    if (!leaks)
+        hf_foreign_call_free(allocator, ptr, caller);
     return moved;
 }
 

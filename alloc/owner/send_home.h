@@ -15,7 +15,8 @@
 void hf_send_home_start(void);
 
 /* Call a foreign allocator for its block. If it has no function for the call, the process ends with
- * a line that names `caller`. realloc uses the owner's realloc, or else moves the block to libc. */
+ * a line that names `caller`, or with HOMEFREE_CONF=unknown_free:leak leaks the block. realloc uses
+ * the owner's realloc, or else moves the block to libc. */
 void hf_foreign_call_free(const struct hf_foreign_allocator *allocator, void *ptr,
                           const void *caller);
 /* The same by the operator of a form, if the allocator has one. */

@@ -210,14 +210,10 @@ bool hf_static_freed(const void *ptr, const char *call, const void *caller)
 
 bool hf_static_resized(const void *ptr, size_t size, const void *caller, void **moved)
 {
-    struct hf_place place;
     if (!hf_static_freed(ptr, "realloc", caller))
         return false;
     *moved = size != 0 ? hf_libc()->malloc(size) : NULL;
-    if (*moved == NULL || hf_maps_find(ptr, &place) <= 0)
-        return true;
-    size_t room = place.at.end - (uintptr_t)ptr;
-    if (!hf_maps_read(ptr, *moved, room < size ? room : size))
-        memset(*moved, 0, size);
+    if (*moved != NULL)
+        hf_maps_copy(ptr, *moved, size);
     return true;
 }

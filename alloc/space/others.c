@@ -17,6 +17,7 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/maps.h"
+#include "alloc/base/options.h"
 #include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
 #include "alloc/owner/foreign.h"
@@ -312,17 +313,28 @@ static __attribute__((noreturn, cold)) void end_freed(const void *ptr, const voi
     hf_fatal(&text);
 }
 
-static __attribute__((noreturn, cold)) void
-end_homeless(const void *ptr, const struct hf_others_block *block, const void *caller)
+/* Ends the process, or returns if the block is to be leaked. */
+static __attribute__((noinline, cold)) void
+homeless(const void *ptr, const struct hf_others_block *block, const void *caller)
 {
+    static atomic_bool warned;
     struct hf_text text;
-    hf_text_begin_fatal(&text, "free", ptr);
+    const bool leaks = hf_options.unknown_free == HF_UNKNOWN_FREE_LEAK;
+    if (leaks && atomic_exchange(&warned, true))
+        return;
+    (leaks ? hf_text_begin_warning : hf_text_begin_fatal)(&text, "free", ptr);
     hf_text_add(&text, "a block");
     add_block(&text, block);
     hf_text_add(&text, block->memory == HF_OTHERS_MAPPED
                            ? ", which only a call that also says its size can unmap"
                            : ", from a library whose function for freeing it was not found");
     hf_text_add_caller(&text, caller);
+    if (leaks) {
+        hf_text_add(&text, "; leaked because of HOMEFREE_CONF=unknown_free:leak; later ones of "
+                           "CUDA's are leaked without a warning");
+        hf_text_write(&text);
+        return;
+    }
     hf_text_add(&text, "; going on would hand it to libc, which did not allocate it; free the "
                        "block by the function of CUDA's that belongs to the one that allocated it");
     hf_fatal(&text);
@@ -361,16 +373,16 @@ static void free_theirs(void *ptr, const void *caller)
     if (!find(ptr, &block))
         end_freed(ptr, caller);
     if (block.memory == HF_OTHERS_MAPPED)
-        end_homeless(ptr, &block, caller);
+        return homeless(ptr, &block, caller);
     if (block.start != (uintptr_t)ptr)
         end_inside(ptr, &block, caller);
     if (block.source == 0)
-        end_homeless(ptr, &block, caller);
+        return homeless(ptr, &block, caller);
     if (!take(ptr, &block))
         end_freed(ptr, caller);
     const int result = release(&block);
     if (result == -ENODEV)
-        end_homeless(ptr, &block, caller);
+        homeless(ptr, &block, caller);
     /* It ended with its context, or was freed unseen: it is somebody else's by now, or nobody's. */
     if (result == -ENOENT)
         hf_free_foreign(ptr);

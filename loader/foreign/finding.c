@@ -23,6 +23,7 @@
 #include "loader/foreign/trials.h"
 
 #include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -610,14 +611,20 @@ const char *hf_finding_remark(const struct link_map *map)
             length >= sizeof text)
             continue;
         bool callable = allocator->form != HF_FREE_NONE;
+        char leaked[64] = "";
+        if (hf_foreign_leaked(number) != 0)
+            snprintf(leaked, sizeof leaked, "; %" PRIu64 " of its blocks were leaked",
+                     hf_foreign_leaked(number));
         int added = snprintf(
-            text + length, sizeof text - length, "%san allocator lives inside: %s; its blocks %s%s",
-            length != 0 ? "; " : "", allocator->name,
+            text + length, sizeof text - length,
+            "%san allocator lives inside: %s; its blocks %s%s%s", length != 0 ? "; " : "",
+            allocator->name,
             callable ? "go home to it, whoever frees them"
                      : "cannot be sent home: none of its functions can be called",
             callable && !hf_object_is_early(map)
                 ? "; the object stays loaded after dlclose(), because its functions are called"
-                : "");
+                : "",
+            leaked);
         length += added > 0 ? (size_t)added : 0;
     }
     return length != 0 ? hf_keep_name(text) : NULL;

@@ -460,6 +460,7 @@ static void tell_allocators(struct collecting *collecting, const struct hf_objec
         field(out, allocator->name);
         number(out, hf_foreign_bytes(i));
         field(out, allocator->form != HF_FREE_NONE ? "home" : "known");
+        number(out, hf_foreign_leaked(i));
         end_line(out);
     }
 }

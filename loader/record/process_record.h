@@ -32,10 +32,10 @@
  *   copy OBJECT VARIABLE FUNCTION TARGET
  *                               the program's COPY relocation of this variable points to an
  *                               allocator's function
- *   foreign OBJECT ALLOCATOR BYTES STATE
+ *   foreign OBJECT ALLOCATOR BYTES STATE LEAKED
  *                               a foreign allocator and the bytes it has mapped; state: home
  *                               (homefree frees its pointers with it), known (none of its
- *                               functions can be called)
+ *                               functions can be called); how many of its blocks were leaked
  *   crash OBJECT FUNCTION CALLER
  *                               after a signal: the object whose code was running, or that had
  *                               called libc's code; its function; the next other object up the

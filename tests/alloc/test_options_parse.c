@@ -147,7 +147,9 @@ START_TEST(choices)
                  {"route:on", FIELD(route), 1},
                  {"route:off", FIELD(route), 0},
                  {"static_free:fatal", FIELD(static_free), 0},
-                 {"static_free:ignore", FIELD(static_free), 1}};
+                 {"static_free:ignore", FIELD(static_free), 1},
+                 {"unknown_free:fatal", FIELD(unknown_free), 0},
+                 {"unknown_free:leak", FIELD(unknown_free), 1}};
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
         accepted(right[i].text, right[i].field, right[i].value);
     static const char *const wrong[] = {"thp:", "thp:1", "thp:Always", "thp:alway", "thp:alwayss"};
@@ -155,6 +157,7 @@ START_TEST(choices)
         refused(wrong[i], FIELD(thp), "thp", "default, always or never");
     refused("route:yes", FIELD(route), "route", "on or off");
     refused("static_free:on", FIELD(static_free), "static_free", "fatal or ignore");
+    refused("unknown_free:ignore", FIELD(unknown_free), "unknown_free", "fatal or leak");
 }
 END_TEST
 

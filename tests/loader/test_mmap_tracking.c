@@ -30,6 +30,7 @@ static bool before, is_stripped;
 
 static int (*owner_of)(const void *ptr, struct hf_owner *out);
 static void (*free_any)(void *ptr);
+static int (*route_report)(struct hf_route_report *out, hf_route_visitor *visit, void *context);
 static const struct embedded *embedded;
 static const struct user *user;
 static void (*delete)(void *ptr);
@@ -55,6 +56,8 @@ static void set_up(void)
     void *handle = load(homefree_path, RTLD_NOW);
     owner_of = (int (*)(const void *, struct hf_owner *))symbol_of(handle, "hf_owner_of");
     free_any = (void (*)(void *))symbol_of(handle, "hf_free");
+    route_report = (int (*)(struct hf_route_report *, hf_route_visitor *, void *))symbol_of(
+        handle, "hf_route_report");
     if (!before) {
         embedded = ((embedded_function *)symbol_of(load(module_path, RTLD_NOW), "embedded"))();
         user = load_user(user_path, RTLD_LAZY);
@@ -217,6 +220,37 @@ START_TEST(stripped_it_is_named)
 }
 END_TEST
 
+static void see_leaks(const struct hf_route_entry *entry, void *context)
+{
+    if (entry->reason != NULL && strstr(entry->reason, "9 of its blocks were leaked") != NULL)
+        *(bool *)context = true;
+}
+
+static void leak_theirs(void *context)
+{
+    bool told = false;
+    struct hf_route_report report = {.size = sizeof report};
+    (void)context;
+    for (int i = 0; i < 3; i++) {
+        free_any(block_of(HUGE));
+        char *moved = user->resize(block_of(HUGE), 10);
+        must(moved != NULL && moved[9] == 1);
+        user->release(moved);
+        must(user->resize(block_of(HUGE), 0) == NULL);
+    }
+    must(route_report(&report, see_leaks, &told) == 0 && told);
+}
+
+START_TEST(stripped_it_is_leaked)
+{
+    setenv("HOMEFREE_CONF", "unknown_free:leak", 1);
+    set_up();
+    (void)block_of(HUGE);
+    assert_exited(outcome_of_call(leak_theirs, NULL), 0, 1, "homefree: warning: free(0x", allocator,
+                  "stripped", "called from", "unknown_free:leak");
+}
+END_TEST
+
 int main(int count, char **arguments)
 {
     const char *order;
@@ -226,7 +260,8 @@ int main(int count, char **arguments)
     if (is_stripped)
         need_found_objects();
     if (is_stripped)
-        return RUN_TESTS("mmap tracking", stripped_it_is_named, libcs_own_are_not_touched);
+        return RUN_TESTS("mmap tracking", stripped_it_is_named, stripped_it_is_leaked,
+                         libcs_own_are_not_touched);
     return RUN_TESTS("mmap tracking", what_came_before, freed, resized_and_measured, grown_by_libc,
                      libcs_own_are_not_touched, many_threads, after_fork, after_dlclose);
 }

@@ -12,6 +12,7 @@
 #include "loader/command/text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -246,13 +247,18 @@ static bool find_embedded(struct hf_record *record, struct hf_record_end end, si
         return true;
     const struct hf_record_foreign *foreign;
     const char *allocator;
-    for (size_t i = 0; (allocator = hf_record_inside(object, i, &foreign)) != NULL; i++)
+    for (size_t i = 0; (allocator = hf_record_inside(object, i, &foreign)) != NULL; i++) {
+        char leaked[64] = "";
+        if (foreign != NULL && foreign->leaked != 0)
+            snprintf(leaked, sizeof leaked, ", of which %" PRIu64 " blocks were leaked",
+                     foreign->leaked);
         if (!name(find(record,
                        foreign != NULL && foreign->home ? HF_DOCTOR_RULE_FOREIGN
                                                         : HF_DOCTOR_RULE_EMBEDDED,
-                       "contains %s", allocator),
+                       "contains %s%s", allocator, leaked),
                   object->path))
             return false;
+    }
     return true;
 }
 

@@ -322,15 +322,16 @@ static bool read_foreign(struct hf_record *record, const struct line *line)
 {
     static const char *const states[] = {"known", "home"};
     size_t state;
-    uint64_t bytes;
+    uint64_t bytes, leaked;
     struct hf_record_object *object = object_of(record, line->fields[1]);
-    if (line->count != 5 || object == NULL || line->fields[2] == NULL ||
-        !number(line->fields[3], &bytes) || !one_of(line->fields[4], states, 2, &state))
+    if (line->count != 6 || !number(line->fields[5], &leaked) || object == NULL ||
+        line->fields[2] == NULL || !number(line->fields[3], &bytes) ||
+        !one_of(line->fields[4], states, 2, &state))
         return false;
     if (object->foreign_count == HF_RECORD_FOREIGN)
         return true;
     struct hf_record_foreign *foreign = &object->foreign[object->foreign_count++];
-    *foreign = (struct hf_record_foreign){line->fields[2], bytes, state == 1};
+    *foreign = (struct hf_record_foreign){line->fields[2], bytes, state == 1, leaked};
     return true;
 }
 

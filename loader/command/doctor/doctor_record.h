@@ -55,6 +55,7 @@ struct hf_record_object {
         const char *allocator;
         uint64_t bytes; /* bytes that it has mapped, as far as known */
         bool home; /* homefree can free its pointers; false: none of its functions can be called */
+        uint64_t leaked; /* blocks that were leaked, because homefree could not free them */
     } foreign[HF_RECORD_FOREIGN];
 };
 

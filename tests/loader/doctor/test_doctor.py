@@ -189,6 +189,30 @@ class Facts(InFolder):
         self.assertIn("jemalloc", found["message"])
 
     @unittest.skipUnless(NAMES_MODULES, "glibc cannot tell before 2.35")
+    def test_leaked_blocks_are_named(self):
+        module = self.build_around_jemalloc(
+            "#include <stdlib.h>\nvoid *enter(size_t size) { return malloc(size); }\n",
+        )
+        subprocess.run(["strip", module], check=True)
+        code = (
+            f"import ctypes; enter = ctypes.CDLL({module!r}).enter\n"
+            "enter.restype = ctypes.c_void_p; enter.argtypes = [ctypes.c_size_t]\n"
+            "free = ctypes.CDLL(None).free; free.argtypes = [ctypes.c_void_p]\n"
+            "for i in range(3): free(enter(64 << 20))\n"
+        )
+        done = self.run_doctor(
+            *("--json", "--", PYTHON, "-c", code),
+            env=environment(
+                GLIBC_TUNABLES="glibc.rtld.optional_static_tls=8000",
+                HOMEFREE_CONF="unknown_free:leak",
+            ),
+        )
+        process = json.loads(done.stdout)["processes"][0]
+        found = self.finding(process, "embedded-allocator")
+        self.assertEqual(found["names"], [module])
+        self.assertIn("jemalloc, of which 3 blocks were leaked", found["message"])
+
+    @unittest.skipUnless(NAMES_MODULES, "glibc cannot tell before 2.35")
     def test_death_inside_a_hidden_allocator(self):
         # The allocator's own free() gets memory of libc's in a direct call: a bare SIGSEGV. The
         # report must not say that there is nothing to do. What else the module does wrong is not
