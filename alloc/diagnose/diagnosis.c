@@ -8,6 +8,7 @@
  */
 #include "alloc/diagnose/diagnosis.h"
 
+#include "alloc/base/clock.h"
 #include "alloc/base/dynlink.h"
 #include "alloc/base/fatal.h"
 #include "alloc/base/uncancelled.h"
@@ -42,7 +43,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A forked child gets a file of its own when it has recorded this many new sites, or a finding. */
@@ -263,13 +263,6 @@ static void tell_children(void)
 
 /* ---- the header ---- */
 
-static uint64_t now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_REALTIME, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* Cuts the text short if it does not fit. */
 static void copy_text(char *to, size_t room, const char *text)
 {
@@ -285,7 +278,7 @@ static void fill_header(struct hf_report_header *header)
     header->process = (uint32_t)getpid();
     header->parent = (uint32_t)getppid();
     header->end = HF_REPORT_RUNS;
-    header->started = now();
+    header->started = hf_clock(CLOCK_REALTIME);
     header->ended = 0;
     copy_text(header->homefree, sizeof header->homefree, HF_VERSION);
     if (uname(&names) == 0)
@@ -396,7 +389,7 @@ void hf_diagnose_end(enum hf_report_end end, int status)
         hf_sites_count() - sites_before >= NEW_SITES)
         make_file();
     hf_timeline_end();
-    header->ended = now();
+    header->ended = hf_clock(CLOCK_REALTIME);
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
     print_summary(end, (pid_t)header->process);

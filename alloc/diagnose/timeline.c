@@ -1,13 +1,13 @@
 /* See timeline.h. */
 #include "alloc/diagnose/timeline.h"
 
+#include "alloc/base/clock.h"
 #include "alloc/diagnose/counts.h"
 #include "alloc/diagnose/report_file.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
-#include <time.h>
 
 enum {
     MOMENTS = 256, /* of one distance; then it doubles */
@@ -24,13 +24,6 @@ static uint64_t started;
 static atomic_flag busy = ATOMIC_FLAG_INIT; /* guards what follows */
 static uint32_t moments, records, objects;
 static int64_t live[HF_COUNTS_OBJECTS], told[HF_COUNTS_OBJECTS];
-
-static uint64_t read_clock(clockid_t clock)
-{
-    struct timespec time = {0, 0};
-    (void)clock_gettime(clock, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 static bool write_record(uint64_t time, uint32_t object, uint64_t bytes)
 {
@@ -71,7 +64,7 @@ static void write_moment(uint64_t now, bool last)
 
 void hf_timeline_start(void)
 {
-    started = read_clock(CLOCK_MONOTONIC);
+    started = hf_clock(CLOCK_MONOTONIC);
     atomic_store(&next, started + first_distance);
 }
 
@@ -80,13 +73,13 @@ void hf_timeline_tick(uint64_t coarse)
     if (coarse < atomic_load_explicit(&next, memory_order_relaxed) ||
         atomic_flag_test_and_set(&busy))
         return;
-    const uint64_t now = read_clock(CLOCK_MONOTONIC);
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC);
     if (now >= atomic_load(&next)) {
-        const uint64_t begun = read_clock(CLOCK_THREAD_CPUTIME_ID);
+        const uint64_t begun = hf_clock(CLOCK_THREAD_CPUTIME_ID);
         write_moment(now, false);
         const uint32_t doublings = moments / MOMENTS < DISTANCES ? moments / MOMENTS : DISTANCES;
         const uint64_t distance = first_distance << doublings;
-        const uint64_t wait = (read_clock(CLOCK_THREAD_CPUTIME_ID) - begun) * COST_PART;
+        const uint64_t wait = (hf_clock(CLOCK_THREAD_CPUTIME_ID) - begun) * COST_PART;
         /* The first one takes long, because it begins a part of the file. */
         atomic_store(&next, now + (wait > distance && moments > 1 ? wait : distance));
     }
@@ -98,7 +91,7 @@ void hf_timeline_end(void)
     if (atomic_flag_test_and_set(&busy))
         return;
     if (moments != 0)
-        write_moment(read_clock(CLOCK_MONOTONIC), true);
+        write_moment(hf_clock(CLOCK_MONOTONIC), true);
     atomic_flag_clear(&busy);
 }
 

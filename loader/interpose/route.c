@@ -10,6 +10,7 @@
  */
 #include "loader/interpose/route.h"
 
+#include "alloc/base/clock.h"
 #include "alloc/base/options.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
@@ -28,7 +29,6 @@
 #include <gnu/libc-version.h>
 #include <pthread.h>
 #include <string.h>
-#include <time.h>
 
 /* Where the last pass ended in each namespace, identified by its first object. The lists only grow
  * at the end until an object is unloaded; after that these pointers may dangle, and the next pass
@@ -63,13 +63,6 @@ struct work {
     size_t *changed;
     struct hf_imports imports;
 };
-
-static uint64_t now(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
 
 /* The stubs of the first definitions in the namespace being routed, to which nearly every slot
  * goes, as far as known. Not on the stack, which may be small. */
@@ -255,7 +248,7 @@ enum { OBJECTS_MANY = 16 };
 
 static void look_for_new(const struct counters *counters, size_t *changed)
 {
-    uint64_t started = now();
+    uint64_t started = hf_clock(CLOCK_MONOTONIC);
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
     /* How many have been unloaded in total: those loaded less those listed. Objects in namespaces
@@ -272,7 +265,7 @@ static void look_for_new(const struct counters *counters, size_t *changed)
         route_namespace(first[i], i == 0, changed);
     hf_write_end();
     hf_tracking_settle();
-    pass_nanoseconds += now() - started;
+    pass_nanoseconds += hf_clock(CLOCK_MONOTONIC) - started;
     passes++;
 }
 
