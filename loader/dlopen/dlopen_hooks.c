@@ -16,6 +16,7 @@
 #include "alloc/trace/fail.h"
 #include "loader/adopt/adopt_file.h"
 #include "loader/dlopen/search_path.h"
+#include "loader/dlopen/teach_name.h"
 #include "loader/foreign/adopted_note.h"
 #include "loader/interpose/definers.h"
 #include "loader/interpose/loader_lock.h"
@@ -44,12 +45,13 @@ static const struct link_map *object_of(const void *caller)
 /* Returns whether the object that dlopen() finds loaded under a bare name is also what the caller
  * would get: it has that soname, or was opened or linked under that name. An object with another
  * soname was reached by a link in a folder that comes after the caller's. */
-static bool is_named(void *handle, const char *file)
+static bool is_named(void *handle, const char *file, bool without_soname)
 {
     struct link_map *map;
     struct hf_object object;
-    return dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && hf_dynlink_open(map, &object) &&
-           (object.soname == NULL || strcmp(object.soname, file) == 0);
+    if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || !hf_dynlink_open(map, &object))
+        return false;
+    return object.soname != NULL ? strcmp(object.soname, file) == 0 : without_soname;
 }
 
 /* ---- adopted copies ---- */
@@ -89,17 +91,16 @@ static void *open_path(hf_dlopen_function *original, const char *path, int mode)
 static void *open_found(hf_dlopen_function *original, const char *file, const char *path, int mode)
 {
     /* A loaded object is found by its name, before any folder is searched. */
-    void *loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
-    if (loaded == NULL)
-        return open_path(original, path, mode);
-    if (!is_named(loaded, file)) {
+    void *const loaded = original(file, RTLD_LAZY | RTLD_NOLOAD);
+    const bool right = loaded != NULL && is_named(loaded, file, true);
+    if (loaded != NULL && !right)
         dlclose(loaded);
-        return open_path(original, path, mode);
-    }
-    void *handle = original(file, mode);
+    void *handle = right ? original(file, mode) : open_path(original, path, mode);
     /* After a failure the caller wants dlerror()'s message, which dlclose() would clear. */
-    if (handle != NULL)
+    if (handle != NULL && right)
         dlclose(loaded);
+    else if (handle != NULL && handle != loaded && !is_named(handle, file, false))
+        hf_teach_name(original, file, path);
     return handle;
 }
 

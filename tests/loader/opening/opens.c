@@ -2,12 +2,14 @@
  * Opens what it is told on its standard input, and says what the dynamic linker made of it, so that
  * a run with homefree can be compared with one without.
  *
- * A line: an opener's path ("-": the program itself opens), a tab, the name that is opened.
+ * A line: an opener's path ("-": the program itself opens), a tab, the name that is opened. What is
+ * opened stays open if the line begins with "+".
  */
 #include "../modules/opener.h"
 
 #include <dlfcn.h>
 #include <link.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,14 +39,15 @@ int main(void)
         if (name == NULL)
             return 2;
         *name++ = '\0';
-        if (strcmp(line, "-") == 0) {
+        const bool stays = line[0] == '+';
+        if (strcmp(line + stays, "-") == 0) {
             void *handle = open_here(name, RTLD_NOW);
             say(handle);
-            if (handle != NULL)
+            if (handle != NULL && !stays)
                 dlclose(handle);
             continue;
         }
-        void *module = dlopen(line, RTLD_NOW);
+        void *module = dlopen(line + stays, RTLD_NOW);
         opener_function *opener =
             module != NULL ? (opener_function *)dlsym(module, "opener") : NULL;
         if (opener == NULL) {
@@ -53,7 +56,7 @@ int main(void)
         }
         void *handle = opener()->open(name, RTLD_NOW);
         say(handle);
-        if (handle != NULL)
+        if (handle != NULL && !stays)
             dlclose(handle);
         dlclose(module);
     }
