@@ -47,15 +47,17 @@ static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; th
 /* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
  * lock: a range of addresses has one owner at a time, who alone commits and releases it. */
 static _Atomic(uintptr_t) usable_to;
-static uintptr_t page_map_start, page_map_end;
+/* What grows below the region, along with it: tables with some bytes for each part of it. */
+static struct table {
+    unsigned shift; /* a byte for so many bits of addresses */
+    uintptr_t start, end;
+} page_map = {.shift = HF_LG_PAGE - 3}, lent;
+_Static_assert(sizeof(uintptr_t) == 1 << 3, "a word for each page");
 static struct hf_region_range *ranges[2]; /* that others read */
 
 /* jemalloc looks up the pages before and behind an extent: the one before the region has another
  * leaf of its rtree, which does not exist, and for the one behind the page map has a word. */
-#define ALIGNMENT     ((size_t)1 << (HF_LG_PAGE + (HF_LG_ADDRESS - HF_LG_PAGE) / 2))
-#define PAGE_MAP_STEP ((size_t)64 << 10) /* no system has larger pages */
-#define PAGE_MAP(size) \
-    ((((size) >> HF_LG_PAGE) * sizeof(uintptr_t) + PAGE_MAP_STEP) & -PAGE_MAP_STEP)
+#define ALIGNMENT ((size_t)1 << (HF_LG_PAGE + (HF_LG_ADDRESS - HF_LG_PAGE) / 2))
 /* How far away the region begins: half of that is for the region, the rest for other mappings.
  * Multiples of ALIGNMENT. */
 #define FARTHEST ((uintptr_t)32 << 40)
@@ -137,17 +139,30 @@ static void publish(void)
     }
 }
 
+/* The bytes of a table for a region of that size, and for what lies behind it. */
+static size_t room(const struct table *table, size_t size)
+{
+    const size_t step = (size_t)64 << 10; /* no system has larger pages */
+    return ((size >> table->shift) + step) & -step;
+}
+
+static bool cover(struct table *table, size_t size)
+{
+    const uintptr_t end = table->start + room(table, size);
+    if (table->start == 0 || end <= table->end)
+        return true;
+    if (!map_at(table->end, end - table->end, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE))
+        return false;
+    table->end = end;
+    return true;
+}
+
 /* Lets the region, at its base, have a size. */
 static bool extend(uintptr_t base, size_t size)
 {
-    const uintptr_t end = base + hf_region.size, map_end = page_map_start + PAGE_MAP(size);
-    if (map_end > page_map_end) {
-        if (!map_at(page_map_end, map_end - page_map_end, PROT_READ | PROT_WRITE,
-                    MAP_FIXED_NOREPLACE))
-            return false;
-        page_map_end = map_end;
-    }
-    if (!map_at(end, base + size - end, PROT_NONE, MAP_FIXED_NOREPLACE))
+    const uintptr_t end = base + hf_region.size;
+    if (!cover(&page_map, size) || !cover(&lent, size) ||
+        !map_at(end, base + size - end, PROT_NONE, MAP_FIXED_NOREPLACE))
         return false;
     hf_holes_give(end, base + size - end);
     hf_region.base = base; /* size last: until then nothing is owned */
@@ -158,11 +173,11 @@ static bool extend(uintptr_t base, size_t size)
 
 static bool begin_at(uintptr_t base, size_t limit)
 {
-    page_map_start = page_map_end = base - PAGE_MAP(limit);
+    page_map.start = page_map.end = base - room(&page_map, limit);
     if (extend(base, HF_REGION_MIN))
         return true;
-    if (page_map_end > page_map_start)
-        munmap((void *)page_map_start, page_map_end - page_map_start);
+    if (page_map.end > page_map.start)
+        munmap((void *)page_map.start, page_map.end - page_map.start);
     return false;
 }
 
@@ -174,7 +189,7 @@ int hf_region_reserve(size_t size)
         const size_t limit = (size < far / 2 ? size : far / 2) & -HF_PAGE_2M;
         if (!(here > far + far / 4 && begin_at(here - far, limit)) && !begin_at(here + far, limit))
             continue;
-        hf_page_map = (const uintptr_t *)page_map_start - (hf_region.base >> HF_LG_PAGE);
+        hf_page_map = (const uintptr_t *)page_map.start - (hf_region.base >> HF_LG_PAGE);
         hf_region.limit = limit;
         if (commit((void *)hf_region.base, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
             usable_to = hf_region.base + FIRST_COMMIT;
@@ -189,6 +204,19 @@ void hf_region_publish(struct hf_region_range *range)
     ranges[ranges[0] != NULL] = range;
     publish();
     pthread_mutex_unlock(&lock);
+}
+
+uint8_t *hf_region_bytes(unsigned shift)
+{
+    pthread_mutex_lock(&lock);
+    if (lent.start == 0) {
+        lent.shift = shift;
+        lent.start = lent.end = page_map.start - room(&lent, hf_region.limit);
+        if (!cover(&lent, hf_region.size))
+            lent.start = 0;
+    }
+    pthread_mutex_unlock(&lock);
+    return (uint8_t *)lent.start;
 }
 
 /* Gets address space for a request that fits into no hole; first in a large step, then exactly. */

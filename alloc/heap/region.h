@@ -32,6 +32,10 @@ int hf_region_unmap(void *address, size_t size);
  * power of two. Returned with hf_region_unmap(). */
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
 
+/* A table with a byte, 0 at first, for each 2^shift bytes of the region, which grows with it; there
+ * is one. NULL if there is no memory. Any thread, inside the gate. */
+uint8_t *hf_region_bytes(unsigned shift);
+
 /* Bytes of the region in use. */
 size_t hf_region_used(void);
 

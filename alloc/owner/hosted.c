@@ -1,9 +1,8 @@
 /*
- * Owns the map of lent pages and the list of hosted allocators. The map is reserved read-only and
- * made writable page by page, so that only used parts count as committed memory. `lock` guards the
- * reservation and the list, both of which only grow. A map entry is written only by the thread that
- * lends or takes back its granule, which no other thread has then. Callable at any stage after the
- * region is reserved; calls only mmap, mprotect, madvise and the region.
+ * Owns the map of lent pages, whose memory is the region's, and the list of hosted allocators,
+ * which only grows; `lock` guards it. A map entry is written only by the thread that lends or takes
+ * back its granule, which no other thread has then. Callable at any stage after the region is
+ * reserved; calls only the region.
  */
 #include "alloc/owner/hosted.h"
 
@@ -16,7 +15,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 const uint8_t *hf_hosted_who;
 
@@ -29,20 +27,6 @@ static union {
 static size_t granule_of(const void *ptr)
 {
     return ((uintptr_t)ptr - hf_region.base) >> HF_HOSTED_GRANULE_BITS;
-}
-
-static const uint8_t *reserve_map(void)
-{
-    const uint8_t *map = hf_hosted_who;
-    if (map != NULL)
-        return map;
-    size_t size = (hf_region.limit >> HF_HOSTED_GRANULE_BITS) + 1;
-    void *at = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (at == MAP_FAILED)
-        return NULL;
-    (void)madvise(at, size, MADV_DONTDUMP);
-    __atomic_store_n(&hf_hosted_who, at, __ATOMIC_RELEASE);
-    return at;
 }
 
 /* The hosted allocator's number in the map, added to the list if new; 0 if the list is full. */
@@ -60,14 +44,6 @@ static uint8_t number_of(const struct hf_hosted *hosted)
     return 0;
 }
 
-static bool open_map(const uint8_t *map, size_t first, size_t count)
-{
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    uintptr_t start = (uintptr_t)(map + first) & -page;
-    uintptr_t end = ((uintptr_t)(map + first + count - 1) & -page) + page;
-    return mprotect((void *)start, end - start, PROT_READ | PROT_WRITE) == 0;
-}
-
 static void write_map(const void *address, size_t size, uint8_t number)
 {
     uint8_t *map = (uint8_t *)(uintptr_t)hf_hosted_who;
@@ -81,22 +57,20 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
     if (size == 0 || size % HF_HOSTED_GRANULE != 0 || alignment % HF_HOSTED_GRANULE != 0)
         return NULL;
     pthread_mutex_lock(&lock);
-    const uint8_t *map = reserve_map();
     uint8_t number = number_of(hosted);
     pthread_mutex_unlock(&lock);
-    if (map == NULL || number == 0)
+    if (number == 0)
         return NULL;
     struct hf_pass pass;
     if (!hf_gate_enter(&pass))
         return NULL;
-    void *at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
-    if (at != MAP_FAILED && !open_map(map, granule_of(at), size >> HF_HOSTED_GRANULE_BITS)) {
-        hf_region_unmap(at, size);
-        at = MAP_FAILED;
-    }
+    const uint8_t *map = hf_region_bytes(HF_HOSTED_GRANULE_BITS);
+    void *at =
+        map != NULL ? hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE) : MAP_FAILED;
     hf_gate_leave(&pass);
     if (at == MAP_FAILED)
         return NULL;
+    __atomic_store_n(&hf_hosted_who, map, __ATOMIC_RELEASE);
     write_map(at, size, number);
     return at;
 }

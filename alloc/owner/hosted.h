@@ -6,7 +6,7 @@
  * whether it may be freed here and now. The only one today is CPython's pymalloc (loader/host/).
  *
  * A map with one byte per granule of the region records which hosted allocator has it. The map is
- * reserved when pages are first lent; until then a lookup costs one load. hosted.c owns and locks
+ * made when pages are first lent; until then a lookup costs one load. hosted.c owns and locks
  * it.
  */
 #ifndef HOMEFREE_HOSTED_H
