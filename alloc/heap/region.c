@@ -60,7 +60,7 @@ static struct hf_region_range *ranges[2]; /* that others read */
 #define ALIGNMENT ((size_t)1 << (HF_LG_PAGE + (HF_LG_ADDRESS - HF_LG_PAGE) / 2))
 /* How far away the region begins: half of that is for the region, the rest for other mappings.
  * Multiples of ALIGNMENT. */
-#define FARTHEST ((uintptr_t)32 << 40)
+#define FARTHEST HF_REGION_MOST
 #define NEAREST  (2 * ALIGNMENT)
 #define STEP     HF_REGION_MIN
 /* What a process needs when it starts: the blocks of jemalloc's base and of its first arena. Made

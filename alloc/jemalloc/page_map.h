@@ -42,6 +42,20 @@ JEMALLOC_ALWAYS_INLINE bool hf_page_small(const void *ptr, size_t *class)
 #    error "the page map takes leaves of one word a page, in a tree of two levels (--with-lg-vaddr)"
 #endif
 
+/* The tree's root: only the entries of the region and those beside it exist. */
+static rtree_node_elm_t hf_page_map_entries[(HF_REGION_MOST >> (LG_PAGE + HF_LEAF_BITS)) + 2];
+
+static uintptr_t hf_page_map_first(void)
+{
+    return (hf_region.base >> (LG_PAGE + HF_LEAF_BITS)) - 1;
+}
+
+void *hf_page_map_root(void)
+{
+    return (void *)((uintptr_t)hf_page_map_entries -
+                    hf_page_map_first() * sizeof(rtree_node_elm_t));
+}
+
 /* The leaf for a root entry. */
 void *hf_page_map_leaf(size_t root_index)
 {

@@ -24,6 +24,7 @@ struct hf_region_bounds {
     size_t size, limit;
 };
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
+#define HF_REGION_MOST ((uintptr_t)32 << 40) /* no limit is higher */
 
 /* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
  * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the

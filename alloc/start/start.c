@@ -174,11 +174,9 @@ __attribute__((noinline, noreturn)) static void fail(const char *why)
 static void become_heap(void)
 {
     hf_options_read();
-    if (hf_region_reserve(hf_options.region) != 0)
-        fail("fatal: cannot reserve address space for the heap; raise the limit on address space "
-             "(ulimit -v) above 64 MiB");
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
-    if (!hf_heap_boot(jemalloc_options, hf_options.checks != 0))
+    if (hf_region_reserve(hf_options.region) != 0 ||
+        !hf_heap_boot(jemalloc_options, hf_options.checks != 0))
         fail("fatal: no memory to start the heap; raise the limits on memory, on data (ulimit -d), "
              "on address space (ulimit -v) and on mappings (vm.max_map_count)");
     (void)hf_fork_handlers_register(true);

@@ -5,9 +5,9 @@ touches.
     tests/bench/start_layout.py build >loader/start_layout.ld
 
 Runs the field benchmark's program that does nothing under valgrind's lackey, late-loaded and
-preloaded, and one that forks once, and maps every address that is executed, read or written to the library's symbols. To be
-run after larger changes of the start or of jemalloc. A list that has gone stale links as before;
-the start takes a few more page faults.
+preloaded, and one that forks once, and maps every address that is executed, read or written to the
+library's symbols. To be run after larger changes of the start or of jemalloc. A list that has gone
+stale links as before; the start takes a few more page faults.
 """
 
 import bisect

@@ -64,7 +64,7 @@ class Limited(unittest.TestCase):
         self.in_each_way("lock", "small", f"take={40 * MIB}", "small")
 
     def test_little_address_space_is_taken(self):
-        """It counts under RLIMIT_MEMLOCK, whatever its protection, once a process calls mlockall()."""
+        """Whatever its protection, it counts under RLIMIT_MEMLOCK if a process calls mlockall()."""
         plain = int(self.done("plain", "small", "size"))
         for way, most in ("late", 48), ("run", 48), ("diagnose", 64):
             with self.subTest(way=way):
@@ -75,6 +75,35 @@ class Limited(unittest.TestCase):
         self.in_each_way(
             "take=3000000000", "small", before=limits((resource.RLIMIT_AS, 4_096_000_000))
         )
+
+    def test_little_data(self):
+        """RLIMIT_DATA counts the library's own variables, and what the heap makes usable."""
+        limit = limits((resource.RLIMIT_DATA, 16 * MIB), (resource.RLIMIT_STACK, MIB))
+        for way in "plain", "late", "run":
+            with self.subTest(way=way):
+                self.done(way, "take=3000000", "small", before=limit)
+
+    def test_too_little_data(self):
+        """Where the heap cannot start, our own message says what to raise."""
+        seen = set()
+        for limit in range(512, 16 * 1024, 512):
+            done = subprocess.run(
+                WAYS["late"] + ["small"],
+                env=environment(),
+                capture_output=True,
+                text=True,
+                timeout=120,
+                preexec_fn=limits(
+                    (resource.RLIMIT_DATA, limit << 10),
+                    (resource.RLIMIT_STACK, MIB),
+                    (resource.RLIMIT_CORE, 0),
+                ),
+            )
+            self.assertNotIn("jemalloc", done.stderr)
+            if done.stderr.startswith("homefree: fatal: "):
+                self.assertIn("ulimit -d", done.stderr)
+            seen.add(done.stderr.split(":")[0])
+        self.assertIn("homefree", seen)
 
     def test_emulated(self):
         if EMULATOR is None:

@@ -100,7 +100,7 @@ NOT_FAILED = {
 # Messages with which homefree may end a process: its heap cannot start, or what it wrote would stay
 # writable.
 FATAL = re.compile(
-    r"homefree: fatal: (cannot reserve address space|no memory to start the heap|"
+    r"homefree: fatal: (no memory to start the heap|"
     r"cannot make homefree's tables of functions writable to start|"
     r"cannot make (homefree's tables of functions|the (relocated data|symbol table) of \S+) "
     r"read-only)"
