@@ -42,6 +42,9 @@ PyDoc_STRVAR(make_doc, "make(definition, spec)\n--\n\nPyModule_FromDefAndSpec().
 PyDoc_STRVAR(gil_doc,
              "needs_no_gil(made)\n--\n\n"
              "Whether what start() returned is a definition that declares Py_MOD_GIL_NOT_USED.");
+PyDoc_STRVAR(interpreter_dict_doc,
+             "interpreter_dict()\n--\n\n"
+             "The interpreter's dict for extension modules: PyInterpreterState_GetDict().");
 PyDoc_STRVAR(route_doc, "route()\n--\n\nhf_route(): the number of slots changed, or -errno.");
 
 static PyObject *fail(int error, const char *why, PyObject *path)
@@ -355,6 +358,17 @@ static PyObject *needs_no_gil(PyObject *module, PyObject *made)
     Py_RETURN_FALSE;
 }
 
+static PyObject *interpreter_dict(PyObject *module, PyObject *unused)
+{
+    (void)module;
+    (void)unused;
+    PyObject *dict = PyInterpreterState_GetDict(PyInterpreterState_Get());
+    if (dict == NULL) /* without an exception */
+        return PyErr_NoMemory();
+    Py_INCREF(dict);
+    return dict;
+}
+
 static PyObject *make(PyObject *module, PyObject *arguments)
 {
     (void)module;
@@ -429,6 +443,7 @@ PyMethodDef homefree_load_methods[] = {
     {"start", start, METH_VARARGS, start_doc},
     {"make", make, METH_VARARGS, make_doc},
     {"needs_no_gil", needs_no_gil, METH_O, gil_doc},
+    {"interpreter_dict", interpreter_dict, METH_NOARGS, interpreter_dict_doc},
     {"adopt_file", adopt_file, METH_O, adopt_file_doc},
     {"private_copy", private_copy, METH_O, copy_doc},
     {"private_remove", private_remove, METH_O, remove_doc},

@@ -17,6 +17,7 @@ allowed at any time; the child keeps the hooks.
 
 import _imp
 import errno
+import functools
 import importlib.machinery
 import importlib.util
 import os
@@ -299,6 +300,42 @@ class Unrestricted:
             self._override(self._previous)
 
 
+class _Unknown:
+    """Hides from pybind11 what another copy of a module has told it. From version 3 on it keeps the
+    modules that it has initialised in this interpreter, by name, and would hand one of them out
+    again. Afterwards it knows what it knew before. Its table of types stays shared."""
+
+    def __init__(self, spec, path):
+        self._name, self._path = spec.name, path
+
+    def _modules(self):
+        return _homefree.interpreter_dict().get("__pybind11_module_cache", {})
+
+    def __enter__(self):
+        self._module = self._modules().pop(self._name, None)
+
+    def __exit__(self, _, error, __):
+        modules = self._modules()
+        modules.pop(self._name, None)
+        if self._module is not None:
+            modules[self._name] = self._module
+        if isinstance(error, ImportError) and "is already registered" in str(error):
+            raise ImportError(
+                f"homefree cannot load {self._path} once more into this interpreter: {error} "
+                "pybind11 has one table of types for all modules; declare this one's with "
+                "py::module_local(), or load it into another interpreter",
+                name=self._name,
+                path=self._path,
+            ) from error
+
+
+def _execute_private(loader, module):
+    """The exec_module() of a private copy's loader."""
+    spec = module.__spec__
+    with _Unknown(spec, spec.origin):
+        ExtensionFileLoader.exec_module(loader, module)
+
+
 create_module = ExtensionFileLoader.create_module
 
 
@@ -354,23 +391,25 @@ def make_private(loader, spec, file, path):
     name = spec.name
     handle = _open(name, file, path)
     spec.origin = file
+    loader.exec_module = functools.partial(_execute_private, loader)
     try:
-        module = _homefree.start(handle, _rest(name), name, _MINOR)
-        if module is None:
-            with Unrestricted():
-                return _make_shared(loader, spec, file, path)
-        if not (_has_gil() or _homefree.needs_no_gil(module)):
-            _refuse(
-                name,
-                path,
-                "it does not declare that it can run without the GIL (Py_mod_gil)",
-                "start Python with -X gil=1, or set private=False: Python enables the GIL then",
-            )
-        if isinstance(module, _ModuleType):
-            module.__name__ = name
-        else:
-            with Unrestricted():
-                module = _homefree.make(module, spec)
+        with _Unknown(spec, path):
+            module = _homefree.start(handle, _rest(name), name, _MINOR)
+            if module is None:
+                with Unrestricted():
+                    return _make_shared(loader, spec, file, path)
+            if not (_has_gil() or _homefree.needs_no_gil(module)):
+                _refuse(
+                    name,
+                    path,
+                    "it does not declare that it can run without the GIL (Py_mod_gil)",
+                    "start Python with -X gil=1, or set private=False: Python enables the GIL then",
+                )
+            if isinstance(module, _ModuleType):
+                module.__name__ = name
+            else:
+                with Unrestricted():
+                    module = _homefree.make(module, spec)
     finally:
         spec.origin = path
     return module
@@ -402,7 +441,8 @@ def load(path, *, name=None, private=False, adopt=False):
     not touched, and __file__ is the original's path. A module that keeps its state in globals
     (single-phase initialisation) can thus be loaded several times, also into interpreters with a
     GIL of their own, which Python itself refuses. The libraries that it needs stay shared, and must
-    tolerate calls from two interpreters at a time. While a free-threaded CPython runs without the
+    tolerate calls from two interpreters at a time. Of a module made with pybind11, an interpreter
+    takes a second copy only if its types are declared py::module_local(). While a free-threaded CPython runs without the
     GIL, the module must declare that it needs none (Py_mod_gil); for one that has PyModExport,
     Python enables the GIL otherwise. The copy is a file beside the original or below TMPDIR, and is
     removed when the process exits.
