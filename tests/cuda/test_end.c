@@ -109,6 +109,9 @@ static void in_child(void *unused)
 }
 CALL_TEST(a_forked_child, in_child, NULL)
 
+/* The seam's lock, the only one of base/fork_lock.h in this program. */
+extern pthread_mutex_t only_lock __asm__("__start_hf_fork_locks");
+
 /* Another thread may hold the lock when the process forks. Here it is the same one, which would
  * wait for itself. */
 static void in_child_with_lock(void *unused)
@@ -121,6 +124,8 @@ static void in_child_with_lock(void *unused)
     must(child >= 0);
     if (child == 0) {
         char text[64];
+        /* As the heap's fork handler does, which is not in this program. */
+        only_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         hf_cuda_forbid();
         hf_cuda_drop(event);
         hf_cuda_reason(text, sizeof text);
