@@ -278,7 +278,7 @@ static void fill_header(struct hf_report_header *header)
     header->process = (uint32_t)getpid();
     header->parent = (uint32_t)getppid();
     header->end = HF_REPORT_RUNS;
-    header->started = hf_clock(CLOCK_REALTIME);
+    header->started = hf_clock(CLOCK_REALTIME_COARSE);
     header->ended = 0;
     copy_text(header->homefree, sizeof header->homefree, HF_VERSION);
     if (uname(&names) == 0)
@@ -389,7 +389,7 @@ void hf_diagnose_end(enum hf_report_end end, int status)
         hf_sites_count() - sites_before >= NEW_SITES)
         make_file();
     hf_timeline_end();
-    header->ended = hf_clock(CLOCK_REALTIME);
+    header->ended = hf_clock(CLOCK_REALTIME_COARSE);
     header->status = (uint32_t)status;
     __atomic_store_n(&header->end, (uint32_t)end, __ATOMIC_RELEASE);
     print_summary(end, (pid_t)header->process);

@@ -64,7 +64,7 @@ static void write_moment(uint64_t now, bool last)
 
 void hf_timeline_start(void)
 {
-    started = hf_clock(CLOCK_MONOTONIC);
+    started = hf_clock(CLOCK_MONOTONIC_COARSE);
     atomic_store(&next, started + first_distance);
 }
 
@@ -73,13 +73,13 @@ void hf_timeline_tick(uint64_t coarse)
     if (coarse < atomic_load_explicit(&next, memory_order_relaxed) ||
         atomic_flag_test_and_set(&busy))
         return;
-    const uint64_t now = hf_clock(CLOCK_MONOTONIC);
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
     if (now >= atomic_load(&next)) {
-        const uint64_t begun = hf_clock(CLOCK_THREAD_CPUTIME_ID);
+        const uint64_t begun = hf_clock_exact(CLOCK_THREAD_CPUTIME_ID);
         write_moment(now, false);
         const uint32_t doublings = moments / MOMENTS < DISTANCES ? moments / MOMENTS : DISTANCES;
         const uint64_t distance = first_distance << doublings;
-        const uint64_t wait = (hf_clock(CLOCK_THREAD_CPUTIME_ID) - begun) * COST_PART;
+        const uint64_t wait = (hf_clock_exact(CLOCK_THREAD_CPUTIME_ID) - begun) * COST_PART;
         /* The first one takes long, because it begins a part of the file. */
         atomic_store(&next, now + (wait > distance && moments > 1 ? wait : distance));
     }
@@ -91,7 +91,7 @@ void hf_timeline_end(void)
     if (atomic_flag_test_and_set(&busy))
         return;
     if (moments != 0)
-        write_moment(hf_clock(CLOCK_MONOTONIC), true);
+        write_moment(hf_clock(CLOCK_MONOTONIC_COARSE), true);
     atomic_flag_clear(&busy);
 }
 

@@ -130,11 +130,23 @@ size_t hf_foreign_call_usable_size(const struct hf_foreign_allocator *allocator,
     return allocator->usable_size != NULL ? allocator->usable_size(ptr) : 0;
 }
 
-/* The allocator to call instead of hf_libc(), or NULL. */
-static const struct hf_foreign_allocator *instead_of_ours(const void *ptr)
+/* Whether an address lies where the region has yet to grow, and nothing of others is there. */
+static bool is_nobodys(const void *ptr)
+{
+    char byte;
+    return HF_UNLIKELY((uintptr_t)ptr - hf_region.base < hf_region.limit) &&
+           !hf_maps_read(ptr, &byte, sizeof byte);
+}
+
+/* The allocator to call instead of hf_libc(), or NULL. Ends the process where libc would read what
+ * is not mapped. */
+static const struct hf_foreign_allocator *instead_of_ours(const void *ptr, const void *caller,
+                                                          enum hf_corruption purpose)
 {
     if (HF_UNLIKELY(!started))
         hf_start_early();
+    if (is_nobodys(ptr))
+        hf_heap_corrupted(ptr, caller, purpose, HF_CORRUPT_NO_BLOCK);
     return hf_foreign_instead_of_ours(ptr);
 }
 
@@ -252,7 +264,7 @@ bool hf_delete_foreign_for(void *ptr, enum hf_delete_form form, size_t alignment
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->free_delete(ptr, form, alignment, caller))
         return true;
-    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr, caller, HF_CORRUPT_IN_FREE);
     if (is_watched())
         watch(allocator, ptr, caller, true);
     if (allocator == NULL || allocator->deletes[form] == NULL)
@@ -276,7 +288,8 @@ void hf_free_foreign(void *ptr)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->free(ptr, __builtin_return_address(0)))
         return;
-    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator =
+        instead_of_ours(ptr, __builtin_return_address(0), HF_CORRUPT_IN_FREE);
     if (is_watched())
         watch(allocator, ptr, __builtin_return_address(0), true);
     if (allocator == NULL && is_suspect(ptr) &&
@@ -292,7 +305,8 @@ void *hf_realloc_foreign(void *ptr, size_t size, const void *caller)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->realloc(ptr, size, caller, &moved))
         return moved == ptr ? moved : into_own_libc(moved, size, other);
-    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator =
+        instead_of_ours(ptr, caller, HF_CORRUPT_IN_REALLOC);
     if (is_watched()) {
         if (size != 0 && hf_fail_here())
             return NULL;
@@ -311,7 +325,8 @@ size_t hf_usable_size_foreign(const void *ptr)
     const struct hf_foreign_functions *other = heaps_copy();
     if (HF_UNLIKELY(other != NULL) && other->usable_size(ptr, __builtin_return_address(0), &size))
         return size;
-    const struct hf_foreign_allocator *allocator = instead_of_ours(ptr);
+    const struct hf_foreign_allocator *allocator =
+        instead_of_ours(ptr, __builtin_return_address(0), HF_CORRUPT_IN_MEASURE);
     if (HF_LIKELY(allocator == NULL))
         return hf_libc()->usable_size((void *)(uintptr_t)ptr);
     return hf_foreign_call_usable_size(allocator, ptr, __builtin_return_address(0));

@@ -246,9 +246,15 @@ static void route_namespace(const struct link_map *first, bool base, size_t *cha
  * calls: the process's folder in /proc is made then. */
 enum { OBJECTS_MANY = 16 };
 
+/* The first pass is timed exactly; a process may have confined itself before a later one. */
+static uint64_t pass_clock(void)
+{
+    return passes == 0 ? hf_clock_exact(CLOCK_MONOTONIC) : hf_clock(CLOCK_MONOTONIC_COARSE);
+}
+
 static void look_for_new(const struct counters *counters, size_t *changed)
 {
-    uint64_t started = hf_clock(CLOCK_MONOTONIC);
+    uint64_t started = pass_clock();
     const struct link_map *first[HF_NAMESPACES_MAX];
     size_t count = hf_dynlink_namespaces(first);
     /* How many have been unloaded in total: those loaded less those listed. Objects in namespaces
@@ -265,7 +271,7 @@ static void look_for_new(const struct counters *counters, size_t *changed)
         route_namespace(first[i], i == 0, changed);
     hf_write_end();
     hf_tracking_settle();
-    pass_nanoseconds += hf_clock(CLOCK_MONOTONIC) - started;
+    pass_nanoseconds += pass_clock() - started;
     passes++;
 }
 

@@ -304,7 +304,6 @@ def measure_routing(sampler, options):
         figure_row(
             sampler, "  the same, half of them free nothing", "half", "route.all", "ms", 1e-6
         ),
-        figure_row(sampler, "  one new object", "routing", "route.one", "µs", 1e-3),
         figure_row(sampler, "  nothing new", "routing", "route.nothing", "ns"),
     ]
     for row, name in zip(rows, ROUTED):

@@ -64,7 +64,7 @@ struct hf_route_report {
     uint64_t refused;      /* slots that were left as they were */
     uint64_t out_of_reach; /* objects, or slots, that routing cannot reach */
     uint64_t passes;       /* times that routing looked for new objects */
-    uint64_t nanoseconds;  /* time spent in all passes */
+    uint64_t nanoseconds;  /* time spent in all passes; of later ones by a clock of milliseconds */
 };
 
 /* Receives one entry. The entry and its strings are valid during the call only. */

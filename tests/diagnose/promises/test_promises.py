@@ -34,7 +34,7 @@ PROMISES = {
     "interior": (GOES_ON, ABORTS, "interior-free", "interior-free"),
     "interior-unaligned": (GOES_ON, ABORTS, "interior-free", "interior-free"),
     "interior-large": (ABORTS, ABORTS, "interior-free", "interior-free"),
-    "never-allocated": (FAULTS, FAULTS, "unmapped-free", "unmapped-free"),
+    "never-allocated": (ABORTS, ABORTS, "unmapped-free", "unmapped-free"),
     "static": (ABORTS, ABORTS, "static-free", "static-free"),
     "stack": (ABORTS, ABORTS, "stack-free", "stack-free"),
     "unmapped": (FAULTS, FAULTS, "unmapped-free", "unmapped-free"),

@@ -66,7 +66,7 @@ class Limited(unittest.TestCase):
     def test_little_address_space_is_taken(self):
         """Whatever its protection, it counts under RLIMIT_MEMLOCK if a process calls mlockall()."""
         plain = int(self.done("plain", "small", "size"))
-        for way, most in ("late", 48), ("run", 48), ("diagnose", 64):
+        for way, most in ("late", 48), ("run", 48), ("diagnose", 112):
             with self.subTest(way=way):
                 # The thread has an arena of its own, and libc's has 64 MiB for it in the plain one.
                 self.assertLess(int(self.done(way, "size")), plain + most * 1024)

@@ -24,5 +24,6 @@ done = subprocess.run(
 )
 lines = [line for line in done.stdout.splitlines() if both in line and " mapped" in line]
 print(done.stdout, done.stderr)
-assert len(lines) == 1, lines
-assert "192M mapped by mimalloc, 24M mapped by rpmalloc" in lines[0], lines
+assert len(lines) == 2, lines
+for line, name, mapped in zip(lines, ("mimalloc", "rpmalloc"), ("192.0 MiB", "24.0 MiB")):
+    assert line.split()[0] == name and line.endswith(f", {mapped} mapped"), lines
