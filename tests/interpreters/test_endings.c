@@ -337,6 +337,39 @@ START_TEST(a_forked_child_has_no_interpreters)
 }
 END_TEST
 
+static int ready[2];
+
+static void *make_slowly(void *unused)
+{
+    char set_up[128];
+    (void)unused;
+    snprintf(set_up, sizeof set_up, "import os, time\nos.write(%d, b'x')\ntime.sleep(1)", ready[1]);
+    group = group_of(1, set_up);
+    return NULL;
+}
+
+START_TEST(a_child_forked_while_the_first_is_made)
+{
+    pthread_t thread;
+    char byte;
+    int status;
+    load_python();
+    ck_assert_int_eq(pipe(ready), 0);
+    ck_assert_int_eq(pthread_create(&thread, NULL, make_slowly, NULL), 0);
+    ck_assert_int_eq(read(ready[0], &byte, 1), 1);
+    const pid_t child = fork();
+    if (child == 0) {
+        guard_against_hanging(20);
+        other = group_of(1, NULL);
+        _exit(totals_now().made != 1 || hf_interpreters_end(other, -1) != 0);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert_int_eq(hf_interpreters_end(group, -1), 0);
+}
+END_TEST
+
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&libpython);
@@ -344,5 +377,6 @@ int main(int count, char **arguments)
                      a_loop_in_python_is_interrupted, a_call_that_blocks_in_c_is_left_alone,
                      a_session_that_is_not_ended, what_runs_in_another_group_is_not_interrupted,
                      threads_of_python_live_on_in_one_interpreter, threads_of_python_are_waited_for,
-                     many_end_at_once, a_forked_child_has_no_interpreters);
+                     many_end_at_once, a_forked_child_has_no_interpreters,
+                     a_child_forked_while_the_first_is_made);
 }
