@@ -88,7 +88,9 @@ static int start_group(struct hf_interpreters **out, const struct hf_interpreter
         paths[i] = options->paths[i];
     group->py = py;
     group->engine = engine;
-    group->shared = engine == HF_ENGINE_THREADS ? hf_registry_main() : NULL;
+    /* Also so that the fork handler of registry.c, from now on, clears what is written here. */
+    struct hf_interpreter *const all_have = hf_registry_main();
+    group->shared = engine == HF_ENGINE_THREADS ? all_have : NULL;
     group->generation = hf_registry_generation();
     hf_naming_begin(group, options->name_crashes);
     const struct hf_caretaker_order order = {.paths = paths,
