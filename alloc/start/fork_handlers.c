@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 static void before_fork(void)
 {
@@ -40,8 +41,9 @@ extern char end[] __asm__("__stop_hf_fork_locks") __attribute__((visibility("hid
 
 static void reset_locks(void)
 {
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     for (char *at = first; at < end; at += HF_FORK_LOCK_SIZE)
-        *(pthread_mutex_t *)(void *)at = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+        memcpy(at, &fresh, sizeof fresh);
 }
 
 /* No thread was inside the heap while the process was copied. */
