@@ -316,8 +316,7 @@ static void hf_return_space(tsdn_t *tsdn, arena_t *arena)
  * Another thread may take the space first, hence several tries.
  */
 enum { HF_RETRIES = 3 };
-static pthread_mutex_t HF_FORK_LOCK hf_retry_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* after the emergency lock */
+static pthread_mutex_t HF_FORK_LOCK hf_retry_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static bool hf_retry(size_t size)
 {
