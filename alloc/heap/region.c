@@ -78,8 +78,10 @@ static bool advise(void *at, size_t size, int advice)
     return taken;
 }
 
-/* Maps fresh pages. With MAP_FIXED_NOREPLACE only where nothing is mapped. Keeps reserved pages out
- * of core files. */
+/* Maps fresh pages there or not at all; only with MAP_FIXED over others. Keeps reserved pages out
+ * of core files. HINTED: an interposed mmap(), such as ThreadSanitizer's, may know that nothing
+ * should be there, and passes a hint on as none, but any other flag to the kernel. */
+#define HINTED 0
 static bool map_at(uintptr_t at, size_t size, int protection, int fixed)
 {
     void *got = mmap((void *)at, size, protection,
@@ -151,7 +153,7 @@ static bool cover(struct table *table, size_t size)
     const uintptr_t end = table->start + room(table, size);
     if (table->start == 0 || end <= table->end)
         return true;
-    if (!map_at(table->end, end - table->end, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE))
+    if (!map_at(table->end, end - table->end, PROT_READ | PROT_WRITE, HINTED))
         return false;
     table->end = end;
     return true;
@@ -162,7 +164,7 @@ static bool extend(uintptr_t base, size_t size)
 {
     const uintptr_t end = base + hf_region.size;
     if (!cover(&page_map, size) || !cover(&lent, size) ||
-        !map_at(end, base + size - end, PROT_NONE, MAP_FIXED_NOREPLACE))
+        !map_at(end, base + size - end, PROT_NONE, HINTED))
         return false;
     hf_holes_give(end, base + size - end);
     hf_region.base = base; /* size last: until then nothing is owned */
@@ -374,7 +376,9 @@ bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
     for (size_t at = 0, piece; at < size; at += piece) {
         piece = size - at < PIECE ? size - at : PIECE;
         memcpy(to + at, from + at, piece);
-        (void)madvise(from + at, piece, MADV_DONTNEED);
+        /* Fresh pages: what the program has advised of the old ones, or mapped there, ends. */
+        if (!map_at((uintptr_t)from + at, piece, PROT_READ | PROT_WRITE, MAP_FIXED))
+            (void)madvise(from + at, piece, MADV_DONTNEED);
     }
     return true;
 }

@@ -19,6 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 enum { NEEDED, SEARCHED, STRINGS, STRINGS_SIZE, SYMBOLS, SYMBOL_SIZE, HASH, END, ENTRIES };
 
@@ -80,6 +81,9 @@ void hf_teach_name(hf_dlopen_function *original, const char *name, const char *p
     const int saved_errno = errno;
     const size_t length = (size_t)(slash - path);
     const size_t size = sizeof(struct needing) + 1 + strlen(name) + 1 + length + 1;
+    struct rlimit limit; /* on files, of which this is one: the kernel would send SIGXFSZ */
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur < size)
+        return;
     struct needing *file = hf_malloc(size);
     const int descriptor = file != NULL ? memfd_create("homefree", MFD_CLOEXEC) : -1;
     if (descriptor >= 0) {

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define MIB  ((size_t)1 << 20)
@@ -114,16 +115,46 @@ static void gives_zeros_afterwards(void *unused)
     }
 }
 
+/* What the program has advised of a block's pages ends with the block: a child sees whatever comes
+ * to lie there next. */
+static void forgets_advice(void *unused)
+{
+    enum { BLOCKS = 6 };
+    char *others[BLOCKS], *block = hf_malloc(64 * MIB);
+    (void)unused;
+    must(block != NULL);
+    fill(block, 0, 64 * MIB);
+    must(madvise(block + (PAGE - (uintptr_t)block % PAGE) + MIB, 8 * MIB, MADV_DONTFORK) == 0);
+    block = hf_realloc(block, 128 * MIB);
+    must(block != NULL);
+    check(block, 64 * MIB);
+    for (int i = 0; i < BLOCKS; i++) {
+        others[i] = hf_malloc(60 * MIB);
+        must(others[i] != NULL);
+        fill(others[i], 0, 60 * MIB);
+    }
+    const pid_t child = fork();
+    must(child >= 0);
+    if (child == 0) {
+        for (int i = 0; i < BLOCKS; i++)
+            check(others[i], 60 * MIB);
+        _exit(0);
+    }
+    int status;
+    must(waitpid(child, &status, 0) == child && status == 0);
+}
+
 SELF_TEST(by_a_mebibyte, NULL, "1", "200")
 SELF_TEST(by_seven, NULL, "7", "490")
 SELF_TEST(with_guards, "HOMEFREE_CONF=checks:full", "7", "490")
 SELF_TEST(in_a_small_region, "HOMEFREE_CONF=region:1G", "5", "200")
 CALL_TEST(many, move_many, NULL)
 CALL_TEST(zeros, gives_zeros_afterwards, NULL)
+CALL_TEST(advice, forgets_advice, NULL)
 
 int main(int argc, char **argv)
 {
     if (argc > 2)
         return grow(strtoul(argv[1], NULL, 10) * MIB, strtoul(argv[2], NULL, 10) * MIB);
-    return RUN_SUITE(by_a_mebibyte, by_seven, with_guards, in_a_small_region, many, zeros);
+    return RUN_SUITE(by_a_mebibyte, by_seven, with_guards, in_a_small_region, many, zeros, advice);
 }

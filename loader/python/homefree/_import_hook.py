@@ -37,6 +37,10 @@ def import_hook(names=None, *, private=False, adopt=False, refuse=True):
     if names is not None:
         if isinstance(names, str):
             raise TypeError(f"names must be an iterable of names, not one str; write [{names!r}]")
+        names = list(names)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(f"names must be str, and {name!r} is not")
         names = _hook_names.meaning(names)
     if isinstance(adopt, str) and adopt != "strict":
         raise ValueError(f'adopt must be True, False or "strict", not {adopt!r}')

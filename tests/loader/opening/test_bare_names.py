@@ -8,6 +8,7 @@ usage: test_bare_names.py PROGRAM LIBHOMEFREE PRELOAD DIAGNOSE NEEDS FOUND RENAM
 """
 
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -20,7 +21,11 @@ program, homefree, preload, diagnose, needs, found, renamed, *openers = map(
 NAME = "found.so"
 
 
-def answers(folder, lines, library):
+def no_files():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+def answers(folder, lines, library, before=None):
     result = subprocess.run(
         [program],
         input="".join(line + "\n" for line in lines),
@@ -33,6 +38,7 @@ def answers(folder, lines, library):
             "HOMEFREE_DIAGNOSE": f"mode:count,quiet:1,folder:{folder}",
         },
         timeout=60,
+        preexec_fn=before,
     )
     assert result.returncode == 0, (result.returncode, result.stderr)
     return result.stdout.splitlines()
@@ -60,3 +66,6 @@ for library in (found, renamed):
             for way in (homefree, preload, diagnose):
                 said = answers(folder, lines, way)
                 assert said == alone, (os.path.basename(opener), way, said, alone)
+                # The name cannot be taught, and the process goes on: no SIGXFSZ.
+                said = answers(folder, lines[:3], way, no_files)
+                assert said == alone[:3], (os.path.basename(opener), way, said, alone)
