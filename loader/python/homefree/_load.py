@@ -444,8 +444,8 @@ def load(path, *, name=None, private=False, adopt=False):
     tolerate calls from two interpreters at a time. Of a module made with pybind11, an interpreter
     takes a second copy only if its types are declared py::module_local(). While a free-threaded
     CPython runs without the GIL, the module must declare that it needs none (Py_mod_gil); for one
-    that has PyModExport, Python enables the GIL otherwise. The copy is a file beside the original or below TMPDIR, and is
-    removed when the process exits.
+    that has PyModExport, Python enables the GIL otherwise. The copy is a file beside the original
+    or below TMPDIR, and is removed when the process exits.
     adopt: redirect the module's allocating calls (malloc, operator new, strdup, …) to the heap,
     even if it was never linked with homefree. If it has an allocator of its own inside (jemalloc,
     mimalloc), or a library has that it needs from a folder on its search path, a copy is loaded in
