@@ -120,6 +120,7 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     own->fail_at = functions->fail_at;
     own->fail_count = functions->fail_count;
     own->fail_end = functions->fail_end;
+    own->publish = hf_region_publish;
     own->check_freed = hf_checks_full ? functions->check_freed : NULL;
     record.it.free = functions->heap.free;
     record.it.realloc = functions->heap.realloc;
@@ -128,6 +129,21 @@ void hf_instance_become_heap(const struct hf_instance_functions *functions)
     record.it.region_size = hf_region.limit;
     record.it.state = HF_INSTANCE_HEAP;
     hf_seal_close(&seal);
+}
+
+/* Where the heap's region is, as long as it grows. A copy that the heap cannot tell takes all of
+ * it. */
+static void publish_range(struct hf_region_range *range)
+{
+    const struct hf_instance_functions *forward = calls.it.forward;
+    bool (*publish)(struct hf_region_range *) =
+        forward != NULL ? forward->publish : hf_region_publish;
+    if (publish != NULL && publish(range))
+        return;
+    /* Volatile: the compiler takes both names for one variable and would drop a store. */
+    volatile struct hf_region_range *all = range;
+    all->base = hf_region.base;
+    all->size = hf_region.limit;
 }
 
 void hf_instance_become_forwarder(const struct hf_instance *heap,
@@ -145,11 +161,15 @@ void hf_instance_become_forwarder(const struct hf_instance *heap,
     hf_seal_close(&seal);
     hf_region.base = heap->region_base;
     hf_region.size = hf_region.limit = heap->region_size;
+    _Static_assert(offsetof(struct hf_region_bounds, size) ==
+                       offsetof(struct hf_region_range, size),
+                   "the bounds begin with the range");
+    publish_range((struct hf_region_range *)&hf_region);
 }
 
 void hf_instance_publish(void)
 {
-    hf_region_publish(&hf_region_range);
-    hf_region_publish(&own_range);
+    publish_range(&hf_region_range);
+    publish_range(&own_range);
     atomic_store_explicit(&started, true, memory_order_release);
 }

@@ -69,6 +69,7 @@ struct hf_instance_functions {
     const struct hf_interpreters_functions *interpreters;
     int (*python_share)(const void *array, struct hf_release **out);
     const struct hf_foreign_functions *foreign;
+    bool (*publish)(struct hf_region_range *range); /* heap/region.h */
 };
 
 /*
@@ -81,8 +82,7 @@ struct hf_instance {
     uint32_t state; /* enum hf_instance_state; written last */
     const char *version;
     uintptr_t region_base;
-    uint64_t
-        region_size; /* at most; in what the heap does not have yet, nobody else has anything */
+    uint64_t region_size; /* at most: the heap may not have all of it, and others some */
     void (*free)(void *ptr);
     void *(*realloc)(void *ptr, size_t size);
     size_t (*usable_size)(const void *ptr);

@@ -53,7 +53,7 @@ static struct table {
     uintptr_t start, end;
 } page_map = {.shift = HF_LG_PAGE - 3}, lent;
 _Static_assert(sizeof(uintptr_t) == 1 << 3, "a word for each page");
-static struct hf_region_range *ranges[2]; /* that others read */
+static struct hf_region_range *ranges[64]; /* that others read: three of each copy */
 
 /* jemalloc looks up the pages before and behind an extent: the one before the region has another
  * leaf of its rtree, which does not exist, and for the one behind the page map has a word. */
@@ -200,12 +200,19 @@ int hf_region_reserve(size_t size)
     return -ENOMEM;
 }
 
-void hf_region_publish(struct hf_region_range *range)
+bool hf_region_publish(struct hf_region_range *range)
 {
+    const size_t count = sizeof ranges / sizeof ranges[0];
+    size_t i = 0;
     pthread_mutex_lock(&lock);
-    ranges[ranges[0] != NULL] = range;
-    publish();
+    while (i < count && ranges[i] != NULL)
+        i++;
+    if (i < count) {
+        ranges[i] = range;
+        publish();
+    }
     pthread_mutex_unlock(&lock);
+    return i < count;
 }
 
 uint8_t *hf_region_bytes(unsigned shift)

@@ -18,8 +18,9 @@
 int hf_region_reserve(size_t size);
 #define HF_REGION_MIN ((size_t)16 << 20)
 
-/* Writes the region's bounds there, and keeps them up to date. At most twice. */
-void hf_region_publish(struct hf_region_range *range);
+/* Writes the region's bounds there, and keeps them up to date. False if that is done for too many.
+ */
+bool hf_region_publish(struct hf_region_range *range);
 
 /* mmap(2) and munmap(2) for private anonymous memory in the region, for jemalloc
  * (jemalloc/pages.h). A hint is refused with ENOMEM; jemalloc then does without. MAP_FIXED changes

@@ -9,7 +9,10 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 static const char *paths[3];
 
@@ -47,6 +50,25 @@ static void foreign_pointers(void *unused)
 }
 
 CALL_TEST(libcs_pointers_go_home_through_each, foreign_pointers, NULL)
+
+/* The heap takes addresses as it needs them: until then others may have something there. */
+static void neighbours(void *unused)
+{
+    (void)unused;
+    const size_t size = 100 << 20;
+    struct copy first = copy_open(paths[0]), second = copy_open(paths[1]);
+    char *block = first.malloc(100);
+    must(block != NULL && second.owns(block));
+    char *beyond = mmap((char *)((uintptr_t)block & -(uintptr_t)4096) + ((size_t)1 << 40), 4096,
+                        PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    must(beyond != MAP_FAILED && !first.owns(beyond) && !second.owns(beyond));
+    char *large = first.malloc(size);
+    must(large != NULL && second.owns(large) && second.owns(large + size - 1));
+    second.free(large);
+    second.free(block);
+}
+
+CALL_TEST(what_lies_beyond_the_region_is_nobodys, neighbours, NULL)
 
 /* Some threads use only the forwarding copy, others both copies. */
 static struct copy one, two;
@@ -155,7 +177,8 @@ END_TEST
 int main(int count, char **arguments)
 {
     TAKE_ARGUMENTS(&paths[0], &paths[1], &paths[2]);
-    return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each, threads_use_either,
+    return RUN_SUITE(one_heap_in_any_order, libcs_pointers_go_home_through_each,
+                     what_lies_beyond_the_region_is_nobodys, threads_use_either,
                      a_watch_sees_all_copies, calls_fail_through_all_copies,
                      a_double_free_across_copies_is_found);
 }

@@ -109,7 +109,7 @@ static void grows_as_it_is_used(void *unused)
     must(hf_region_reserve((size_t)16 << 40) == 0);
     must(hf_region.limit == (size_t)16 << 40);
     must(mapped_bytes() - before < 20 * MIB);
-    hf_region_publish(&range);
+    ck_assert(hf_region_publish(&range));
     must(range.base == hf_region.base && range.size == hf_region.size);
     for (size_t i = 0; i < 40; i++) {
         char *other = mmap(NULL, MIB, WRITABLE, NEW, -1, 0);
