@@ -255,7 +255,7 @@ static void *resize_small(void *ptr, const struct hf_small *block, size_t size, 
         return NULL;
     memcpy(resized, ptr, size < block->room - HF_TRAILER ? size : block->room - HF_TRAILER);
     hf_trailer_write_freed(ptr, block->room, freed);
-    hf_heap_return(ptr, block->class, block->room);
+    hf_heap_return(ptr, block->class);
     return resized;
 }
 

@@ -166,8 +166,8 @@ extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibi
 extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
     __attribute__((visibility("hidden")));
 
-/* Frees a small block, live and of this heap, whose class and size the page map told. */
-void hf_heap_return(void *ptr, size_t class, size_t size);
+/* Frees a small block, live and of this heap, whose class the page map told. */
+void hf_heap_return(void *ptr, size_t class);
 
 /*
  * Grounds: address ranges, never accessed, in which jemalloc manages blocks as it does in the heap

@@ -10,7 +10,7 @@ _Static_assert(LG_PAGE == HF_LG_PAGE && LG_VADDR == HF_LG_ADDRESS &&
                "what seam.h states");
 
 struct hf_taken hf_heap_take_entry(size_t size) HF_EXPORT_AS("hf_heap_take");
-void hf_heap_return_entry(void *ptr, size_t class, size_t size) HF_EXPORT_AS("hf_heap_return");
+void hf_heap_return_entry(void *ptr, size_t class) HF_EXPORT_AS("hf_heap_return");
 
 static JEMALLOC_NOINLINE struct hf_taken hf_heap_take_slow(size_t size)
 {
@@ -33,9 +33,8 @@ struct hf_taken hf_heap_take_entry(size_t size)
 }
 
 /* hf_free_cached() without looking for what the caller knows. */
-void hf_heap_return_entry(void *ptr, size_t class, size_t size)
+void hf_heap_return_entry(void *ptr, size_t class)
 {
-    (void)size;
     tsd_t *tsd = hf_thread_slot;
     if ((unlikely(!hf_is_fast(tsd)) || unlikely(!hf_top_put(tsd, class, ptr))) &&
         !hf_top_place(tsd, class, ptr))
