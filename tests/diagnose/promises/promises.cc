@@ -80,9 +80,11 @@ const misuse misuses[] = {
      }},
     {"unmapped",
      [] {
-         void *p = mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-         munmap(p, 4096);
-         free(hide(p));
+         // libc's free reads the word before the pointer: the page before it is unmapped as well.
+         constexpr size_t size = 64 * 4096;
+         void *p = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+         munmap(p, size);
+         free(hide(static_cast<char *>(p) + size / 2));
      }},
     {"null-page", [] { free(hide(reinterpret_cast<char *>(uintptr_t{16}))); }},
     {"wrong-size", [] { operator delete (hide(operator new(100)), size_t{3000}); }},
