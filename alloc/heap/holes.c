@@ -1,75 +1,53 @@
 /*
- * Owns the set of holes: a treap ordered by address. Every node records the largest hole in its
- * subtree, so that finding the lowest hole that fits does not visit them all. Nodes come from a
- * static array first, then from mappings of their own outside the region, which are never unmapped.
- * region.c's lock guards everything; the only system call is mmap.
+ * A set of holes is a treap ordered by address. Every node records the largest hole in its subtree,
+ * so that finding the lowest hole that fits does not visit them all. Nodes come from what the owner
+ * of the set gave at first, then from mappings of their own outside the region, which are never
+ * unmapped. Owns nothing; the only system call is mmap.
  */
 #include "alloc/heap/holes.h"
 
-#include <stdbool.h>
 #include <sys/mman.h>
-
-struct hole {
-    uintptr_t start;
-    size_t size, largest; /* largest: in this subtree */
-    struct hole *low, *high;
-};
-
-static struct hole *root;
 
 /* ---- nodes ---- */
 
-#define FIRST_ENTRIES 128
-#define CHUNK         ((size_t)64 << 10)
+#define CHUNK ((size_t)64 << 10)
 
-static struct hole first_entries[FIRST_ENTRIES];
-static size_t first_used;
-static struct hole *spare; /* free nodes, linked by `low` */
-
-static bool add_entries(void)
+static struct hf_hole *entry(struct hf_holes *holes, uintptr_t start, size_t size)
 {
-    struct hole *chunk =
-        mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (chunk == MAP_FAILED)
-        return false;
-    for (size_t i = 0; i < CHUNK / sizeof *chunk; i++) {
-        chunk[i].low = spare;
-        spare = &chunk[i];
-    }
-    return true;
-}
-
-static struct hole *entry(uintptr_t start, size_t size)
-{
-    struct hole *hole;
-    if (spare == NULL && first_used == FIRST_ENTRIES && !add_entries())
-        return NULL;
-    if (spare != NULL) {
-        hole = spare;
-        spare = hole->low;
+    struct hf_hole *hole = holes->spare;
+    if (hole != NULL) {
+        holes->spare = hole->low;
     } else {
-        hole = &first_entries[first_used++];
+        if (holes->fresh == holes->fresh_end) {
+            void *chunk =
+                mmap(NULL, CHUNK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (chunk == MAP_FAILED)
+                return NULL;
+            holes->fresh = chunk;
+            holes->fresh_end = holes->fresh + CHUNK / sizeof *hole;
+        }
+        hole = holes->fresh++;
     }
-    *hole = (struct hole){.start = start, .size = size, .largest = size};
+    *hole = (struct hf_hole){.start = start, .size = size, .largest = size};
     return hole;
 }
 
-static void drop(struct hole *hole)
+static void drop(struct hf_holes *holes, struct hf_hole *hole)
 {
-    hole->low = spare;
-    spare = hole;
+    hole->low = holes->spare;
+    holes->spare = hole;
 }
 
 /* ---- the treap ---- */
 
 /* A hash of the address: random enough, and needs no storage. */
-static uint64_t priority(const struct hole *hole)
+static uint64_t priority(const struct hf_hole *hole)
 {
     uint64_t x = hole->start * UINT64_C(0x9e3779b97f4a7c15);
     return (x ^ x >> 29) * UINT64_C(0xbf58476d1ce4e5b9);
 }
 
-static void update(struct hole *hole)
+static void update(struct hf_hole *hole)
 {
     hole->largest = hole->size;
     if (hole->low != NULL && hole->low->largest > hole->largest)
@@ -79,7 +57,7 @@ static void update(struct hole *hole)
 }
 
 /* Joins two treaps. Everything in `low` lies below everything in `high`. */
-static struct hole *join(struct hole *low, struct hole *high)
+static struct hf_hole *join(struct hf_hole *low, struct hf_hole *high)
 {
     if (low == NULL || high == NULL)
         return low != NULL ? low : high;
@@ -94,7 +72,7 @@ static struct hole *join(struct hole *low, struct hole *high)
 }
 
 /* Splits a treap: holes that start below `at` go to `low`, the others to `high`. */
-static void split(struct hole *all, uintptr_t at, struct hole **low, struct hole **high)
+static void split(struct hf_hole *all, uintptr_t at, struct hf_hole **low, struct hf_hole **high)
 {
     if (all == NULL) {
         *low = *high = NULL;
@@ -109,28 +87,28 @@ static void split(struct hole *all, uintptr_t at, struct hole **low, struct hole
     }
 }
 
-static void insert(struct hole *hole)
+static void insert(struct hf_holes *holes, struct hf_hole *hole)
 {
-    struct hole *low, *high;
-    split(root, hole->start, &low, &high);
-    root = join(join(low, hole), high);
+    struct hf_hole *low, *high;
+    split(holes->root, hole->start, &low, &high);
+    holes->root = join(join(low, hole), high);
 }
 
 /* Removes a hole, which must be in the set. */
-static void extract(struct hole *hole)
+static void extract(struct hf_holes *holes, struct hf_hole *hole)
 {
-    struct hole *low, *rest, *high;
-    split(root, hole->start, &low, &rest);
+    struct hf_hole *low, *rest, *high;
+    split(holes->root, hole->start, &low, &rest);
     split(rest, hole->start + 1, &rest, &high);
-    root = join(low, high);
+    holes->root = join(low, high);
     hole->low = hole->high = NULL;
 }
 
 /* The last hole that starts at or below an address. */
-static struct hole *at_or_below(uintptr_t address)
+static struct hf_hole *at_or_below(const struct hf_holes *holes, uintptr_t address)
 {
-    struct hole *found = NULL;
-    for (struct hole *hole = root; hole != NULL;)
+    struct hf_hole *found = NULL;
+    for (struct hf_hole *hole = holes->root; hole != NULL;)
         if (hole->start <= address) {
             found = hole;
             hole = hole->high;
@@ -140,18 +118,18 @@ static struct hole *at_or_below(uintptr_t address)
     return found;
 }
 
-static bool fits(const struct hole *hole, size_t size, size_t alignment, uintptr_t *at)
+static bool fits(const struct hf_hole *hole, size_t size, size_t alignment, uintptr_t *at)
 {
     *at = (hole->start + alignment - 1) & -alignment;
     return *at >= hole->start && *at - hole->start <= hole->size &&
            hole->size - (*at - hole->start) >= size;
 }
 
-static struct hole *lowest(struct hole *hole, size_t size, size_t alignment, uintptr_t *at)
+static struct hf_hole *lowest(struct hf_hole *hole, size_t size, size_t alignment, uintptr_t *at)
 {
     if (hole == NULL || hole->largest < size)
         return NULL;
-    struct hole *found = lowest(hole->low, size, alignment, at);
+    struct hf_hole *found = lowest(hole->low, size, alignment, at);
     if (found == NULL && fits(hole, size, alignment, at))
         found = hole;
     return found != NULL ? found : lowest(hole->high, size, alignment, at);
@@ -159,66 +137,75 @@ static struct hole *lowest(struct hole *hole, size_t size, size_t alignment, uin
 
 /* ---- the interface ---- */
 
-void hf_holes_give(uintptr_t start, size_t size)
+static bool merges_at(const struct hf_holes *holes, uintptr_t at)
 {
-    struct hole *before = at_or_below(start);
-    struct hole *after = at_or_below(start + size);
-    bool joins_before = before != NULL && before->start + before->size == start;
-    bool joins_after = after != NULL && after->start == start + size;
-    struct hole *hole = NULL;
-    if (joins_after) {
-        extract(after);
+    return holes->is_border == NULL || !holes->is_border(at);
+}
+
+void hf_holes_give(struct hf_holes *holes, uintptr_t start, size_t size)
+{
+    struct hf_hole *before = at_or_below(holes, start);
+    struct hf_hole *after = at_or_below(holes, start + size);
+    struct hf_hole *hole = NULL;
+    if (after != NULL && after->start == start + size && merges_at(holes, after->start)) {
+        extract(holes, after);
         size += after->size;
         hole = after;
     }
-    if (joins_before) {
-        extract(before);
+    if (before != NULL && before->start + before->size == start && merges_at(holes, start)) {
+        extract(holes, before);
         start = before->start;
         size += before->size;
         if (hole != NULL)
-            drop(hole);
+            drop(holes, hole);
         hole = before;
     }
     if (hole == NULL)
-        hole = entry(start, size);
+        hole = entry(holes, start, size);
     if (hole == NULL)
         return;
-    *hole = (struct hole){.start = start, .size = size, .largest = size};
-    insert(hole);
+    *hole = (struct hf_hole){.start = start, .size = size, .largest = size};
+    insert(holes, hole);
 }
 
-uintptr_t hf_holes_take(size_t size, size_t alignment)
+void hf_holes_take_at(struct hf_holes *holes, uintptr_t at, size_t size)
+{
+    struct hf_hole *hole = at_or_below(holes, at);
+    const uintptr_t start = hole->start, end = start + hole->size;
+    extract(holes, hole);
+    drop(holes, hole);
+    if (at > start)
+        hf_holes_give(holes, start, at - start);
+    if (end > at + size)
+        hf_holes_give(holes, at + size, end - (at + size));
+}
+
+uintptr_t hf_holes_take(struct hf_holes *holes, size_t size, size_t alignment)
 {
     uintptr_t at = 0;
-    struct hole *hole = lowest(root, size, alignment, &at);
-    if (hole == NULL)
+    if (lowest(holes->root, size, alignment, &at) == NULL)
         return 0;
-    extract(hole);
-    uintptr_t start = hole->start, end = start + hole->size;
-    drop(hole);
-    if (at > start)
-        hf_holes_give(start, at - start);
-    if (end > at + size)
-        hf_holes_give(at + size, end - (at + size));
+    hf_holes_take_at(holes, at, size);
     return at;
 }
 
-uintptr_t hf_holes_last(uintptr_t end)
+uintptr_t hf_holes_last(const struct hf_holes *holes, uintptr_t end)
 {
-    const struct hole *last = at_or_below(end);
+    const struct hf_hole *last = at_or_below(holes, end);
     return last != NULL && last->start + last->size == end ? last->start : end;
 }
 
-static void visit_all(const struct hole *hole, void (*visit)(uintptr_t start, size_t size))
+static bool visit_all(const struct hf_hole *hole, size_t least,
+                      bool (*visit)(void *context, uintptr_t start, size_t size), void *context)
 {
-    if (hole == NULL)
-        return;
-    visit_all(hole->low, visit);
-    visit(hole->start, hole->size);
-    visit_all(hole->high, visit);
+    return hole == NULL || hole->largest < least ||
+           (visit_all(hole->low, least, visit, context) &&
+            (hole->size < least || visit(context, hole->start, hole->size)) &&
+            visit_all(hole->high, least, visit, context));
 }
 
-void hf_holes_each(void (*visit)(uintptr_t start, size_t size))
+void hf_holes_each(const struct hf_holes *holes, size_t least,
+                   bool (*visit)(void *context, uintptr_t start, size_t size), void *context)
 {
-    visit_all(root, visit);
+    (void)visit_all(holes->root, least, visit, context);
 }

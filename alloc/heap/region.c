@@ -38,10 +38,16 @@
 #endif
 
 struct hf_region_bounds hf_region;
+struct hf_region_here hf_region_here;
 
 const uintptr_t *hf_page_map;
 
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hf_hole first_holes[128];
+static struct hf_holes holes = {
+    .fresh = first_holes,
+    .fresh_end = first_holes + sizeof first_holes / sizeof *first_holes,
+};
 static size_t used;
 static _Atomic(uintptr_t) reached; /* the highest end of what was ever taken; the lock's to write */
 /* From the base up to here, all pages are usable since the region was reserved. Atomic, without the
@@ -51,7 +57,8 @@ static _Atomic(uintptr_t) usable_to;
 static struct table {
     unsigned shift; /* a byte for so many bits of addresses */
     uintptr_t start, end;
-} page_map = {.shift = HF_LG_PAGE - 3}, lent;
+} page_map = {.shift = HF_LG_PAGE - 3}, others[3];
+static size_t other_count;
 _Static_assert(sizeof(uintptr_t) == 1 << 3, "a word for each page");
 static struct hf_region_range *ranges[64]; /* that others read: three of each copy */
 
@@ -163,11 +170,14 @@ static bool cover(struct table *table, size_t size)
 static bool extend(uintptr_t base, size_t size)
 {
     const uintptr_t end = base + hf_region.size;
-    if (!cover(&page_map, size) || !cover(&lent, size) ||
-        !map_at(end, base + size - end, PROT_NONE, HINTED))
+    for (size_t i = 0; i < other_count; i++)
+        if (!cover(&others[i], size))
+            return false;
+    if (!cover(&page_map, size) || !map_at(end, base + size - end, PROT_NONE, HINTED))
         return false;
-    hf_holes_give(end, base + size - end);
-    hf_region.base = base; /* size last: until then nothing is owned */
+    hf_holes_give(&holes, end, base + size - end);
+    hf_region.base = hf_region_here.base = base; /* size last: until then nothing is owned */
+    __atomic_store_n(&hf_region_here.size, size, __ATOMIC_RELEASE);
     __atomic_store_n(&hf_region.size, size, __ATOMIC_RELEASE);
     publish();
     return true;
@@ -215,24 +225,29 @@ bool hf_region_publish(struct hf_region_range *range)
     return i < count;
 }
 
-uint8_t *hf_region_bytes(unsigned shift)
+uint8_t *hf_region_table(unsigned shift)
 {
+    uintptr_t above = page_map.start;
+    size_t i = 0;
     pthread_mutex_lock(&lock);
-    if (lent.start == 0) {
-        lent.shift = shift;
-        lent.start = lent.end = page_map.start - room(&lent, hf_region.limit);
-        if (!cover(&lent, hf_region.size))
-            lent.start = 0;
+    for (; i < other_count && others[i].shift != shift; i++)
+        above = others[i].start;
+    if (i == other_count && i < sizeof others / sizeof others[0]) {
+        const uintptr_t start = above - room(&(struct table){.shift = shift}, hf_region.limit);
+        others[i] = (struct table){.shift = shift, .start = start, .end = start};
+        if (cover(&others[i], hf_region.size))
+            other_count++;
     }
+    uint8_t *table = i < other_count ? (uint8_t *)others[i].start : NULL;
     pthread_mutex_unlock(&lock);
-    return (uint8_t *)lent.start;
+    return table;
 }
 
 /* Gets address space for a request that fits into no hole; first in a large step, then exactly. */
 static bool grow(size_t size, size_t alignment)
 {
     const uintptr_t base = hf_region.base;
-    const uintptr_t hole = hf_holes_last(base + hf_region.size);
+    const uintptr_t hole = hf_holes_last(&holes, base + hf_region.size);
     const uintptr_t at = (hole + alignment - 1) & -alignment;
     if (at < hole || at - base > hf_region.limit || size > hf_region.limit - (at - base))
         return false;
@@ -264,15 +279,17 @@ static bool kept; /* there may be such pieces among the holes; guarded by the lo
 static void give(void *at, size_t size, bool keeps)
 {
     pthread_mutex_lock(&lock);
-    hf_holes_give((uintptr_t)at, size);
+    hf_holes_give(&holes, (uintptr_t)at, size);
     used -= size;
     kept |= keeps;
     pthread_mutex_unlock(&lock);
 }
 
-static void protect_hole(uintptr_t start, size_t size)
+static bool protect_hole(void *context, uintptr_t start, size_t size)
 {
+    (void)context;
     (void)release((void *)start, size);
+    return true;
 }
 
 /* Commits pages that the region hands out. Free pieces that kept their protection count towards
@@ -284,7 +301,7 @@ static int commit_anyhow(void *at, size_t size, int protection)
         return 0;
     pthread_mutex_lock(&lock);
     if (kept)
-        hf_holes_each(protect_hole);
+        hf_holes_each(&holes, 0, protect_hole, NULL);
     kept = false;
     pthread_mutex_unlock(&lock);
     return commit(at, size, protection);
@@ -319,9 +336,9 @@ void *hf_region_map(void *hint, size_t size, int protection, int flags)
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection)
 {
     pthread_mutex_lock(&lock);
-    uintptr_t at = hf_holes_take(size, alignment);
+    uintptr_t at = hf_holes_take(&holes, size, alignment);
     if (at == 0 && (protection == PROT_NONE || size <= most) && grow(size, alignment))
-        at = hf_holes_take(size, alignment);
+        at = hf_holes_take(&holes, size, alignment);
     if (at != 0) {
         used += size;
         if (at + size > atomic_load_explicit(&reached, memory_order_relaxed))
@@ -360,34 +377,56 @@ int hf_region_unmap(void *address, size_t size)
 /* ---- blocks that take their pages along ---- */
 
 /* A moved block is a mapping of its own, and a process may have 65530. */
-#define MOVED_MIN   ((size_t)4 << 20)
 #define MOVED_SHARE 8192
 #define PIECE       HF_PAGE_2M
 
-bool hf_region_moves(size_t size)
+bool hf_region_moves(size_t size, size_t least)
 {
     const uintptr_t end = atomic_load_explicit(&reached, memory_order_relaxed);
-    return size >= MOVED_MIN && size >= (end - hf_region.base) / MOVED_SHARE;
+    return size >= least && size >= (end - hf_region.base) / MOVED_SHARE;
 }
 
-bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
+/* Moves one mapping's pages, which then have to_size bytes. Nobody else maps anything between the
+ * two calls: the kernel chooses addresses far away. *mapped becomes false if
+ * there are no fresh pages where the old ones were. */
+static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool *mapped)
 {
-    /* Nobody else maps anything between the two calls: the kernel chooses addresses far away. */
-    if (mremap(from, size, to_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to)
-        return map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+    if (mremap(from, size, to_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
+        *mapped &= map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
+        return true;
+    }
     /* Of several mappings, or at the limit on mappings. Some failures come after the kernel has
      * unmapped the target. */
     if (!map_at((uintptr_t)to, to_size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE) &&
         errno != EEXIST)
         hf_heap_fatal_memory();
-    for (size_t at = 0, piece; at < size; at += piece) {
-        piece = size - at < PIECE ? size - at : PIECE;
-        memcpy(to + at, from + at, piece);
-        /* Fresh pages: what the program has advised of the old ones, or mapped there, ends. */
-        if (!map_at((uintptr_t)from + at, piece, PROT_READ | PROT_WRITE, MAP_FIXED))
-            (void)madvise(from + at, piece, MADV_DONTNEED);
+    return false;
+}
+
+/* A block that grew in place behind pages that it once took along has several mappings: halves,
+ * then, down to pieces, which are copied. From Linux 6.17 on, one call moves several mappings. */
+static void move_parts(char *to, char *from, size_t size, bool *mapped)
+{
+    if (move_mapping(to, size, from, size, mapped))
+        return;
+    if (size > PIECE) {
+        const size_t half = (size / 2 + PIECE - 1) & -(size_t)PIECE;
+        move_parts(to, from, half, mapped);
+        move_parts(to + half, from + half, size - half, mapped);
+        return;
     }
-    return true;
+    memcpy(to, from, size);
+    /* Fresh pages: what the program has advised of the old ones, or mapped there, ends. */
+    if (!map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED))
+        (void)madvise(from, size, MADV_DONTNEED);
+}
+
+bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
+{
+    bool mapped = true;
+    if (!move_mapping(to, to_size, from, size, &mapped))
+        move_parts(to, from, size, &mapped);
+    return mapped;
 }
 
 size_t hf_region_used(void)

@@ -10,6 +10,14 @@
 
 #include "alloc/heap/internal.h"
 
+/* The same bounds as hf_region, but empty in a copy that forwards: the addresses of which this copy
+ * has tables. */
+struct hf_region_here {
+    uintptr_t base;
+    size_t size;
+};
+extern struct hf_region_here hf_region_here __attribute__((visibility("hidden")));
+
 /*
  * Reserves the first HF_REGION_MIN bytes of the region and sets its bounds. Called once. The region
  * grows to at most `size` bytes, less in a small address space. Returns 0, or -ENOMEM if there are
@@ -33,9 +41,10 @@ int hf_region_unmap(void *address, size_t size);
  * power of two. Returned with hf_region_unmap(). */
 void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
 
-/* A table with a byte, 0 at first, for each 2^shift bytes of the region, which grows with it; there
- * is one. NULL if there is no memory. Any thread, inside the gate. */
-uint8_t *hf_region_bytes(unsigned shift);
+/* The table with a byte, 0 at first, for each 2^shift bytes of the region, which grows with it;
+ * made at the first call. NULL if there is no memory, or there are three of other shifts. Any
+ * thread, inside the gate. */
+uint8_t *hf_region_table(unsigned shift);
 
 /* Bytes of the region in use. */
 size_t hf_region_used(void);

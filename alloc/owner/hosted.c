@@ -64,7 +64,7 @@ void *hf_hosted_map(const struct hf_hosted *hosted, size_t size, size_t alignmen
     struct hf_pass pass;
     if (!hf_gate_enter(&pass))
         return NULL;
-    const uint8_t *map = hf_region_bytes(HF_HOSTED_GRANULE_BITS);
+    const uint8_t *map = hf_region_table(HF_HOSTED_GRANULE_BITS);
     void *at =
         map != NULL ? hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE) : MAP_FAILED;
     hf_gate_leave(&pass);

@@ -157,7 +157,7 @@ static void moves_pages(void *unused)
     for (size_t at = 0; at < size; at += PAGE)
         must(*(size_t *)(to + at) == at);
     memset(from, 1, size);
-    must(hf_region_moves(4 * MIB) && !hf_region_moves(MIB));
+    must(hf_region_moves(4 * MIB, 4 * MIB) && !hf_region_moves(MIB, 4 * MIB));
 }
 
 static void refuses(void *unused)
