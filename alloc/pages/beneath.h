@@ -1,0 +1,29 @@
+/*
+ * What lies beneath jemalloc: the functions of libc that it calls and that must be ours. Its
+ * archive calls them by our names (names.txt), so that nothing of it is modified.
+ *
+ * Addresses for its books come from the region. Its thread data belong to seats, not to threads:
+ * whoever calls jemalloc sits on one meanwhile. So a thread costs nothing, and nothing is left of
+ * it when it ends or is not there in a forked child; and there is neither thread-local storage,
+ * for which a library that is loaded late may find no room, nor a pthread key.
+ */
+#ifndef HOMEFREE_BENEATH_H
+#define HOMEFREE_BENEATH_H
+
+#include <stdint.h>
+
+struct hf_beneath_seat;
+
+/* Around each call into jemalloc. Inside the gate. Nests: a signal handler sits elsewhere. */
+struct hf_beneath_seat *hf_beneath_sit(void);
+void hf_beneath_rise(struct hf_beneath_seat *before);
+
+/* The last addresses that this call into jemalloc got from the region: pages that nobody has used
+ * yet, and zero. Between the two calls above. */
+void hf_beneath_set_fresh(const void *at);
+const void *hf_beneath_fresh(void);
+
+/* Bytes of jemalloc's books that are resident. */
+uint64_t hf_beneath_resident(void);
+
+#endif

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Makes jemalloc a private static library; nothing of it is modified.
+#
+#   build_jemalloc.sh SOURCE NAMES WORK CC AR OBJCOPY ARCHIVE
+#
+# SOURCE   jemalloc's release tree, which is copied; or an archive of a distribution
+# NAMES    functions of libc that it must not call, and ours for them (beneath.h)
+# WORK     build folder; removed and recreated
+# CC, AR, OBJCOPY  of the rest of the build
+# ARCHIVE  the resulting library
+#
+# Prints nothing on success, and the whole log if a step fails.
+set -eu
+
+source=$1 names=$2 work=$3 cc=$4 ar=$5 objcopy=$6 archive=$7
+here=$(pwd)
+log=$here/$work.log
+
+fail() {
+    cat "$log" >&2
+    echo "homefree: jemalloc did not build ($1); its log is above" >&2
+    exit 1
+}
+
+# All names are private (prefix and namespace); no C++ operators, no dlsym; no configuration but
+# homefree's; no sbrk, whose memory would lie outside the region; no thread-local storage, for which
+# a library that is loaded late may find no room; no statistics, which homefree counts itself. Pages
+# of 64 KiB on 64-bit Arm: one build must run on kernels with 4, 16 and 64 KiB pages.
+from_source() {
+    cp -R "$source/." .
+    target=$($cc -dumpmachine 2>>"$log") || fail "no target"
+    case $target in
+    aarch64-*) page=--with-lg-page=16 ;;
+    *) page= ;;
+    esac
+    host=
+    [ "${target%%-*}" = "$(uname -m)" ] || host=--host=$target
+    force_tls=0 CC="$cc" AR="$ar" \
+        EXTRA_CFLAGS="-g -fno-plt -fno-semantic-interposition -ffunction-sections -fdata-sections" \
+        ./configure --with-version=5.3.1-0-g81034ce1f1373e37dc865038e1bc8eeecf559ce8 \
+        --with-jemalloc-prefix=hf_je_ --with-private-namespace=hf_ --disable-cxx --disable-libdl \
+        --disable-user-config --disable-dss --disable-stats --disable-shared --disable-doc \
+        --with-lg-vaddr=48 $page $host >>"$log" 2>&1 || fail configure
+    make -j"$(nproc 2>/dev/null || echo 2)" lib/libjemalloc_pic.a >>"$log" 2>&1 || fail make
+    mv lib/libjemalloc_pic.a all.a
+    : >private
+}
+
+# The same for what a distribution has built: no C++ operators, and a prefix for all names. It has
+# thread-local storage, and so a key whose destructor must run in each thread.
+from_archive() {
+    cp "$source" all.a
+    grep -v -e key_create -e specific names >kept
+    mv kept names
+    "$ar" d all.a jemalloc_cpp.pic.o >>"$log" 2>&1 || fail ar
+    nm --defined-only --extern-only all.a 2>>"$log" | awk 'NF == 3 { print $3, "hf_je_" $3 }' |
+        sort -u >private
+    [ -s private ] || fail nm
+}
+
+rm -rf "$work"
+mkdir -p "$work"
+cp "$names" "$work/names"
+: >"$log"
+cd "$work"
+if [ -d "$source" ]; then from_source; else from_archive; fi
+# Its constructor would start it before there is a region.
+cat names private >renamed
+"$objcopy" --redefine-syms=renamed --remove-section=.init_array --remove-section=.rela.init_array \
+    all.a >>"$log" 2>&1 || fail objcopy
+cd "$here"
+cp "$work/all.a" "$archive"

@@ -1,0 +1,305 @@
+/*
+ * jemalloc, behind pages.h: its arena 0, whose extents lie in the region and return there as soon
+ * as they are purged, so that it retains no addresses. Owns the hooks and the counts. jemalloc
+ * locks itself; below its locks come the region's. What jemalloc calls of libc is in beneath.c.
+ */
+#include "alloc/pages/pages.h"
+
+#include "alloc/base/clock.h"
+#include "alloc/base/options.h"
+#include "alloc/heap/region.h"
+#include "alloc/pages/beneath.h"
+#include "alloc/pages/present.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- jemalloc's public interface ---- */
+
+typedef struct extent_hooks_s extent_hooks_t;
+struct extent_hooks_s {
+    void *(*alloc)(extent_hooks_t *, void *, size_t, size_t, bool *, bool *, unsigned);
+    bool (*dalloc)(extent_hooks_t *, void *, size_t, bool, unsigned);
+    void (*destroy)(extent_hooks_t *, void *, size_t, bool, unsigned);
+    bool (*commit)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+    bool (*decommit)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+    bool (*purge_lazy)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+    bool (*purge_forced)(extent_hooks_t *, void *, size_t, size_t, size_t, unsigned);
+    bool (*split)(extent_hooks_t *, void *, size_t, size_t, size_t, bool, unsigned);
+    bool (*merge)(extent_hooks_t *, void *, size_t, void *, size_t, bool, unsigned);
+};
+void *hf_je_mallocx(size_t size, int flags);
+void hf_je_dallocx(void *ptr, int flags);
+size_t hf_je_xallocx(void *ptr, size_t size, size_t extra, int flags);
+size_t hf_je_nallocx(size_t size, int flags);
+int hf_je_mallctl(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
+extern const char *hf_je_malloc_conf;
+extern void (*hf_je_malloc_message)(void *context, const char *text);
+
+/* Arena 0, no thread cache. */
+enum { FLAGS = 1 << 20 | 1 << 8, ZERO = 0x40 };
+
+/* One arena; freed pages wait for a purge of ours. Large blocks keep their size classes: with sizes
+ * in whole pages, freed ones fit fewer requests. Looking after thread caches, of which there are
+ * none, is put off for ever. */
+#define CONFIGURATION                                                                         \
+    "narenas:1,tcache:false,tcache_gc_incr_bytes:1125899906842624,retain:false,dss:disabled," \
+    "cache_oblivious:false,oversize_threshold:0,disable_large_size_classes:false,"            \
+    "zero_realloc:free,background_thread:false,muzzy_decay_ms:0,dirty_decay_ms:"
+
+/* ---- hooks ---- */
+
+static size_t mapped; /* bytes of extents; atomic */
+
+/* From 2 MiB on for huge pages, if there is room for that. */
+static void *hook_alloc(extent_hooks_t *hooks, void *wanted, size_t size, size_t alignment,
+                        bool *zero, bool *commit, unsigned arena)
+{
+    (void)hooks, (void)arena;
+    void *at = MAP_FAILED;
+    if (wanted != NULL)
+        return NULL;
+    if (size >= HF_PAGE_2M && alignment < HF_PAGE_2M)
+        at = hf_region_map_aligned(size, HF_PAGE_2M, PROT_READ | PROT_WRITE);
+    if (at == MAP_FAILED)
+        at = hf_region_map_aligned(size, alignment, PROT_READ | PROT_WRITE);
+    if (at == MAP_FAILED)
+        return NULL;
+    __atomic_add_fetch(&mapped, size, __ATOMIC_RELAXED);
+    hf_beneath_set_fresh(at);
+    hf_present_advise(at, size);
+    *zero = *commit = true;
+    return at;
+}
+
+static bool hook_dalloc(extent_hooks_t *hooks, void *at, size_t size, bool committed,
+                        unsigned arena)
+{
+    (void)hooks, (void)committed, (void)arena;
+    if (hf_region_unmap(at, size) != 0)
+        return true;
+    __atomic_sub_fetch(&mapped, size, __ATOMIC_RELAXED);
+    return false;
+}
+
+/* For what the former could not give back. */
+static bool hook_purge(extent_hooks_t *hooks, void *at, size_t size, size_t offset, size_t length,
+                       unsigned arena)
+{
+    (void)hooks, (void)size, (void)arena;
+    return madvise((char *)at + offset, length, MADV_DONTNEED) != 0;
+}
+
+static bool hook_split(extent_hooks_t *hooks, void *at, size_t size, size_t first, size_t second,
+                       bool committed, unsigned arena)
+{
+    (void)hooks, (void)at, (void)size, (void)first, (void)second, (void)committed, (void)arena;
+    return false;
+}
+
+static bool hook_merge(extent_hooks_t *hooks, void *first, size_t first_size, void *second,
+                       size_t second_size, bool committed, unsigned arena)
+{
+    (void)hooks, (void)first, (void)first_size, (void)second, (void)second_size, (void)committed;
+    (void)arena;
+    return false;
+}
+
+static extent_hooks_t hooks = {
+    .alloc = hook_alloc,
+    .dalloc = hook_dalloc,
+    .purge_forced = hook_purge,
+    .split = hook_split,
+    .merge = hook_merge,
+};
+
+/* ---- purging by time ---- */
+
+/*
+ * jemalloc's own decay works by calls: a program that takes and gives large blocks would purge and
+ * fault in the same pages for ever. Ours looks at the clock: at the end of each window, if more was
+ * unused all the time than a few windows took lately, all that is unused goes back. So a program
+ * that reuses its pages keeps them, also if it does not run for some windows because others do; and
+ * what a phase of it leaves behind is gone a few windows later. What is reused goes back once in
+ * dirty_decay_ms, too: it may be more than is reused.
+ */
+#define MILLISECOND ((uint64_t)1000000)
+#define WINDOW      20 /* milliseconds */
+#define WINDOWS     4  /* what these take is not worth a purge: it would be faulted in again */
+/* Less is not worth the calls. */
+#define UNUSED_LEAST ((size_t)4 << 20)
+
+static size_t taken;         /* bytes that callers have; atomic */
+static size_t window_taken;  /* bytes taken since the window began; atomic */
+static size_t window_least;  /* least bytes unused since then, about; atomic */
+static uint64_t window_ends; /* atomic; whoever moves it on settles */
+static uint64_t purged_at;   /* atomic */
+static size_t demand; /* bytes that a window took lately: an eighth less each window; atomic */
+static uint64_t settled_at; /* atomic */
+static uint64_t window, decay;
+
+size_t hf_pages_taken(void)
+{
+    return __atomic_load_n(&taken, __ATOMIC_RELAXED);
+}
+
+static size_t unused(void)
+{
+    const size_t all = __atomic_load_n(&mapped, __ATOMIC_RELAXED);
+    const size_t used = hf_pages_taken();
+    return all > used ? all - used : 0;
+}
+
+static void count_taken(size_t size)
+{
+    __atomic_add_fetch(&taken, size, __ATOMIC_RELAXED);
+    __atomic_add_fetch(&window_taken, size, __ATOMIC_RELAXED);
+    const size_t left = unused();
+    if (left < __atomic_load_n(&window_least, __ATOMIC_RELAXED))
+        __atomic_store_n(&window_least, left, __ATOMIC_RELAXED);
+}
+
+void hf_pages_reused(size_t size)
+{
+    __atomic_add_fetch(&window_taken, size, __ATOMIC_RELAXED);
+}
+
+bool hf_pages_due(void)
+{
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
+    uint64_t ends = __atomic_load_n(&window_ends, __ATOMIC_RELAXED);
+    if (HF_LIKELY(now < ends) ||
+        !__atomic_compare_exchange_n(&window_ends, &ends, now + window, false, __ATOMIC_ACQ_REL,
+                                     __ATOMIC_RELAXED))
+        return false;
+    return true;
+}
+
+void hf_pages_settle(void)
+{
+    const uint64_t now = hf_clock(CLOCK_MONOTONIC_COARSE);
+    const size_t this_window = __atomic_exchange_n(&window_taken, 0, __ATOMIC_RELAXED);
+    const size_t idle = __atomic_exchange_n(&window_least, unused(), __ATOMIC_RELAXED);
+    const uint64_t before = __atomic_exchange_n(&settled_at, now, __ATOMIC_RELAXED);
+    size_t lately = __atomic_load_n(&demand, __ATOMIC_RELAXED);
+    for (uint64_t at = before; at < now && lately != 0; at += window != 0 ? window : 1)
+        lately -= lately / 8 + 1;
+    lately = this_window > lately ? this_window : lately;
+    __atomic_store_n(&demand, lately, __ATOMIC_RELAXED);
+    if (idle > UNUSED_LEAST &&
+        (idle > lately * WINDOWS || now - __atomic_load_n(&purged_at, __ATOMIC_RELAXED) >= decay)) {
+        __atomic_store_n(&purged_at, now, __ATOMIC_RELAXED);
+        hf_pages_purge();
+    }
+}
+
+void hf_pages_purge(void)
+{
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    (void)hf_je_mallctl("arena.0.purge", NULL, NULL, NULL, 0);
+    hf_beneath_rise(before);
+}
+
+/* ---- pages ---- */
+
+/* jemalloc says why it cannot start, which our own message does. */
+static void say_nothing(void *context, const char *text)
+{
+    (void)context, (void)text;
+}
+
+bool hf_pages_start(void)
+{
+    extent_hooks_t *ours = &hooks;
+    decay = hf_options.dirty_decay_ms * MILLISECOND;
+    window = decay < WINDOW * MILLISECOND ? decay : WINDOW * MILLISECOND;
+    hf_je_malloc_conf = decay != 0 ? CONFIGURATION "-1" : CONFIGURATION "0";
+    hf_je_malloc_message = say_nothing;
+    hf_present_start();
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    const int error = hf_je_mallctl("arena.0.extent_hooks", NULL, NULL, &ours, sizeof ours);
+    hf_beneath_rise(before);
+    return error == 0;
+}
+
+size_t hf_pages_size(size_t size)
+{
+    /* Four classes a doubling, of whole pages. */
+    const size_t most = (size_t)7 << 60, page = (size_t)1 << HF_LG_PAGE;
+    if (HF_UNLIKELY(size > most))
+        return 0;
+    size = size < 4 * page ? 4 * page : size;
+    const size_t step = (size_t)1 << (63 - __builtin_clzl(2 * size - 1) - 3);
+    const size_t unit = step > page ? step : page;
+    return (size + unit - 1) & -unit;
+}
+
+/* Up to here, used pages are cleared; a larger block gets new ones. */
+#define CLEARED ((size_t)1 << 20)
+
+static void clear(void *at, size_t size)
+{
+    if (size <= CLEARED || madvise(at, size, MADV_DONTNEED) != 0)
+        memset(at, 0, size);
+}
+
+void *hf_pages_take_fresh(size_t size, size_t alignment, bool *fresh)
+{
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    void *at = hf_je_mallocx(size, FLAGS | __builtin_ctzl(alignment));
+    *fresh = hf_beneath_fresh() == at;
+    hf_beneath_rise(before);
+    if (HF_UNLIKELY(at == NULL))
+        return NULL;
+    size = hf_pages_size(size);
+    count_taken(size);
+    return at;
+}
+
+void *hf_pages_take(size_t size, size_t alignment, bool zeroed)
+{
+    bool fresh;
+    void *at = hf_pages_take_fresh(size, alignment, &fresh);
+    if (zeroed && at != NULL && !fresh)
+        clear(at, hf_pages_size(size));
+    return at;
+}
+
+void hf_pages_give(void *at, size_t size)
+{
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    hf_je_dallocx(at, FLAGS);
+    hf_beneath_rise(before);
+    __atomic_sub_fetch(&taken, size, __ATOMIC_RELAXED);
+}
+
+bool hf_pages_resize(void *at, size_t from, size_t to, bool zeroed)
+{
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    const bool done = hf_je_xallocx(at, to, 0, FLAGS | (zeroed ? ZERO : 0)) == to;
+    hf_beneath_rise(before);
+    if (!done)
+        return false;
+    if (to > from)
+        count_taken(to - from);
+    else
+        __atomic_sub_fetch(&taken, from - to, __ATOMIC_RELAXED);
+    return true;
+}
+
+int hf_pages_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
+{
+    struct hf_beneath_seat *before = hf_beneath_sit();
+    const int error = hf_je_mallctl(name, out, out_size, in, in_size);
+    hf_beneath_rise(before);
+    return -error;
+}
+
+struct hf_pages_stats hf_pages_stats(void)
+{
+    return (struct hf_pages_stats){
+        .taken = hf_pages_taken(),
+        .unused = unused(),
+        .books = hf_beneath_resident(),
+    };
+}
