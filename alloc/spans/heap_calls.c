@@ -1,0 +1,233 @@
+/*
+ * The entry points of the seam (jemalloc/seam.h) beside the hot ones: allocation that no fast path
+ * serves, resizing, measuring, finding, counting, starting. Owns nothing. Callable once the heap
+ * has started and is not forwarded (start/family.c).
+ */
+#include "alloc/base/options.h"
+#include "alloc/pages/pages.h"
+#include "alloc/spans/call.h"
+#include "alloc/spans/deferred.h"
+#include "alloc/spans/guards.h"
+#include "alloc/spans/hardened.h"
+#include "alloc/spans/heap_blocks.h"
+#include "alloc/spans/heaps.h"
+#include "alloc/spans/lookup.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- allocating ---- */
+
+void *hf_heap_calloc(size_t count, size_t size)
+{
+    struct hf_pass pass;
+    size_t bytes;
+    if (HF_UNLIKELY(!hf_enter_patiently(&pass)))
+        return hf_fork_calloc(count, size);
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = SIZE_MAX;
+    void *ptr = hf_block_new((struct hf_request){.size = bytes, .zeroed = true});
+    hf_gate_leave(&pass);
+    return ptr;
+}
+
+void *hf_heap_aligned(size_t alignment, size_t size)
+{
+    struct hf_pass pass;
+    if (HF_UNLIKELY(!hf_enter_patiently(&pass)))
+        return hf_fork_aligned(alignment, size);
+    void *ptr = hf_block_new((struct hf_request){.size = size, .alignment = alignment});
+    hf_gate_leave(&pass);
+    return ptr;
+}
+
+/* ---- resizing ---- */
+
+static bool is_small(const void *ptr)
+{
+    return hf_entry_has_span(hf_entry_of(ptr));
+}
+
+/* A small block stays as long as its class is the one that the size would get, so that a sized free
+ * can be checked; a large one grows and shrinks where it is, or takes its pages along. */
+static void *resize_in_place(void *ptr, size_t size)
+{
+    if (is_small(ptr))
+        return size <= HF_LARGEST && hf_class_of(size) == hf_entry_of(ptr)->class ? ptr : NULL;
+    return size > HF_LARGEST ? hf_large_resize(ptr, size) : NULL;
+}
+
+static size_t room_of(const void *ptr)
+{
+    int wrong;
+    return is_small(ptr) ? hf_class_sizes[hf_entry_of(ptr)->class] : hf_large_check(ptr, &wrong);
+}
+
+/* The guard goes before the block grows over it. */
+static void *resize_guarded(void *ptr, size_t asked, size_t size)
+{
+    const size_t usable = room_of(ptr), room = hf_guard_room(size);
+    if (usable == 0 || (hf_hardened != 0 && !is_small(ptr)))
+        return NULL;
+    if (hf_hardened != 0) {
+        if (resize_in_place(ptr, room) == NULL)
+            return NULL;
+        hf_hardened_resize(ptr, hf_entry_of(ptr), asked, size);
+        return ptr;
+    }
+    hf_guard_wipe(ptr, usable, asked);
+    void *resized = resize_in_place(ptr, room);
+    if (resized == NULL)
+        hf_guard_mark(ptr, usable, asked);
+    else
+        hf_guard_mark(resized, room_of(resized), size);
+    return resized;
+}
+
+static __attribute__((nonnull(1))) void *resize(void *ptr, size_t usable, size_t size,
+                                                const void *caller)
+{
+    void *resized =
+        HF_LIKELY(!hf_checks_full) ? resize_in_place(ptr, size) : resize_guarded(ptr, usable, size);
+    if (resized != NULL)
+        return resized;
+    void *moved = hf_block_new((struct hf_request){.size = size, .heap = hf_heap_holding(ptr)});
+    if (HF_LIKELY(moved != NULL)) {
+        memcpy(moved, ptr, size < usable ? size : usable);
+        hf_block_give(ptr, caller);
+    }
+    return moved;
+}
+
+/* The gate is closed: moves the block to libc's memory. */
+static void *realloc_outside(void *ptr, size_t size, const void *caller)
+{
+    const size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    void *moved = NULL;
+    if (size != 0) {
+        moved = hf_fork_aligned(0, size);
+        if (moved == NULL)
+            return NULL;
+        memcpy(moved, ptr, size < usable ? size : usable);
+    }
+    hf_put_off_free(ptr, caller);
+    return moved;
+}
+
+void *hf_heap_realloc(void *ptr, size_t size, const void *caller)
+{
+    struct hf_pass pass;
+    void *resized = NULL;
+    if (HF_UNLIKELY(!hf_enter_patiently(&pass)))
+        return realloc_outside(ptr, size, caller);
+    const size_t usable = hf_block_check(ptr, caller, HF_CORRUPT_IN_REALLOC);
+    const bool watched = hf_is_watched();
+    if (watched && size != 0 && hf_fail_now()) {
+        errno = ENOMEM;
+    } else {
+        if (watched)
+            hf_watch_freed(ptr, caller);
+        if (size != 0)
+            resized = resize(ptr, usable, size, caller);
+        else
+            hf_block_give(ptr, caller);
+        if (watched && size != 0)
+            hf_watch_resized(ptr, resized, size, caller);
+    }
+    hf_gate_leave(&pass);
+    return resized;
+}
+
+/* ---- looking ---- */
+
+size_t hf_heap_usable(const void *ptr, const void *caller)
+{
+    return hf_block_check(ptr, caller, HF_CORRUPT_IN_MEASURE);
+}
+
+size_t hf_heap_asked(const void *ptr, const void *caller)
+{
+    return hf_block_check(ptr, caller, HF_CORRUPT_IN_FREE);
+}
+
+size_t hf_heap_block(const void *ptr, const void **block)
+{
+    const struct hf_entry *entry = hf_entry_of(ptr);
+    enum hf_state state = HF_FREE;
+    size_t size = 0;
+    if (hf_entry_has_span(entry)) {
+        *block = hf_span_holds(ptr, entry, &state);
+        if (*block == NULL || state != HF_LIVE) {
+            *block = NULL;
+            return 0;
+        }
+        size = hf_class_sizes[entry->class];
+    } else if (hf_hardened != 0) {
+        return hf_hardened_holds_large(ptr, block);
+    } else {
+        size = hf_large_holds(ptr, block);
+    }
+    return HF_UNLIKELY(hf_checks_full) && size != 0
+               ? hf_guard_least(size, hf_guard_asked(*block, size))
+               : size;
+}
+
+size_t hf_heap_room(const void *ptr)
+{
+    size_t class, room;
+    if (hf_small_at(ptr, &class, &room))
+        return room;
+    int wrong;
+    room = hf_large_check(ptr, &wrong);
+    return wrong < 0 ? room : 0;
+}
+
+/* Large blocks start at pages. */
+uintptr_t hf_heap_next(uintptr_t address)
+{
+    enum { PAGE = 4096 };
+    const struct hf_entry *entry = hf_entry_of((const void *)address);
+    if (!hf_entry_has_span(entry))
+        return (address | (PAGE - 1)) + 1;
+    const uint32_t size = hf_classes[entry->class].size;
+    return address + (size - ((uint32_t)address - entry->first) % size);
+}
+
+int hf_heap_count(struct hf_heap_numbers *out)
+{
+    struct hf_pass pass;
+    for (int tries = 0; !hf_enter(&pass); tries++) {
+        if (tries == 100)
+            return -EAGAIN;
+        hf_gate_pause(1000000);
+    }
+    const struct hf_spans_count spans = hf_spans_count();
+    const struct hf_pages_stats pages = hf_pages_stats();
+    const struct hf_large_count large = hf_large_count();
+    *out = (struct hf_heap_numbers){
+        .allocated = spans.live + large.live,
+        .active = spans.active + large.live,
+        .metadata = spans.metadata + pages.books,
+        .arenas = spans.locals != 0 ? (unsigned)spans.locals : 1,
+    };
+    out->resident = pages.taken + pages.unused + large.moved + out->metadata;
+    hf_gate_leave(&pass);
+    return 0;
+}
+
+/* ---- starting ---- */
+
+bool hf_heap_boot(const char *configuration, enum hf_checks checks)
+{
+    hf_guards_start(checks);
+    if (checks == HF_CHECKS_HARDENED)
+        hf_hardened_start((unsigned)hf_options.hardened);
+    (void)configuration;
+    if (!hf_pages_start() || !hf_spans_start())
+        return false;
+    if (hf_checks_full)
+        hf_local_slow(true);
+    if (checks != HF_CHECKS_DIAGNOSED)
+        hf_heaps_allow();
+    return true;
+}

@@ -1,0 +1,82 @@
+/*
+ * Large blocks: more than HF_LARGEST bytes, or alignments that no class has. Each is pages of its
+ * own, and has a record that is never anything else. The entry of the unit in which a block starts
+ * points to its record, also after the block was freed, until another one starts there.
+ *
+ * A record's word is the block's address with its state: who frees a block turns LIVE into KEPT by
+ * one compare-and-exchange, and so fails if the block is not live, whatever the record has been
+ * used for since it was read.
+ *
+ * All functions: any thread inside the gate, unless stated otherwise. No lock is held while a block
+ * comes from the cache (large_cache.h) or goes there; otherwise pages' locks, and for new records
+ * the spans' lock.
+ */
+#ifndef HOMEFREE_LARGE_H
+#define HOMEFREE_LARGE_H
+
+#include "alloc/spans/entry.h"
+
+enum hf_large_state {
+    HF_LARGE_GONE, /* its pages went back; the address is where it was */
+    HF_LARGE_KEPT, /* freed, and in the cache, or on its way */
+    HF_LARGE_BUSY, /* live, while it is resized */
+    HF_LARGE_LIVE
+};
+
+struct hf_large {
+    uintptr_t word;        /* atomic: address + state */
+    size_t size;           /* atomic: bytes that can be used; changes only while BUSY or not live */
+    size_t asked;          /* of a live block: what the program asked for */
+    struct hf_large *next; /* atomic: in a stack (large_stack.h) */
+    struct hf_heap *heap;  /* of a live block: heaps.h */
+    uint32_t depth;        /* atomic: how many are in the stack, from this one on */
+    bool moved;            /* its pages come straight from the region */
+    uint8_t unused[19];
+};
+_Static_assert(sizeof(struct hf_large) == 64, "a cache line");
+
+/* A block; alignment: a power of two, or 0. NULL if there is no memory. */
+void *hf_large_take(size_t size, size_t alignment, bool zeroed);
+
+/* Frees what is a live block's first byte. Returns -1, or what is wrong (enum hf_corruption_kind);
+ * then nothing has changed. ptr: not in a span. */
+int hf_large_give(void *ptr);
+
+/* The size of the live block that starts there; *wrong as hf_large_give() returns it, 0 then. ptr:
+ * not in a span. No lock, no gate. */
+size_t hf_large_check(const void *ptr, int *wrong);
+
+/* What the program asked for when it got the live block that starts there. No lock, no gate. */
+size_t hf_large_asked(const void *ptr);
+
+/* The heap of one's own that has the live block which holds an address. No lock, no gate. */
+struct hf_heap *hf_large_heap(const void *ptr);
+void hf_large_set_heap(const void *ptr, struct hf_heap *heap);
+
+/* Makes a live block larger or smaller, where it is or by moving its pages. NULL if the caller must
+ * copy it; nothing has changed then. */
+void *hf_large_resize(void *ptr, size_t size);
+
+/* The size and first byte of the live block that holds an address of the region; 0 and NULL if
+ * there is none. No lock, no gate. */
+size_t hf_large_holds(const void *ptr, const void **block);
+
+/* Calls visit for each live block, until it returns false. What other threads take and free
+ * meanwhile may be seen or not. No lock, no gate. */
+bool hf_large_each(bool (*visit)(void *context, const void *ptr, size_t size), void *context);
+
+/* Gives to pages what is kept for reuse: at the end of each window (pages.h), what was not needed
+ * lately; or all. */
+void hf_large_trim(void);
+void hf_large_empty(void);
+
+struct hf_large_count {
+    uint64_t live;  /* bytes */
+    uint64_t kept;  /* bytes for reuse */
+    uint64_t moved; /* bytes of both that are not pages' */
+    uint64_t blocks;
+};
+/* No lock, no gate. */
+struct hf_large_count hf_large_count(void);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * Local heaps: a thread's own part of the heap. It has a stack of freed blocks for each class, and
+ * owns spans. Only its thread touches it, with these exceptions: `queue`, to which other threads
+ * add spans in which they freed blocks; what the spans' lock guards (span.h); and the thread's
+ * slot, into which hf_local_slow() of another thread stores.
+ *
+ * threads.c owns them. A record is never given back: what is read of it stays a local heap's.
+ */
+#ifndef HOMEFREE_LOCAL_H
+#define HOMEFREE_LOCAL_H
+
+#include "alloc/spans/classes.h"
+
+struct hf_span;
+struct hf_ground_stacks;
+
+enum { HF_GROUNDS_KEPT = 8 }; /* grounds of which a thread has stacks at a time */
+
+struct hf_freed {
+    char *block;
+    uint8_t *state;
+};
+
+/* Where a class's blocks come from once its stack is empty. One cache line. */
+struct hf_bin {
+    uint64_t mask; /* free blocks of the current group, which span.free no longer counts */
+    uint8_t *group_state;
+    char *group_first;
+    struct hf_span *current; /* the group is its */
+    struct hf_span *list;    /* others that have enough free blocks */
+    uint32_t size, group;    /* group: where to look next */
+} __attribute__((aligned(64)));
+
+/* Other threads write to the queue, which therefore has a cache line of its own:
+ * NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding) */
+struct hf_local {
+    struct hf_freed *tops[HF_CLASSES];   /* the newest; below the oldest, block is NULL */
+    struct hf_freed *limits[HF_CLASSES]; /* one behind the last place */
+    struct hf_span *owned;               /* spans' lock */
+    struct hf_local *next, *previous;    /* spans' lock: of the list that threads.c keeps it in */
+    struct hf_local **slot;              /* the thread's hf_local_here */
+    struct hf_local *ended;              /* next one whose thread ended while the gate was closed */
+    /* ground.h: by the number of a fast space, never NULL; and by the number of a ground. */
+    struct hf_ground_stacks *spaces[HF_SPACES_MAX], *grounds[HF_GROUNDS_KEPT];
+    struct hf_heap *heap; /* heaps.h */
+    struct hf_bin bins[HF_CLASSES];
+    struct hf_span *queue; /* atomic: spans with REMOTE blocks (between.h) */
+    uint64_t random;       /* hardened.h */
+    int thread;            /* the thread's id for the kernel */
+};
+
+/* The calling thread's local heap. Never NULL, so that the fast paths need no test:
+ *   &hf_local_none   in a thread that has none yet, or that must take the slow paths for now;
+ *   &hf_local_ended  once the thread's is gone.
+ * Their stacks are empty, and they own nothing. */
+extern __thread struct hf_local *hf_local_here
+    __attribute__((tls_model("initial-exec"), visibility("hidden")));
+extern struct hf_local hf_local_none __attribute__((visibility("hidden")));
+extern struct hf_local hf_local_ended __attribute__((visibility("hidden")));
+
+static inline struct hf_local *hf_local_get(void)
+{
+    return __atomic_load_n(&hf_local_here, __ATOMIC_RELAXED);
+}
+
+/* What a slow path works on: hf_local_use(), then the calls of span.h, then hf_local_done(). Inside
+ * the gate. The thread's own local heap, which is made if the thread has none; or else one that
+ * threads share, under a lock: in a thread that has ended, or if there is no memory. NULL only if
+ * there is no memory for that one either. Does not nest. */
+struct hf_local *hf_local_use(void);
+void hf_local_done(struct hf_local *local);
+/* The thread's own, if it has one: what it owns needs no lock. */
+struct hf_local *hf_local_own(void);
+
+/* True: every thread takes the slow paths from its next call on. Inside the gate. */
+void hf_local_slow(bool slow);
+
+/* A local heap that is no thread's, and whose user must have a lock, inside the gate, for each call
+ * with it; NULL if there is no memory. The second one ends all its blocks, live or not, at once, so
+ * that a later free of one is one of "never allocated". Inside the gate. */
+struct hf_local *hf_local_make(void);
+void hf_local_drop(struct hf_local *local);
+
+/* Before anything else of spans: false if there is no memory. */
+bool hf_locals_start(void);
+/* Whether threads ended while the gate was closed; what they left to do. Inside the gate. */
+bool hf_locals_have_ended(void);
+void hf_locals_catch_up(void);
+/* In a forked child: the local heaps of threads that it lacks lose their spans, as these are
+ * needed. Before the gate opens. The caller has made all fork locks anew. */
+void hf_locals_reset_in_child(void);
+/* For whoever lacks a span: the spans of one local heap that has no thread go to all. Spans' lock
+ * held; false if no such heap has any. */
+bool hf_locals_take_over(void);
+
+#endif

@@ -1,0 +1,17 @@
+/*
+ * A heap of one's own (heaps.h), for whoever takes blocks from it.
+ */
+#ifndef HOMEFREE_OWN_HEAP_H
+#define HOMEFREE_OWN_HEAP_H
+
+#include "alloc/spans/local.h"
+
+#include <pthread.h>
+
+struct hf_heap {
+    struct hf_local *local; /* NULL: dropped */
+    struct hf_heap *next;
+    pthread_mutex_t lock;
+};
+
+#endif

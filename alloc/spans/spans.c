@@ -1,0 +1,538 @@
+/*
+ * Spans: making them, whose they are, and the end of both. See span.h.
+ *
+ * Owns the spans' lock, the records that wait for use, and the spans that threads have left, by
+ * class; the lock guards all of these.
+ */
+#include "alloc/spans/span.h"
+
+#include "alloc/base/fork_lock.h"
+#include "alloc/heap/region.h"
+#include "alloc/spans/between.h"
+#include "alloc/spans/guard_pages.h"
+#include "alloc/spans/metadata.h"
+#include "alloc/spans/units.h"
+#include "alloc/spans/vector.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+struct hf_entry *hf_entry_table;
+
+static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hf_span *idle_records[HF_CLASSES];
+static struct hf_span *abandoned[HF_CLASSES]; /* read without the lock, as a hint */
+static struct hf_local orphanage;             /* owns them */
+static uint64_t active;
+struct hf_span_queues hf_span_queues = {.now = 1};
+
+void hf_spans_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void hf_spans_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+bool hf_spans_start(void)
+{
+    uint8_t *table = hf_region_table(HF_LG_UNIT - HF_LG_ENTRY);
+    if (table == NULL)
+        return false;
+    hf_entry_table = (struct hf_entry *)(void *)table - (hf_region.base >> HF_LG_UNIT);
+    return hf_units_start() && hf_locals_start();
+}
+
+/* ---- lists ---- */
+
+void hf_span_link(struct hf_span **list, struct hf_span *span)
+{
+    span->listed = true;
+    span->previous = NULL;
+    span->next = *list;
+    if (span->next != NULL)
+        span->next->previous = span;
+    *list = span;
+}
+
+void hf_span_unlink(struct hf_span **list, struct hf_span *span)
+{
+    span->listed = false;
+    *(span->previous != NULL ? &span->previous->next : list) = span->next;
+    if (span->next != NULL)
+        span->next->previous = span->previous;
+}
+
+static void own(struct hf_local *local, struct hf_span *span)
+{
+    span->previous_owned = NULL;
+    span->next_owned = local->owned;
+    if (span->next_owned != NULL)
+        span->next_owned->previous_owned = span;
+    local->owned = span;
+    __atomic_store_n(&span->owner, local, __ATOMIC_SEQ_CST);
+    struct hf_entry *entry = hf_entry_of(hf_span_start(span));
+    for (size_t i = 0; i < hf_classes[span->class].units; i++)
+        __atomic_store_n(&entry[i].owner, local, __ATOMIC_RELEASE);
+}
+
+static void disown(struct hf_span *span)
+{
+    *(span->previous_owned != NULL ? &span->previous_owned->next_owned : &span->owner->owned) =
+        span->next_owned;
+    if (span->next_owned != NULL)
+        span->next_owned->previous_owned = span->previous_owned;
+}
+
+/* ---- making and ending ---- */
+
+/* Colours: first blocks that lay at the same offset of their span would share cache sets. Less than
+ * a block's size, or less than COLOUR_ROOM for small ones, of which a span has many. */
+enum { COLOUR_ROOM = 960, COLOUR_STEP = 64, COLOURS = 16 };
+
+static uint32_t colour_room(unsigned class)
+{
+    const uint32_t size = hf_classes[class].size;
+    const uint32_t left = (uint32_t)(hf_classes[class].units * HF_UNIT % size);
+    return size <= HF_UNIT / 32 && left < COLOUR_ROOM ? COLOUR_ROOM : left;
+}
+
+/* A multiple of the largest power of two that divides the size, so that blocks are aligned to it.
+ */
+static uint32_t colour_of(unsigned class)
+{
+    static uint32_t turn;
+    const uint32_t size = hf_classes[class].size, room = colour_room(class);
+    const uint32_t alignment = (size & -size) > COLOUR_STEP ? size & -size : COLOUR_STEP;
+    const uint32_t colour = turn++ * 5 % COLOURS * COLOUR_STEP;
+    return (colour < room ? colour : room) & -alignment;
+}
+
+/* Indices in front of the first block, for a colour. */
+static uint32_t before(unsigned class, uint32_t colour)
+{
+    return (colour + hf_classes[class].size - 1) / hf_classes[class].size;
+}
+
+/* Indices that addresses of a span can have, in whole groups. */
+static size_t indices(unsigned class, uint32_t in_front)
+{
+    const size_t all = hf_classes[class].units * HF_UNIT / hf_classes[class].size + in_front + 1;
+    return (all + HF_GROUP - 1) & -(size_t)HF_GROUP;
+}
+
+static struct hf_span *take_record(unsigned class)
+{
+    struct hf_span *span = idle_records[class];
+    if (span != NULL)
+        idle_records[class] = span->next;
+    else
+        span = hf_metadata_take(sizeof *span + indices(class, before(class, colour_room(class))));
+    return span;
+}
+
+static void give_record(struct hf_span *span)
+{
+    span->next = idle_records[span->class];
+    idle_records[span->class] = span;
+}
+
+/* Bytes of a span that blocks may lie in. */
+static uint32_t room_of(unsigned class)
+{
+    return (uint32_t)(hf_classes[class].units * HF_UNIT - hf_guard_page());
+}
+
+/* Makes all of a span of blocks of no bytes, or the last page of one that is hardened, memory that
+ * nobody may touch, or memory again. */
+static bool protect(char *at, unsigned class, bool on)
+{
+    const size_t page = hf_guard_page();
+    if (class == HF_CLASS_NOTHING)
+        return hf_region_map(at, hf_classes[class].units * HF_UNIT,
+                             on ? PROT_NONE : PROT_READ | PROT_WRITE, MAP_FIXED) != MAP_FAILED;
+    if (HF_UNLIKELY(page != 0))
+        (on ? hf_guard_pages_close : hf_guard_pages_open)(at + room_of(class), page);
+    return true;
+}
+
+/* What another thread may do to a record of this class meanwhile is to queue it, so the fields of
+ * the queue stay as they are. */
+static void fill(struct hf_span *span, unsigned class, char *at)
+{
+    const uint32_t size = hf_classes[class].size, colour = colour_of(class);
+    const uint32_t in_front = before(class, colour);
+    const uint32_t blocks = (room_of(class) - colour) / size;
+    uint8_t *states = hf_span_states(span);
+    memset(states, HF_NONE, indices(class, in_front));
+    memset(states + in_front, HF_FREE, blocks);
+    span->unit = (uint32_t)(((uintptr_t)at - hf_region.base) >> HF_LG_UNIT);
+    span->class = (uint8_t) class;
+    span->before = (uint8_t)in_front;
+    span->blocks = span->free = (uint16_t)blocks;
+    span->when = HF_NEVER;
+    span->listed = false;
+    struct hf_entry *entry = hf_entry_of(at);
+    for (size_t i = 0; i < hf_classes[span->class].units; i++) {
+        entry[i].state = states;
+        entry[i].reciprocal = hf_classes[class].reciprocal;
+        entry[i].first = (uint32_t)(uintptr_t)(at + colour) - in_front * size;
+        entry[i].class = (uint8_t) class;
+    }
+}
+
+static struct hf_span *make(struct hf_local *local, unsigned class)
+{
+    const unsigned units = hf_classes[class].units;
+    struct hf_span *span = take_record(class);
+    if (span == NULL)
+        return NULL;
+    span->class = (uint8_t) class;
+    char *at = hf_units_take(units);
+    if (at == NULL || !protect(at, class, true)) {
+        if (at != NULL)
+            hf_units_give(at, units);
+        give_record(span);
+        return NULL;
+    }
+    fill(span, class, at);
+    own(local, span);
+    active += units * HF_UNIT;
+    return span;
+}
+
+/* What an outdated look finds then is nobody's block; it does not find half of an entry, because
+ * the owner goes first. */
+static void clear_entries(const struct hf_span *span)
+{
+    struct hf_entry *entry = hf_entry_of(hf_span_start(span));
+    for (size_t i = 0; i < hf_classes[span->class].units; i++)
+        __atomic_store_n(&entry[i].owner, NULL, __ATOMIC_SEQ_CST);
+}
+
+/* False: the queue is closed. */
+static bool push(struct hf_local *owner, struct hf_span *span)
+{
+    struct hf_span *head = __atomic_load_n(&owner->queue, __ATOMIC_RELAXED);
+    do {
+        if (head == HF_QUEUE_CLOSED)
+            return false;
+        span->next_queued = head;
+    } while (!__atomic_compare_exchange_n(&owner->queue, &head, span, true, __ATOMIC_SEQ_CST,
+                                          __ATOMIC_RELAXED));
+    return true;
+}
+
+/* Leaves an owner's queue to all threads, which look into the orphanage's before they make a span.
+ */
+static void hand_over(struct hf_local *owner)
+{
+    struct hf_span *span = __atomic_load_n(&owner->queue, __ATOMIC_RELAXED), *next;
+    do
+        if (span == HF_QUEUE_CLOSED)
+            return;
+    while (!__atomic_compare_exchange_n(&owner->queue, &span, NULL, true, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED));
+    for (; span != NULL; span = next) {
+        next = span->next_queued;
+        (void)push(&orphanage, span); /* is never closed */
+    }
+}
+
+void hf_span_end(struct hf_span *span)
+{
+    char *at = hf_span_start(span);
+    struct hf_local *owner = span->owner;
+    disown(span);
+    __atomic_store_n(&span->owner, NULL, __ATOMIC_SEQ_CST);
+    if (HF_UNLIKELY(hf_span_is_queued(span)) && owner != &orphanage) /* since the caller looked */
+        hand_over(owner);
+    active -= hf_span_bytes(span);
+    clear_entries(span);
+    if (protect(at, span->class, false)) /* otherwise they are lost */
+        hf_units_give(at, hf_classes[span->class].units);
+    give_record(span);
+}
+
+/* ---- between local heaps ---- */
+
+/* Turns states of one kind to FREE; returns how many. */
+static uint32_t collect(struct hf_span *span, enum hf_state state)
+{
+    uint8_t *states = hf_span_states(span);
+    uint32_t found = 0;
+    for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP)
+        for (uint64_t mask = hf_bytes_equal(states + at, state); mask != 0; mask &= mask - 1) {
+            __atomic_store_n(&states[at + (uint32_t)__builtin_ctzll(mask)], HF_FREE,
+                             __ATOMIC_RELAXED);
+            found++;
+        }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE); /* what others did to the blocks before */
+    return found;
+}
+
+void hf_span_collect(struct hf_span *span)
+{
+    const uint32_t found = collect(span, HF_REMOTE);
+    if (found != 0)
+        span->free = (uint16_t)(span->free + found);
+}
+
+void hf_span_queue(struct hf_span *span)
+{
+    struct hf_local *owner;
+    do {
+        owner = __atomic_load_n(&span->owner, __ATOMIC_SEQ_CST);
+        if (owner == NULL) {
+            __atomic_store_n(&span->queued, 0, __ATOMIC_SEQ_CST);
+            owner = __atomic_load_n(&span->owner, __ATOMIC_SEQ_CST);
+            /* Taken meanwhile, and perhaps freed into. */
+            if (owner == NULL || !hf_span_set_queued(span))
+                return;
+        }
+    } while (!push(owner, span)); /* the spans of a closed queue's owner have another one already */
+    /* A former owner may not look for long, and `queued` would keep others from telling the present
+     * one. */
+    if (owner != &orphanage && __atomic_load_n(&span->owner, __ATOMIC_SEQ_CST) != owner)
+        hand_over(owner);
+}
+
+/* Takes in what was freed in queued spans, and calls `collected` for each of the owner's. */
+static void drain(struct hf_local *owner,
+                  void (*collected)(struct hf_local *owner, struct hf_span *span))
+{
+    struct hf_span *span = __atomic_exchange_n(&owner->queue, NULL, __ATOMIC_SEQ_CST), *next;
+    for (; span != NULL; span = next) {
+        next = span->next_queued;
+        if (__atomic_load_n(&span->owner, __ATOMIC_RELAXED) != owner) {
+            hf_span_queue(span);
+            continue;
+        }
+        /* Before the look: what comes later queues it again. */
+        (void)__atomic_exchange_n(&span->queued, 0, __ATOMIC_SEQ_CST);
+        __atomic_thread_fence(__ATOMIC_SEQ_CST);
+        hf_span_collect(span);
+        collected(owner, span);
+    }
+}
+
+/* Also of a span that was wholly free before, and could not be given away because of the queue. */
+static void collected_own(struct hf_local *local, struct hf_span *span)
+{
+    if (span->free >= span->when)
+        hf_span_reached(local, span);
+}
+
+void hf_spans_drain(struct hf_local *local)
+{
+    if (__atomic_load_n(&local->queue, __ATOMIC_RELAXED) != NULL)
+        drain(local, collected_own);
+}
+
+/* With the lock. */
+static void collected_orphan(struct hf_local *owner, struct hf_span *span)
+{
+    (void)owner;
+    if (span->free == span->blocks && !hf_span_is_queued(span)) {
+        hf_span_unlink(&abandoned[span->class], span);
+        hf_span_end(span);
+    }
+}
+
+static void drain_orphanage(void)
+{
+    if (__atomic_load_n(&orphanage.queue, __ATOMIC_RELAXED) != NULL)
+        drain(&orphanage, collected_orphan);
+}
+
+/* A span that some thread has left and that has enough free blocks; looks at a few only, unless
+ * there is no memory. */
+static struct hf_span *adopt(struct hf_local *local, unsigned class, bool desperate)
+{
+    enum { LOOKS = 8 };
+    drain_orphanage();
+    struct hf_span *span = abandoned[class];
+    for (int looks = 1; span != NULL && span->free < (desperate ? 1 : hf_span_worth(span)); looks++)
+        span = looks < LOOKS || desperate ? span->next : NULL;
+    if (span == NULL)
+        return NULL;
+    hf_span_unlink(&abandoned[class], span);
+    disown(span);
+    own(local, span);
+    hf_span_collect(span);
+    return span;
+}
+
+struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
+{
+    hf_spans_lock();
+    struct hf_span *span = adopt(local, class, false);
+    if (span == NULL && hf_locals_take_over())
+        span = adopt(local, class, false);
+    if (span == NULL)
+        span = make(local, class);
+    if (HF_UNLIKELY(span == NULL))
+        span = adopt(local, class, true);
+    hf_spans_unlock();
+    return span;
+}
+
+static void put_back(struct hf_local *local)
+{
+    for (unsigned class = 0; class < HF_CLASSES; class ++) {
+        struct hf_bin *bin = &local->bins[class];
+        for (struct hf_freed *top = local->tops[class]; top->block != NULL; top--) {
+            struct hf_span *span = hf_entry_span(hf_entry_of(top->block));
+            __atomic_store_n(top->state, HF_FREE, __ATOMIC_RELAXED);
+            span->free++;
+            local->tops[class] = top - 1;
+        }
+        if (bin->current != NULL)
+            bin->current->free =
+                (uint16_t)(bin->current->free + (uint32_t)__builtin_popcountll(bin->mask));
+    }
+}
+
+/* A thread that a fork left behind may have been anywhere in its fast paths: the states alone
+ * count. */
+static void recount(struct hf_span *span)
+{
+    (void)collect(span, HF_STACKED);
+    (void)collect(span, HF_REMOTE);
+    uint32_t free = 0;
+    for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP)
+        free += (uint32_t)__builtin_popcountll(hf_bytes_equal(hf_span_states(span) + at, HF_FREE));
+    span->free = (uint16_t)free;
+}
+
+static void forget_bins(struct hf_local *local)
+{
+    for (unsigned class = 0; class < HF_CLASSES; class ++)
+        local->bins[class] = (struct hf_bin){.size = hf_classes[class].size};
+}
+
+void hf_spans_leave(struct hf_local *local, bool stale)
+{
+    if (!stale)
+        put_back(local);
+    forget_bins(local);
+    for (struct hf_span *span = local->owned, *next; span != NULL; span = next) {
+        next = span->next_owned;
+        own(&orphanage, span);
+        span->when = HF_NEVER;
+        if (stale)
+            recount(span);
+        else
+            hf_span_collect(span);
+        if (span->free == span->blocks && !hf_span_is_queued(span))
+            hf_span_end(span);
+        else
+            hf_span_link(&abandoned[span->class], span);
+    }
+    local->owned = NULL;
+    struct hf_span *span = __atomic_exchange_n(&local->queue, HF_QUEUE_CLOSED, __ATOMIC_SEQ_CST);
+    for (struct hf_span *next; span != NULL; span = next) {
+        next = span->next_queued;
+        hf_span_queue(span);
+    }
+}
+
+void hf_spans_drop(struct hf_local *local)
+{
+    struct hf_span *span = __atomic_exchange_n(&local->queue, HF_QUEUE_CLOSED, __ATOMIC_SEQ_CST);
+    for (struct hf_span *next; span != NULL; span = next) {
+        next = span->next_queued;
+        if (span->owner == local)
+            __atomic_store_n(&span->queued, 0, __ATOMIC_SEQ_CST);
+        else
+            hf_span_queue(span);
+    }
+    forget_bins(local);
+    while (local->owned != NULL) {
+        if (HF_UNLIKELY(hf_hardened != 0)) /* free blocks are clear there */
+            (void)madvise(hf_span_start(local->owned), hf_span_bytes(local->owned), MADV_DONTNEED);
+        hf_span_end(local->owned);
+    }
+}
+
+static void requeue(struct hf_local *local)
+{
+    local->queue = NULL;
+    for (struct hf_span *span = local->owned, *next; span != NULL; span = next) {
+        next = span->next_owned;
+        hf_span_collect(span);
+        if (local != &orphanage)
+            collected_own(local, span);
+    }
+}
+
+void hf_spans_reset_in_child(struct hf_local *own, struct hf_local *lent)
+{
+    hf_span_queues.now = hf_span_queues.now % UINT8_MAX + 1; /* never 0 */
+    if (own != NULL)
+        requeue(own);
+    for (struct hf_local *local = lent; local != NULL; local = local->next)
+        requeue(local);
+    requeue(&orphanage);
+}
+
+/* ---- looking ---- */
+
+void hf_spans_each(bool (*visit)(void *context, struct hf_span *span), void *context)
+{
+    const struct hf_entry *entry = hf_entry_of((void *)hf_region.base);
+    const struct hf_entry *end = entry + (hf_region.size >> HF_LG_UNIT);
+    for (const char *at = (void *)hf_region.base; entry < end && hf_region_was_reached(at);) {
+        size_t units = 1;
+        if (entry->owner != NULL && entry->owner != &hf_large_owner) {
+            struct hf_span *span = hf_entry_span(entry);
+            if (!visit(context, span))
+                return;
+            units = hf_classes[span->class].units;
+        }
+        entry += units;
+        at += units << HF_LG_UNIT;
+    }
+}
+
+static bool count_span(void *context, struct hf_span *span)
+{
+    struct hf_spans_count *count = context;
+    uint64_t live = 0, stacked = 0;
+    for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
+        const uint8_t *states = hf_span_states(span) + at;
+        live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE));
+        stacked += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_STACKED));
+    }
+    count->spans++;
+    count->blocks += live;
+    count->live += live * hf_class_sizes[span->class];
+    count->stacked += stacked * hf_class_sizes[span->class];
+    return true;
+}
+
+struct hf_spans_count hf_spans_count(void)
+{
+    hf_spans_lock();
+    struct hf_spans_count count = {
+        .active = active,
+        .unused = hf_units_unused(),
+        .metadata = hf_metadata_bytes(),
+        .locals = hf_locals_count(),
+    };
+    hf_spans_each(count_span, &count);
+    hf_spans_unlock();
+    return count;
+}
+
+void hf_spans_trim(bool all)
+{
+    hf_spans_lock();
+    while (hf_locals_take_over() && all)
+        continue;
+    drain_orphanage();
+    hf_units_trim(all);
+    hf_spans_unlock();
+}

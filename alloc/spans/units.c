@@ -1,0 +1,261 @@
+/*
+ * See units.h. Owns the granules and their lists; the spans' lock guards them.
+ */
+#include "alloc/spans/units.h"
+
+#include "alloc/heap/region.h"
+#include "alloc/pages/pages.h"
+#include "alloc/pages/present.h"
+#include "alloc/spans/classes.h"
+#include "alloc/spans/guard_pages.h"
+#include "alloc/spans/guards.h"
+
+#include <string.h>
+#include <sys/mman.h>
+
+enum { LG_GRANULE = HF_LG_UNIT + 6, LG_RECORD = 6 };
+
+/* In a table parallel to the region. One bit a unit. */
+struct granule {
+    uint64_t have;   /* pages/ gave it */
+    uint64_t pieces; /* it is the first one of a piece */
+    uint64_t free;   /* no span has it */
+    uint64_t rested; /* it has been free since the last hf_units_trim() */
+    uint64_t dirty;  /* it may have memory */
+    struct granule *next, *previous;
+    uint64_t run; /* the list's number; 0: in none */
+};
+_Static_assert(sizeof(struct granule) == 1 << LG_RECORD, "one cache line");
+
+static struct granule *table;
+/* By the longest run of free units; the last list is of those with nothing else, which are used
+ * when there is no other, so that they can go back. */
+enum { WHOLE = HF_UNITS_MOST + 1 };
+static struct granule *lists[WHOLE + 1];
+static size_t all, unused; /* units */
+
+/* Pieces: an eighth of what there is, at least 256 KiB, so that a small program stays small, and
+ * at most a granule. As much may be free before whole pieces go back at once. */
+enum { LEAST = 8, MOST = 64, SHARE = 8 };
+
+static char *address_of(const struct granule *granule, unsigned unit)
+{
+    return (char *)hf_region.base + ((size_t)(granule - table) << LG_GRANULE) +
+           ((size_t)unit << HF_LG_UNIT);
+}
+
+static struct granule *granule_of(const char *at, unsigned *unit)
+{
+    const size_t offset = (uintptr_t)at - hf_region.base;
+    *unit = (unsigned)(offset >> HF_LG_UNIT) % 64;
+    return &table[offset >> LG_GRANULE];
+}
+
+/* `units` bits, the lowest of which is that of a unit. */
+static uint64_t bits(unsigned unit, unsigned units)
+{
+    return UINT64_MAX >> (64 - units) << unit;
+}
+
+/* The units from which on as many are free. */
+static uint64_t runs_of(uint64_t free, unsigned units)
+{
+    for (unsigned i = 1; i < units && free != 0; i++)
+        free &= free >> 1;
+    return free;
+}
+
+static void enlist(struct granule *granule)
+{
+    unsigned run = 0;
+    for (uint64_t left = granule->free; left != 0 && run < HF_UNITS_MOST; left &= left >> 1)
+        run++;
+    if (run == HF_UNITS_MOST && granule->free == granule->have)
+        run = WHOLE;
+    if (run == granule->run)
+        return;
+    if (granule->run != 0) {
+        *(granule->previous != NULL ? &granule->previous->next : &lists[granule->run]) =
+            granule->next;
+        if (granule->next != NULL)
+            granule->next->previous = granule->previous;
+    }
+    granule->run = run;
+    if (run == 0)
+        return;
+    granule->previous = NULL;
+    granule->next = lists[run];
+    if (granule->next != NULL)
+        granule->next->previous = granule;
+    lists[run] = granule;
+}
+
+bool hf_units_start(void)
+{
+    table = (struct granule *)(void *)hf_region_table(LG_GRANULE - LG_RECORD);
+    return table != NULL;
+}
+
+/* In the hardened tier, free memory is clear. */
+static char *take_piece(size_t size, size_t alignment, bool *fresh)
+{
+    char *at = hf_pages_take_fresh(size, alignment, fresh);
+    if (HF_UNLIKELY(hf_hardened != 0) && at != NULL && !*fresh)
+        (void)madvise(at, size, MADV_DONTNEED);
+    return at;
+}
+
+static size_t ahead_of(size_t units)
+{
+    return hf_present_ahead(units * HF_UNIT, hf_pages_taken());
+}
+
+/* A piece lies at a multiple of a power of two, and so in one granule. */
+static bool more(unsigned units)
+{
+    unsigned alignment = LEAST, unit;
+    while (alignment < MOST &&
+           (all >= (size_t)2 * SHARE * alignment || hf_hardened_has(HF_HARDENED_SCATTER)))
+        alignment *= 2;
+    size_t size = alignment * HF_UNIT;
+    bool fresh;
+    char *at = take_piece(size, size, &fresh);
+    if (at == NULL) {
+        size = units * HF_UNIT;
+        for (alignment = 1; alignment < units;)
+            alignment *= 2;
+        at = take_piece(size, alignment * HF_UNIT, &fresh);
+    }
+    if (at == NULL)
+        return false;
+    struct granule *granule = granule_of(at, &unit);
+    const unsigned count = (unsigned)(size >> HF_LG_UNIT);
+    const uint64_t mask = bits(unit, count);
+    /* Large blocks leave their entries behind. */
+    memset(hf_entry_of(at), 0, count * sizeof(struct hf_entry));
+    granule->have |= mask;
+    granule->pieces |= (uint64_t)1 << unit;
+    granule->free |= mask;
+    granule->rested &= ~mask;
+    if (!fresh)
+        granule->dirty |= mask; /* who knows */
+    else if (size == HF_PAGE_2M && ahead_of(all) >= size)
+        hf_present_huge(at, size);
+    all += count;
+    unused += count;
+    enlist(granule);
+    return true;
+}
+
+/* Makes units present that are about to be used, with those behind them that have no memory yet, in
+ * proportion to all that are in use. */
+static void make_present(struct granule *granule, unsigned unit, unsigned units)
+{
+    const size_t ahead = ahead_of(all - unused) / HF_UNIT;
+    if (ahead == 0)
+        return;
+    const uint64_t absent = granule->free & ~granule->dirty;
+    while (units < ahead && units < HF_PRESENT_MOST / HF_UNIT && unit + units < 64 &&
+           (absent >> (unit + units) & 1) != 0)
+        units++;
+    granule->dirty |= bits(unit, units);
+    hf_present_make(address_of(granule, unit), units * HF_UNIT);
+}
+
+/* The lowest of these bits; with checks:hardened, any one. */
+static unsigned choose(uint64_t from)
+{
+    unsigned turn = 0;
+    if (HF_UNLIKELY(hf_hardened_has(HF_HARDENED_SCATTER))) {
+        static uint64_t takes;
+        turn = hf_guard_hash((void *)(uintptr_t)++takes) % 64;
+    }
+    return ((unsigned)__builtin_ctzll(from >> turn | from << (-turn % 64)) + turn) % 64;
+}
+
+char *hf_units_take(unsigned units)
+{
+    unsigned run = units;
+    while (run <= WHOLE && lists[run] == NULL)
+        run++;
+    if (run > WHOLE) {
+        if (!more(units))
+            return NULL;
+        for (run = units; lists[run] == NULL;)
+            run++;
+    }
+    struct granule *granule = lists[run];
+    const unsigned unit = choose(runs_of(granule->free, units));
+    if ((granule->dirty & bits(unit, units)) == 0)
+        make_present(granule, unit, units);
+    granule->free &= ~bits(unit, units);
+    granule->dirty |= bits(unit, units);
+    unused -= units;
+    enlist(granule);
+    return address_of(granule, unit);
+}
+
+/* Those of the units `among` that belong to pieces of which nothing else is left go to pages/. */
+static void give_pieces(struct granule *granule, uint64_t among)
+{
+    for (uint64_t pieces = granule->pieces; pieces != 0; pieces &= pieces - 1) {
+        const unsigned unit = (unsigned)__builtin_ctzll(pieces);
+        const uint64_t others = (pieces & (pieces - 1)) | ~granule->have;
+        const uint64_t behind = unit < 63 ? others & UINT64_MAX << (unit + 1) : 0;
+        const unsigned end = behind != 0 ? (unsigned)__builtin_ctzll(behind) : 64;
+        const uint64_t mask = bits(unit, end - unit);
+        if ((among & mask) != mask)
+            continue;
+        granule->have &= ~mask;
+        granule->pieces &= ~mask;
+        granule->free &= ~mask;
+        all -= end - unit;
+        unused -= end - unit;
+        /* What was there is forgotten (hf_span_was). */
+        memset(hf_entry_of(address_of(granule, unit)), 0, (end - unit) * sizeof(struct hf_entry));
+        hf_pages_give(address_of(granule, unit), (end - unit) * HF_UNIT);
+    }
+}
+
+void hf_units_give(char *at, unsigned units)
+{
+    unsigned unit;
+    struct granule *granule = granule_of(at, &unit);
+    granule->free |= bits(unit, units);
+    granule->rested &= ~bits(unit, units);
+    unused += units;
+    if (unused > MOST + all / SHARE)
+        give_pieces(granule, granule->free);
+    enlist(granule);
+}
+
+/* Gives the memory of units back to the system, neighbours at once. */
+static void clean(struct granule *granule, uint64_t mask)
+{
+    granule->dirty &= ~mask;
+    while (mask != 0) {
+        const unsigned unit = (unsigned)__builtin_ctzll(mask);
+        const uint64_t rest = ~(mask >> unit);
+        const unsigned count = rest != 0 ? (unsigned)__builtin_ctzll(rest) : 64;
+        (void)madvise(address_of(granule, unit), count * HF_UNIT, MADV_DONTNEED);
+        mask &= ~bits(unit, count);
+    }
+}
+
+void hf_units_trim(bool everything)
+{
+    for (unsigned run = 1; run <= WHOLE; run++)
+        for (struct granule *granule = lists[run], *next; granule != NULL; granule = next) {
+            next = granule->next;
+            give_pieces(granule, everything ? granule->free : granule->free & granule->rested);
+            clean(granule,
+                  granule->free & granule->dirty & (everything ? UINT64_MAX : granule->rested));
+            granule->rested = granule->free;
+            enlist(granule); /* in the list of a shorter run, or in none */
+        }
+}
+
+uint64_t hf_units_unused(void)
+{
+    return (uint64_t)unused << HF_LG_UNIT;
+}

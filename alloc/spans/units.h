@@ -1,0 +1,32 @@
+/*
+ * Units of the region that pages/ gave and no span has. A granule (2 MiB) knows which of its units
+ * these are; a run of free ones is found by its length, in the fullest granule that has one. Units
+ * come from pages/ in pieces that grow along with the heap, to whole granules, so that a busy heap
+ * fills huge pages.
+ *
+ * units.c owns them. With the spans' lock.
+ */
+#ifndef HOMEFREE_UNITS_H
+#define HOMEFREE_UNITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* False if there is no memory. */
+bool hf_units_start(void);
+
+/* Units side by side, at most HF_UNITS_MOST. NULL if there is no memory. */
+char *hf_units_take(unsigned units);
+
+/* Gives back what hf_units_take() gave. */
+void hf_units_give(char *at, unsigned units);
+
+/* Gives what has been free since the last call, or all that is free, back: whole pieces to pages/,
+ * the memory of other units to the system. */
+void hf_units_trim(bool all);
+
+/* Bytes of units that no span has. */
+uint64_t hf_units_unused(void);
+
+#endif
