@@ -27,7 +27,7 @@ static const char *const toggle_choices[] = {"off", "on"};
 static const char *const adoption_choices[] = {"none", "all", "PATTERNS"};
 static const char *const reaction_choices[] = {"fatal", "ignore"};
 static const char *const homeless_choices[] = {"fatal", "leak"};
-static const char *const checks_choices[] = {"default", "full"};
+static const char *const checks_choices[] = {"default", "hardened", "full"};
 static const char *const file_choices[] = {"auto", "PATH"};
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])

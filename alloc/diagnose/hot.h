@@ -9,7 +9,7 @@
 
 #include "alloc/diagnose/diagnosed.h"
 #include "alloc/diagnose/sampling.h"
-#include "alloc/diagnose/small.h"
+#include "alloc/diagnose/small_blocks.h"
 #include "alloc/trace/watch.h"
 
 /* The return address of a call of ours through the code that stands in between while watches are

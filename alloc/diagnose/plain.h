@@ -8,8 +8,7 @@
 #ifndef HOMEFREE_PLAIN_H
 #define HOMEFREE_PLAIN_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "alloc/jemalloc/seam.h"
 
 void *hf_plain_malloc(size_t size);
 void hf_plain_free(void *ptr);
@@ -18,7 +17,7 @@ void *hf_plain_realloc(void *ptr, size_t size, const void *caller);
 void *hf_plain_aligned(size_t alignment, size_t size);
 size_t hf_plain_usable(const void *ptr, const void *caller);
 size_t hf_plain_asked(const void *ptr, const void *caller);
-bool hf_plain_boot(const char *configuration, bool checks);
+bool hf_plain_boot(const char *configuration, enum hf_checks checks);
 size_t hf_plain_block(const void *ptr, const void **block);
 
 #endif

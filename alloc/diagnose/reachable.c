@@ -214,7 +214,7 @@ static void visit_range(const struct range *range, hf_block_visitor *visit)
             visit((const void *)at, room, trailer, state == HF_TRAILER_LIVE);
             at += room;
         } else {
-            at = room != 0 ? at + UNIT : (at | (page - 1)) + 1;
+            at = is_plain(at) ? hf_heap_next(at) : (at | (page - 1)) + 1;
         }
         if (at % page == 0)
             (void)is_late();

@@ -108,11 +108,41 @@ void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption 
     end(&text);
 }
 
+void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller,
+                       enum hf_corruption purpose)
+{
+    struct hf_text text;
+    hf_text_begin_fatal(&text, calls[purpose], ptr);
+    hf_text_add(&text, "bytes between the block of homefree's heap and its neighbour, ");
+    hf_text_add_hex(&text, (uintptr_t)neighbour);
+    hf_text_add(&text, ", were overwritten: a write ran past an end of one of them");
+    hf_text_add_caller(&text, caller);
+    hf_text_add(&text, "; going on would use data that other code has overwritten; to see the "
+                       "write, run the program under valgrind or with -fsanitize=address");
+    end(&text);
+}
+
+void hf_heap_written_after_free(const void *block, size_t size, const void *at)
+{
+    struct hf_text text;
+    hf_text_begin(&text);
+    hf_text_add(&text, "fatal: a block of homefree's heap was written to after it was freed: ");
+    hf_text_add_hex(&text, (uintptr_t)block);
+    hf_text_add(&text, ", of ");
+    hf_text_add_decimal(&text, (intmax_t)size);
+    hf_text_add(&text, " bytes, at its byte ");
+    hf_text_add_decimal(&text, (const char *)at - (const char *)block);
+    hf_text_add(&text, "; found before it was given out again; to see the write, run the program "
+                       "under valgrind or with -fsanitize=address");
+    end(&text);
+}
+
 void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_t said)
 {
     struct hf_text text;
     hf_text_begin_fatal(&text, calls[HF_CORRUPT_IN_FREE], ptr);
-    hf_text_add(&text, "the block of homefree's heap was allocated with ");
+    hf_text_add(&text, hf_checks_full ? "the block of homefree's heap was allocated with "
+                                      : "the block of homefree's heap was allocated with at most ");
     hf_text_add_decimal(&text, (intmax_t)asked);
     hf_text_add(&text, " bytes and is freed as one of ");
     hf_text_add_decimal(&text, (intmax_t)said);

@@ -70,6 +70,7 @@ struct hf_instance_functions {
     int (*python_share)(const void *array, struct hf_release **out);
     const struct hf_foreign_functions *foreign;
     bool (*publish)(struct hf_region_range *range); /* heap/region.h */
+    const struct hf_heaps_functions *(*heaps)(void);
 };
 
 /*

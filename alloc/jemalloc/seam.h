@@ -26,10 +26,10 @@ struct hf_region_bounds {
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 #define HF_REGION_MOST ((uintptr_t)32 << 40) /* no limit is higher */
 
-/* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
- * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the
- * pages at `from`, which are empty afterwards, could not be mapped again. */
-bool hf_region_moves(size_t size);
+/* Whether a block of that size is worth moving with its pages, from `least` bytes on; and what does
+ * so: `size` bytes, to where `to_size` bytes are free. Never needs memory for more than a piece of
+ * both. False if the pages at `from`, which are empty afterwards, could not be mapped again. */
+bool hf_region_moves(size_t size, size_t least);
 bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
 
 /* The functions that a copy of libhomefree calls if another copy is the heap (instance.h). */
@@ -75,10 +75,17 @@ enum hf_corruption_kind {
 /* Ends the process. caller: an address in the calling code; NULL if unknown. */
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
                        enum hf_corruption_kind kind) __attribute__((noreturn, cold));
-/* The same for errors that checks:full detects. asked: the requested size, SIZE_MAX if it is
- * overwritten too; said: the size or alignment that the call states. */
+/* The same for errors that checks:hardened and checks:full detect. asked: the requested size,
+ * SIZE_MAX if it is overwritten too; said: the size or alignment that the call states. */
 void hf_heap_overflowed(const void *ptr, const void *caller, enum hf_corruption purpose,
                         size_t asked) __attribute__((noreturn, cold));
+/* What lies between the block and its neighbour was overwritten, by whichever of them. */
+void hf_heap_neighbour(const void *ptr, const void *neighbour, const void *caller,
+                       enum hf_corruption purpose) __attribute__((noreturn, cold));
+/* A block of that size, which nobody has, is not as it was when it was freed. at: the first byte
+ * that differs. */
+void hf_heap_written_after_free(const void *block, size_t size, const void *at)
+    __attribute__((noreturn, cold));
 void hf_heap_wrong_size(const void *ptr, const void *caller, size_t asked, size_t said)
     __attribute__((noreturn, cold));
 void hf_heap_wrong_alignment(const void *ptr, const void *caller, size_t said)
@@ -107,13 +114,22 @@ void hf_watch_resized(const void *ptr, const void *resized, size_t size, const v
  * on return or, if another thread's fork is waiting for the caller, once that fork is over. */
 void hf_heap_slow(bool slow);
 
-/* Whether the heap, in this or another copy, runs with checks:full (checks.h). Written once, while
- * the heap starts. The label keeps jemalloc's private namespace from renaming it. */
+/* Values of the option `checks`. The thread caches' heap takes hardened for full. */
+enum hf_checks {
+    HF_CHECKS_DEFAULT,
+    HF_CHECKS_HARDENED,
+    HF_CHECKS_FULL,
+    HF_CHECKS_DIAGNOSED /* the diagnosed heap's own, which needs all that hands out blocks */
+};
+
+/* Whether the heap, in this or another copy, runs with checks:hardened or checks:full: blocks have
+ * guards and record their requested size. Written once, while the heap starts. The label keeps
+ * jemalloc's private namespace from renaming it. */
 extern bool hf_checks_full __asm__("hf_checks_full") __attribute__((visibility("hidden")));
 
-/* Starts jemalloc with its configuration string, which must never be freed, with or without
- * checks:full. False if there is no memory. Called once, by hf_heap_start(). */
-bool hf_heap_boot(const char *configuration, bool checks);
+/* Starts jemalloc with its configuration string, which must never be freed, and these
+ * checks. False if there is no memory. Called once, by hf_heap_start(). */
+bool hf_heap_boot(const char *configuration, enum hf_checks checks);
 
 void *hf_heap_calloc(size_t count, size_t size);
 /* ptr: a heap pointer, not NULL. */
@@ -129,17 +145,31 @@ void *hf_heap_aligned_cached(size_t alignment, size_t size);
 void *hf_heap_aligned(size_t alignment, size_t size);
 /* The block's usable size; ends the process if ptr, which is in the region, is not a block. */
 size_t hf_heap_usable(const void *ptr, const void *caller);
-/* With checks:full: the requested size of a block about to be freed; ends the process if ptr, which
+/* With guards: the requested size of a block about to be freed; ends the process if ptr, which
  * is in the region, is not a block or its guard was overwritten. */
 size_t hf_heap_asked(const void *ptr, const void *caller);
-/* The usable size and first byte of the live block that holds an address of the region; 0 and NULL
- * if there is none. Takes no lock. */
+/* Whether a pointer that is about to be freed may be to a block that was asked for with that size:
+ * false for a live block of the heap that could not have been. With guards always false. Takes no
+ * lock. */
+#if defined(HF_HEAP_SPANS)
+bool hf_heap_is_sized(const void *ptr, size_t size);
+#else
+static inline bool hf_heap_is_sized(const void *ptr, size_t size)
+{
+    (void)ptr, (void)size;
+    return !hf_checks_full;
+}
+#endif
+/* The usable size and first byte of the live block that holds an address of the region; NULL if
+ * there is none. Takes no lock. */
 size_t hf_heap_block(const void *ptr, const void **block);
 
 /* The size of the block that starts at an address of the region, 0 if none can start there. One or
  * two lookups: whether the address is a block's first byte, and whether the block is live, is not
  * checked; but as many bytes can be read. The heap must have started and not be forwarded. */
 size_t hf_heap_room(const void *ptr);
+/* The next address above one of the region at which a block may start. */
+uintptr_t hf_heap_next(uintptr_t address);
 
 /* malloc(3) of at most HF_TAKE_MAX bytes; also tells the block's size, 0 if there is no memory, the
  * block is not this heap's (hf_fork_aligned, hf_forward), or hf_watching is set: whoever takes
@@ -163,8 +193,6 @@ enum { HF_LG_PAGE = 12 };
 #endif
 enum { HF_LG_ADDRESS = 48, HF_PAGE_SMALL = 1 };
 extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibility("hidden")));
-extern const size_t hf_class_sizes[] __asm__("hf_je_sz_index2size_tab")
-    __attribute__((visibility("hidden")));
 
 /* Frees a small block, live and of this heap, whose class the page map told. */
 void hf_heap_return(void *ptr, size_t class);
@@ -183,28 +211,31 @@ struct hf_ground;
 #define HF_GROUND_GRANULE   ((size_t)2 << 20)
 #define HF_GROUND_CACHED    ((size_t)32 << 10)
 #define HF_GROUND_ALIGNMENT ((size_t)256)
-/* NULL if there is no memory, or jemalloc has no arena left. A ground is never closed. `lacks`
- * tells how much of some addresses has no memory yet, or any number above `most`; it is called
- * under jemalloc's locks, too. */
-struct hf_ground *
-hf_ground_open(void *(*grow)(void *space, size_t size),
-               size_t (*lacks)(void *space, const void *at, size_t size, size_t most), void *space);
+/* NULL if there is no memory, or there are too many. A ground is never closed. `delta` is what
+ * turns an address of the ground into one that programs know. `lacks` tells how much of some
+ * addresses has no memory yet, or any number above `most`; it is called under jemalloc's locks,
+ * too. */
+struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size),
+                                 size_t (*lacks)(void *space, const void *at, size_t size,
+                                                 size_t most),
+                                 void *space, uintptr_t delta);
 /* A small block at a multiple of HF_GROUND_ALIGNMENT, of which the size is a multiple too; NULL if
  * grow gave nothing. */
 void *hf_ground_take(struct hf_ground *ground, size_t size);
 /* Calls visit for each block of that size in the thread's cache, until it returns false. */
 bool hf_ground_each_cached(const struct hf_ground *ground, size_t size,
                            bool (*visit)(void *context, void *at, size_t size), void *context);
-/* Gives a small block back; false if it was given back just before. */
-bool hf_ground_give(struct hf_ground *ground, void *at);
+/* Gives a small block back that was claimed, or that nobody has seen. */
+void hf_ground_give(struct hf_ground *ground, void *at);
 /* A large block, of more than HF_GROUND_CACHED bytes in whole pages, at a multiple of a power of
  * two, from the addresses that the ground has: reuses the last freed one of that size, or else
  * takes the free range that fits and lacks the least, the smallest one of several. */
 void *hf_ground_take_pages(struct hf_ground *ground, size_t size, size_t alignment);
-/* Gives a large, live block back; with `keep`, for a request of its own size first. */
+/* The same for a large block; with `keep`, for a request of its own size first. */
 void hf_ground_give_pages(struct hf_ground *ground, void *at, bool keep);
-/* A large block that is to be given back later no longer counts as live. */
-void hf_ground_retire(void *at);
+/* Whoever frees a live block claims it, and then has it alone: it is no longer live, and is to be
+ * given back, now or later. False if no live block starts there. Takes no lock. */
+bool hf_ground_claim(void *at);
 /* Gets `size` more bytes from grow. They never merge with what lies below. */
 bool hf_ground_add(struct hf_ground *ground, size_t size);
 /* Empties this thread's cache and merges all free ranges. */
@@ -213,22 +244,20 @@ void hf_ground_empty(struct hf_ground *ground);
 void hf_ground_each_free(struct hf_ground *ground,
                          void (*visit)(void *context, void *at, size_t size), void *context);
 /* The live block that holds an address of a ground; `at` is NULL if there is none. Takes no lock.
- * A block in a thread's cache counts as live. */
+ */
 struct hf_ground_block {
     void *at;
     size_t size;
     bool small;
+    bool was_freed; /* a block that starts at the address is free, or claimed */
     unsigned arena; /* hf_ground_arena() of its ground */
 };
 struct hf_ground_block hf_ground_find(const void *at);
 unsigned hf_ground_arena(const struct hf_ground *ground);
+/* What the heap finds the ground's blocks with. */
+void *hf_ground_entries(const struct hf_ground *ground);
 /* Bytes in small blocks, live or cached. */
 uint64_t hf_ground_small(struct hf_ground *ground);
-/* Empties this thread's cache and merges all free ranges, as hf_ground_empty(). False if no small
- * block is live or in another thread's cache then. */
-bool hf_ground_has_small(struct hf_ground *ground);
-/* What jemalloc's statistics count for all grounds: bytes in small blocks, and in their pages. */
-void hf_ground_totals(uint64_t *allocated, uint64_t *active);
 
 /*
  * What the fast paths of hf_space_alloc() and hf_space_free() know of a space: number 0 is pinned
@@ -248,6 +277,7 @@ struct hf_fast_space {
     const struct hf_ground *ground;
     uint32_t uses;  /* streams that use blocks beside those that the blocks belong to */
     unsigned arena; /* hf_ground_arena() */
+    void *entries;  /* hf_ground_entries(); before `size` */
 } __attribute__((aligned(64)));
 struct hf_fast_spaces {
     struct hf_fast_space at[HF_SPACES_MAX];
@@ -265,13 +295,38 @@ int hf_space_alloc_slow(void **out, int kind, int device, size_t size, size_t al
                         void *stream);
 int hf_space_free_slow(void *ptr, void *stream);
 
-/* jemalloc's mallctl(3); works in a thread that has no data and can have none. Returns 0 or a
- * negative errno; -EAGAIN if another thread's fork takes long. */
-int hf_heap_control(const char *name, void *out, size_t *out_size, void *in, size_t in_size);
+/* The heap's own numbers, in bytes but for `arenas`; blocks of spaces and what threads' caches hold
+ * do not count. */
+struct hf_heap_numbers {
+    uint64_t allocated; /* in live blocks */
+    uint64_t active;    /* in pages with live blocks */
+    uint64_t resident;  /* physical memory, at most */
+    uint64_t metadata;  /* of the heap's books */
+    unsigned arenas;    /* from which threads allocate, or local heaps, at least one */
+};
+/* Returns 0, or a negative errno: -ENOMEM if there is no memory to count, -EAGAIN if another
+ * thread's fork takes long. */
+int hf_heap_count(struct hf_heap_numbers *out);
 
-/* Bytes of the heap that threads' caches hold, which jemalloc's statistics count as allocated. 0
- * while the gate is closed. */
-uint64_t hf_heap_cached(void);
+/* Heaps of one's own and the walk (homefree/heap.h); NULL if there are none. */
+struct hf_heap;
+struct hf_heaps_functions {
+    int (*make)(struct hf_heap **out);
+    int (*drop)(struct hf_heap *heap);
+    /* alignment: a power of two; 0 for malloc's */
+    void *(*take)(struct hf_heap *heap, size_t alignment, size_t size, bool zeroed,
+                  const void *caller);
+    int (*walk)(const struct hf_heap *heap, int (*visit)(void *context, void *ptr, size_t size),
+                void *context);
+};
+#if defined(HF_HEAP_SPANS)
+const struct hf_heaps_functions *hf_heaps(void);
+#else
+static inline const struct hf_heaps_functions *hf_heaps(void)
+{
+    return NULL;
+}
+#endif
 
 /* For fork (start/fork_handlers.c). hf_heap_catch_up() performs the work deferred while the gate
  * was closed, unless it is closed again; hf_heap_reset_in_child() is called in a child with the

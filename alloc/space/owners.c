@@ -43,6 +43,8 @@ static enum hf_corruption_kind what_is(const void *ptr)
 {
     struct hf_pool *pool = hf_pool_of(ptr);
     struct hf_ground_block block = hf_ground_find(hf_pool_shadow(pool, ptr));
+    if (block.was_freed)
+        return HF_CORRUPT_FREED;
     return block.at != NULL && hf_pool_real(pool, block.at) != ptr ? HF_CORRUPT_INSIDE
                                                                    : HF_CORRUPT_NO_BLOCK;
 }

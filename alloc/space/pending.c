@@ -30,7 +30,7 @@ void hf_block_return(struct hf_pool *pool, const struct hf_ground_block *block)
 {
     struct hf_stream *stream = hf_stream_of_arena(pool, block->arena);
     if (block->small) {
-        (void)hf_ground_give(stream->ground, block->at);
+        hf_ground_give(stream->ground, block->at);
         return;
     }
     atomic_fetch_sub(&stream->large, block->size);
@@ -295,8 +295,6 @@ int hf_pending_add(struct hf_pool *pool, const struct hf_ground_block *block, vo
         finish(pool, one);
         return 0;
     }
-    if (!block->small)
-        hf_ground_retire(block->at);
     append(pool, one);
     return 0;
 }

@@ -291,7 +291,7 @@ static size_t lacks(void *space, const void *at, size_t size, size_t most)
 
 struct hf_ground *hf_pool_ground(struct hf_pool *pool)
 {
-    return hf_ground_open(take_range, lacks, pool);
+    return hf_ground_open(take_range, lacks, pool, pool->base - pool->shadow);
 }
 
 bool hf_pool_extend(struct hf_pool *pool, struct hf_ground *ground, size_t size)

@@ -60,7 +60,7 @@ static void *take(const struct request *request)
 static void give_up(const struct request *request, void *shadow)
 {
     if (request->small)
-        (void)hf_ground_give(request->stream->ground, shadow);
+        hf_ground_give(request->stream->ground, shadow);
     else
         hf_ground_give_pages(request->stream->ground, shadow, false);
 }
@@ -282,7 +282,7 @@ static int space_free(void *ptr, void *stream)
     if (HF_UNLIKELY(atomic_load_explicit(&hf_spaces_forked, memory_order_relaxed) ||
                     atomic_load_explicit(&pool->lost, memory_order_relaxed))) {
         struct hf_ground_block lost = hf_ground_find(shadow);
-        if (lost.at != shadow)
+        if (lost.at != shadow || !hf_ground_claim(shadow))
             return -EINVAL;
         hf_pool_leak(pool, hf_stream_of_arena(pool, lost.arena), lost.size);
         return -ECANCELED;
@@ -290,7 +290,7 @@ static int space_free(void *ptr, void *stream)
     /* On the block's own stream, and when nobody uses it, a block is free at once. */
     bool none_else = !hf_pool_may_use(pool, shadow);
     struct hf_ground_block block = hf_ground_find(shadow);
-    if (HF_UNLIKELY(block.at != shadow))
+    if (HF_UNLIKELY(block.at != shadow) || HF_UNLIKELY(!hf_ground_claim(shadow)))
         return -EINVAL;
     bool at_once = stream == HF_STREAM_DONE;
     if (!at_once && pool->kind == HF_SPACE_DEVICE && stream != HF_STREAM_PER_THREAD) {

@@ -93,16 +93,22 @@ static struct hf_stream *bind(struct hf_pool *pool, uint32_t index, void *stream
     return entry;
 }
 
+static bool has_small(struct hf_ground *ground)
+{
+    hf_ground_empty(ground);
+    return hf_ground_small(ground) != 0;
+}
+
 /* Looks twice, because the first look may take long. */
 static bool leave_if_idle(struct hf_pool *pool, struct hf_stream *entry)
 {
     void *stream = atomic_load(&entry->stream);
     if (stream == HF_STREAM_NOBODY || atomic_load(&entry->large) != 0 || entry == pool->fast ||
-        hf_ground_has_small(entry->ground))
+        has_small(entry->ground))
         return false;
     atomic_store(&entry->stream, HF_STREAM_NOBODY);
     atomic_thread_fence(memory_order_seq_cst);
-    if (atomic_load(&entry->large) == 0 && !hf_ground_has_small(entry->ground))
+    if (atomic_load(&entry->large) == 0 && !has_small(entry->ground))
         return true;
     atomic_store(&entry->stream, stream);
     return false;
@@ -217,6 +223,7 @@ static void offer_fast(struct hf_pool *pool, const struct hf_stream *stream)
     pthread_mutex_lock(&lock);
     if (fast->ground == NULL) {
         fast->base = pool->base;
+        fast->entries = hf_ground_entries(stream->ground);
         fast->size = pool->size;
         fast->delta = pool->base - pool->shadow;
         fast->stream = atomic_load(&stream->stream);

@@ -186,4 +186,5 @@ const struct hf_instance_functions hf_api_functions = {
     .spaces = &hf_spaces_here,
     .release_make_space = make_space_release,
     .foreign = &hf_send_home_functions,
+    .heaps = hf_heaps,
 };

@@ -147,7 +147,7 @@ __attribute__((noinline, cold)) void hf_check_freed(const void *ptr, const size_
     size_t asked = hf_heap_asked(ptr, caller);
     if (alignment != NULL && (!hf_is_power_of_two(*alignment) || (uintptr_t)ptr % *alignment != 0))
         hf_heap_wrong_alignment(ptr, caller, *alignment);
-    if (size != NULL && *size != asked)
+    if (size != NULL && (hf_checks_full ? *size != asked : !hf_heap_is_sized(ptr, *size)))
         hf_heap_wrong_size(ptr, caller, asked, *size);
 }
 
@@ -179,7 +179,7 @@ void hf_free_named(void *ptr, const char *function)
 
 void hf_free_sized(void *ptr, size_t size)
 {
-    if (HF_UNLIKELY(hf_checks_full))
+    if (HF_UNLIKELY(!hf_heap_is_sized(ptr, size)))
         check_size(ptr, size, __builtin_return_address(0));
     hf_free(ptr);
 }
@@ -193,7 +193,7 @@ void hf_free_aligned(void *ptr, size_t alignment)
 
 void hf_free_aligned_sized(void *ptr, size_t alignment, size_t size)
 {
-    if (HF_UNLIKELY(hf_checks_full))
+    if (HF_UNLIKELY(!hf_heap_is_sized(ptr, size)))
         check_both(ptr, alignment, size, __builtin_return_address(0));
     hf_free(ptr);
 }

@@ -176,7 +176,7 @@ static void become_heap(void)
     hf_options_read();
     hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (hf_region_reserve(hf_options.region) != 0 ||
-        !hf_heap_boot(jemalloc_options, hf_options.checks != 0))
+        !hf_heap_boot(jemalloc_options, (enum hf_checks)hf_options.checks))
         fail("fatal: no memory to start the heap; raise the limits on memory, on data (ulimit -d), "
              "on address space (ulimit -v) and on mappings (vm.max_map_count)");
     (void)hf_fork_handlers_register(true);

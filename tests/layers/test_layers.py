@@ -43,6 +43,9 @@ parser.add_argument("--print", action="store_true")
 ROOMS = ("alloc", "shim", "loader")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
 SEAM = "alloc/jemalloc"
+PAGES = "alloc/pages"
+# Its files are not layered among themselves yet.
+SPANS = "alloc/spans"
 # Names that build tools and Python require.
 SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi", "__main__.py"}
 
@@ -53,7 +56,7 @@ BREACHES: set = set()
 # is not read here, has alloc/diagnose/diagnosis and loader/diagnose/python_watch besides.
 CONSTRUCTORS = {"loader/init"}
 # File names that two folders share, known and to be changed. Nothing may be added.
-SAME_NAMES: set = set()
+SAME_NAMES: set = {"ground.h", "pages.h"}
 
 
 # ---- what the sources say ------------------------------------------------------------------------
@@ -62,8 +65,9 @@ SAME_NAMES: set = set()
 def unit_of(path):
     """The unit of a source file, by its path below the source folder."""
     path = PurePosixPath(path)
-    if path.is_relative_to(SEAM):
-        return SEAM
+    for whole in (SEAM, SPANS):
+        if path.is_relative_to(whole):
+            return whole
     return str(path.parent / path.name.split(".")[0])
 
 
@@ -166,11 +170,13 @@ def symbol_arrows(options):
             if not units[path].startswith("shim/") or name.startswith("hf_"):
                 home[name] = units[path]
     ours, needed = global_symbols([options.jemalloc])[options.jemalloc]
-    home.update({name: SEAM for name in ours if name.startswith("hf_")})
+    # An unmodified jemalloc is a unit of its own, above what lies beneath it.
+    inside = f"{PAGES}/jemalloc" if options.jemalloc.parent.match(PAGES) else SEAM
+    home.update({name: inside for name in ours if name.startswith("hf_")})
     interface = seam_symbols(options.source)
     home.update({name: SEAM for name in interface if name in home})
     arrows = defaultdict(set)
-    for user, names in [(SEAM, needed)] + [(units[path], symbols[path][1]) for path in units]:
+    for user, names in [(inside, needed)] + [(units[path], symbols[path][1]) for path in units]:
         for name in names & home.keys():
             arrows[user, home[name]].add(f"{user} needs {name}")
     if not any(unit.startswith("loader/") for unit in units.values()):
@@ -225,7 +231,7 @@ class Layers:
         """The rank of the longest entry that contains the unit; None if there is none."""
         found = None
         for place, rank in self.places.items():
-            stem = place if place == SEAM or "." not in place else unit_of(place)
+            stem = place if place in (SEAM, SPANS) or "." not in place else unit_of(place)
             holds = unit == stem or unit.startswith(stem + "/")
             if holds and (found is None or len(stem) > len(found[0])):
                 found = stem, rank

@@ -14,6 +14,7 @@
  *   homefree/space.h     page-locked memory, and devices' memory
  *   homefree/watch.h     recording of what crosses between shared objects
  *   homefree/fail.h      allocation failure on demand
+ *   homefree/heap.h      heaps of one's own, and all live blocks
  *   homefree/stats.h     the heap's counters
  *   homefree/host.h      CPython's and NumPy's allocators
  *   homefree/doctor.h    the facts that `homefree doctor` shows
@@ -33,6 +34,7 @@
 #include <homefree/diagnose.h>
 #include <homefree/doctor.h>
 #include <homefree/fail.h>
+#include <homefree/heap.h>
 #include <homefree/host.h>
 #include <homefree/libc.h>
 #include <homefree/owner.h>

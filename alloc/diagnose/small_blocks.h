@@ -1,13 +1,14 @@
 /*
  * Small blocks of the diagnosed heap, as far as one lookup each tells what to do with them: of the
- * page map for the block, of the recent calls for the rest (recent.h).
+ * plain heap for the block, of the recent calls for the rest (recent.h).
  *
  * Any thread, at any stage. Owns nothing, takes no lock.
  */
-#ifndef HOMEFREE_SMALL_H
-#define HOMEFREE_SMALL_H
+#ifndef HOMEFREE_SMALL_BLOCKS_H
+#define HOMEFREE_SMALL_BLOCKS_H
 
 #include "alloc/diagnose/marking.h"
+#include "alloc/diagnose/plain_small.h"
 
 /* The largest small block. */
 enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
@@ -28,17 +29,7 @@ static inline size_t hf_small_asked(const struct hf_small *block)
 static inline __attribute__((always_inline)) bool hf_small_find(const void *ptr,
                                                                 struct hf_small *out)
 {
-    const uintptr_t *map = hf_page_map;
-    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(map == NULL))
-        return false;
-    const uintptr_t page = __atomic_load_n(&map[(uintptr_t)ptr >> HF_LG_PAGE], __ATOMIC_RELAXED);
-    if (HF_UNLIKELY((page & HF_PAGE_SMALL) == 0))
-        return false;
-    out->class = page >> HF_LG_ADDRESS;
-    out->room = hf_class_sizes[out->class];
-    /* Behind the last block of a slab there need be no memory. */
-    if (HF_UNLIKELY(((uintptr_t)ptr ^ ((uintptr_t)ptr + out->room - 1)) >> HF_LG_PAGE != 0) &&
-        HF_UNLIKELY(hf_heap_room(ptr) == 0))
+    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(!hf_plain_small(ptr, &out->class, &out->room)))
         return false;
     out->word = hf_trailer_load(ptr, out->room);
     return true;
