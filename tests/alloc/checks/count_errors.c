@@ -1,6 +1,7 @@
-/* What the process's allocator catches of the heap errors that programs make (errors.c): libc's, or
- * one that is preloaded; the heap's own functions where that is libhomefree. Linked with none of
- * them. Prints one line: name value, name value, ... See heap_errors.py in tests/bench. */
+/* What the process's allocator catches of the heap errors that programs make (errors.c, kinds.c):
+ * libc's, or one that is preloaded; the heap's own functions where that is libhomefree. Linked with
+ * none of them. Takes the list: errors or kinds. Prints one line: name value, name value, ... See
+ * heap_errors.py in tests/bench. */
 #include "counts.h"
 
 #include <dlfcn.h>
@@ -39,7 +40,7 @@ static bool find(const char *name, void *function)
     return found != NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     struct family family = {malloc,
                             calloc,
@@ -62,8 +63,10 @@ int main(void)
         (void)find("hf_free_aligned_sized", &family.free_aligned_sized);
         (void)find("hf_usable_size", &family.usable_size);
     }
-    struct counts counts = count_errors(&family, false);
-    printf("all %zu, caught %zu, crashed %zu, hung %zu, missed %zu\n", counts.all, counts.caught,
-           counts.crashed, counts.hung, counts.missed);
+    const struct counts counts = argc == 2 && strcmp(argv[1], "kinds") == 0
+                                     ? count_kinds(&family, TIERS)
+                                     : count_errors(&family, false);
+    printf("all %zu, caught %zu, crashed %zu, prevented %zu, hung %zu, missed %zu\n", counts.all,
+           counts.caught, counts.crashed, counts.prevented, counts.hung, counts.missed);
     return 0;
 }

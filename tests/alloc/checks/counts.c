@@ -12,7 +12,7 @@
 
 enum { SECONDS = 5 };
 
-/* Returns the signal that killed the case, or 0 if it survived, and its output in `line`. */
+/* How a case ended, and its output in `line`. */
 static int run_case(const struct error *error, const struct family *family, char *line, size_t size)
 {
     int ends[2], status;
@@ -35,7 +35,24 @@ static int run_case(const struct error *error, const struct family *family, char
     line[length] = '\0';
     close(ends[0]);
     must(waitpid(child, &status, 0) == child);
+    return status;
+}
+
+static int signal_of(int status)
+{
     return WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+}
+
+static void count(struct counts *counts, int status)
+{
+    const int signal = signal_of(status);
+    const bool prevented = WIFEXITED(status) && WEXITSTATUS(status) == KIND_PREVENTED;
+    counts->all++;
+    counts->caught += signal == SIGABRT;
+    counts->hung += signal == SIGALRM;
+    counts->crashed += signal != 0 && signal != SIGABRT && signal != SIGALRM;
+    counts->prevented += prevented;
+    counts->missed += signal == 0 && !prevented;
 }
 
 static bool is_fatal_line(const char *line, const char *text)
@@ -49,15 +66,67 @@ struct counts count_errors(const struct family *family, bool explain)
     struct counts counts = {0};
     struct error error;
     char line[4096];
-    for (; error_at(counts.all, &error); counts.all++) {
-        int signal = run_case(&error, family, line, sizeof line);
-        counts.caught += signal == SIGABRT;
-        counts.hung += signal == SIGALRM;
-        counts.crashed += signal != 0 && signal != SIGABRT && signal != SIGALRM;
-        counts.missed += signal == 0;
-        if (explain && (signal != SIGABRT || !is_fatal_line(line, error.text)))
+    while (error_at(counts.all, &error)) {
+        const int status = run_case(&error, family, line, sizeof line);
+        count(&counts, status);
+        if (explain && (signal_of(status) != SIGABRT || !is_fatal_line(line, error.text)))
             fprintf(stderr, "%s, %zu bytes, %zu: signal %d: %s\n", error.name, error.size,
-                    error.amount, signal, line);
+                    error.amount, signal_of(status), line);
     }
+    return counts;
+}
+
+static bool faults(int status, const char *line)
+{
+    return signal_of(status) == SIGSEGV && line[0] == '\0';
+}
+
+static bool ends(const struct kind *kind, int status, const char *line)
+{
+    for (size_t i = 0; kind->texts[i] != NULL; i++)
+        if (signal_of(status) == SIGABRT && is_fatal_line(line, kind->texts[i]))
+            return true;
+    return false;
+}
+
+static bool is_as_promised(const struct kind *kind, enum promise promise, int status,
+                           const char *line)
+{
+    switch (promise) {
+    case ENDS:
+        return ends(kind, status, line);
+    case FAULTS:
+        return faults(status, line);
+    case STOPS:
+        return ends(kind, status, line) || faults(status, line);
+    case PREVENTED:
+        return WIFEXITED(status) && WEXITSTATUS(status) == KIND_PREVENTED;
+    default:
+        return signal_of(status) != SIGALRM;
+    }
+}
+
+struct counts count_kinds(const struct family *family, enum tier tier)
+{
+    struct counts counts = {0};
+    struct kind kind;
+    const size_t *sizes;
+    char line[4096];
+    size_t several;
+    for (size_t i = 0; (several = kind_at(i, &kind, &sizes)) != 0; i++)
+        for (size_t j = 0; j < several; j++) {
+            const struct error error = {.make = kind.make, .size = sizes[j]};
+            const int status = run_case(&error, family, line, sizeof line);
+            count(&counts, status);
+            const enum promise promise =
+                tier == TIERS ? NOTHING : (enum promise)kind.promise[tier][j];
+            if (is_as_promised(&kind, promise, status, line)) {
+                counts.kept += promise != NOTHING;
+                continue;
+            }
+            counts.broken++;
+            fprintf(stderr, "%s, %zu bytes: promised %c, status %#x: %s\n", kind.name, sizes[j],
+                    (char)promise, (unsigned)status, line);
+        }
     return counts;
 }
