@@ -70,7 +70,7 @@ homefree_more_packages() {
     [ "$1" = examples ] || echo cmake libjemalloc2 libjemalloc-dev libtbbmalloc2 python3-venv
     [ "$1" != tests ] || echo valgrind clang clang-tidy libclang-rt-dev lld mold python3-torch \
         libtorch-dev gdb strace libgtest-dev catch2 chromium chromium-driver python3-selenium \
-        python3-hypothesis qemu-user faketime
+        python3-hypothesis qemu-user faketime spin
     [ "$1" != docs ] || echo mandoc
 }
 

@@ -1,0 +1,87 @@
+/* See core.h. */
+#include "core.h"
+
+#include "alloc/base/libc_functions.h"
+#include "alloc/base/options.h"
+#include "alloc/heap/region.h"
+#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/spans/ground.h"
+#include "alloc/spans/heap_blocks.h"
+#include "death.h"
+
+#include <stdlib.h>
+
+struct hf_options hf_options;
+
+/* What the core's neighbours call of units that are not here. */
+void hf_heap_fatal_memory(void)
+{
+    abort();
+}
+const struct hf_libc hf_libc_functions;
+__attribute__((weak)) struct hf_ground_stacks hf_ground_no_stacks; /* ground.c has it, too */
+void hf_blocks_tick(void)
+{
+}
+/* Weak: tests of grounds have them. */
+__attribute__((weak)) void hf_grounds_leave(struct hf_local *local)
+{
+    (void)local;
+}
+void hf_heap_catch_up(void)
+{
+    struct hf_pass pass;
+    if (hf_locals_have_ended() && hf_gate_enter(&pass)) {
+        hf_locals_catch_up();
+        hf_gate_leave(&pass);
+    }
+}
+
+void core_start(size_t size)
+{
+    must(hf_region_reserve(size) == 0);
+    must(hf_spans_start());
+}
+
+void *core_take(size_t size)
+{
+    const unsigned class = hf_class_of(size);
+    void *ptr = hf_small_take(hf_local_get(), class);
+    struct hf_pass pass;
+    if (ptr != NULL)
+        return ptr;
+    while (!hf_gate_enter(&pass))
+        (void)hf_gate_wait();
+    struct hf_local *local = hf_local_use();
+    if (local != NULL)
+        ptr = hf_span_take(local, class);
+    hf_local_done(local);
+    hf_gate_leave(&pass);
+    return ptr;
+}
+
+int core_give(void *ptr)
+{
+    struct hf_entry *entry = hf_entry_of(ptr);
+    struct hf_local *local = hf_local_get();
+    return hf_small_give(local, ptr, entry) ? -1 : hf_span_give(hf_local_own(), ptr, entry);
+}
+
+void core_before_fork(void)
+{
+    hf_gate_close();
+}
+
+void core_in_parent(void)
+{
+    hf_gate_open_in_parent();
+    hf_heap_catch_up();
+}
+
+void core_in_child(void)
+{
+    hf_gate_empty_in_child();
+    hf_locals_reset_in_child();
+    hf_gate_open_in_child();
+    hf_heap_catch_up();
+}
