@@ -50,7 +50,7 @@ enum { BLOCKS_LEAST = 4, LARGE = 4096 };
 #define ROW(number, before, bytes)                      \
     [number] = {.reciprocal = UINT64_MAX / (bytes) + 1, \
                 .size = (bytes),                        \
-                .stack = STACK(bytes),                  \
+                .stack = (uint8_t)(STACK(bytes)),       \
                 .units = UNITS(bytes)},
 const struct hf_class hf_classes[HF_CLASSES] = {ROW(HF_CLASS_NOTHING, 0, 16) EACH(ROW)};
 
