@@ -377,20 +377,30 @@ int hf_region_unmap(void *address, size_t size)
 /* ---- blocks that take their pages along ---- */
 
 /* A moved block is a mapping of its own, and a process may have 65530. */
+#define MOVED_MIN   ((size_t)4 << 20)
 #define MOVED_SHARE 8192
 #define PIECE       HF_PAGE_2M
 
-bool hf_region_moves(size_t size, size_t least)
+bool hf_region_can_move(size_t size)
 {
     const uintptr_t end = atomic_load_explicit(&reached, memory_order_relaxed);
-    return size >= least && size >= (end - hf_region.base) / MOVED_SHARE;
+    return size >= (end - hf_region.base) / MOVED_SHARE;
 }
 
-/* Moves one mapping's pages, which then have to_size bytes. Nobody else maps anything between the
- * two calls: the kernel chooses addresses far away. *mapped becomes false if
- * there are no fresh pages where the old ones were. */
+bool hf_region_moves(size_t size)
+{
+    return size >= MOVED_MIN && hf_region_can_move(size);
+}
+
+/* Moves one mapping's pages, which then have to_size bytes: more than before, because the kernel
+ * refuses to let several mappings grow. Linux 6.17 and later would move several of the same size,
+ * and might fail with some of them moved. Nobody else maps anything between the two calls: the
+ * kernel chooses addresses far away. *mapped becomes false if there are no fresh pages where the
+ * old ones were. */
 static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool *mapped)
 {
+    if (to_size <= size)
+        return false;
     if (mremap(from, size, to_size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to) {
         *mapped &= map_at((uintptr_t)from, size, PROT_READ | PROT_WRITE, MAP_FIXED_NOREPLACE);
         return true;
@@ -404,15 +414,16 @@ static bool move_mapping(char *to, size_t to_size, char *from, size_t size, bool
 }
 
 /* A block that grew in place behind pages that it once took along has several mappings: halves,
- * then, down to pieces, which are copied. From Linux 6.17 on, one call moves several mappings. */
-static void move_parts(char *to, char *from, size_t size, bool *mapped)
+ * then, down to pieces, which are copied. What moves gets a page more, which what follows takes. */
+static void move_parts(char *to, size_t to_size, char *from, size_t size, bool *mapped)
 {
-    if (move_mapping(to, size, from, size, mapped))
+    const size_t more = size + ((size_t)1 << HF_LG_PAGE);
+    if (move_mapping(to, more < to_size ? more : to_size, from, size, mapped))
         return;
     if (size > PIECE) {
         const size_t half = (size / 2 + PIECE - 1) & -(size_t)PIECE;
-        move_parts(to, from, half, mapped);
-        move_parts(to + half, from + half, size - half, mapped);
+        move_parts(to, to_size, from, half, mapped);
+        move_parts(to + half, to_size - half, from + half, size - half, mapped);
         return;
     }
     memcpy(to, from, size);
@@ -425,7 +436,7 @@ bool hf_region_move(char *to, size_t to_size, char *from, size_t size)
 {
     bool mapped = true;
     if (!move_mapping(to, to_size, from, size, &mapped))
-        move_parts(to, from, size, &mapped);
+        move_parts(to, to_size, from, size, &mapped);
     return mapped;
 }
 

@@ -46,6 +46,10 @@ void *hf_region_map_aligned(size_t size, size_t alignment, int protection);
  * thread, inside the gate. */
 uint8_t *hf_region_table(unsigned shift);
 
+/* Whether there may be so many blocks of that size, or larger ones, that lie where hf_region_move()
+ * has moved them: each is a mapping. Any thread, without a lock. */
+bool hf_region_can_move(size_t size);
+
 /* Bytes of the region in use. */
 size_t hf_region_used(void);
 

@@ -23,12 +23,11 @@ static JEMALLOC_NOINLINE void *hf_grow_large(void *ptr, size_t usable, size_t si
     return to + lead;
 }
 
-/* realloc(3) without retries. Smaller blocks take less time to copy. */
-#define MOVED_MIN ((size_t)4 << 20)
+/* realloc(3) without retries. */
 static void *hf_resize(void *ptr, size_t usable, size_t size)
 {
     void *grown = NULL;
-    if (size > usable && hf_region_moves(usable, MOVED_MIN))
+    if (size > usable && hf_region_moves(usable))
         grown = hf_grow_large(ptr, usable, size);
     return grown != NULL ? grown : je_realloc(ptr, size);
 }

@@ -26,10 +26,10 @@ struct hf_region_bounds {
 extern struct hf_region_bounds hf_region __attribute__((visibility("hidden")));
 #define HF_REGION_MOST ((uintptr_t)32 << 40) /* no limit is higher */
 
-/* Whether a block of that size is worth moving with its pages, from `least` bytes on; and what does
- * so: `size` bytes, to where `to_size` bytes are free. Never needs memory for more than a piece of
- * both. False if the pages at `from`, which are empty afterwards, could not be mapped again. */
-bool hf_region_moves(size_t size, size_t least);
+/* Whether a block of that size is worth moving with its pages, and what does so: `size` bytes, to
+ * where `to_size` bytes are free. Never needs memory for more than a piece of both. False if the
+ * pages at `from`, which are empty afterwards, could not be mapped again. */
+bool hf_region_moves(size_t size);
 bool hf_region_move(char *to, size_t to_size, char *from, size_t size);
 
 /* The functions that a copy of libhomefree calls if another copy is the heap (instance.h). */

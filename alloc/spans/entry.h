@@ -39,7 +39,7 @@ struct hf_entry {
     struct hf_local *owner; /* NULL: no block. &hf_large_owner: a large block starts here */
     union {
         uint8_t *state;         /* of index 0; the span's record ends there (span.h) */
-        struct hf_large *large; /* large.h */
+        struct hf_large *large; /* large_record.h */
         struct hf_ground_large *ground_large; /* ground.h */
     };
     uint64_t reciprocal; /* of the class's size (classes.h) */

@@ -16,7 +16,7 @@
 #include "alloc/pages/pages.h"
 #include "alloc/pages/present.h"
 #include "alloc/spans/large_cache.h"
-#include "alloc/spans/large_stack.h"
+#include "alloc/spans/large_record.h"
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/span.h"
 
@@ -288,8 +288,9 @@ static struct hf_large *grow(struct hf_large *block, uintptr_t start, size_t siz
     struct hf_large *grown = copy(block, start, size, true);
     if (grown != NULL)
         return grown;
-    return hf_region_moves(block->size, MOVED_MIN) ? move(block, start, size)
-                                                   : copy(block, start, size, false);
+    return block->size >= MOVED_MIN && hf_region_can_move(block->size)
+               ? move(block, start, size)
+               : copy(block, start, size, false);
 }
 
 /* A block that grows by little will use it soon: many pages at once take less time than a fault for

@@ -1,11 +1,7 @@
 /*
  * Large blocks: more than HF_LARGEST bytes, or alignments that no class has. Each is pages of its
- * own, and has a record that is never anything else. The entry of the unit in which a block starts
- * points to its record, also after the block was freed, until another one starts there.
- *
- * A record's word is the block's address with its state: who frees a block turns LIVE into KEPT by
- * one compare-and-exchange, and so fails if the block is not live, whatever the record has been
- * used for since it was read.
+ * own, and has a record (large_record.h). The entry of the unit in which a block starts points to
+ * its record, also after the block was freed, until another one starts there.
  *
  * All functions: any thread inside the gate, unless stated otherwise. No lock is held while a block
  * comes from the cache (large_cache.h) or goes there; otherwise pages' locks, and for new records
@@ -15,25 +11,6 @@
 #define HOMEFREE_LARGE_H
 
 #include "alloc/spans/entry.h"
-
-enum hf_large_state {
-    HF_LARGE_GONE, /* its pages went back; the address is where it was */
-    HF_LARGE_KEPT, /* freed, and in the cache, or on its way */
-    HF_LARGE_BUSY, /* live, while it is resized */
-    HF_LARGE_LIVE
-};
-
-struct hf_large {
-    uintptr_t word;        /* atomic: address + state */
-    size_t size;           /* atomic: bytes that can be used; changes only while BUSY or not live */
-    size_t asked;          /* of a live block: what the program asked for */
-    struct hf_large *next; /* atomic: in a stack (large_stack.h) */
-    struct hf_heap *heap;  /* of a live block: heaps.h */
-    uint32_t depth;        /* atomic: how many are in the stack, from this one on */
-    bool moved;            /* its pages come straight from the region */
-    uint8_t unused[19];
-};
-_Static_assert(sizeof(struct hf_large) == 64, "a cache line");
 
 /* A block; alignment: a power of two, or 0. NULL if there is no memory. */
 void *hf_large_take(size_t size, size_t alignment, bool zeroed);

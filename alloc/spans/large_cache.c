@@ -4,7 +4,7 @@
  */
 #include "alloc/spans/large_cache.h"
 
-#include "alloc/spans/large_stack.h"
+#include "alloc/spans/entry.h"
 
 /* Four sizes a doubling, as pages have. A block is in the last one that is not larger. */
 enum { STEPS = 4, LG_SMALLEST = HF_LG_UNIT, LG_MOST = 24, SIZES = (LG_MOST - LG_SMALLEST) * STEPS };

@@ -8,7 +8,7 @@
 #ifndef HOMEFREE_LARGE_CACHE_H
 #define HOMEFREE_LARGE_CACHE_H
 
-#include "alloc/spans/large.h"
+#include "alloc/spans/large_record.h"
 
 /* A block that its user has freed, of at least `size` bytes and of a size class that `most` bytes
  * reach; NULL if there is none. */

@@ -140,24 +140,31 @@ static void is_full_where_others_are(void *unused)
     other[0] = 1;
 }
 
-/* A block of several mappings keeps its contents. */
+/* A block of several mappings keeps its contents, and what is behind it stays as it is, however
+ * much room there is. */
 static void moves_pages(void *unused)
 {
-    const size_t size = 21 * MIB + PAGE;
+    const size_t size = 21 * MIB + PAGE, rooms[] = {size, size + PAGE, 25 * MIB};
     (void)unused;
     must(hf_region_reserve(SIZE) == 0);
-    char *from = hf_region_map(NULL, 2 * size, WRITABLE, NEW);
-    must(from != MAP_FAILED);
-    char *to = from + size;
-    for (size_t at = 0; at < size; at += PAGE)
-        *(size_t *)(from + at) = at;
-    memset(to, 1, size);
-    must(madvise(from + 5 * MIB, MIB, MADV_DONTFORK) == 0);
-    must(hf_region_move(to, size, from, size));
-    for (size_t at = 0; at < size; at += PAGE)
-        must(*(size_t *)(to + at) == at);
-    memset(from, 1, size);
-    must(hf_region_moves(4 * MIB, 4 * MIB) && !hf_region_moves(MIB, 4 * MIB));
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        const size_t all = size + rooms[i] + PAGE;
+        char *from = hf_region_map(NULL, all, WRITABLE, NEW);
+        must(from != MAP_FAILED);
+        char *to = from + size;
+        for (size_t at = 0; at < size; at += PAGE)
+            *(size_t *)(from + at) = at;
+        memset(to, 1, rooms[i] + PAGE);
+        must(madvise(from + 5 * MIB, MIB, MADV_DONTFORK) == 0);
+        must(hf_region_move(to, rooms[i], from, size));
+        for (size_t at = 0; at < size; at += PAGE)
+            must(*(size_t *)(to + at) == at);
+        memset(from, 1, size);
+        memset(to, 1, rooms[i]);
+        must(to[rooms[i]] == 1 && to[rooms[i] + PAGE - 1] == 1);
+        must(hf_region_unmap(from, all) == 0);
+    }
+    must(hf_region_moves(4 * MIB) && !hf_region_moves(MIB));
 }
 
 static void refuses(void *unused)

@@ -1,13 +1,38 @@
 /*
- * Stacks of large blocks' records, which any thread pushes to and pops from without a lock. A head
- * is a record's place in the region and a number that changes with every pop, so that a record that
- * came back meanwhile is not taken for the one that was seen. Records stay records, so what is read
- * of one that another thread has popped is only useless.
+ * The records of large blocks, which are never anything else, and stacks of them.
+ *
+ * A record's word is the block's address with its state: who frees a block turns LIVE into KEPT by
+ * one compare-and-exchange, and so fails if the block is not live, whatever the record has been
+ * used for since it was read.
+ *
+ * Any thread pushes to a stack and pops from it, without a lock. A stack's head is a record's place
+ * in the region and a number that changes with every push and pop, so that a record that came back
+ * meanwhile is not taken for the one that was seen. What is read of a record that another thread
+ * has popped is only useless.
  */
-#ifndef HOMEFREE_LARGE_STACK_H
-#define HOMEFREE_LARGE_STACK_H
+#ifndef HOMEFREE_LARGE_RECORD_H
+#define HOMEFREE_LARGE_RECORD_H
 
-#include "alloc/spans/large.h"
+#include "alloc/heap/internal.h"
+
+enum hf_large_state {
+    HF_LARGE_GONE, /* its pages went back; the address is where it was */
+    HF_LARGE_KEPT, /* freed, and in the cache, or on its way */
+    HF_LARGE_BUSY, /* live, while it is resized */
+    HF_LARGE_LIVE
+};
+
+struct hf_large {
+    uintptr_t word;        /* atomic: address + state */
+    size_t size;           /* atomic: bytes that can be used; changes only while BUSY or not live */
+    size_t asked;          /* of a live block: what the program asked for */
+    struct hf_large *next; /* atomic: in a stack */
+    struct hf_heap *heap;  /* of a live block: heaps.h */
+    uint32_t depth;        /* atomic: how many are in the stack, from this one on */
+    bool moved;            /* its pages come straight from the region */
+    uint8_t unused[19];
+};
+_Static_assert(sizeof(struct hf_large) == 64, "a cache line");
 
 struct hf_large_stack {
     uint64_t head; /* atomic */
