@@ -508,8 +508,7 @@ size_t hf_heap_asked_entry(const void *ptr, const void *caller) HF_EXPORT_AS("hf
 int hf_heap_control_entry(const char *name, void *out, size_t *out_size, void *in, size_t in_size)
     HF_EXPORT_AS("hf_heap_control");
 uint64_t hf_heap_cached_entry(void) HF_EXPORT_AS("hf_heap_cached");
-bool hf_heap_boot_entry(const char *configuration, enum hf_checks checks)
-    HF_EXPORT_AS("hf_heap_boot");
+bool hf_heap_boot_entry(const char *options, enum hf_checks checks) HF_EXPORT_AS("hf_heap_boot");
 void hf_heap_slow_entry(bool slow) HF_EXPORT_AS("hf_heap_slow");
 void hf_heap_catch_up_entry(void) HF_EXPORT_AS("hf_heap_catch_up");
 void hf_heap_reset_in_child_entry(void) HF_EXPORT_AS("hf_heap_reset_in_child");
@@ -647,12 +646,12 @@ static void hf_say_nothing(void *context, const char *text)
     (void)context, (void)text;
 }
 
-bool hf_heap_boot_entry(const char *configuration, enum hf_checks checks)
+bool hf_heap_boot_entry(const char *options, enum hf_checks checks)
 {
     hf_left_process = (int)getpid();
-    if (checks == HF_CHECKS_HARDENED || checks == HF_CHECKS_FULL)
+    if (checks != HF_CHECKS_DEFAULT)
         hf_checks_boot();
-    je_malloc_conf = configuration;
+    je_malloc_conf = options;
     hf_pace_looks();
     hf_depot_start();
     je_malloc_message = hf_say_nothing;

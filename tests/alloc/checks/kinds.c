@@ -505,7 +505,7 @@ static const struct kind kinds[] = {
     KIND(a_byte_more, (SIZE), "---", "EEE", "-EE", "EEE", "EEE"),
     KIND(ten_times_the_size, (SIZE), "---", "EEE", "EEE", "EEE", "EEE"),
     KIND(no_size, (SIZE), "---", "EEE", "E-E", "EEE", "EEE"),
-    KIND(wrong_alignment, ("alignment", NULL), "---", "EEE", "EEE", "EEE", "EEE"),
+    KIND(wrong_alignment, ("alignment", NULL), "---", "EEE", "---", "EEE", "EEE"),
 
     KIND(written_after_free, ("after it was freed", NULL), "---", "---", "---", "EEF", "---"),
     KIND(read_after_free, (NULL), "---", "---", "---", "PPF", "---"),
