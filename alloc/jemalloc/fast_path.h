@@ -649,7 +649,7 @@ static void hf_say_nothing(void *context, const char *text)
 bool hf_heap_boot_entry(const char *options, enum hf_checks checks)
 {
     hf_left_process = (int)getpid();
-    if (checks != HF_CHECKS_DEFAULT)
+    if (checks == HF_CHECKS_HARDENED || checks == HF_CHECKS_FULL)
         hf_checks_boot();
     je_malloc_conf = options;
     hf_pace_looks();
