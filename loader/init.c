@@ -11,7 +11,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/front_end.h"
 #include "alloc/space/owners.h"
 #include "alloc/start/start.h"
 #include "alloc/trace/watch.h"

@@ -7,7 +7,7 @@
  * mutex (through dlopen()) or wait for a thread that does. So the data that it guards must be
  * consistent in a child at every moment: write it completely, then publish it with a single store.
  * The dynamic linker's own lock, which most callers hold, is reinitialised in the child as well.
- * The heap's locks are never held then; see jemalloc/fork_gate.h.
+ * The heap's locks are never held then; see heap/fork_gate.h.
  */
 #ifndef HOMEFREE_FORK_LOCK_H
 #define HOMEFREE_FORK_LOCK_H

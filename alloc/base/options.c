@@ -71,55 +71,6 @@ void hf_option_preset(const struct hf_option_row *row, char *out, size_t size)
     snprintf(out, size, "%llu%.1s", (unsigned long long)value, suffixes + suffix);
 }
 
-/* A string under construction; what does not fit is cut off. */
-struct string {
-    char *at, *end; /* end: the place of the last '\0' */
-};
-
-static void add(struct string *string, const char *text)
-{
-    while (*text != '\0' && string->at < string->end)
-        *string->at++ = *text++;
-    *string->at = '\0';
-}
-
-static void add_number(struct string *string, const char *name, uint64_t value)
-{
-    char digits[20 + 1], *first = digits + sizeof digits - 1;
-    *first = '\0';
-    do
-        *--first = (char)('0' + value % 10);
-    while ((value /= 10) != 0);
-    add(string, name);
-    add(string, first);
-}
-
-/* Large blocks keep their size classes: with sizes in whole pages, freed ones fit fewer requests,
- * and a bounded region holds a sixth less. jemalloc's newer way to empty threads' caches took a
- * quarter more time for CPython's objects. A cache is looked at for blocks to give back each time
- * its thread's slower calls have allocated 512 KiB, because at jemalloc's 64 KiB threads with many
- * sizes between 1 and 16 KB spend half of their time on filling and emptying it; it holds 40 blocks
- * of such sizes, for the same reason, where jemalloc's holds 20.
- *
- * Not snprintf(), whose code the start would have to map for this alone. */
-void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size)
-{
-    struct string string = {buffer, buffer + size - 1};
-    add_number(&string, "dirty_decay_ms:", options->dirty_decay_ms);
-    add_number(&string, ",muzzy_decay_ms:", options->muzzy_decay_ms);
-    add_number(&string, ",tcache_max:", options->tcache_max);
-    add(&string, ",thp:");
-    add(&string, thp_choices[options->thp]);
-    add(&string, ",disable_large_size_classes:false,experimental_tcache_gc:false,"
-                 "tcache_gc_incr_bytes:524288,tcache_nslots_small_min:40,tcache_nslots_large:40,"
-                 "zero_realloc:free,background_thread:false");
-    add_number(&string, ",oversize_threshold:", HF_OVERSIZE);
-    if (options->checks != 0)
-        add(&string, ",tcache:false");
-    if (options->arenas != 0)
-        add_number(&string, ",narenas:", options->arenas);
-}
-
 bool hf_options_adopt(const struct hf_options *options, const char *path)
 {
     char pattern[HF_PATTERNS_MAX];

@@ -29,19 +29,11 @@ enum { HF_STATIC_FREE_FATAL, HF_STATIC_FREE_IGNORE };
 /* Values of unknown_free. */
 enum { HF_UNKNOWN_FREE_FATAL, HF_UNKNOWN_FREE_LEAK };
 
-/* Free extents of at least this many bytes return to the system at once. With jemalloc's default of
- * 8 MiB, an array of a million doubles would be unmapped after every operation on it. */
-#define HF_OVERSIZE ((size_t)256 << 20)
-
 /* The options in force; defaults until hf_options_read() has run. */
 extern struct hf_options hf_options;
 
 /* Whether a file with that absolute path is to be adopted, by the options alone. */
 bool hf_options_adopt(const struct hf_options *options, const char *path);
-
-enum { HF_JEMALLOC_OPTIONS_SIZE = 512 }; /* room for any of these strings */
-/* Writes jemalloc's configuration string for these options into a buffer of `size` bytes. */
-void hf_options_for_jemalloc(const struct hf_options *options, char *buffer, size_t size);
 
 /* A row of the option table, for help and manual pages; NULL past the end. */
 struct hf_option_row {

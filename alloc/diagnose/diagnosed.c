@@ -244,7 +244,7 @@ static void *resize_sampled(void *ptr, size_t size, struct hf_call_site call)
 static void *resize_small(void *ptr, const struct hf_small *block, size_t size, uint64_t freed,
                           struct hf_call_site call)
 {
-    const size_t smaller = block->class != 0 ? hf_plain_class_size(block->class - 1) : 0;
+    const size_t smaller = block->class != 0 ? hf_class_sizes[block->class - 1] : 0;
     if (size + HF_TRAILER > smaller && size + HF_TRAILER <= block->room) {
         if (hf_is_watched())
             hf_watched_resized_here(ptr, size, call);
@@ -344,10 +344,10 @@ size_t hf_diagnosed_usable(const void *ptr, struct hf_call_site call)
 /* Who calls these is libhomefree itself. */
 
 /* Without the guards of checks:full, which would lie where the trailers are. */
-bool hf_heap_boot(const char *configuration, enum hf_checks checks)
+bool hf_heap_boot(enum hf_checks checks)
 {
     (void)checks;
-    return hf_plain_boot(configuration, HF_CHECKS_DIAGNOSED);
+    return hf_plain_boot(HF_CHECKS_DIAGNOSED);
 }
 
 size_t hf_heap_usable(const void *ptr, const void *caller)

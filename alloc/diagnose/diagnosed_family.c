@@ -1,6 +1,6 @@
 /*
  * The malloc family of libhomefree-diagnose.so under homefree's own names, in place of
- * jemalloc/fast_path.h's and start/family.c's. Modules that are linked with the shim call these.
+ * spans/heap_family.c's and start/family.c's. Modules that are linked with the shim call these.
  * Their operators call them too, so the kind of block is not known, and any function may free it.
  *
  * Owns nothing, takes no lock. Callable at any stage.

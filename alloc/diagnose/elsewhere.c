@@ -1,7 +1,7 @@
 /* See elsewhere.h. */
 #include "alloc/diagnose/elsewhere.h"
 
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <stdalign.h>
 #include <stdatomic.h>

@@ -11,7 +11,7 @@
 #include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/suppressions.h"
 #include "alloc/diagnose/unwind.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <errno.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /*
- * The plain heap beneath the diagnosed one: what jemalloc's side implements (jemalloc/seam.h),
+ * The plain heap beneath the diagnosed one: what its front end implements (heap/front_end.h),
  * under the names that rename.txt gives it in libhomefree-diagnose.so. Everything above the seam
  * calls the names of the seam, and so gets the diagnosed heap.
  *
@@ -8,7 +8,7 @@
 #ifndef HOMEFREE_PLAIN_H
 #define HOMEFREE_PLAIN_H
 
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/front_end.h"
 
 void *hf_plain_malloc(size_t size);
 void hf_plain_free(void *ptr);
@@ -17,7 +17,7 @@ void *hf_plain_realloc(void *ptr, size_t size, const void *caller);
 void *hf_plain_aligned(size_t alignment, size_t size);
 size_t hf_plain_usable(const void *ptr, const void *caller);
 size_t hf_plain_asked(const void *ptr, const void *caller);
-bool hf_plain_boot(const char *configuration, enum hf_checks checks);
+bool hf_plain_boot(enum hf_checks checks);
 size_t hf_plain_block(const void *ptr, const void **block);
 
 #endif

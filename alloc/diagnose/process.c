@@ -19,7 +19,7 @@
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/stacks.h"
 #include "alloc/diagnose/unloaded.h"
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/front_end.h"
 #include "alloc/start/family.h"
 
 #include <errno.h>

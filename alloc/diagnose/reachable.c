@@ -270,7 +270,7 @@ static bool find_block(uintptr_t address, bool is_new, struct block *out)
             memcpy(to, from, size);
         else if (!hf_maps_read(from, to, size))
             return false;
-        /* Zeros are the trailer of an unknown site at some addresses; jemalloc's own blocks, whose
+        /* Zeros are the trailer of an unknown site at some addresses; the heap's own blocks, whose
          * caches list blocks that nobody else points to any more, may end in them. */
         if (end[1] >> 16 == 0 ||
             hf_trailer_parse(block, out->size, end[1], end[0], &trailer) != HF_TRAILER_LIVE)

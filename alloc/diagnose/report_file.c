@@ -14,7 +14,7 @@
 #include "alloc/diagnose/report_file.h"
 
 #include "alloc/base/uncancelled.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 #define HOMEFREE_SMALL_BLOCKS_H
 
 #include "alloc/diagnose/marking.h"
-#include "alloc/diagnose/plain_small.h"
+#include "alloc/spans/lookup.h"
 
 /* The largest small block. */
 enum { HF_SMALL_MAX = HF_TAKE_MAX - HF_TRAILER };
@@ -29,7 +29,7 @@ static inline size_t hf_small_asked(const struct hf_small *block)
 static inline __attribute__((always_inline)) bool hf_small_find(const void *ptr,
                                                                 struct hf_small *out)
 {
-    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(!hf_plain_small(ptr, &out->class, &out->room)))
+    if (HF_UNLIKELY(!hf_owned(ptr)) || HF_UNLIKELY(!hf_small_at(ptr, &out->class, &out->room)))
         return false;
     out->word = hf_trailer_load(ptr, out->room);
     return true;

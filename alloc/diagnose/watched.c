@@ -4,7 +4,7 @@
 #include "alloc/diagnose/sites.h"
 #include "alloc/diagnose/trailers.h"
 
-/* What the plain heap calls in place of the functions of jemalloc/seam.h (rename.txt). */
+/* What the plain heap calls in place of the functions of heap/front_end.h (rename.txt). */
 void hf_plain_watch_allocated(const void *ptr, size_t size, const void *caller);
 void hf_plain_watch_freed(const void *ptr, const void *caller);
 void hf_plain_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller);

@@ -3,8 +3,8 @@
  * asked for, and the object whose code called. The plain heap below would report itself as called
  * by this library, and count the trailers.
  *
- * While a watch is open, all calls leave the frequent paths (jemalloc/seam.h), so nothing is tested
- * there. Any thread, at any stage. Owns nothing.
+ * While a watch is open, all calls leave the frequent paths (heap/front_end.h), so nothing is
+ * tested there. Any thread, at any stage. Owns nothing.
  */
 #ifndef HOMEFREE_WATCHED_H
 #define HOMEFREE_WATCHED_H

@@ -1,10 +1,10 @@
 /*
- * Ends the process with one line that names the corruption which jemalloc's side found (seam.h).
+ * Ends the process with one line that names the corruption which the front end found (front_end.h).
  * Owns nothing, takes no lock. Any thread, at any stage, inside the gate or outside.
  */
 #include "alloc/base/fatal.h"
-#include "alloc/jemalloc/fork_gate.h"
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/heap/front_end.h"
 
 /* Leaves the gate first: a handler of SIGABRT may wait for a thread that forks, which waits until
  * the gate is empty. */
@@ -27,7 +27,7 @@ static const char *const calls[] = {"free", "realloc", "malloc_usable_size"};
 
 /* ---- where a pointer lies ---- */
 
-/* What to call the memory. A space's is managed on a shadow (jemalloc/ground.h), of which users
+/* What to call the memory. A space's is managed on a shadow (spans/ground.h), of which users
  * know no address: `ptr` becomes the one that they know. */
 struct where {
     const void *ptr;
@@ -71,9 +71,6 @@ void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption p
                                  "allocated, or freed already"},
         [HF_CORRUPT_INSIDE] = {"the pointer is inside a block of ", ", not at its first byte"},
         [HF_CORRUPT_FREED] = {"the block of ", " is free already: double free"},
-        [HF_CORRUPT_FREED_CACHED] = {"a block of ",
-                                     " was freed twice, or a pointer inside it was freed; found "
-                                     "later, as the thread's cache was emptied"},
     };
     const struct where where = where_is(ptr);
     struct hf_text text;

@@ -1,12 +1,12 @@
 /*
  * Owns the gate's cells and the count of forks under way, which all threads share as atomics; there
- * is no lock. jemalloc/fork_gate.h describes the gate and says what may be called when;
+ * is no lock. heap/fork_gate.h describes the gate and says what may be called when;
  * start/fork_handlers.c closes and opens it.
  */
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include "alloc/base/libc_functions.h"
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/front_end.h"
 
 #include <errno.h>
 #include <pthread.h>

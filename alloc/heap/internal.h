@@ -1,7 +1,7 @@
 /*
  * Declarations that all of alloc/ shares, and its vocabulary. Owns nothing.
  *
- * heap               the one allocator that homefree gives a process; jemalloc inside
+ * heap               the one allocator that homefree gives a process; spans above jemalloc's pages
  * region             the reserved address range that holds all of the heap's pages; region.c
  * owned              inside the region
  * foreign            not owned
@@ -23,7 +23,7 @@
 
 #define HF_PAGE_2M ((size_t)2 << 20)
 
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/front_end.h"
 
 /* The ownership test. hf_region is hidden, so reading the bounds needs no GOT. */
 static inline bool hf_owned(const void *ptr)

@@ -1,5 +1,5 @@
 /*
- * Owns the region's bounds, the page map's memory, and which parts of the region are in use. All
+ * Owns the region's bounds, the tables below it, and which parts of the region are in use. All
  * threads share it through hf_region_map() and hf_region_unmap(); `lock` guards everything. The
  * size, which only grows, is read without it: whoever got an address of the region from another
  * thread sees the size that the address needs. Callable at any stage once the region is reserved;
@@ -7,14 +7,13 @@
  *
  * Where the region lies. The kernel places mappings side by side, near libhomefree. The region
  * begins far away from there, so that the addresses above it are free, and takes them in small
- * steps as they are needed. The page map grows below it in the same way. So a process has hardly
+ * steps as they are needed. Tables grow below it in the same way. So a process has hardly
  * more address space than it uses, which counts under RLIMIT_AS, under RLIMIT_MEMLOCK once it calls
  * mlockall(), and in emulators that keep books of every page. If others have mapped something in
  * the way, the region is full.
  *
  * Address space is handed out from the lowest address up, and reused (holes.h): alignment slack,
- * arenas of hosted allocators, and everything that jemalloc's arenas retain, once an allocation has
- * failed (jemalloc/fast_path.h, hf_retry).
+ * arenas of hosted allocators, and what jemalloc gives back (pages/pages.c).
  */
 #include "alloc/heap/region.h"
 
@@ -40,8 +39,6 @@
 struct hf_region_bounds hf_region;
 struct hf_region_here hf_region_here;
 
-const uintptr_t *hf_page_map;
-
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_hole first_holes[128];
 static struct hf_holes holes = {
@@ -57,14 +54,12 @@ static _Atomic(uintptr_t) usable_to;
 static struct table {
     unsigned shift; /* a byte for so many bits of addresses */
     uintptr_t start, end;
-} page_map = {.shift = HF_LG_PAGE - 3}, others[3];
-static size_t other_count;
-_Static_assert(sizeof(uintptr_t) == 1 << 3, "a word for each page");
+} tables[2];
+static size_t table_count;
 static struct hf_region_range *ranges[64]; /* that others read: three of each copy */
 
-/* jemalloc looks up the pages before and behind an extent: the one before the region has another
- * leaf of its rtree, which does not exist, and for the one behind the page map has a word. */
-#define ALIGNMENT ((size_t)1 << (HF_LG_PAGE + (HF_LG_ADDRESS - HF_LG_PAGE) / 2))
+/* What a leaf of jemalloc's rtree covers, so that the region shares none with other pages. */
+#define ALIGNMENT ((size_t)1 << 30)
 /* How far away the region begins: half of that is for the region, the rest for other mappings.
  * Multiples of ALIGNMENT. */
 #define FARTHEST HF_REGION_MOST
@@ -170,10 +165,10 @@ static bool cover(struct table *table, size_t size)
 static bool extend(uintptr_t base, size_t size)
 {
     const uintptr_t end = base + hf_region.size;
-    for (size_t i = 0; i < other_count; i++)
-        if (!cover(&others[i], size))
+    for (size_t i = 0; i < table_count; i++)
+        if (!cover(&tables[i], size))
             return false;
-    if (!cover(&page_map, size) || !map_at(end, base + size - end, PROT_NONE, HINTED))
+    if (!map_at(end, base + size - end, PROT_NONE, HINTED))
         return false;
     hf_holes_give(&holes, end, base + size - end);
     hf_region.base = hf_region_here.base = base; /* size last: until then nothing is owned */
@@ -183,25 +178,15 @@ static bool extend(uintptr_t base, size_t size)
     return true;
 }
 
-static bool begin_at(uintptr_t base, size_t limit)
-{
-    page_map.start = page_map.end = base - room(&page_map, limit);
-    if (extend(base, HF_REGION_MIN))
-        return true;
-    if (page_map.end > page_map.start)
-        munmap((void *)page_map.start, page_map.end - page_map.start);
-    return false;
-}
-
 int hf_region_reserve(size_t size)
 {
     ask_most();
     const uintptr_t here = (uintptr_t)&hf_region & -ALIGNMENT;
     for (uintptr_t far = size > FARTHEST / 2 ? 2 * FARTHEST : FARTHEST; far >= NEAREST; far /= 2) {
         const size_t limit = (size < far / 2 ? size : far / 2) & -HF_PAGE_2M;
-        if (!(here > far + far / 4 && begin_at(here - far, limit)) && !begin_at(here + far, limit))
+        if (!(here > far + far / 4 && extend(here - far, HF_REGION_MIN)) &&
+            !extend(here + far, HF_REGION_MIN))
             continue;
-        hf_page_map = (const uintptr_t *)page_map.start - (hf_region.base >> HF_LG_PAGE);
         hf_region.limit = limit;
         if (commit((void *)hf_region.base, FIRST_COMMIT, PROT_READ | PROT_WRITE) == 0)
             usable_to = hf_region.base + FIRST_COMMIT;
@@ -227,18 +212,18 @@ bool hf_region_publish(struct hf_region_range *range)
 
 uint8_t *hf_region_table(unsigned shift)
 {
-    uintptr_t above = page_map.start;
+    uintptr_t above = hf_region.base;
     size_t i = 0;
     pthread_mutex_lock(&lock);
-    for (; i < other_count && others[i].shift != shift; i++)
-        above = others[i].start;
-    if (i == other_count && i < sizeof others / sizeof others[0]) {
+    for (; i < table_count && tables[i].shift != shift; i++)
+        above = tables[i].start;
+    if (i == table_count && i < sizeof tables / sizeof tables[0]) {
         const uintptr_t start = above - room(&(struct table){.shift = shift}, hf_region.limit);
-        others[i] = (struct table){.shift = shift, .start = start, .end = start};
-        if (cover(&others[i], hf_region.size))
-            other_count++;
+        tables[i] = (struct table){.shift = shift, .start = start, .end = start};
+        if (cover(&tables[i], hf_region.size))
+            table_count++;
     }
-    uint8_t *table = i < other_count ? (uint8_t *)others[i].start : NULL;
+    uint8_t *table = i < table_count ? (uint8_t *)tables[i].start : NULL;
     pthread_mutex_unlock(&lock);
     return table;
 }

@@ -31,7 +31,7 @@ int hf_region_reserve(size_t size);
 bool hf_region_publish(struct hf_region_range *range);
 
 /* mmap(2) and munmap(2) for private anonymous memory in the region, for jemalloc
- * (jemalloc/pages.h). A hint is refused with ENOMEM; jemalloc then does without. MAP_FIXED changes
+ * (pages/pages.c). A hint is refused with ENOMEM; jemalloc then does without. MAP_FIXED changes
  * pages that the caller already has. Any thread, inside the gate (fork_gate.h); takes a leaf lock;
  * sets errno as mmap does. */
 void *hf_region_map(void *hint, size_t size, int protection, int flags);

@@ -9,7 +9,7 @@
 #include "alloc/base/fork_lock.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/region.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/trace/watch.h"
 
 #include <pthread.h>

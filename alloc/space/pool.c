@@ -11,7 +11,7 @@
 #include "alloc/base/seal.h"
 #include "alloc/cuda/cuda.h"
 #include "alloc/heap/region.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <errno.h>
 #include <string.h>
@@ -264,7 +264,7 @@ int hf_pool_open(struct hf_pool *pool)
 
 /* ---- the addresses of grounds ---- */
 
-/* Gives a ground a part of the range; jemalloc calls it under its locks. */
+/* Gives a ground a part of the range; called under the ground's lock. */
 static void *take_range(void *space, size_t size)
 {
     struct hf_pool *pool = space;
@@ -436,7 +436,7 @@ struct marking {
     bool any;
 };
 
-/* Marks the backed units that lie in a free range. Runs under jemalloc's lock for free ranges, so
+/* Marks the backed units that lie in a free range. Runs under the ground's lock, so
  * nobody can take this one; who takes it later finds it not backed, and waits for the pool's. */
 static void mark_units(void *context, void *at, size_t size)
 {

@@ -6,8 +6,8 @@
  * backed   page-locked (pinned memory), or mapped to memory of the device
  * unit     what is backed and given back as a whole: one registration or one mapping
  * granule  2 MiB; units are whole granules
- * ground   the shadow of a pool, where jemalloc manages the pool's blocks by numbers that nobody
- *          touches (jemalloc/seam.h). An address of the pool is its ground's address plus `delta`
+ * ground   the shadow of a pool, where the pool's blocks are managed by numbers that nobody
+ *          touches (heap/front_end.h). An address of the pool is its ground's address plus `delta`
  * stream   for a device, each stream that allocates has a ground of its own: what is freed on a
  *          stream may be handed out again on that stream at once
  *

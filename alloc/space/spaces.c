@@ -29,7 +29,7 @@ enum {
     SPARE_PART = 16,      /* what moves beside what a block needs */
     IN_VAIN_PART = 64,    /* how much is reserved before it is tried again */
     RETRIES = 16,
-    COUNTED_UNLOCKED = 8 << 10, /* jemalloc counts some larger blocks without a lock */
+    COUNTED_UNLOCKED = 8 << 10, /* hf_ground_small() may lag behind for larger blocks */
     PENDING_PART = 2            /* half of it may wait for a device */
 };
 

@@ -31,17 +31,22 @@ void hf_span_give_remote(uint8_t *state, struct hf_entry *entry);
 #define HF_QUEUE_CLOSED ((struct hf_span *)1)
 /* Takes in what other threads freed in a span of the caller's. */
 void hf_span_collect(struct hf_span *span);
-/* A span for a local heap: one that a thread has left, or a new one. Takes the spans' lock. */
-struct hf_span *hf_span_get(struct hf_local *local, unsigned class);
+/* As hf_span_reached(), but without a tick. Whether the span was given away. */
+bool hf_span_settle(struct hf_local *local, struct hf_span *span);
+
+/* With the spans' lock: a span that some thread has left and that has enough free blocks, of which
+ * it looks at a few only, unless there is no memory; or a new one. NULL if there is none. */
+struct hf_span *hf_span_adopt(struct hf_local *local, unsigned class, bool desperate);
+struct hf_span *hf_span_make(struct hf_local *local, unsigned class);
+/* Takes in what was freed in spans that threads have left. With the spans' lock. */
+void hf_spans_drain_left(void);
 /* Gives a wholly free span away, which is not in a list. With the spans' lock. */
 void hf_span_end(struct hf_span *span);
-
-uint64_t hf_locals_count(void);
 
 /* Gives all spans of a local heap away, whatever their blocks are. With the spans' lock. */
 void hf_spans_drop(struct hf_local *local);
 
-/* In a forked child, for hf_locals_reset_in_child(). A thread that the child lacks may have been in
+/* In a forked child, for hf_locals_miss_warm(). A thread that the child lacks may have been in
  * the middle of a remote free: queues are forgotten, and the spans of those that go on (`own`, and
  * the list `lent`), and of nobody, looked through. */
 void hf_spans_reset_in_child(struct hf_local *own, struct hf_local *lent);

@@ -1,11 +1,12 @@
 /*
  * Blocks of spans, where the fast paths (small.h) do not do. See span.h. Owns nothing.
  */
+#include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
-#include "alloc/jemalloc/fork_gate.h"
 #include "alloc/spans/between.h"
-#include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/small.h"
+#include "alloc/spans/supply.h"
+#include "alloc/spans/tick.h"
 #include "alloc/spans/vector.h"
 
 /* ---- taking ---- */
@@ -75,21 +76,10 @@ void *hf_span_take(struct hf_local *local, unsigned class)
 
 void hf_span_reached(struct hf_local *local, struct hf_span *span)
 {
-    struct hf_bin *bin = &local->bins[span->class];
     struct hf_pass pass;
-    if (!span->listed) {
-        hf_span_link(&bin->list, span);
-        span->when = span->blocks;
-    }
-    const bool has_another = bin->list != span || span->next != NULL;
-    if (span->free != span->blocks || !has_another || hf_span_is_queued(span) ||
-        !hf_gate_enter(&pass))
+    if (!hf_span_settle(local, span) || !hf_gate_enter(&pass))
         return;
-    hf_span_unlink(&bin->list, span);
-    hf_spans_lock();
-    hf_span_end(span);
-    hf_spans_unlock();
-    hf_blocks_tick();
+    hf_tick();
     hf_gate_leave(&pass);
 }
 

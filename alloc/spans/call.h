@@ -1,12 +1,12 @@
 /*
  * How a call enters the heap where the fast paths end: through the fork gate
- * (jemalloc/fork_gate.h). Every call that takes a lock of the heap begins so. Owns nothing; any
+ * (heap/fork_gate.h). Every call that takes a lock of the heap begins so. Owns nothing; any
  * thread, at any stage, in signal handlers too.
  */
 #ifndef HOMEFREE_CALL_H
 #define HOMEFREE_CALL_H
 
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/spans/local.h"
 
 /* Starts the heap if necessary. False while the process forks: then the caller must do without the

@@ -1,5 +1,5 @@
 /*
- * Work deferred while the process forks (jemalloc/fork_gate.h): freed blocks, linked through
+ * Work deferred while the process forks (heap/fork_gate.h): freed blocks, linked through
  * themselves, and requests to close the fast paths or open them. deferred.c owns the lists. Entries
  * are added without a lock, and processed inside the gate by the thread that opens it or finds it
  * open again.

@@ -33,10 +33,12 @@ enum hf_state {
 };
 
 struct hf_local;
-extern struct hf_local hf_large_owner __attribute__((visibility("hidden"))); /* an address only */
+/* The owner of every large block: no local heap, only an address that no other has. */
+extern const char hf_large_owner __attribute__((visibility("hidden")));
+#define HF_LARGE_OWNER ((struct hf_local *)(uintptr_t)&hf_large_owner)
 
 struct hf_entry {
-    struct hf_local *owner; /* NULL: no block. &hf_large_owner: a large block starts here */
+    struct hf_local *owner; /* NULL: no block. HF_LARGE_OWNER: a large block starts here */
     union {
         uint8_t *state;         /* of index 0; the span's record ends there (span.h) */
         struct hf_large *large; /* large_record.h */
@@ -66,7 +68,7 @@ static inline struct hf_entry *hf_entry_of(const void *ptr)
 static inline bool hf_entry_has_span(const struct hf_entry *entry)
 {
     const struct hf_local *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
-    return owner != NULL && owner != &hf_large_owner;
+    return owner != NULL && owner != HF_LARGE_OWNER;
 }
 
 /* The state of the block that starts at an address of a span; false if none can start there. The

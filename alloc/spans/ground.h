@@ -1,5 +1,5 @@
 /*
- * Grounds: the memory of spaces, as addresses that nobody touches (jemalloc/seam.h says what they
+ * Grounds: the memory of spaces, as addresses that nobody touches (heap/front_end.h says what they
  * are for). The addresses lie in the region, in the shadows of pools, so that there are entries for
  * them (entry.h); these have no owner, so that no free of a program finds a block there.
  *
@@ -11,38 +11,24 @@
  * Large blocks are whole pages, and each has a record. Both, and free ranges, come from the ranges
  * that the space gave.
  *
- * ground.c has small blocks and what threads keep, ground_pages.c large blocks and free ranges,
- * ground_fast.c the two functions that programs call. A ground's lock is taken inside the gate, and
- * before the spans' lock, with which the books' memory comes.
+ * ground_blocks.c has small blocks and what threads keep, ground_pages.c large blocks and free
+ * ranges, ground_fast.c the two functions that programs call. A ground's lock is taken inside the
+ * gate, and before the spans' lock, with which the books' memory comes.
  */
 #ifndef HOMEFREE_SPANS_GROUND_H
 #define HOMEFREE_SPANS_GROUND_H
 
 #include "alloc/heap/holes.h"
-#include "alloc/spans/local.h"
+#include "alloc/spans/ground_stacks.h"
 
 #include <pthread.h>
 
 struct hf_pass;
 
 enum {
-    HF_GROUND_EXACT = 4096, /* multiples of HF_GROUND_ALIGNMENT to here, then eight a doubling */
-    HF_GROUND_CLASSES = 1 + HF_GROUND_EXACT / 256 + 8 * 3, /* 0 is none */
-    HF_GROUND_FREED = 64,                                  /* lists, by size */
-    HF_GROUND_FREED_MAX = 512                              /* blocks */
+    HF_GROUND_FREED = 64,     /* lists, by size */
+    HF_GROUND_FREED_MAX = 512 /* blocks */
 };
-_Static_assert(HF_GROUND_CACHED == HF_GROUND_EXACT << 3, "three doublings");
-_Static_assert(HF_GROUND_ALIGNMENT == 256, "sizes are in units of it");
-
-/* A thread's blocks of a ground, by the addresses that programs know. */
-struct hf_ground_stacks {
-    struct hf_freed *tops[HF_GROUND_CLASSES];                /* as in local.h */
-    struct hf_freed *lasts[HF_GROUND_CLASSES];               /* the newest, of a full stack */
-    uint8_t classes[HF_GROUND_CACHED / HF_GROUND_ALIGNMENT]; /* by size in that unit, less one */
-    struct hf_ground *ground;
-};
-/* Of threads that have none: empty, and full. */
-extern struct hf_ground_stacks hf_ground_no_stacks __attribute__((visibility("hidden")));
 
 struct hf_ground_span {
     struct hf_ground_span *next, *previous; /* among those of its class that have free blocks, or
@@ -82,18 +68,16 @@ struct hf_ground {
     struct hf_ground *next;
 };
 
-/* ---- ground.c ---- */
+/* ---- ground_blocks.c ---- */
+
+/* In a forked child, where nobody can use a space that was open before. */
+void hf_grounds_reset_in_child(void);
+
+/* ---- ground_pages.c; but for the first, with the ground's lock ---- */
 
 /* What grounds have must not be lost, so a fork is waited for longer than elsewhere. False only in
  * a thread that another thread's fork waits for. */
 bool hf_ground_enter(struct hf_pass *pass);
-
-/* threads.c: a thread has ended, and another may get its local heap. Inside the gate. */
-void hf_grounds_leave(struct hf_local *local);
-/* In a forked child, where nobody can use a space that was open before. */
-void hf_grounds_reset_in_child(void);
-
-/* ---- ground_pages.c; with the ground's lock ---- */
 
 void hf_ground_ranges_start(struct hf_ground *ground);
 /* Takes of the free ranges that fit the one that lacks the least; with `grows`, one of the space if

@@ -1,7 +1,7 @@
 /*
  * The fast paths of homefree/space.h: a block of a thread's stack of a space's first stream, and
  * back to it. No lock, no gate, no call. Everything else is for the slow functions, which alloc/
- * implements (seam.h). Owns hf_fast_spaces.
+ * implements (front_end.h). Owns hf_fast_spaces.
  *
  * In a thread without stacks, what is read here may be incomplete: its stacks come later. While
  * somebody watches, no thread has any.

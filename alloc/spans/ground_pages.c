@@ -10,6 +10,18 @@
 #include "alloc/spans/metadata.h"
 #include "alloc/spans/span.h"
 
+enum { TRIES = 15 }; /* of two seconds */
+
+bool hf_ground_enter(struct hf_pass *pass)
+{
+    for (int tries = 0; tries < TRIES; tries++) {
+        if (HF_LIKELY(hf_enter_patiently(pass)))
+            return true;
+        hf_gate_wait_long();
+    }
+    return false;
+}
+
 /* ---- free ranges; with the ground's lock ---- */
 
 enum { LOOKS = 512 }; /* ranges that are compared */

@@ -24,7 +24,7 @@ struct hf_guards {
 };
 extern struct hf_guards hf_guards __attribute__((visibility("hidden")));
 
-/* tier: of seam.h. Sets hf_checks_full. */
+/* tier: of front_end.h. Sets hf_checks_full. */
 void hf_guards_start(enum hf_checks tier);
 
 /* The size of a block with a guard; above PTRDIFF_MAX if there is none. */

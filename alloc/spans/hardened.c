@@ -204,7 +204,7 @@ bool hf_hardened_free(void *ptr, struct hf_entry *entry, const void *caller)
 {
     uint8_t *state;
     const struct hf_local *owner = __atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE);
-    if (HF_UNLIKELY(owner == NULL) || HF_UNLIKELY(owner == &hf_large_owner) ||
+    if (HF_UNLIKELY(owner == NULL) || HF_UNLIKELY(owner == HF_LARGE_OWNER) ||
         HF_UNLIKELY(entry->class == HF_CLASS_NOTHING) ||
         HF_UNLIKELY(!hf_entry_state(entry, ptr, &state)) ||
         HF_UNLIKELY(__atomic_load_n(state, __ATOMIC_RELAXED) != HF_LIVE))

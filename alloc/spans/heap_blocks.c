@@ -9,6 +9,8 @@
 #include "alloc/spans/hardened.h"
 #include "alloc/spans/lookup.h"
 #include "alloc/spans/own_heap.h"
+#include "alloc/spans/supply.h"
+#include "alloc/spans/tick.h"
 
 #include <errno.h>
 #include <string.h>
@@ -87,15 +89,6 @@ static void make_room(void)
     pthread_mutex_unlock(&room_lock);
 }
 
-void hf_blocks_tick(void)
-{
-    if (HF_LIKELY(!hf_pages_due()))
-        return;
-    hf_large_trim();
-    hf_spans_trim(false);
-    hf_pages_settle();
-}
-
 void *hf_block_new(struct hf_request request)
 {
     void *ptr = NULL;
@@ -107,7 +100,7 @@ void *hf_block_new(struct hf_request request)
             ptr = take(request);
         }
     }
-    hf_blocks_tick();
+    hf_tick();
     if (HF_UNLIKELY(ptr == NULL))
         errno = ENOMEM;
     return ptr;
@@ -153,7 +146,7 @@ void hf_block_give(void *ptr, const void *caller)
                                             : hf_hardened_give(local, ptr, entry, caller);
     } else {
         wrong = HF_LIKELY(hf_hardened == 0) ? hf_large_give(ptr) : hf_hardened_give_large(ptr);
-        hf_blocks_tick();
+        hf_tick();
     }
     if (HF_UNLIKELY(wrong >= 0))
         hf_heap_corrupted(ptr, caller, HF_CORRUPT_IN_FREE, (enum hf_corruption_kind)wrong);

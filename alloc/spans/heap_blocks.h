@@ -26,9 +26,4 @@ size_t hf_block_check(const void *ptr, const void *caller, enum hf_corruption pu
 /* Frees a live block; ends the process if another thread has done so meanwhile. Inside the gate. */
 void hf_block_give(void *ptr, const void *caller);
 
-/* Gives back what is kept and has not been needed lately, once in each window of time; otherwise
- * reads a coarse clock. The two above do this; so may whoever is idle. Inside the gate, without a
- * lock of the heap. */
-void hf_blocks_tick(void);
-
 #endif

@@ -1,7 +1,7 @@
 /*
- * The entry points of the seam (jemalloc/seam.h) beside the hot ones: allocation that no fast path
- * serves, resizing, measuring, finding, counting, starting. Owns nothing. Callable once the heap
- * has started and is not forwarded (start/family.c).
+ * The entry points of the front end (heap/front_end.h) beside the hot ones: allocation that no fast
+ * path serves, resizing, measuring, finding, counting, starting. Owns nothing. Callable once the
+ * heap has started and is not forwarded (start/family.c).
  */
 #include "alloc/base/options.h"
 #include "alloc/pages/pages.h"
@@ -12,6 +12,7 @@
 #include "alloc/spans/heap_blocks.h"
 #include "alloc/spans/heaps.h"
 #include "alloc/spans/lookup.h"
+#include "alloc/spans/supply.h"
 
 #include <errno.h>
 #include <string.h>
@@ -217,13 +218,12 @@ int hf_heap_count(struct hf_heap_numbers *out)
 
 /* ---- starting ---- */
 
-bool hf_heap_boot(const char *configuration, enum hf_checks checks)
+bool hf_heap_boot(enum hf_checks checks)
 {
     hf_guards_start(checks);
     if (checks == HF_CHECKS_HARDENED)
         hf_hardened_start((unsigned)hf_options.hardened);
-    (void)configuration;
-    if (!hf_pages_start() || !hf_spans_start())
+    if (!hf_pages_start() || !hf_spans_start() || !hf_locals_start())
         return false;
     if (hf_checks_full)
         hf_local_slow(true);

@@ -1,5 +1,5 @@
 /*
- * The hot functions of the seam (jemalloc/seam.h): hf_malloc and hf_free, each one function with
+ * The hot functions of the seam (heap/front_end.h): hf_malloc and hf_free, each one function with
  * the ownership test and the fast paths of small.h, and those that realloc, aligned_alloc and the
  * diagnosed heap try first. Owns nothing.
  *

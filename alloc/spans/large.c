@@ -88,7 +88,7 @@ static bool change(struct hf_large *block, const void *ptr, enum hf_large_state 
 
 static struct hf_large *record_of(const struct hf_entry *entry)
 {
-    if (__atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE) != &hf_large_owner)
+    if (__atomic_load_n(&entry->owner, __ATOMIC_ACQUIRE) != HF_LARGE_OWNER)
         return NULL;
     return __atomic_load_n(&entry->large, __ATOMIC_RELAXED);
 }
@@ -96,7 +96,7 @@ static struct hf_large *record_of(const struct hf_entry *entry)
 static void set_entry(struct hf_entry *entry, struct hf_large *block)
 {
     __atomic_store_n(&entry->large, block, __ATOMIC_RELAXED);
-    __atomic_store_n(&entry->owner, &hf_large_owner, __ATOMIC_RELEASE);
+    __atomic_store_n(&entry->owner, HF_LARGE_OWNER, __ATOMIC_RELEASE);
 }
 
 /* Sets the entries of the block behind the first one, from one size of the block up to another. */

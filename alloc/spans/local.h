@@ -4,7 +4,8 @@
  * add spans in which they freed blocks; what the spans' lock guards (span.h); and the thread's
  * slot, into which hf_local_slow() of another thread stores.
  *
- * threads.c owns them. A record is never given back: what is read of it stays a local heap's.
+ * locals.c owns their records, threads.c those that threads have. A record is never given back:
+ * what is read of it stays a local heap's.
  */
 #ifndef HOMEFREE_LOCAL_H
 #define HOMEFREE_LOCAL_H
@@ -37,12 +38,14 @@ struct hf_local {
     struct hf_freed *tops[HF_CLASSES];   /* the newest; below the oldest, block is NULL */
     struct hf_freed *limits[HF_CLASSES]; /* one behind the last place */
     struct hf_span *owned;               /* spans' lock */
-    struct hf_local *next, *previous;    /* spans' lock: of the list that threads.c keeps it in */
+    struct hf_local *next, *previous;    /* spans' lock: of the list that it is in */
     struct hf_local **slot;              /* the thread's hf_local_here */
     struct hf_local *ended;              /* next one whose thread ended while the gate was closed */
     /* ground.h: by the number of a fast space, never NULL; and by the number of a ground. */
     struct hf_ground_stacks *spaces[HF_SPACES_MAX], *grounds[HF_GROUNDS_KEPT];
-    struct hf_heap *heap; /* heaps.h */
+    void (*leave_grounds)(struct hf_local *local); /* empties them; NULL if there are none: so this
+                                                      folder's core needs nothing of spaces */
+    struct hf_heap *heap;                          /* heaps.h */
     struct hf_bin bins[HF_CLASSES];
     struct hf_span *queue; /* atomic: spans with REMOTE blocks (between.h) */
     uint64_t random;       /* hardened.h */
@@ -89,8 +92,4 @@ void hf_locals_catch_up(void);
 /* In a forked child: the local heaps of threads that it lacks lose their spans, as these are
  * needed. Before the gate opens. The caller has made all fork locks anew. */
 void hf_locals_reset_in_child(void);
-/* For whoever lacks a span: the spans of one local heap that has no thread go to all. Spans' lock
- * held; false if no such heap has any. */
-bool hf_locals_take_over(void);
-
 #endif

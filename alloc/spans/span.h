@@ -127,7 +127,7 @@ static inline bool hf_span_was(const void *ptr, const struct hf_entry *entry)
 char *hf_span_holds(const void *ptr, const struct hf_entry *entry, enum hf_state *state);
 
 /* span->free has reached span->when, in the calling thread's local heap: lists the span or, if it
- * is wholly free and its class has another, gives it away. Needs no gate. */
+ * is wholly free and its class has another, gives it away. Needs no gate; a tick. */
 void hf_span_reached(struct hf_local *local, struct hf_span *span) __attribute__((cold));
 
 /* ---- between local heaps ---- */
@@ -147,21 +147,5 @@ void hf_spans_drain(struct hf_local *local);
 /* Calls visit for each span; the lock is held. Stops when it returns false. What other threads
  * allocate and free meanwhile may be seen or not. */
 void hf_spans_each(bool (*visit)(void *context, struct hf_span *span), void *context);
-
-struct hf_spans_count {
-    uint64_t blocks;   /* live ones */
-    uint64_t live;     /* bytes in them */
-    uint64_t stacked;  /* bytes in blocks that local heaps have in their stacks */
-    uint64_t spans;    /* that somebody owns */
-    uint64_t active;   /* their bytes */
-    uint64_t unused;   /* bytes of units that no span has */
-    uint64_t metadata; /* bytes */
-    uint64_t locals;
-};
-struct hf_spans_count hf_spans_count(void);
-
-/* Gives back what no span has had since the last call, or all that no span has: whole pieces to
- * pages, the memory of other units to the system. To be called every now and then. */
-void hf_spans_trim(bool all);
 
 #endif

@@ -7,6 +7,7 @@
 #include "alloc/spans/span.h"
 
 #include "alloc/base/fork_lock.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
 #include "alloc/spans/between.h"
 #include "alloc/spans/guard_pages.h"
@@ -17,13 +18,10 @@
 #include <string.h>
 #include <sys/mman.h>
 
-struct hf_entry *hf_entry_table;
-
 static pthread_mutex_t HF_FORK_LOCK lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hf_span *idle_records[HF_CLASSES];
 static struct hf_span *abandoned[HF_CLASSES]; /* read without the lock, as a hint */
 static struct hf_local orphanage;             /* owns them */
-static uint64_t active;
 struct hf_span_queues hf_span_queues = {.now = 1};
 
 void hf_spans_lock(void)
@@ -42,7 +40,7 @@ bool hf_spans_start(void)
     if (table == NULL)
         return false;
     hf_entry_table = (struct hf_entry *)(void *)table - (hf_region.base >> HF_LG_UNIT);
-    return hf_units_start() && hf_locals_start();
+    return hf_units_start();
 }
 
 /* ---- lists ---- */
@@ -183,7 +181,7 @@ static void fill(struct hf_span *span, unsigned class, char *at)
     }
 }
 
-static struct hf_span *make(struct hf_local *local, unsigned class)
+struct hf_span *hf_span_make(struct hf_local *local, unsigned class)
 {
     const unsigned units = hf_classes[class].units;
     struct hf_span *span = take_record(class);
@@ -199,7 +197,6 @@ static struct hf_span *make(struct hf_local *local, unsigned class)
     }
     fill(span, class, at);
     own(local, span);
-    active += units * HF_UNIT;
     return span;
 }
 
@@ -249,11 +246,30 @@ void hf_span_end(struct hf_span *span)
     __atomic_store_n(&span->owner, NULL, __ATOMIC_SEQ_CST);
     if (HF_UNLIKELY(hf_span_is_queued(span)) && owner != &orphanage) /* since the caller looked */
         hand_over(owner);
-    active -= hf_span_bytes(span);
     clear_entries(span);
     if (protect(at, span->class, false)) /* otherwise they are lost */
         hf_units_give(at, hf_classes[span->class].units);
     give_record(span);
+}
+
+bool hf_span_settle(struct hf_local *local, struct hf_span *span)
+{
+    struct hf_bin *bin = &local->bins[span->class];
+    struct hf_pass pass;
+    if (!span->listed) {
+        hf_span_link(&bin->list, span);
+        span->when = span->blocks;
+    }
+    const bool has_another = bin->list != span || span->next != NULL;
+    if (span->free != span->blocks || !has_another || hf_span_is_queued(span) ||
+        !hf_gate_enter(&pass))
+        return false;
+    hf_span_unlink(&bin->list, span);
+    hf_spans_lock();
+    hf_span_end(span);
+    hf_spans_unlock();
+    hf_gate_leave(&pass);
+    return true;
 }
 
 /* ---- between local heaps ---- */
@@ -322,7 +338,7 @@ static void drain(struct hf_local *owner,
 static void collected_own(struct hf_local *local, struct hf_span *span)
 {
     if (span->free >= span->when)
-        hf_span_reached(local, span);
+        (void)hf_span_settle(local, span);
 }
 
 void hf_spans_drain(struct hf_local *local)
@@ -341,18 +357,16 @@ static void collected_orphan(struct hf_local *owner, struct hf_span *span)
     }
 }
 
-static void drain_orphanage(void)
+void hf_spans_drain_left(void)
 {
     if (__atomic_load_n(&orphanage.queue, __ATOMIC_RELAXED) != NULL)
         drain(&orphanage, collected_orphan);
 }
 
-/* A span that some thread has left and that has enough free blocks; looks at a few only, unless
- * there is no memory. */
-static struct hf_span *adopt(struct hf_local *local, unsigned class, bool desperate)
+struct hf_span *hf_span_adopt(struct hf_local *local, unsigned class, bool desperate)
 {
     enum { LOOKS = 8 };
-    drain_orphanage();
+    hf_spans_drain_left();
     struct hf_span *span = abandoned[class];
     for (int looks = 1; span != NULL && span->free < (desperate ? 1 : hf_span_worth(span)); looks++)
         span = looks < LOOKS || desperate ? span->next : NULL;
@@ -362,20 +376,6 @@ static struct hf_span *adopt(struct hf_local *local, unsigned class, bool desper
     disown(span);
     own(local, span);
     hf_span_collect(span);
-    return span;
-}
-
-struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
-{
-    hf_spans_lock();
-    struct hf_span *span = adopt(local, class, false);
-    if (span == NULL && hf_locals_take_over())
-        span = adopt(local, class, false);
-    if (span == NULL)
-        span = make(local, class);
-    if (HF_UNLIKELY(span == NULL))
-        span = adopt(local, class, true);
-    hf_spans_unlock();
     return span;
 }
 
@@ -486,7 +486,7 @@ void hf_spans_each(bool (*visit)(void *context, struct hf_span *span), void *con
     const struct hf_entry *end = entry + (hf_region.size >> HF_LG_UNIT);
     for (const char *at = (void *)hf_region.base; entry < end && hf_region_was_reached(at);) {
         size_t units = 1;
-        if (entry->owner != NULL && entry->owner != &hf_large_owner) {
+        if (entry->owner != NULL && entry->owner != HF_LARGE_OWNER) {
             struct hf_span *span = hf_entry_span(entry);
             if (!visit(context, span))
                 return;
@@ -495,44 +495,4 @@ void hf_spans_each(bool (*visit)(void *context, struct hf_span *span), void *con
         entry += units;
         at += units << HF_LG_UNIT;
     }
-}
-
-static bool count_span(void *context, struct hf_span *span)
-{
-    struct hf_spans_count *count = context;
-    uint64_t live = 0, stacked = 0;
-    for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
-        const uint8_t *states = hf_span_states(span) + at;
-        live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE));
-        stacked += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_STACKED));
-    }
-    count->spans++;
-    count->blocks += live;
-    count->live += live * hf_class_sizes[span->class];
-    count->stacked += stacked * hf_class_sizes[span->class];
-    return true;
-}
-
-struct hf_spans_count hf_spans_count(void)
-{
-    hf_spans_lock();
-    struct hf_spans_count count = {
-        .active = active,
-        .unused = hf_units_unused(),
-        .metadata = hf_metadata_bytes(),
-        .locals = hf_locals_count(),
-    };
-    hf_spans_each(count_span, &count);
-    hf_spans_unlock();
-    return count;
-}
-
-void hf_spans_trim(bool all)
-{
-    hf_spans_lock();
-    while (hf_locals_take_over() && all)
-        continue;
-    drain_orphanage();
-    hf_units_trim(all);
-    hf_spans_unlock();
 }

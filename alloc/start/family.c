@@ -1,7 +1,7 @@
 /*
  * The malloc family that every copy of libhomefree exports, and that forwards to the heap's copy.
- * hf_malloc and hf_free forward by themselves: each is one function with jemalloc's fast paths
- * (jemalloc/fast_path.h). Owns nothing, takes no lock. Callable at any stage: an entry that needs
+ * hf_malloc and hf_free forward by themselves: each is one function with the fast paths
+ * (spans/heap_family.c). Owns nothing, takes no lock. Callable at any stage: an entry that needs
  * the heap starts it.
  *
  * libhomefree-diagnose.so has diagnose/diagnosed_family.c instead.

@@ -1,13 +1,13 @@
 /*
  * The heap's only fork(2) handlers, and the order of their steps. Owns nothing. They run in the
  * forking thread, before, after or between other libraries' handlers; several threads may fork at
- * once. jemalloc/fork_gate.h explains how the gate keeps the heap consistent.
+ * once. heap/fork_gate.h explains how the gate keeps the heap consistent.
  */
 #include "alloc/start/fork_handlers.h"
 
 #include "alloc/base/fork_lock.h"
-#include "alloc/jemalloc/fork_gate.h"
-#include "alloc/jemalloc/seam.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/heap/front_end.h"
 #include "alloc/owner/hosted.h"
 
 #include <errno.h>

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* What jemalloc and the heap call. Not in the list: what the C library resolves by the processor,
+/* What the heap calls, jemalloc included. Not in the list: what the C library resolves by the processor,
  * and what concerns no time, process or lock. */
 static const char *const names[] = {
     "clock_gettime",

@@ -1,6 +1,6 @@
 /*
  * The exported functions of homefree/space.h, which every copy of libhomefree forwards to the
- * heap's copy; the two that have fast paths begin in jemalloc/ground.h. Owns nothing, takes no
+ * heap's copy; the two that have fast paths begin in spans/ground_fast.c. Owns nothing, takes no
  * lock. Any stage: the first call starts the heap.
  */
 #include "alloc/heap/instance.h"

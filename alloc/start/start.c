@@ -5,7 +5,7 @@
  * same time; `start` serialises threads within one copy.
  *
  * The starting thread may re-enter: pthread_atfork() may allocate, and in a preloaded process
- * malloc is ours. hf_heap_start() then returns at once, and jemalloc copes.
+ * malloc is ours. hf_heap_start() then returns at once, and the heap copes.
  */
 #include "alloc/start/start.h"
 
@@ -29,8 +29,6 @@
 
 static pthread_mutex_t start = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(pthread_t) starting;
-
-static char jemalloc_options[HF_JEMALLOC_OPTIONS_SIZE];
 
 /* ---- beside an incompatible heap ---- */
 
@@ -174,9 +172,8 @@ __attribute__((noinline, noreturn)) static void fail(const char *why)
 static void become_heap(void)
 {
     hf_options_read();
-    hf_options_for_jemalloc(&hf_options, jemalloc_options, sizeof jemalloc_options);
     if (hf_region_reserve(hf_options.region) != 0 ||
-        !hf_heap_boot(jemalloc_options, (enum hf_checks)hf_options.checks))
+        !hf_heap_boot((enum hf_checks)hf_options.checks))
         fail("fatal: no memory to start the heap; raise the limits on memory, on data (ulimit -d), "
              "on address space (ulimit -v) and on mappings (vm.max_map_count)");
     (void)hf_fork_handlers_register(true);

@@ -4,7 +4,7 @@
  *
  * Constraint: as for watches (watch.h), nothing is executed for this on the fast paths. While calls
  * are counted, `hf_watching` is set and every call takes a slow path, which asks hf_fail_now() (see
- * jemalloc/seam.h). Any thread may ask, at any stage; no lock is taken.
+ * heap/front_end.h). Any thread may ask, at any stage; no lock is taken.
  */
 #ifndef HOMEFREE_FAIL_H
 #define HOMEFREE_FAIL_H
@@ -14,7 +14,7 @@
 
 #include <errno.h>
 
-/* For entry points that have no slow path of jemalloc's below them: whether the call must fail;
+/* For entry points that have no slow path of the front end below them: whether the call must fail;
  * errno is set then. */
 static inline bool hf_fail_here(void)
 {

@@ -3,7 +3,7 @@
  * and in any thread that may call the heap, also under the heap's emergency lock and in a forked
  * child.
  *
- * Locks: under the lock of all watches nothing else is locked or called, and jemalloc holds none of
+ * Locks: under the lock of all watches nothing else is locked or called, and the heap holds none of
  * its locks when it calls here. A block is recorded as freed before it is given back, and as
  * allocated after it is handed out, so that no record of another thread's block at the same address
  * comes in between.
@@ -12,7 +12,7 @@
 
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/trace/watch_report.h"
 #include "alloc/trace/watch_table.h"
 

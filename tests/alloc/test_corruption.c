@@ -83,15 +83,9 @@ static void assert_freed_already(void *p, const char *fact)
 #define NO_BLOCK "never allocated, or freed already"
 #define INSIDE   "inside a block"
 #define TWICE    "double free"
-#ifdef HF_HEAP_SPANS
 #    define LATER        TWICE /* at once */
 #    define LARGE_TWICE  TWICE
 #    define LARGE_INSIDE INSIDE
-#else
-#    define LATER        "found later"
-#    define LARGE_TWICE  NO_BLOCK
-#    define LARGE_INSIDE NO_BLOCK
-#endif
 
 START_TEST(never_allocated)
 {

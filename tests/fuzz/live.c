@@ -57,6 +57,14 @@ static void make_record(const struct hf_live_process *process)
     hf_record_free(&record);
 }
 
+static void read_heap(const struct hf_live_process *process)
+{
+    struct hf_live_heap heap;
+    const char *why;
+    if (!hf_doctor_live_heap(process, NULL, NULL, &heap, &why))
+        ck_assert_ptr_nonnull(why);
+}
+
 static void make_report(const struct hf_live_process *process)
 {
     struct hf_keep keep = {.last = NULL};
@@ -80,6 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         ck_assert_int_eq(ftruncate(process.memory, MEMORY), 0);
     read_texts(&process);
     make_record(&process);
+    read_heap(&process);
     make_report(&process);
     process.folder = process.memory = -1; /* they stay open */
     hf_live_close(&process);

@@ -10,9 +10,8 @@ ARCHITECTURE.md has the table of layers, lowest first. The test fails
 - where a source file belongs to no layer, or two have the same name in different folders (but for
   installed headers, which users find by their folder).
 
-The interface between jemalloc and alloc/ is one unit, the folder alloc/jemalloc: what its headers
-declare may be called by everyone, and some of it is implemented above. That is the one place where
-calls go up.
+The interface of the heap's front end, alloc/heap/front_end.h, is a unit: what it declares may be
+called by everyone, and some of it is implemented above. That is the one place where calls go up.
 
 Usage: test_layers.py --source FOLDER --build FOLDER --jemalloc ARCHIVE --binaries FILE…
                       [--print] [unittest arguments]
@@ -42,10 +41,8 @@ parser.add_argument("--print", action="store_true")
 
 ROOMS = ("alloc", "shim", "loader")
 SOURCES = (".c", ".cc", ".h", ".def", ".in")
-SEAM = "alloc/jemalloc"
-PAGES = "alloc/pages"
-# Its files are not layered among themselves yet.
-SPANS = "alloc/spans"
+INTERFACE = "alloc/heap/front_end"
+JEMALLOC = "alloc/pages/jemalloc"
 # Names that build tools and Python require.
 SHARED_NAMES = {"meson.build", "__init__.py", "__init__.pyi", "__main__.py"}
 
@@ -56,7 +53,7 @@ BREACHES: set = set()
 # is not read here, has alloc/diagnose/diagnosis and loader/diagnose/python_watch besides.
 CONSTRUCTORS = {"loader/init"}
 # File names that two folders share, known and to be changed. Nothing may be added.
-SAME_NAMES: set = {"ground.h", "pages.h"}
+SAME_NAMES: set = set()
 
 
 # ---- what the sources say ------------------------------------------------------------------------
@@ -65,9 +62,6 @@ SAME_NAMES: set = {"ground.h", "pages.h"}
 def unit_of(path):
     """The unit of a source file, by its path below the source folder."""
     path = PurePosixPath(path)
-    for whole in (SEAM, SPANS):
-        if path.is_relative_to(whole):
-            return whole
     return str(path.parent / path.name.split(".")[0])
 
 
@@ -150,13 +144,10 @@ def with_constructors(paths):
     return [path for path in paths if ".init_array" in files[str(path)]]
 
 
-def seam_symbols(root):
-    """The names in the headers of the interface to jemalloc that are ours."""
-    names = set()
-    for path in (root / SEAM).glob("*.h"):
-        text = without_comments(path.read_text(encoding="utf-8"))
-        names |= set(re.findall(r"\bhf_\w+", text))
-    return names
+def interface_symbols(root):
+    """The names in the header of the front end's interface."""
+    text = without_comments((root / (INTERFACE + ".h")).read_text(encoding="utf-8"))
+    return set(re.findall(r"\bhf_\w+", text))
 
 
 def symbol_arrows(options):
@@ -170,13 +161,11 @@ def symbol_arrows(options):
             if not units[path].startswith("shim/") or name.startswith("hf_"):
                 home[name] = units[path]
     ours, needed = global_symbols([options.jemalloc])[options.jemalloc]
-    # An unmodified jemalloc is a unit of its own, above what lies beneath it.
-    inside = f"{PAGES}/jemalloc" if options.jemalloc.parent.match(PAGES) else SEAM
-    home.update({name: inside for name in ours if name.startswith("hf_")})
-    interface = seam_symbols(options.source)
-    home.update({name: SEAM for name in interface if name in home})
+    # jemalloc is a unit of its own, above what lies beneath it.
+    home.update({name: JEMALLOC for name in ours if name.startswith("hf_")})
+    home.update({name: INTERFACE for name in interface_symbols(options.source) if name in home})
     arrows = defaultdict(set)
-    for user, names in [(inside, needed)] + [(units[path], symbols[path][1]) for path in units]:
+    for user, names in [(JEMALLOC, needed)] + [(units[path], symbols[path][1]) for path in units]:
         for name in names & home.keys():
             arrows[user, home[name]].add(f"{user} needs {name}")
     if not any(unit.startswith("loader/") for unit in units.values()):
@@ -231,7 +220,7 @@ class Layers:
         """The rank of the longest entry that contains the unit; None if there is none."""
         found = None
         for place, rank in self.places.items():
-            stem = place if place in (SEAM, SPANS) or "." not in place else unit_of(place)
+            stem = place if "." not in place else unit_of(place)
             holds = unit == stem or unit.startswith(stem + "/")
             if holds and (found is None or len(stem) > len(found[0])):
                 found = stem, rank

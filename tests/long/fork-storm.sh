@@ -15,7 +15,7 @@ esac
 end=$(($(date +%s) + seconds))
 rounds=0
 while [ "$(date +%s)" -lt "$end" ]; do
-    for configuration in checks:default checks:full arenas:1; do
+    for configuration in checks:default checks:hardened checks:full; do
         for test in "test_fork_streams $library" "test_fork_handlers $library $other"; do
             # shellcheck disable=SC2086 # a program and its arguments
             HOMEFREE_CONF=$configuration timeout 120 "$build"/tests/alloc/fork/$test >/dev/null || {

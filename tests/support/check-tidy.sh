@@ -1,7 +1,6 @@
 #!/bin/sh
 # clang-tidy 14 over our own sources, with the compile commands of the build folder given. Later
-# versions know other checks under the same names. Files that are the tail of jemalloc.c
-# (alloc/jemalloc) have no compile command of their own.
+# versions know other checks under the same names.
 set -eu
 cd "$(dirname "$0")/../.."
 tidy=$(command -v clang-tidy-14 || echo clang-tidy)

@@ -452,17 +452,10 @@ static const size_t sizes[KIND_SIZES] = {8, 4096, 256 << 10}, none[] = {0};
         __VA_ARGS__ \
     }
 
-#ifdef HF_HEAP_SPANS
 #    define PROMISES(caches_default, caches_full, spans_default, hardened, full) \
         {                                                                        \
             spans_default, hardened, full                                        \
         }
-#else
-#    define PROMISES(caches_default, caches_full, spans_default, hardened, full) \
-        {                                                                        \
-            caches_default, NULL, caches_full                                    \
-        }
-#endif
 #define KIND(make, texts, ...)                          \
     {                                                   \
 #        make, make, TEXTS texts, PROMISES(__VA_ARGS__) \

@@ -18,11 +18,7 @@ static const struct family ours = {
     hf_malloc, hf_calloc, hf_realloc, hf_memalign, hf_free, hf_free_sized, hf_free_aligned_sized,
     hf_measure};
 
-#ifdef HF_HEAP_SPANS
 enum { IN_DEFAULT = 55, IN_HARDENED = 100 };
-#else
-enum { IN_DEFAULT = 11 };
-#endif
 
 static int part(enum tier tier, size_t least)
 {
@@ -33,9 +29,7 @@ static int part(enum tier tier, size_t least)
 }
 
 SELF_TEST(by_default, "HOMEFREE_CONF=checks:default", "default")
-#ifdef HF_HEAP_SPANS
 SELF_TEST(hardened, "HOMEFREE_CONF=checks:hardened", "hardened")
-#endif
 SELF_TEST(full, "HOMEFREE_CONF=checks:full", "full")
 
 int main(int argc, char **argv)
@@ -44,11 +38,7 @@ int main(int argc, char **argv)
         return part(DEFAULT, IN_DEFAULT);
     if (argc > 1 && strcmp(argv[1], "full") == 0)
         return part(FULL, 56);
-#ifdef HF_HEAP_SPANS
     if (argc > 1)
         return part(HARDENED, IN_HARDENED);
     return RUN_SUITE(by_default, hardened, full);
-#else
-    return RUN_SUITE(by_default, full);
-#endif
 }

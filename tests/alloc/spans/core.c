@@ -3,10 +3,9 @@
 
 #include "alloc/base/libc_functions.h"
 #include "alloc/base/options.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
-#include "alloc/jemalloc/fork_gate.h"
-#include "alloc/spans/ground.h"
-#include "alloc/spans/heap_blocks.h"
+#include "alloc/spans/tick.h"
 #include "death.h"
 
 #include <stdlib.h>
@@ -19,14 +18,8 @@ void hf_heap_fatal_memory(void)
     abort();
 }
 const struct hf_libc hf_libc_functions;
-__attribute__((weak)) struct hf_ground_stacks hf_ground_no_stacks; /* ground.c has it, too */
-void hf_blocks_tick(void)
+void hf_tick(void)
 {
-}
-/* Weak: tests of grounds have them. */
-__attribute__((weak)) void hf_grounds_leave(struct hf_local *local)
-{
-    (void)local;
 }
 void hf_heap_catch_up(void)
 {
@@ -41,6 +34,7 @@ void core_start(size_t size)
 {
     must(hf_region_reserve(size) == 0);
     must(hf_spans_start());
+    must(hf_locals_start());
 }
 
 void *core_take(size_t size)

@@ -10,9 +10,11 @@
  * classes, with few enough blocks that spans become wholly free and change owners and classes.
  */
 #include "core.h"
+
+#include "alloc/spans/supply.h"
 #include "death.h"
 
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <pthread.h>
 #include <sched.h>

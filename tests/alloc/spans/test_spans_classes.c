@@ -2,7 +2,8 @@
  * every address that a span of each class has. */
 #include "core.h"
 
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
+#include "alloc/spans/supply.h"
 #include "death.h"
 #include "suite.h"
 

@@ -10,7 +10,7 @@
 #include "death.h"
 #include "suite.h"
 
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 
 #include <pthread.h>
 #include <sched.h>

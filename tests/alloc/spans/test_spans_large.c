@@ -2,8 +2,8 @@
  * growing and shrinking, zeros, the cache's window, threads that free the same block, blocks that
  * cross threads, a full region, and a forked child. Each test runs in a child of its own. */
 #include "alloc/base/options.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/heap/region.h"
-#include "alloc/jemalloc/fork_gate.h"
 #include "alloc/pages/pages.h"
 #include "alloc/spans/large.h"
 #include "core.h"
@@ -29,6 +29,7 @@ static void start(size_t region)
     must(hf_region_reserve(region) == 0);
     must(hf_pages_start());
     must(hf_spans_start());
+    must(hf_locals_start());
 }
 
 static struct hf_pass enter(void)

@@ -1,9 +1,11 @@
 /* The life of small blocks and of their spans: blocks do not overlap, what is wrong is told at
  * once, memory that nobody uses goes back, and a heap without memory hands out all that is free.
  * Each test runs in a child, because a process has one region. */
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/pages/pages.h"
 #include "core.h"
+
+#include "alloc/spans/supply.h"
 #include "death.h"
 #include "suite.h"
 

@@ -4,6 +4,8 @@
  * everything works again as soon as there is memory.
  */
 #include "core.h"
+
+#include "alloc/spans/supply.h"
 #include "death.h"
 #include "suite.h"
 

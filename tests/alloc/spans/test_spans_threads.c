@@ -1,8 +1,10 @@
 /* Small blocks that cross threads, and threads that end: a block is freed once, whoever does it,
  * and what a thread leaves is found by others, in a forked child too. Each test runs in a child of
  * its own. Yielding and waiting for atomics is the only synchronisation. */
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "core.h"
+
+#include "alloc/spans/supply.h"
 #include "death.h"
 #include "suite.h"
 

@@ -6,7 +6,7 @@
 #include "alloc/base/dynlink.h"
 #include "alloc/base/seal.h"
 #include "alloc/heap/instance.h"
-#include "alloc/jemalloc/fork_gate.h"
+#include "alloc/heap/fork_gate.h"
 #include "alloc/trace/watch.h"
 #include "alloc/trace/watch_report.h"
 #include "alloc/trace/watch_table.h"

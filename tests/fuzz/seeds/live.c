@@ -43,6 +43,50 @@ static struct hf_live_foreign foreign_table = {
     .page_shift = 12,
 };
 
+/* A span and a large block, each in a unit. */
+static const uint64_t region[2] = {1 << 20, 2 << 12}, sizes[1] = {64};
+static const struct {
+    uint32_t step;
+    uint8_t units;
+} classes[1] = {{64, 1}};
+static const struct {
+    uint32_t unit;
+    uint16_t blocks;
+    uint8_t before, unused;
+    uint8_t states[4];
+} span = {0, 3, 1, 0, {4, 2, 0, 2}};
+static const uint64_t large[2] = {(1 << 20) + (1 << 12) + 3, 5000};
+static const struct {
+    const void *owner, *state;
+    uint32_t first;
+    uint8_t class, waits;
+} heap_entries[2] = {{&span, span.states, (1 << 20) - 64, 0, 0}, {&large, large, 0, 0, 0}};
+static const uint8_t *heap_table = (const uint8_t *)heap_entries - 256 * sizeof heap_entries[0];
+static struct hf_live_blocks block_table = {
+    .region = region,
+    .entries = &heap_table,
+    .sizes = sizes,
+    .classes = classes,
+    .large = &large,
+    .class_count = 1,
+    .class_size = sizeof classes[0],
+    .class_units = 4,
+    .unit_shift = 12,
+    .entry_size = sizeof heap_entries[0],
+    .entry_state = 8,
+    .entry_first = 16,
+    .entry_class = 20,
+    .entry_waits = 21,
+    .span_size = 8,
+    .span_blocks = 4,
+    .span_before = 6,
+    .live = 2,
+    .large_size = 8,
+    .large_states = 3,
+    .large_live = 2,
+    .large_least = 1,
+};
+
 extern struct hf_live_state hf_live_state;
 struct hf_live_state hf_live_state = {
     .magic = HF_LIVE_MAGIC,
@@ -54,6 +98,7 @@ struct hf_live_state hf_live_state = {
     .instance_region = offsetof(struct hf_instance, region_size),
     .stubs = &stub_table,
     .foreign = &foreign_table,
+    .blocks = &block_table,
 };
 
 void *work(void);

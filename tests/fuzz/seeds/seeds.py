@@ -268,9 +268,9 @@ TEXTS = {
         "V\nx\n_a@V1\nb c\n",
     ],
     "options": [
-        "region:16T,arenas:4,dirty_decay_ms:0,thp:always,route:off,static_free:ignore,checks:full",
-        "tcache_max:8,muzzy_decay_ms:3600000,route:on,thp:never,,x:1,checks",
-        "region:18446744073709551615K,arenas:-1,tcache_max:32768k",
+        "region:16T,hardened:4,dirty_decay_ms:0,thp:always,route:off,static_free:ignore,checks:full",
+        "nonsense:8,dirty_decay_ms:3600000,route:on,thp:never,,x:1,checks",
+        "region:18446744073709551615K,hardened:-1,region:32768k",
     ],
     "script": [
         "#!/bin/sh\n",

@@ -18,8 +18,7 @@ enum {
     STACK_BYTES = 64 << 10,
     BLOCKS_LEAST = 8, /* in a span */
     WASTE_PART = 16,  /* of a span is not in blocks, at most */
-    GROUP = 64,       /* states that are looked at together */
-    TRIES = 15        /* of two seconds */
+    GROUP = 64        /* states that are looked at together */
 };
 
 static uint8_t classes[HF_GROUND_CACHED / HF_GROUND_ALIGNMENT];
@@ -30,21 +29,6 @@ static unsigned grounds_count;
 static bool is_child;
 
 static struct hf_freed nothing; /* the end of an empty stack */
-struct hf_ground_stacks hf_ground_no_stacks = {
-    .tops = {[0 ... HF_GROUND_CLASSES - 1] = &nothing},
-    .lasts = {[0 ... HF_GROUND_CLASSES - 1] = &nothing},
-};
-
-bool hf_ground_enter(struct hf_pass *pass)
-{
-    for (int tries = 0; tries < TRIES; tries++) {
-        if (HF_LIKELY(hf_enter_patiently(pass)))
-            return true;
-        hf_gate_wait_long();
-    }
-    return false;
-}
-
 /* ---- opening ---- */
 
 static void write_tables(void)
@@ -342,7 +326,7 @@ static void leave(struct hf_local *local, struct hf_ground_stacks *stacks)
     stacks->ground = NULL;
 }
 
-void hf_grounds_leave(struct hf_local *local)
+static void leave_all(struct hf_local *local)
 {
     for (size_t i = 0; i < HF_GROUNDS_KEPT && !is_child; i++)
         leave(local, local->grounds[i]);
@@ -371,6 +355,7 @@ static struct hf_ground_stacks *open_stacks(struct hf_ground *ground)
         return NULL;
     if ((*stacks)->ground != ground) {
         leave(local, *stacks);
+        local->leave_grounds = leave_all;
         (*stacks)->ground = ground;
     }
     for (size_t i = 0; i < HF_SPACES_MAX; i++)

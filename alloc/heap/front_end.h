@@ -1,21 +1,21 @@
 /*
- * The only interface between jemalloc and the heap. Both sides include it: jemalloc's tail
- * (fast_path.h), which sees jemalloc's internals, and alloc/, which sees nothing else of jemalloc.
+ * The only interface between the heap's front end (alloc/spans) and the rest of alloc/, which sees
+ * nothing else of it.
  *
- * Every unit may call the functions declared here, although alloc/ implements some of them above
- * the caller. No call goes up anywhere else (ARCHITECTURE.md, "Layers"). Any thread, at any stage,
+ * Every unit may call the functions declared here, although some of them are implemented above the
+ * caller. No call goes up anywhere else (ARCHITECTURE.md, "Layers"). Any thread, at any stage,
  * unless stated otherwise.
  *
  * Terms: see heap/internal.h.
  */
-#ifndef HOMEFREE_JEMALLOC_SEAM_H
-#define HOMEFREE_JEMALLOC_SEAM_H
+#ifndef HOMEFREE_FRONT_END_H
+#define HOMEFREE_FRONT_END_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- implemented by alloc/, called by jemalloc's side ---- */
+/* ---- implemented by the rest of alloc/, called by the front end ---- */
 
 /* The region's bounds, as in homefree.h; hidden, so that reading them needs no GOT. The size is
  * zero until the heap has started: nothing is owned then. It grows, to the limit at most. */
@@ -66,11 +66,9 @@ void *hf_fork_calloc(size_t count, size_t size);
 
 enum hf_corruption { HF_CORRUPT_IN_FREE, HF_CORRUPT_IN_REALLOC, HF_CORRUPT_IN_MEASURE };
 enum hf_corruption_kind {
-    HF_CORRUPT_NO_BLOCK,    /* in the region, but not a live block: never allocated, or freed */
-    HF_CORRUPT_INSIDE,      /* inside a block, not at its first byte */
-    HF_CORRUPT_FREED,       /* freed already */
-    HF_CORRUPT_FREED_CACHED /* detected when a cache was emptied: freed twice, or not a block's
-                             * first byte */
+    HF_CORRUPT_NO_BLOCK, /* in the region, but not a live block: never allocated, or freed */
+    HF_CORRUPT_INSIDE,   /* inside a block, not at its first byte */
+    HF_CORRUPT_FREED     /* freed already */
 };
 /* Ends the process. caller: an address in the calling code; NULL if unknown. */
 void hf_heap_corrupted(const void *ptr, const void *caller, enum hf_corruption purpose,
@@ -108,13 +106,13 @@ void hf_watch_freed(const void *ptr, const void *caller);
  * which undoes the record. */
 void hf_watch_resized(const void *ptr, const void *resized, size_t size, const void *caller);
 
-/* ---- implemented by jemalloc's side, called by alloc/ ---- */
+/* ---- implemented by the front end ---- */
 
 /* Keeps all threads out of the fast paths, until it has been called as often with false. In force
  * on return or, if another thread's fork is waiting for the caller, once that fork is over. */
 void hf_heap_slow(bool slow);
 
-/* Values of the option `checks`. The thread caches' heap takes hardened for full. */
+/* Values of the option `checks`. */
 enum hf_checks {
     HF_CHECKS_DEFAULT,
     HF_CHECKS_HARDENED,
@@ -123,13 +121,12 @@ enum hf_checks {
 };
 
 /* Whether the heap, in this or another copy, runs with checks:hardened or checks:full: blocks have
- * guards and record their requested size. Written once, while the heap starts. The label keeps
- * jemalloc's private namespace from renaming it. */
-extern bool hf_checks_full __asm__("hf_checks_full") __attribute__((visibility("hidden")));
+ * guards and record their requested size. Written once, while the heap starts. */
+extern bool hf_checks_full __attribute__((visibility("hidden")));
 
-/* Starts jemalloc with its configuration string, which must never be freed, and these
- * checks. False if there is no memory. Called once, by hf_heap_start(). */
-bool hf_heap_boot(const char *configuration, enum hf_checks checks);
+/* Starts the heap with these checks. False if there is no memory. Called once, by
+ * hf_heap_start(). */
+bool hf_heap_boot(enum hf_checks checks);
 
 void *hf_heap_calloc(size_t count, size_t size);
 /* ptr: a heap pointer, not NULL. */
@@ -151,15 +148,7 @@ size_t hf_heap_asked(const void *ptr, const void *caller);
 /* Whether a pointer that is about to be freed may be to a block that was asked for with that size:
  * false for a live block of the heap that could not have been. With guards always false. Takes no
  * lock. */
-#if defined(HF_HEAP_SPANS)
 bool hf_heap_is_sized(const void *ptr, size_t size);
-#else
-static inline bool hf_heap_is_sized(const void *ptr, size_t size)
-{
-    (void)ptr, (void)size;
-    return !hf_checks_full;
-}
-#endif
 /* The usable size and first byte of the live block that holds an address of the region; NULL if
  * there is none. Takes no lock. */
 size_t hf_heap_block(const void *ptr, const void **block);
@@ -181,27 +170,20 @@ struct hf_taken {
 };
 struct hf_taken hf_heap_take(size_t size);
 
-/* The page map: one word for each page of the region and for the page behind it, at the index
- * address >> HF_LG_PAGE; region.c maps it. For inlining hf_heap_room(): in the words of pages with
- * small blocks, HF_PAGE_SMALL is set, and what lies above HF_LG_ADDRESS is the blocks' size class.
- * NULL in a copy that forwards. The labels keep jemalloc's private namespace from renaming, and
- * find jemalloc's table. */
 #if defined(__aarch64__)
 enum { HF_LG_PAGE = 16 };
 #else
 enum { HF_LG_PAGE = 12 };
 #endif
-enum { HF_LG_ADDRESS = 48, HF_PAGE_SMALL = 1 };
-extern const uintptr_t *hf_page_map __asm__("hf_page_map") __attribute__((visibility("hidden")));
 
-/* Frees a small block, live and of this heap, whose class the page map told. */
+/* Frees a small block, live and of this heap, whose class hf_small_at() told (spans/lookup.h). */
 void hf_heap_return(void *ptr, size_t class);
 
 /*
- * Grounds: address ranges, never accessed, in which jemalloc manages blocks as it does in the heap
- * (ground.h). `grow` gives a ground more addresses: `size` bytes, a multiple of HF_GROUND_GRANULE
- * and aligned to it, readable by nobody, inside the region; NULL if there are none. It is called
- * under jemalloc's locks and must not allocate.
+ * Grounds: address ranges, never accessed, in which blocks are managed as they are in the heap
+ * (spans/ground.h). `grow` gives a ground more addresses: `size` bytes, a multiple of
+ * HF_GROUND_GRANULE and aligned to it, readable by nobody, inside the region; NULL if there are
+ * none. It is called under the ground's lock and must not allocate.
  *
  * Blocks of at most HF_GROUND_CACHED bytes are taken and given back without a lock. The others,
  * whose sizes are whole pages, take the ground's. All functions may be called by any thread while
@@ -213,7 +195,7 @@ struct hf_ground;
 #define HF_GROUND_ALIGNMENT ((size_t)256)
 /* NULL if there is no memory, or there are too many. A ground is never closed. `delta` is what
  * turns an address of the ground into one that programs know. `lacks` tells how much of some
- * addresses has no memory yet, or any number above `most`; it is called under jemalloc's locks,
+ * addresses has no memory yet, or any number above `most`; it is called under that lock,
  * too. */
 struct hf_ground *hf_ground_open(void *(*grow)(void *space, size_t size),
                                  size_t (*lacks)(void *space, const void *at, size_t size,
@@ -240,7 +222,7 @@ bool hf_ground_claim(void *at);
 bool hf_ground_add(struct hf_ground *ground, size_t size);
 /* Empties this thread's cache and merges all free ranges. */
 void hf_ground_empty(struct hf_ground *ground);
-/* Calls visit for each free range. visit runs under a lock of jemalloc's. */
+/* Calls visit for each free range. visit runs under the ground's lock. */
 void hf_ground_each_free(struct hf_ground *ground,
                          void (*visit)(void *context, void *at, size_t size), void *context);
 /* The live block that holds an address of a ground; `at` is NULL if there is none. Takes no lock.
@@ -283,8 +265,7 @@ struct hf_fast_spaces {
     struct hf_fast_space at[HF_SPACES_MAX];
     size_t count;
 };
-extern struct hf_fast_spaces hf_fast_spaces __asm__("hf_fast_spaces")
-    __attribute__((visibility("hidden")));
+extern struct hf_fast_spaces hf_fast_spaces __attribute__((visibility("hidden")));
 #define HF_FAST_NONE ((void *)&hf_fast_spaces) /* no stream's handle */
 static inline void hf_fast_close(struct hf_fast_space *space)
 {
@@ -319,14 +300,7 @@ struct hf_heaps_functions {
     int (*walk)(const struct hf_heap *heap, int (*visit)(void *context, void *ptr, size_t size),
                 void *context);
 };
-#if defined(HF_HEAP_SPANS)
 const struct hf_heaps_functions *hf_heaps(void);
-#else
-static inline const struct hf_heaps_functions *hf_heaps(void)
-{
-    return NULL;
-}
-#endif
 
 /* For fork (start/fork_handlers.c). hf_heap_catch_up() performs the work deferred while the gate
  * was closed, unless it is closed again; hf_heap_reset_in_child() is called in a child with the

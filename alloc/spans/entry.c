@@ -1,0 +1,7 @@
+/*
+ * See entry.h. Owns the table's place.
+ */
+#include "alloc/spans/entry.h"
+
+struct hf_entry *hf_entry_table;
+const char hf_large_owner;

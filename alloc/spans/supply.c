@@ -1,0 +1,66 @@
+/*
+ * See supply.h.
+ */
+#include "alloc/spans/supply.h"
+
+#include "alloc/spans/between.h"
+#include "alloc/spans/locals.h"
+#include "alloc/spans/metadata.h"
+#include "alloc/spans/units.h"
+#include "alloc/spans/vector.h"
+
+struct hf_span *hf_span_get(struct hf_local *local, unsigned class)
+{
+    hf_spans_lock();
+    struct hf_span *span = hf_span_adopt(local, class, false);
+    if (span == NULL && hf_locals_take_over())
+        span = hf_span_adopt(local, class, false);
+    if (span == NULL)
+        span = hf_span_make(local, class);
+    if (HF_UNLIKELY(span == NULL))
+        span = hf_span_adopt(local, class, true);
+    hf_spans_unlock();
+    return span;
+}
+
+void hf_spans_trim(bool all)
+{
+    hf_spans_lock();
+    while (hf_locals_take_over() && all)
+        continue;
+    hf_spans_drain_left();
+    hf_units_trim(all);
+    hf_spans_unlock();
+}
+
+/* ---- looking ---- */
+
+static bool count_span(void *context, struct hf_span *span)
+{
+    struct hf_spans_count *count = context;
+    uint64_t live = 0, stacked = 0;
+    for (uint32_t at = 0; at < span->before + (uint32_t)span->blocks; at += HF_GROUP) {
+        const uint8_t *states = hf_span_states(span) + at;
+        live += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_LIVE));
+        stacked += (uint64_t)__builtin_popcountll(hf_bytes_equal(states, HF_STACKED));
+    }
+    count->spans++;
+    count->active += hf_span_bytes(span);
+    count->blocks += live;
+    count->live += live * hf_class_sizes[span->class];
+    count->stacked += stacked * hf_class_sizes[span->class];
+    return true;
+}
+
+struct hf_spans_count hf_spans_count(void)
+{
+    hf_spans_lock();
+    struct hf_spans_count count = {
+        .unused = hf_units_unused(),
+        .metadata = hf_metadata_bytes(),
+        .locals = hf_locals_count(),
+    };
+    hf_spans_each(count_span, &count);
+    hf_spans_unlock();
+    return count;
+}

@@ -1,0 +1,29 @@
+/*
+ * Where a local heap that lacks a span gets one, what goes back, and how much there is in all. Owns
+ * nothing; takes the spans' lock. Inside the gate.
+ */
+#ifndef HOMEFREE_SUPPLY_H
+#define HOMEFREE_SUPPLY_H
+
+#include "alloc/spans/span.h"
+
+/* A span for a local heap: one that a thread has left, or a new one; NULL if there is no memory. */
+struct hf_span *hf_span_get(struct hf_local *local, unsigned class);
+
+/* Gives back what no span has had since the last call, or all that no span has: whole pieces to
+ * pages, the memory of other units to the system. To be called every now and then. */
+void hf_spans_trim(bool all);
+
+struct hf_spans_count {
+    uint64_t blocks;   /* live ones */
+    uint64_t live;     /* bytes in them */
+    uint64_t stacked;  /* bytes in blocks that local heaps have in their stacks */
+    uint64_t spans;    /* that somebody owns */
+    uint64_t active;   /* their bytes */
+    uint64_t unused;   /* bytes of units that no span has */
+    uint64_t metadata; /* bytes */
+    uint64_t locals;
+};
+struct hf_spans_count hf_spans_count(void);
+
+#endif

@@ -1,0 +1,12 @@
+/*
+ * The tick: what is kept for reuse and has not been needed lately goes back to the system. Slow
+ * paths call it, and so may whoever is idle. Owns nothing; takes locks of the heap, one at a time.
+ */
+#ifndef HOMEFREE_TICK_H
+#define HOMEFREE_TICK_H
+
+/* Does so once in each window of time; otherwise reads a coarse clock. Inside the gate, without a
+ * lock of the heap. */
+void hf_tick(void);
+
+#endif
